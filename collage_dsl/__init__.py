@@ -1,0 +1,81 @@
+"""
+Declarative operator fusion for TVM: which operators to fuse, and which library runs each
+kernel, said in `.collage` files and chosen by measured cost.
+
+Every name is loaded on first use, and TVM only by those that need it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collage_dsl.cost import CostTable, Infeasible
+    from collage_dsl.diagnostics import Diagnostic, RuleError
+    from collage_dsl.engine.api import compile, realize
+    from collage_dsl.engine.compile import Compiled
+    from collage_dsl.engine.steps import UncoveredError, choose, propose
+    from collage_dsl.frontend.from_relax import from_relax
+    from collage_dsl.frontend.onnx import from_onnx
+    from collage_dsl.graph import CandidateKernel, Graph
+    from collage_dsl.language import format_graph, load, parse_graph, to_text
+    from collage_dsl.rules import FusionSpec
+    from collage_dsl.search import NoPlanError, Plan
+
+_HOME = {
+    "CandidateKernel": "graph",
+    "Compiled": "engine.compile",
+    "CostTable": "cost",
+    "Diagnostic": "diagnostics",
+    "FusionSpec": "rules",
+    "Graph": "graph",
+    "Infeasible": "cost",
+    "NoPlanError": "search",
+    "Plan": "search",
+    "RuleError": "diagnostics",
+    "UncoveredError": "engine.steps",
+    "choose": "engine.steps",
+    "compile": "engine.api",
+    "format_graph": "language",
+    "from_onnx": "frontend.onnx",
+    "from_relax": "frontend.from_relax",
+    "load": "language",
+    "parse_graph": "language",
+    "propose": "engine.steps",
+    "realize": "engine.api",
+    "to_text": "language",
+}
+"""The module below this package in which each public name is."""
+
+__all__ = [
+    "CandidateKernel",
+    "Compiled",
+    "CostTable",
+    "Diagnostic",
+    "FusionSpec",
+    "Graph",
+    "Infeasible",
+    "NoPlanError",
+    "Plan",
+    "RuleError",
+    "UncoveredError",
+    "choose",
+    "compile",
+    "format_graph",
+    "from_onnx",
+    "from_relax",
+    "load",
+    "parse_graph",
+    "propose",
+    "realize",
+    "to_text",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""What can run a sub-graph. Each backend is imported where it is asked for; this imports none."""

@@ -1,0 +1,59 @@
+"""What a backend is: something that can run a sub-graph."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from collage_dsl.graph import Graph, Option
+
+
+class Backend(ABC):
+    """
+    Something that can run sub-graphs.
+
+    Backends are values: frozen, slotted dataclasses that travel to worker processes.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What `compiler "…"` in a spec calls it."""
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """The libraries and versions that make the code: costs of another are not reused."""
+
+    @property
+    def binds_constants(self) -> bool:
+        """Whether the constants of a sub-graph go into its kernel rather than being operands."""
+        return False
+
+    @abstractmethod
+    def supports(self, graph: Graph) -> str | None:
+        """
+        Why `graph`, a sub-graph by itself, cannot become a kernel; None where it can.
+
+        Compiles nothing. Constants need not have values.
+        """
+
+
+class LibraryBackend(Backend):
+    """A backend whose kernels are runtime modules that call a library."""
+
+    __slots__ = ()
+
+    @property
+    def binds_constants(self) -> bool:
+        return True
+
+    @abstractmethod
+    def codegen(self, graph: Graph, symbol: str, options: Mapping[str, Option]) -> Any:
+        """
+        The `tvm.runtime.Module` whose function `symbol` runs `graph`.
+
+        The function takes the inputs and then the outputs of `graph` as tensors. Constants must
+        have values. `options` are the target's, of which unknown ones mean nothing.
+        """

@@ -1,0 +1,139 @@
+"""
+Engines: what runs the kernels of library backends, found by name as `collage.engine.<name>`.
+
+Importing this module registers the engines, against our habit: it is what a kernel module does
+in a process that has loaded an exported library and knows nothing else of this package. The
+libraries themselves are imported when a kernel first needs them.
+
+An engine is called once for each kernel as (symbol, payload, constants) and returns the function
+that runs it, given the input and then the output tensors. That function may be called from
+several threads at once.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from collage_dsl.graph import Option
+
+_BINDINGS = 32
+"""So many sets of addresses are kept bound for a kernel."""
+
+_SESSION_OPTIONS = ("num_cores",)
+_DTYPES = {
+    "tensor(float16)": np.float16,
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(int8)": np.int8,
+    "tensor(int16)": np.int16,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+    "tensor(uint8)": np.uint8,
+    "tensor(uint16)": np.uint16,
+    "tensor(uint32)": np.uint32,
+    "tensor(uint64)": np.uint64,
+    "tensor(bool)": np.bool_,
+}
+
+
+class EngineError(Exception):
+    """A library cannot make or run a kernel; the message names the kernel."""
+
+
+def pack(model: bytes, options: Mapping[str, Option]) -> bytes:
+    """A payload: the options that matter to the engine in a line, then the model."""
+    known = {name: options[name] for name in _SESSION_OPTIONS if name in options}
+    return json.dumps(known).encode() + b"\n" + model
+
+
+def unpack(payload: bytes) -> tuple[bytes, Mapping[str, Option]]:
+    """The model and options of a payload."""
+    options, _, model = payload.partition(b"\n")
+    return model, json.loads(options)
+
+
+@tvm_ffi.register_global_func("collage.engine.onnxruntime", override=True)
+def run_onnxruntime(
+    symbol: str, payload: bytes, constants: Mapping[str, Any]
+) -> Callable[..., None]:
+    """The engine `onnxruntime`: one session, which reads the constants where they are."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise EngineError(
+            f"kernel `{symbol}` needs the Python package onnxruntime: {error}"
+        ) from error
+    model, options = unpack(payload)
+    values = [onnxruntime.OrtValue.from_dlpack(array) for array in constants.values()]
+    settings = _settings(int(options.get("num_cores", 1)))
+    # The first is for the optimizer, which may fold them; the second has the session use the
+    # others where they are. Without it they are copied.
+    settings.add_external_initializers(list(constants), values)
+    for name, value in zip(constants, values, strict=True):
+        settings.add_initializer(name, value)
+    try:
+        session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise EngineError(f"onnxruntime cannot make kernel `{symbol}`: {error}") from error
+    return _Kernel(symbol, session, values)
+
+
+def _settings(threads: int) -> Any:
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.inter_op_num_threads = 1
+    settings.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    settings.log_severity_level = 3
+    # Threads that spin between calls take the cores from other kernels.
+    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return settings
+
+
+class _Kernel:
+    """
+    Runs a session on the tensors where they are.
+
+    The virtual machine uses the same few buffers again and again, so a kernel keeps what it
+    bound for each set of addresses. A set has one output, hence one caller at a time.
+    """
+
+    def __init__(self, symbol: str, session: Any, constants: Sequence[Any]) -> None:
+        self.symbol = symbol
+        self.session = session
+        self.constants = constants  # The session reads their memory but does not own it.
+        self.run = session.run_with_iobinding
+        self.inputs = [(each.name, _DTYPES[each.type]) for each in session.get_inputs()]
+        self.outputs = [(each.name, _DTYPES[each.type]) for each in session.get_outputs()]
+        self.bound: dict[tuple[int, ...], Any] = {}
+
+    def __call__(self, *tensors: Any) -> None:
+        try:
+            addresses = tuple([tensor.data_ptr() for tensor in tensors])
+            binding = self.bound.get(addresses)
+            if binding is None:
+                binding = self.bind(tensors, addresses)
+            self.run(binding)
+        except Exception as error:
+            message = f"onnxruntime cannot run kernel `{self.symbol}`: {error}"
+            raise EngineError(message) from error
+
+    def bind(self, tensors: Sequence[Any], addresses: tuple[int, ...]) -> Any:
+        """The session's inputs and outputs, bound to `tensors`."""
+        wanted = len(self.inputs) + len(self.outputs)
+        if len(tensors) != wanted:
+            raise ValueError(f"{len(tensors)} tensors given, {wanted} wanted")
+        if len(self.bound) >= _BINDINGS:
+            self.bound.clear()
+        binding = self.session.io_binding()
+        binds = [binding.bind_input] * len(self.inputs) + [binding.bind_output] * len(self.outputs)
+        arguments = zip(binds, self.inputs + self.outputs, tensors, addresses, strict=True)
+        for bind, (name, dtype), tensor, address in arguments:
+            bind(name, "cpu", 0, dtype, tensor.shape, address)
+        self.bound[addresses] = binding
+        return binding

@@ -1,0 +1,268 @@
+"""Operators that make, move and pick elements."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from onnx import numpy_helper
+
+from collage_dsl.backends.onnx_writer.call import Call, Value, Write
+from collage_dsl.graph import Dim, TensorType, TupleType
+
+# ---- Shapes ----
+
+
+def _target(call: Call, shape: Sequence[Dim] | None) -> str:
+    """`shape` as an ONNX operand, in which one dimension may be left to be computed."""
+    dims = ["?"] if shape is None else list(shape)
+    numbers = [dim if isinstance(dim, int) else -1 for dim in dims]
+    call.require(numbers.count(-1) < 2, f"the shape of the result is not known: {call.node.type}")
+    return call.int64(*numbers)
+
+
+def _to_result_shape(call: Call) -> str:
+    return call.emit("Reshape", call.tensor(), _target(call, call.node.tensor.shape))
+
+
+def _permute_dims(call: Call) -> str:
+    axes = call.axes("axes") or tuple(reversed(range(call.rank())))
+    return call.emit("Transpose", call.tensor(), perm=axes)
+
+
+def _expand_dims(call: Call) -> str:
+    return call.emit("Unsqueeze", call.tensor(), call.int64(*call.attr("axis")))
+
+
+def _squeeze(call: Call) -> str:
+    axes = call.axes("axis")
+    return call.emit("Squeeze", call.tensor(), "" if axes is None else call.int64(*axes))
+
+
+def _batch_flatten(call: Call) -> str:
+    return call.emit("Flatten", call.tensor(), axis=1)
+
+
+def _broadcast_to(call: Call) -> str:
+    return call.emit("Expand", call.tensor(), call.int64(*_known(call)))
+
+
+def _known(call: Call) -> tuple[int, ...]:
+    """The shape of the result, which has to be static."""
+    type_ = call.node.tensor
+    call.require(type_.is_static, f"the shape of the result is not known: {type_}")
+    return type_.static_shape
+
+
+# ---- Whole tensors ----
+
+
+def _filled(value: float) -> Write:
+    def write(call: Call) -> str:
+        return _constant_of_shape(call, np.array([value], call.result_dtype))
+
+    return write
+
+
+def _constant_of_shape(call: Call, value: np.ndarray[tuple[int], np.dtype[np.generic]]) -> str:
+    shape = call.int64(*_known(call))
+    return call.emit("ConstantOfShape", shape, value=numpy_helper.from_array(value))
+
+
+def _full(call: Call) -> str:
+    value = call.tensor(1)
+    if call.type(1).dtype != call.result_dtype:
+        value = call.cast(value, call.result_dtype)
+    return call.emit("Expand", value, call.int64(*_known(call)))
+
+
+def _arange(call: Call) -> str:
+    start, end, step = (call.literal(i) for i in range(3))
+    return call.array(np.arange(start, end, step).astype(call.result_dtype))
+
+
+def _triangle(upper: int) -> Write:
+    def write(call: Call) -> str:
+        diagonal = call.array(np.array(call.literal(1), np.int64))
+        return call.emit("Trilu", call.tensor(), diagonal, upper=upper)
+
+    return write
+
+
+def _one_hot(call: Call) -> str:
+    values = np.array([call.literal(2), call.literal(1)]).astype(call.result_dtype)
+    depth = call.array(np.array(call.attr("depth"), np.int64))
+    return call.emit("OneHot", call.tensor(), depth, call.array(values), axis=call.attr("axis", -1))
+
+
+# ---- Joining and splitting ----
+
+
+def _concat(call: Call) -> str:
+    axis = call.attr("axis")
+    call.require(axis is not None, "without an axis")
+    return call.emit("Concat", *call.fields(), axis=axis)
+
+
+def _stack(call: Call) -> str:
+    axis = call.axis(call.attr("axis", 0), call.node.tensor.rank)
+    rows = [call.emit("Unsqueeze", field, call.int64(axis)) for field in call.fields()]
+    return call.emit("Concat", *rows, axis=axis)
+
+
+def _split(call: Call) -> Value:
+    axis = call.axis(call.attr("axis", 0))
+    type_ = call.node.type
+    assert isinstance(type_, TupleType)
+    sizes = [_dim(call, field, axis) for field in type_.fields if isinstance(field, TensorType)]
+    return call.emit_many("Split", call.tensor(), call.int64(*sizes), outputs=len(sizes), axis=axis)
+
+
+def _dim(call: Call, type_: TensorType, axis: int) -> int:
+    dim = None if type_.shape is None else type_.shape[axis]
+    if not isinstance(dim, int):
+        raise call.refused(f"the size of a part is not known: {type_}")
+    return dim
+
+
+def _tile(call: Call) -> str:
+    repeats = call.attr("repeats")
+    value, missing = call.tensor(), len(repeats) - call.rank()
+    if missing > 0:
+        value = call.emit("Unsqueeze", value, call.int64(*range(missing)))
+    return call.emit("Tile", value, call.int64(*[1] * -missing, *repeats))
+
+
+def _repeat(call: Call) -> str:
+    """Each element in a row of its own, the rows widened, and all flattened again."""
+    axis = call.attr("axis")
+    value = call.tensor() if axis is not None else call.reshaped(call.tensor(), -1)
+    rank = call.rank() if axis is not None else 1
+    after = (axis or 0) % rank + 1
+    rows = call.emit("Unsqueeze", value, call.int64(after))
+    wide = [1] * (rank + 1)
+    wide[after] = call.attr("repeats")
+    rows = call.emit("Tile", rows, call.int64(*wide))
+    return call.emit("Reshape", rows, _target(call, call.node.tensor.shape))
+
+
+_PAD_MODES = {
+    "constant": "constant",
+    "replicate": "edge",
+    "reflect": "reflect",
+    "circular": "wrap",
+}
+
+
+def _pad(call: Call) -> str:
+    widths, mode = call.attr("pad_width"), call.attr("pad_mode", "constant")
+    call.require(mode in _PAD_MODES, f"pad_mode is {mode!r}")
+    value = call.scalar(call.attr("pad_value", 0.0)) if mode == "constant" else ""
+    pads = call.int64(*widths[::2], *widths[1::2])
+    return call.emit("Pad", call.tensor(), pads, value, mode=_PAD_MODES[mode])
+
+
+# ---- Picking ----
+
+
+def _strided_slice(call: Call) -> str:
+    axes, begin, end = (call.ints(i) for i in (1, 2, 3))
+    steps = call.ints(4) if len(call.operands) > 4 else (1,) * len(axes)
+    call.require(len(axes) == len(begin) == len(end) == len(steps), "its operands differ in length")
+    return call.emit("Slice", call.tensor(), *(call.int64(*v) for v in (begin, end, axes, steps)))
+
+
+def _flip(call: Call) -> str:
+    one = call.int64(-1)
+    lowest = call.int64(np.iinfo(np.int64).min)
+    return call.emit("Slice", call.tensor(), one, lowest, call.int64(call.attr("axis")), one)
+
+
+def _take(call: Call) -> str:
+    axis = call.attr("axis")
+    value = call.tensor() if axis is not None else call.reshaped(call.tensor(), -1)
+    return call.emit("Gather", value, _taken(call), axis=axis or 0)
+
+
+def _taken(call: Call) -> str:
+    """The indices of a `take`, brought inside where its mode says how."""
+    if call.types[1] is None:
+        return call.array(np.array(call.literal(1), np.int64))
+    mode, dtype = call.attr("mode", "fast"), call.type(1).dtype
+    indices = call.tensor(1)
+    if dtype not in ("int32", "int64"):
+        indices, dtype = call.cast(indices, "int64"), "int64"
+    if mode not in ("wrap", "clip"):
+        return indices
+    axis, shape = call.attr("axis"), call.shape()
+    size = int(np.prod(shape)) if axis is None else shape[axis]
+    if mode == "wrap":
+        return call.emit("Mod", indices, call.scalar(size, dtype))
+    return call.emit("Clip", indices, call.scalar(0, dtype), call.scalar(size - 1, dtype))
+
+
+def _gather_elements(call: Call) -> str:
+    return call.emit("GatherElements", *call.tensors, axis=call.attr("axis", 0))
+
+
+def _gather_nd(call: Call) -> str:
+    return call.emit(
+        "GatherND",
+        call.tensor(),
+        call.cast(call.tensor(1), "int64"),
+        batch_dims=call.attr("batch_dims", 0),
+    )
+
+
+_REDUCTIONS = {"update": "none", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+
+
+def _reduction(call: Call) -> str:
+    reduction = call.attr("reduction", "update")
+    call.require(reduction in _REDUCTIONS, f"reduction is {reduction!r}")
+    return _REDUCTIONS[reduction]
+
+
+def _scatter_elements(call: Call) -> str:
+    return call.emit(
+        "ScatterElements", *call.tensors, axis=call.attr("axis", 0), reduction=_reduction(call)
+    )
+
+
+def _scatter_nd(call: Call) -> str:
+    indices = call.cast(call.tensor(1), "int64")
+    return call.emit(
+        "ScatterND", call.tensor(), indices, call.tensor(2), reduction=_reduction(call)
+    )
+
+
+OPERATORS: Mapping[str, Write] = {
+    "arange": _arange,
+    "broadcast_to": _broadcast_to,
+    "concat": _concat,
+    "expand_dims": _expand_dims,
+    "flatten": _to_result_shape,
+    "flip": _flip,
+    "full": _full,
+    "full_like": _full,
+    "gather_elements": _gather_elements,
+    "gather_nd": _gather_nd,
+    "nn.batch_flatten": _batch_flatten,
+    "nn.pad": _pad,
+    "one_hot": _one_hot,
+    "ones": _filled(1),
+    "ones_like": _filled(1),
+    "permute_dims": _permute_dims,
+    "repeat": _repeat,
+    "reshape": _to_result_shape,
+    "scatter_elements": _scatter_elements,
+    "scatter_nd": _scatter_nd,
+    "split": _split,
+    "squeeze": _squeeze,
+    "stack": _stack,
+    "strided_slice": _strided_slice,
+    "take": _take,
+    "tile": _tile,
+    "tril": _triangle(upper=0),
+    "triu": _triangle(upper=1),
+    "zeros": _filled(0),
+    "zeros_like": _filled(0),
+}

@@ -1,0 +1,177 @@
+"""One operator call, as the functions see it that write it in ONNX."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from onnx import TensorProto
+
+from collage_dsl.graph import Attribute, Node, TensorType
+
+_ELEMENT_TYPES = {
+    "float16": TensorProto.FLOAT16,
+    "bfloat16": TensorProto.BFLOAT16,
+    "float32": TensorProto.FLOAT,
+    "float64": TensorProto.DOUBLE,
+    "int8": TensorProto.INT8,
+    "int16": TensorProto.INT16,
+    "int32": TensorProto.INT32,
+    "int64": TensorProto.INT64,
+    "uint8": TensorProto.UINT8,
+    "uint16": TensorProto.UINT16,
+    "uint32": TensorProto.UINT32,
+    "uint64": TensorProto.UINT64,
+    "bool": TensorProto.BOOL,
+}
+
+Value = str | tuple[str, ...]
+"""The ONNX name of a tensor, or those of a tuple's fields."""
+
+
+class Unsupported(Exception):
+    """An operator, or a form of it, that cannot be said in ONNX."""
+
+    def __init__(self, node_name: str, op: str, reason: str) -> None:
+        super().__init__(f"`{op}` at `{node_name}` cannot be written in ONNX: {reason}")
+        self.node_name = node_name
+        self.op = op
+        self.reason = reason
+
+
+class Emitter(Protocol):
+    """Takes what a call writes into the model."""
+
+    def node(
+        self, near: str, op: str, inputs: Sequence[str], outputs: int, attrs: dict[str, Any]
+    ) -> tuple[str, ...]: ...
+
+    def array(self, near: str, array: np.ndarray[Any, Any]) -> str: ...
+
+
+def element_type(node: Node, dtype: str) -> int:
+    """ONNX's number for `dtype`."""
+    if dtype not in _ELEMENT_TYPES:
+        raise Unsupported(node.name, node.op or "value", f"ONNX has no dtype {dtype}")
+    return int(_ELEMENT_TYPES[dtype])
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """
+    A call with the ONNX values of its operands, and where to write.
+
+    `literals` holds for each operand its value where that is known while writing: a literal
+    (a shape as a tuple), a tuple of literals, or a constant's array; else None.
+    """
+
+    node: Node
+    operands: tuple[Value, ...]
+    types: tuple[TensorType | None, ...]
+    literals: tuple[Any, ...]
+    to: Emitter
+
+    # What the call says.
+
+    def tensor(self, index: int = 0) -> str:
+        """The ONNX name of operand `index`, which must be a tensor."""
+        value = self.operands[index]
+        assert isinstance(value, str), f"operand {index} of {self.node.name} is a tuple"
+        return value
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        return tuple(self.tensor(i) for i in range(len(self.operands)))
+
+    def fields(self, index: int = 0) -> tuple[str, ...]:
+        """The ONNX names of the fields of operand `index`, which must be a tuple."""
+        value = self.operands[index]
+        return (value,) if isinstance(value, str) else value
+
+    def type(self, index: int = 0) -> TensorType:
+        """The type of operand `index`, which must be a tensor of known rank."""
+        type_ = self.types[index]
+        if type_ is None or type_.shape is None:
+            raise self.refused(f"operand {index} is not a tensor of known rank")
+        return type_
+
+    def rank(self, index: int = 0) -> int:
+        shape = self.type(index).shape
+        assert shape is not None
+        return len(shape)
+
+    def shape(self, index: int = 0) -> tuple[int, ...]:
+        """The shape of operand `index`, where it has to be known to write the call."""
+        type_ = self.type(index)
+        if not type_.is_static:
+            raise self.refused(f"the shape of operand {index} is not known: {type_}")
+        return type_.static_shape
+
+    def literal(self, index: int) -> Any:
+        """The value of operand `index`, which has to be known to write the call."""
+        if index >= len(self.operands) or self.literals[index] is None:
+            raise self.refused(f"operand {index} is not a literal")
+        return self.literals[index]
+
+    def ints(self, index: int) -> tuple[int, ...]:
+        """The literal operand `index` as numbers, a single one as a tuple of one."""
+        return tuple(int(i) for i in np.atleast_1d(np.asarray(self.literal(index))))
+
+    def attr(self, name: str, default: Attribute = None) -> Any:
+        value = self.node.attrs.get(name)
+        return default if value is None else value
+
+    @property
+    def result_dtype(self) -> str:
+        return self.node.tensor.dtype
+
+    def axis(self, value: int, rank: int | None = None) -> int:
+        """`value` counted from the front."""
+        return value % (self.rank() if rank is None else rank)
+
+    def axes(self, name: str) -> tuple[int, ...] | None:
+        """The attribute `name` as axes counted from the front, None where it names none."""
+        value = self.attr(name)
+        if value is None:
+            return None
+        return tuple(self.axis(i) for i in ((value,) if isinstance(value, int) else value))
+
+    # What is refused.
+
+    def refused(self, reason: str) -> Unsupported:
+        return Unsupported(self.node.name, self.node.op, reason)
+
+    def require(self, holds: bool, reason: str) -> None:
+        if not holds:
+            raise self.refused(reason)
+
+    # What is written.
+
+    def cast(self, value: str, dtype: str) -> str:
+        return self.emit("Cast", value, to=element_type(self.node, dtype))
+
+    def emit(self, op: str, *inputs: str, **attrs: Any) -> str:
+        """Write one ONNX node with one output. An input `""` is left out."""
+        return self.emit_many(op, *inputs, outputs=1, **attrs)[0]
+
+    def emit_many(self, op: str, *inputs: str, outputs: int, **attrs: Any) -> tuple[str, ...]:
+        given = {name: value for name, value in attrs.items() if value is not None}
+        return self.to.node(self.node.name, op, inputs, outputs, given)
+
+    def int64(self, *values: int) -> str:
+        """A vector of integers: a shape, axes."""
+        return self.to.array(self.node.name, np.array(values, np.int64))
+
+    def array(self, array: np.ndarray[Any, Any]) -> str:
+        return self.to.array(self.node.name, array)
+
+    def scalar(self, value: float, dtype: str | None = None) -> str:
+        """A number, of the first operand's dtype where no other is given."""
+        return self.array(np.array(value, self.type().dtype if dtype is None else dtype))
+
+    def reshaped(self, value: str, *shape: int) -> str:
+        return self.emit("Reshape", value, self.int64(*shape))
+
+
+Write = Callable[[Call], Value]
+"""Writes one call and says where its result is."""

@@ -1,0 +1,172 @@
+"""Operators that work on each element by itself."""
+
+from collections.abc import Mapping
+
+from collage_dsl.backends.onnx_writer.call import Call, Write
+
+_SAME = {
+    "abs": "Abs",
+    "acos": "Acos",
+    "acosh": "Acosh",
+    "add": "Add",
+    "asin": "Asin",
+    "asinh": "Asinh",
+    "atan": "Atan",
+    "atanh": "Atanh",
+    "bitwise_and": "BitwiseAnd",
+    "bitwise_not": "BitwiseNot",
+    "bitwise_or": "BitwiseOr",
+    "bitwise_xor": "BitwiseXor",
+    "ceil": "Ceil",
+    "cos": "Cos",
+    "cosh": "Cosh",
+    "divide": "Div",
+    "equal": "Equal",
+    "erf": "Erf",
+    "exp": "Exp",
+    "floor": "Floor",
+    "greater": "Greater",
+    "greater_equal": "GreaterOrEqual",
+    "isinf": "IsInf",
+    "isnan": "IsNaN",
+    "less": "Less",
+    "less_equal": "LessOrEqual",
+    "log": "Log",
+    "logical_and": "And",
+    "logical_not": "Not",
+    "logical_or": "Or",
+    "logical_xor": "Xor",
+    "maximum": "Max",
+    "minimum": "Min",
+    "multiply": "Mul",
+    "negative": "Neg",
+    "nn.relu": "Relu",
+    "nn.selu": "Selu",
+    "power": "Pow",
+    "round": "Round",
+    "sigmoid": "Sigmoid",
+    "sign": "Sign",
+    "sin": "Sin",
+    "sinh": "Sinh",
+    "sqrt": "Sqrt",
+    "subtract": "Sub",
+    "tan": "Tan",
+    "tanh": "Tanh",
+    "where": "Where",
+}
+_LOGICAL = ("logical_and", "logical_not", "logical_or", "logical_xor")
+
+
+def _same(name: str) -> Write:
+    return lambda call: call.emit(name, *call.tensors)
+
+
+def _logical(name: str) -> Write:
+    def write(call: Call) -> str:
+        call.require(call.type().dtype == "bool", f"{call.type().dtype} is not bool")
+        return call.emit(name, *call.tensors)
+
+    return write
+
+
+def _is_float(call: Call) -> bool:
+    return call.type().dtype.startswith("float")
+
+
+def _not_equal(call: Call) -> str:
+    return call.emit("Not", call.emit("Equal", *call.tensors))
+
+
+def _is_finite(call: Call) -> str:
+    is_nan = call.emit("IsNaN", call.tensor())
+    return call.emit("Not", call.emit("Or", is_nan, call.emit("IsInf", call.tensor())))
+
+
+def _rsqrt(call: Call) -> str:
+    return call.emit("Reciprocal", call.emit("Sqrt", call.tensor()))
+
+
+def _square(call: Call) -> str:
+    return call.emit("Mul", call.tensor(), call.tensor())
+
+
+def _trunc(call: Call) -> str:
+    return call.emit(
+        "Mul",
+        call.emit("Sign", call.tensor()),
+        call.emit("Floor", call.emit("Abs", call.tensor())),
+    )
+
+
+def _floor_divide(call: Call) -> str:
+    call.require(_is_float(call), "ONNX divides whole numbers towards zero")
+    return call.emit("Floor", call.emit("Div", *call.tensors))
+
+
+def _floor_mod(call: Call) -> str:
+    if not _is_float(call):
+        return call.emit("Mod", *call.tensors)
+    quotient = call.emit("Floor", call.emit("Div", *call.tensors))
+    return call.emit("Sub", call.tensor(0), call.emit("Mul", quotient, call.tensor(1)))
+
+
+def _mod(call: Call) -> str:
+    return call.emit("Mod", *call.tensors, fmod=1)
+
+
+def _gelu(approximate: str) -> Write:
+    return lambda call: call.emit("Gelu", call.tensor(), approximate=approximate)
+
+
+def _silu(call: Call) -> str:
+    return call.emit("Mul", call.tensor(), call.emit("Sigmoid", call.tensor()))
+
+
+def _leaky_relu(call: Call) -> str:
+    return call.emit("LeakyRelu", call.tensor(), alpha=float(call.attr("alpha")))
+
+
+def _softplus(call: Call) -> str:
+    """Above `threshold`, where TVM returns x itself, the two are equal in float32."""
+    beta = call.attr("beta", 1.0)
+    if beta == 1.0:
+        return call.emit("Softplus", call.tensor())
+    scaled = call.emit("Softplus", call.emit("Mul", call.tensor(), call.scalar(beta)))
+    return call.emit("Div", scaled, call.scalar(beta))
+
+
+def _prelu(call: Call) -> str:
+    """ONNX broadcasts the slopes from the right; Relax gives them along one axis."""
+    after = call.rank() - 1 - call.axis(call.attr("axis", 1))
+    return call.emit("PRelu", call.tensor(), call.reshaped(call.tensor(1), -1, *[1] * after))
+
+
+def _clip(call: Call) -> str:
+    limits = (call.scalar(float(call.literal(i))) for i in (1, 2))
+    return call.emit("Clip", call.tensor(), *limits)
+
+
+def _astype(call: Call) -> str:
+    return call.cast(call.tensor(), str(call.attr("dtype")))
+
+
+OPERATORS: Mapping[str, Write] = {
+    **{op: _same(name) for op, name in _SAME.items()},
+    **{op: _logical(_SAME[op]) for op in _LOGICAL},
+    "astype": _astype,
+    "clip": _clip,
+    "floor_divide": _floor_divide,
+    "floor_mod": _floor_mod,
+    "isfinite": _is_finite,
+    "mod": _mod,
+    "nn.gelu": _gelu("none"),
+    "nn.gelu_tanh": _gelu("tanh"),
+    "nn.leakyrelu": _leaky_relu,
+    "nn.prelu": _prelu,
+    "nn.silu": _silu,
+    "nn.softplus": _softplus,
+    "not_equal": _not_equal,
+    "rsqrt": _rsqrt,
+    "square": _square,
+    "trunc": _trunc,
+}

@@ -1,0 +1,175 @@
+"""ONNX models of graphs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from collage_dsl.backends.onnx_writer.call import Call, Unsupported, Value, element_type
+from collage_dsl.backends.onnx_writer.table import OPERATORS
+from collage_dsl.graph import Form, Graph, Node, TensorType, tensors
+
+OPSET = 20
+IR_VERSION = 10
+_INSIDE = 128
+"""Constants of at most so many bytes are kept in the model."""
+
+
+def to_onnx(graph: Graph) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, Any]]]:
+    """
+    The model, and its larger constants by the names of their initializers.
+
+    Those initializers are external and their data is nowhere: who runs the model supplies it.
+    Inputs and outputs are in the graph's order. Raises Unsupported.
+    """
+    writer = _Writer(graph)
+    model = writer.model()
+    missing = [name for name, array in writer.constants.items() if array is None]
+    if missing:
+        raise ValueError(f"constant `{missing[0]}` has no value")
+    return model, {name: array for name, array in writer.constants.items() if array is not None}
+
+
+def outline(graph: Graph) -> onnx.ModelProto:
+    """The model of `to_onnx`, where the larger constants need not have values."""
+    return _Writer(graph).model()
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes each node of a graph in order. `values` are the ONNX values of the nodes so far."""
+
+    graph: Graph
+    constants: dict[str, np.ndarray[Any, Any] | None] = field(default_factory=dict)
+    values: list[Value] = field(default_factory=list)
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    initializers: list[TensorProto] = field(default_factory=list)
+    names: Iterator[int] = field(default_factory=count)
+    taken: frozenset[str] = frozenset()
+
+    def model(self) -> onnx.ModelProto:
+        self.taken = frozenset(node.name for node in self.graph.nodes)
+        inputs = []
+        for node in self.graph.nodes:
+            self.values.append(self._value(node))
+            if node.form is Form.INPUT:
+                inputs.append(_declared(node, node.name, node.type))
+        outputs = list(self._outputs())
+        body = helper.make_graph(
+            self.nodes, self.graph.name, inputs, outputs, initializer=self.initializers
+        )
+        opsets = [helper.make_opsetid("", OPSET)]
+        return helper.make_model(body, opset_imports=opsets, ir_version=IR_VERSION)
+
+    # The nodes of the graph.
+
+    def _value(self, node: Node) -> Value:
+        match node.form:
+            case Form.INPUT:
+                return node.name
+            case Form.CONSTANT:
+                return self._constant(node)
+            case Form.LITERAL:
+                return ""
+            case Form.TUPLE:
+                return tuple(self._field(i) for i in node.inputs)
+            case Form.PROJECTION:
+                return self.values[node.inputs[0]][_index(node)]
+            case Form.CALL:
+                return self._call(node)
+
+    def _field(self, index: int) -> str:
+        value = self.values[index]
+        if not isinstance(value, str):
+            node = self.graph.nodes[index]
+            raise Unsupported(node.name, node.op or "tuple", "a tuple is inside another tuple")
+        return value
+
+    def _call(self, node: Node) -> Value:
+        write = OPERATORS.get(node.op)
+        if write is None:
+            raise Unsupported(node.name, node.op, "no ONNX operator is known for it")
+        operands = [self.graph.nodes[i] for i in node.inputs]
+        call = Call(
+            node=node,
+            operands=tuple(self.values[i] for i in node.inputs),
+            types=tuple(o.type if isinstance(o.type, TensorType) else None for o in operands),
+            literals=tuple(self._literal(o) for o in operands),
+            to=self,
+        )
+        return write(call)
+
+    def _literal(self, node: Node) -> Any:
+        if node.form is not Form.TUPLE:
+            return node.value if node.form in (Form.LITERAL, Form.CONSTANT) else None
+        fields = tuple(self._literal(self.graph.nodes[i]) for i in node.inputs)
+        return None if any(f is None for f in fields) else fields
+
+    def _constant(self, node: Node) -> str:
+        array = node.value
+        if isinstance(array, np.ndarray) and array.nbytes <= _INSIDE:
+            self.initializers.append(numpy_helper.from_array(array, node.name))
+            return node.name
+        self.constants[node.name] = array if isinstance(array, np.ndarray) else None
+        self.initializers.append(_external(node))
+        return node.name
+
+    def _outputs(self) -> Iterator[onnx.ValueInfoProto]:
+        """Declares the outputs, tuples flattened. Each is a value of its own, as ONNX wants it."""
+        seen = {node.name for node in self.graph.nodes if node.form is not Form.CALL}
+        for index in self.graph.outputs:
+            node = self.graph.nodes[index]
+            for value, type_ in zip(_flat(self.values[index]), tensors(node.type), strict=True):
+                name = value
+                if value in seen:
+                    (name,) = self.node(node.name, "Identity", [value], 1, {})
+                seen.add(name)
+                yield _declared(node, name, type_)
+
+    # What calls write (`Emitter`).
+
+    def node(
+        self, near: str, op: str, inputs: Sequence[str], outputs: int, attrs: Mapping[str, Any]
+    ) -> tuple[str, ...]:
+        names = tuple(self._fresh(near) for _ in range(outputs))
+        given = list(inputs)
+        while given and not given[-1]:
+            given.pop()
+        self.nodes.append(helper.make_node(op, given, list(names), names[0], **attrs))
+        return names
+
+    def array(self, near: str, array: np.ndarray[Any, Any]) -> str:
+        name = self._fresh(near)
+        self.initializers.append(numpy_helper.from_array(array, name))
+        return name
+
+    def _fresh(self, near: str) -> str:
+        name = f"{near}.{next(self.names)}"
+        return name if name not in self.taken else self._fresh(near)
+
+
+def _flat(value: Value) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else value
+
+
+def _index(node: Node) -> int:
+    assert isinstance(node.value, int), f"projection {node.name} has no index"
+    return node.value
+
+
+def _declared(node: Node, name: str, type_: object) -> onnx.ValueInfoProto:
+    if not isinstance(type_, TensorType):
+        raise Unsupported(node.name, node.op or "input", f"{type_} is not a tensor")
+    return helper.make_tensor_value_info(name, element_type(node, type_.dtype), type_.shape)
+
+
+def _external(node: Node) -> TensorProto:
+    tensor = TensorProto(name=node.name, dims=node.tensor.static_shape)
+    tensor.data_type = element_type(node, node.tensor.dtype)
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="supplied")
+    return tensor

@@ -1,0 +1,278 @@
+"""Convolution, pooling, normalization, attention, resizing."""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from collage_dsl.backends.onnx_writer.call import Call, Value, Write
+
+_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+
+# ---- Convolution and pooling ----
+
+
+def _arranged(call: Call, value: str, layout: str, wanted: str) -> str:
+    """`value` in the layout `wanted`, such as `NCHW`."""
+    call.require(sorted(layout) == sorted(wanted), f"the layout is {layout}")
+    if layout == wanted:
+        return value
+    return call.emit("Transpose", value, perm=[layout.index(axis) for axis in wanted])
+
+
+def _on_images(call: Call, dims: int, layout: str, write: Callable[[str], str]) -> str:
+    """What `write` makes of the first operand, both with channels before the spatial axes."""
+    usual = "NC" + _SPATIAL[dims]
+    given = call.attr(layout) or usual
+    result = write(_arranged(call, call.tensor(), given, usual))
+    return _arranged(call, result, usual, call.attr("out_layout") or given)
+
+
+def _convolution(op: str, kernel: str, dims: int) -> Write:
+    def write(call: Call) -> str:
+        given, usual = call.attr("kernel_layout"), kernel + _SPATIAL[dims]
+        weight = _arranged(call, call.tensor(1), given or usual, usual)
+        attrs = {**_window(call), "group": call.attr("groups")}
+        attrs["output_padding"] = call.attr("output_padding")
+        return _on_images(
+            call, dims, "data_layout", lambda data: call.emit(op, data, weight, **attrs)
+        )
+
+    return write
+
+
+def _window(call: Call) -> dict[str, Any]:
+    """How a kernel moves over an image."""
+    same = call.type().dtype == call.result_dtype
+    call.require(same, f"the result is {call.result_dtype} where the data is {call.type().dtype}")
+    return {
+        "strides": call.attr("strides"),
+        "dilations": call.attr("dilation"),
+        "pads": call.attr("padding"),
+    }
+
+
+def _pool(op: str, dims: int) -> Write:
+    def write(call: Call) -> str:
+        attrs = {**_window(call), "kernel_shape": call.attr("pool_size")}
+        if call.attr("ceil_mode", False):
+            _require_same_ceiling(call, dims)
+            attrs["ceil_mode"] = 1
+        if op == "AveragePool":
+            attrs["count_include_pad"] = int(call.attr("count_include_pad", False))
+        return _on_images(call, dims, "layout", lambda data: call.emit(op, data, **attrs))
+
+    return write
+
+
+def _require_same_ceiling(call: Call, dims: int) -> None:
+    """ONNX leaves out a last window that would lie in the padding only; TVM keeps it."""
+    pads, strides = call.attr("padding"), call.attr("strides")
+    spans = [d * (k - 1) + 1 for d, k in zip(call.attr("dilation"), call.attr("pool_size"))]
+    for i, (size, stride, span) in enumerate(zip(_sizes(call, dims), strides, spans)):
+        windows = -(-(size + pads[i] + pads[i + dims] - span) // stride) + 1
+        last = (windows - 1) * stride
+        call.require(last < size + pads[i], "its last window would lie in the padding")
+
+
+def _sizes(call: Call, dims: int) -> tuple[int, ...]:
+    """The spatial dimensions of a pooling's operand."""
+    layout = call.attr("layout") or "NC" + _SPATIAL[dims]
+    shape = call.shape()
+    call.require(len(layout) == len(shape), f"the layout is {layout}")
+    return tuple(shape[layout.index(axis)] for axis in _SPATIAL[dims])
+
+
+def _adaptive_average(dims: int) -> Write:
+    def write(call: Call) -> str:
+        sizes, wanted = _sizes(call, dims), call.attr("output_size")
+        if wanted is None:
+            return call.emit("Identity", call.tensor())
+        if all(size == 1 for size in wanted):
+            return _on_images(call, dims, "layout", lambda x: call.emit("GlobalAveragePool", x))
+        whole = all(size % want == 0 for size, want in zip(sizes, wanted))
+        call.require(whole, f"{sizes} does not divide into {wanted}")
+        kernel = [size // want for size, want in zip(sizes, wanted)]
+        attrs = {"kernel_shape": kernel, "strides": kernel}
+        return _on_images(
+            call, dims, "layout", lambda data: call.emit("AveragePool", data, **attrs)
+        )
+
+    return write
+
+
+def _pixel_shuffle(call: Call) -> str:
+    factor = call.attr("upscale_factor")
+    return call.emit("DepthToSpace", call.tensor(), blocksize=factor, mode="CRD")
+
+
+_METHODS = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cubic"}
+_COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
+_ROUNDINGS = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+
+
+def _resize2d(call: Call) -> str:
+    call.require(call.attr("layout") in (None, "NCHW"), f"the layout is {call.attr('layout')}")
+    method = call.attr("method", "linear")
+    coordinates = call.attr("coordinate_transformation_mode", "half_pixel")
+    call.require(method in _METHODS, f"method is {method}")
+    call.require(coordinates in _COORDINATES, f"coordinates are {coordinates}")
+    size = call.int64(*call.shape()[:2], *call.ints(1))
+    return call.emit(
+        "Resize",
+        call.tensor(),
+        "",
+        "",
+        size,
+        mode=_METHODS[method],
+        coordinate_transformation_mode=coordinates,
+        nearest_mode=_rounding(call, coordinates) if method == "nearest_neighbor" else None,
+        cubic_coeff_a=call.attr("cubic_alpha") if method == "cubic" else None,
+        exclude_outside=call.attr("cubic_exclude") if method == "cubic" else None,
+    )
+
+
+def _rounding(call: Call, coordinates: str) -> str:
+    """
+    How ONNX names the rounding of coordinates.
+
+    TVM's "round" takes halves to the even neighbour, which ONNX has no name for; where no
+    coordinate is a half, any rounding will do.
+    """
+    default = "round" if coordinates == "align_corners" else "floor"
+    rounding = call.attr("rounding_method") or default
+    if rounding == "round":
+        halves = any(_has_halves(a, b, coordinates) for a, b in zip(call.shape()[2:], call.ints(1)))
+        call.require(not halves, "it rounds halves to even")
+        return "round_prefer_floor"
+    call.require(rounding in _ROUNDINGS, f"rounding_method is {rounding}")
+    return str(rounding)
+
+
+def _has_halves(size: int, target: int, coordinates: str) -> bool:
+    """Whether a coordinate lies in the middle between two pixels."""
+    if coordinates == "asymmetric":
+        found = [Fraction(i * size, target) for i in range(target)]
+    elif coordinates == "align_corners":
+        found = [Fraction(i * (size - 1), max(target - 1, 1)) for i in range(target)]
+    else:
+        found = [Fraction((2 * i + 1) * size - target, 2 * target) for i in range(target)]
+    return any(coordinate.denominator == 2 for coordinate in found)
+
+
+# ---- Normalization ----
+
+
+def _require_scaled(call: Call) -> None:
+    for name in ("center", "scale"):
+        call.require(bool(call.attr(name, True)), f"{name} is off")
+
+
+def _batch_norm(call: Call) -> Value:
+    """The second and third result are the moving averages, which inference leaves alone."""
+    _require_scaled(call)
+    call.require(not call.attr("training", False), "it is in training mode")
+    axis = call.axis(call.attr("axis", 1))
+    call.require(axis == 1, f"its axis is {axis}")
+    normal = call.emit("BatchNormalization", *call.tensors, epsilon=call.attr("epsilon"))
+    return normal, call.tensor(3), call.tensor(4)
+
+
+def _layer_norm(call: Call) -> str:
+    _require_scaled(call)
+    axes, rank = call.axes("axes") or (), call.rank()
+    first = rank - len(axes)
+    call.require(axes == tuple(range(first, rank)), f"its axes {axes} are not the last ones")
+    return call.emit("LayerNormalization", *call.tensors, axis=first, epsilon=call.attr("epsilon"))
+
+
+def _group_norm(call: Call) -> str:
+    """Each group as one channel of an instance normalization; then scaled by channel."""
+    _require_scaled(call)
+    _require_images(call)
+    batch, channels, *rest = call.shape()
+    groups = call.attr("num_groups")
+    ones, zeros = (np.full(groups, v, call.type().dtype) for v in (1, 0))
+    grouped = call.reshaped(call.tensor(), batch, groups, -1)
+    normal = call.emit(
+        "InstanceNormalization",
+        grouped,
+        call.array(ones),
+        call.array(zeros),
+        epsilon=call.attr("epsilon"),
+    )
+    back = call.reshaped(normal, batch, channels, *rest)
+    gamma, beta = (call.reshaped(call.tensor(i), channels, *[1] * len(rest)) for i in (1, 2))
+    return call.emit("Add", call.emit("Mul", back, gamma), beta)
+
+
+def _instance_norm(call: Call) -> str:
+    _require_scaled(call)
+    _require_images(call)
+    return call.emit("InstanceNormalization", *call.tensors, epsilon=call.attr("epsilon"))
+
+
+def _require_images(call: Call) -> None:
+    """Requires that channels come second, and that all axes after them are normalized."""
+    channels, axes = call.axis(call.attr("channel_axis", 1)), call.axes("axes")
+    whole = channels == 1 and axes == tuple(range(2, call.rank()))
+    call.require(whole, f"it normalizes axes {axes} with channels at {channels}")
+
+
+def _rms_norm(call: Call) -> str:
+    """Spelled as onnxruntime expects it: it finds and fuses these operators."""
+    square = call.emit("Pow", call.tensor(), call.scalar(2.0))
+    mean = call.emit("ReduceMean", square, call.int64(*(call.axes("axes") or ())), keepdims=1)
+    root = call.emit("Sqrt", call.emit("Add", mean, call.scalar(call.attr("epsilon"))))
+    return call.emit("Mul", call.emit("Div", call.tensor(), root), call.tensor(1))
+
+
+def _softmax(op: str) -> Write:
+    return lambda call: call.emit(op, call.tensor(), axis=call.attr("axis", -1))
+
+
+def _dropout(call: Call) -> Value:
+    """Nothing is dropped when a model runs."""
+    shape = call.emit("Shape", call.tensor())
+    return call.tensor(), call.emit("Expand", call.scalar(1.0), shape)
+
+
+# ---- Attention ----
+
+
+def _attention(call: Call) -> str:
+    """softmax(scale * Q Kᵀ + bias) V, where positions come before heads."""
+    call.require(call.attr("causal_mask") in (None, ""), "it has a causal mask")
+    call.require(call.attr("window_size") is None, "it has a window")
+    heads = [call.shape(i)[2] for i in range(3)]
+    call.require(len(set(heads)) == 1, f"the numbers of heads differ: {heads}")
+    scale = call.attr("scale", call.shape()[3] ** -0.5)
+    query, value = (call.emit("Transpose", call.tensor(i), perm=(0, 2, 1, 3)) for i in (0, 2))
+    key = call.emit("Transpose", call.tensor(1), perm=(0, 2, 3, 1))
+    scores = call.emit("Mul", call.emit("MatMul", query, key), call.scalar(scale))
+    if len(call.operands) > 3:
+        scores = call.emit("Add", scores, call.tensor(3))
+    mixed = call.emit("MatMul", call.emit("Softmax", scores, axis=-1), value)
+    return call.emit("Transpose", mixed, perm=(0, 2, 1, 3))
+
+
+OPERATORS: Mapping[str, Write] = {
+    **{f"nn.conv{n}d": _convolution("Conv", "OI", n) for n in _SPATIAL},
+    **{f"nn.conv{n}d_transpose": _convolution("ConvTranspose", "IO", n) for n in _SPATIAL},
+    **{f"nn.max_pool{n}d": _pool("MaxPool", n) for n in _SPATIAL},
+    **{f"nn.avg_pool{n}d": _pool("AveragePool", n) for n in _SPATIAL},
+    **{f"nn.adaptive_avg_pool{n}d": _adaptive_average(n) for n in _SPATIAL},
+    "image.resize2d": _resize2d,
+    "nn.attention": _attention,
+    "nn.attention_bias": _attention,
+    "nn.batch_norm": _batch_norm,
+    "nn.dropout": _dropout,
+    "nn.group_norm": _group_norm,
+    "nn.instance_norm": _instance_norm,
+    "nn.layer_norm": _layer_norm,
+    "nn.log_softmax": _softmax("LogSoftmax"),
+    "nn.pixel_shuffle": _pixel_shuffle,
+    "nn.rms_norm": _rms_norm,
+    "nn.softmax": _softmax("Softmax"),
+}

@@ -1,0 +1,127 @@
+"""The backend `onnxruntime`: a sub-graph is one session, its constants bound inside."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import onnx
+import onnxruntime
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+
+from collage_dsl.backends.base import LibraryBackend
+from collage_dsl.backends.engines import pack
+from collage_dsl.backends.onnx_writer import OPSET, Unsupported, outline, to_onnx
+from collage_dsl.backends.runtime.build import make_module
+from collage_dsl.graph import Form, Graph, Option, tensors
+
+_WRITER = 1
+"""Counts the versions of what we write; costs measured with another are not reused."""
+
+Kernel = Mapping[str, Sequence[str]]
+"""The dtypes that a kernel of onnxruntime takes, by the name of a type variable or operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxRuntime(LibraryBackend):
+    """
+    Kernels that onnxruntime's CPU provider runs.
+
+    Of the options of a target `num_cores` counts: so many threads run a kernel, else one.
+    """
+
+    @property
+    def name(self) -> str:
+        return "onnxruntime"
+
+    @property
+    def version(self) -> str:
+        return f"onnxruntime {onnxruntime.__version__}, opset {OPSET}, writer {_WRITER}"
+
+    def supports(self, graph: Graph) -> str | None:
+        reason = _unfit(graph)
+        if reason is not None:
+            return reason
+        try:
+            return _without_kernel(outline(graph))
+        except Unsupported as unsupported:
+            return str(unsupported)
+
+    def codegen(self, graph: Graph, symbol: str, options: Mapping[str, Option]) -> Any:
+        model, constants = to_onnx(graph)
+        payload = pack(model.SerializeToString(), options)
+        return make_module(symbol, "onnxruntime", payload, constants)
+
+
+def _unfit(graph: Graph) -> str | None:
+    """Why a session cannot be bound to the tensors that `graph` takes, has and gives."""
+    at_border = [node for node in graph.nodes if node.form in (Form.INPUT, Form.CONSTANT)]
+    for node in (*at_border, *(graph.nodes[i] for i in graph.outputs)):
+        for type_ in tensors(node.type):
+            if not type_.is_static:
+                return f"the shape of `{node.name}` is not static: {type_}"
+            if type_.dtype == "bfloat16":
+                return f"`{node.name}` is bfloat16, which numpy and onnxruntime cannot exchange"
+    return None
+
+
+# ---- Whether onnxruntime has kernels ----
+
+
+def _without_kernel(model: onnx.ModelProto) -> str | None:
+    """Why onnxruntime has no kernel for some node of `model`, None where it has for all."""
+    dtypes = _dtypes(model)
+    for node in model.graph.node:
+        schema = onnx.defs.get_schema(node.op_type, OPSET)
+        wanted = dict(_wanted(node, schema, dtypes))
+        if not any(_takes(kernel, wanted) for kernel in _kernels(node.op_type, schema)):
+            types = ", ".join(dict.fromkeys(wanted.values()))
+            return f"onnxruntime has no kernel of {node.op_type} for {types}"
+    return None
+
+
+def _dtypes(model: onnx.ModelProto) -> Mapping[str, str]:
+    """The dtype of each value, as onnxruntime writes it: `tensor(float)`."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    values = {v.name: v.type.tensor_type.elem_type for v in (*graph.input, *graph.value_info)}
+    values |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    values |= {v.name: v.type.tensor_type.elem_type for v in graph.output}
+    return {name: f"tensor({_spelled(dtype)})" for name, dtype in values.items()}
+
+
+def _spelled(dtype: int) -> str:
+    name = str(onnx.TensorProto.DataType.Name(dtype)).lower()
+    # What has no float16 kernel is run in float32: onnxruntime puts casts around it.
+    return "float" if name == "float16" else name
+
+
+def _wanted(
+    node: onnx.NodeProto, schema: Any, dtypes: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """The dtype that each operand has, by type variable and by the operand's formal name."""
+    for place, value in enumerate(node.input):
+        formal = schema.inputs[min(place, len(schema.inputs) - 1)]
+        if value in dtypes:
+            yield formal.type_str, dtypes[value]
+            yield formal.name, dtypes[value]
+
+
+def _takes(kernel: Kernel, wanted: Mapping[str, str]) -> bool:
+    return all(wanted[name] in dtypes for name, dtypes in kernel.items() if name in wanted)
+
+
+def _kernels(op: str, schema: Any) -> Iterator[Kernel]:
+    since = schema.since_version
+    for (first, last), kernel in _cpu_kernels().get(op, ()):
+        if first <= since <= last:
+            yield kernel
+
+
+@cache
+def _cpu_kernels() -> Mapping[str, Sequence[tuple[tuple[int, int], Kernel]]]:
+    """onnxruntime's kernels by operator, with the first and last version that each is for."""
+    kernels: dict[str, list[tuple[tuple[int, int], Kernel]]] = {}
+    for each in get_all_opkernel_def():
+        if each.provider == "CPUExecutionProvider" and each.domain == "":
+            kernels.setdefault(each.op_name, []).append((each.version_range, each.type_constraints))
+    return kernels

@@ -1,0 +1,73 @@
+"""Backends by name."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+
+from collage_dsl.backends.base import Backend
+
+GROUP = "collage_dsl.backends"
+"""The group of entry points in which distributions declare backends, by name."""
+
+_BUILT_IN = {
+    "onnxruntime": "collage_dsl.backends.onnxruntime:OnnxRuntime",
+    "tvm": "collage_dsl.backends.tvm:Tvm",
+}
+
+
+class UnknownBackend(Exception):
+    """No backend has the name that a spec or a caller gives."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        names = sorted(set(known))
+        close = get_close_matches(name, names, n=1)
+        hint = f" (did you mean `{close[0]}`?)" if close else ""
+        listed = ", ".join(f"`{each}`" for each in names)
+        super().__init__(f"no backend is named `{name}`{hint}; known are {listed}")
+        self.name = name
+        self.known = tuple(names)
+
+
+class BackendNotInstalled(Exception):
+    """A backend is known, but a Python package that it needs is not installed."""
+
+    def __init__(self, name: str, package: str) -> None:
+        super().__init__(f"backend `{name}` needs the Python package `{package}`: install it")
+        self.name = name
+        self.package = package
+
+
+def find_backend(name: str, given: Iterable[Backend] = ()) -> Backend:
+    """
+    The backend named `name`: of those `given`, else of those that distributions declare.
+
+    Raises UnknownBackend, or BackendNotInstalled where its library is missing.
+    """
+    by_name = {backend.name: backend for backend in given}
+    if name in by_name:
+        return by_name[name]
+    declared = _declared()
+    if name not in declared:
+        raise UnknownBackend(name, (*by_name, *declared))
+    try:
+        made = declared[name].load()()
+    except ModuleNotFoundError as error:
+        raise BackendNotInstalled(name, error.name or str(error)) from error
+    if not isinstance(made, Backend):
+        raise TypeError(f"entry point `{declared[name].value}` makes no Backend")
+    return made
+
+
+def backend_names(given: Iterable[Backend] = ()) -> tuple[str, ...]:
+    """The names that `find_backend` knows, sorted."""
+    return tuple(sorted({*(backend.name for backend in given), *_declared()}))
+
+
+def _declared() -> Mapping[str, EntryPoint]:
+    """
+    Entry points by name.
+
+    The built-in ones are there even where this package runs from a folder, not installed.
+    """
+    built_in = {name: EntryPoint(name, value, GROUP) for name, value in _BUILT_IN.items()}
+    return built_in | {point.name: point for point in entry_points(group=GROUP)}

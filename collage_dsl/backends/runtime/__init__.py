@@ -1,0 +1,1 @@
+"""The module class that carries a library's kernel inside a TVM executable."""

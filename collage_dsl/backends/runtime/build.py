@@ -1,0 +1,136 @@
+"""
+The machine code of `kernel_module.cc`, compiled once, and modules made of it.
+
+The object file is linked into every library that is exported with such modules inside
+(`executable.export_library(path, addons=addons())`); the shared library serves this process.
+"""
+
+import ctypes
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm_ffi import libinfo
+
+KIND = "collage.kernel.v1"
+"""The module kind. Its number is that of the byte format."""
+
+_SOURCE = Path(__file__).with_name("kernel_module.cc")
+_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
+_SHOWN_LINES = 20
+
+
+class NoCompiler(Exception):
+    """There is no C++ compiler, which library kernels need once to be compiled and linked."""
+
+
+class CompileError(Exception):
+    """The C++ compiler refused; the message is what it said, shortened."""
+
+
+def make_module(
+    symbol: str, engine: str, payload: bytes, constants: Mapping[str, np.ndarray[Any, Any]]
+) -> Any:
+    """
+    The runtime module whose function `symbol` is run by `engine` from `payload`.
+
+    The module shares the memory of `constants` and keeps them alive: they must not be written.
+    The engine is asked for when the function is first looked up.
+    """
+    create = _create_function()
+    return create(symbol, engine, payload, {n: _tensor(a) for n, a in constants.items()})
+
+
+def addons() -> list[str]:
+    """What `export_library(addons=…)` needs. A new list each time: TVM appends to it."""
+    return [str(kernel_object())]
+
+
+def kernel_object() -> Path:
+    """The object file, from the cache or compiled now."""
+    return _cached("kernel_module.o", _compile)
+
+
+def kernel_library() -> Path:
+    """The shared library, from the cache or linked now."""
+    return _cached("kernel_module.so", _link)
+
+
+@cache
+def _create_function() -> Callable[..., Any]:
+    ctypes.CDLL(str(kernel_library()))
+    return tvm_ffi.get_global_func(KIND)
+
+
+def _tensor(array: np.ndarray[Any, Any]) -> Any:
+    plain = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+    # The versioned protocol also takes arrays that are read-only, as loaded weights often are.
+    return tvm_ffi.from_dlpack(plain.__dlpack__(max_version=(1, 0)))
+
+
+def _cached(name: str, make: Callable[[Sequence[str], Path], None]) -> Path:
+    compiler = _compiler()
+    made = _cache_folder(compiler) / name
+    if made.exists():
+        return made
+    made.parent.mkdir(parents=True, exist_ok=True)
+    # Made aside and renamed: another process sees all of it or nothing, and may do the same.
+    with tempfile.TemporaryDirectory(dir=made.parent) as scratch:
+        make(compiler, Path(scratch, name))
+        os.replace(Path(scratch, name), made)
+    return made
+
+
+def _cache_folder(compiler: Sequence[str]) -> Path:
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    made_of = (
+        _SOURCE.read_text(encoding="utf-8"),
+        tvm_ffi.__version__,
+        " ".join((*compiler, *_FLAGS)),
+        _version(tuple(compiler)),
+    )
+    key = hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:16]
+    return Path(caches, "collage_dsl", "kernel_module", key)
+
+
+def _compiler() -> tuple[str, ...]:
+    command = shlex.split(os.environ.get("CXX") or "g++")
+    if not command or shutil.which(command[0]) is None:
+        raise NoCompiler(
+            f"no C++ compiler `{' '.join(command)}`: install one (say `apt install g++`) "
+            "or set CXX to the one to use"
+        )
+    return tuple(command)
+
+
+@cache
+def _version(compiler: tuple[str, ...]) -> str:
+    return _run([*compiler, "--version"])
+
+
+def _compile(compiler: Sequence[str], target: Path) -> None:
+    includes = [f"-I{path}" for path in libinfo.include_paths()]
+    _run([*compiler, *_FLAGS, *includes, "-c", str(_SOURCE), "-o", str(target)])
+
+
+def _link(compiler: Sequence[str], target: Path) -> None:
+    # Not linked to libtvm_ffi: it is in every process that loads this, with global symbols.
+    _run([*compiler, "-shared", str(kernel_object()), "-o", str(target)])
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = done.stderr.splitlines()
+        shown = said[:_SHOWN_LINES] + ["…"] * (len(said) > _SHOWN_LINES)
+        raise CompileError("\n".join([f"`{shlex.join(command)}` failed:", *shown]))
+    return done.stdout

@@ -1,0 +1,286 @@
+// A kernel that a library runs: one module class for all libraries.
+//
+// A module carries the kernel's symbol, the name of an engine, the engine's payload (say, a model)
+// and constants. It finds the engine as the global function `collage.engine.<name>`, and calls
+// that as (symbol, payload, constants) -> function; the function is what runs the kernel, with
+// the inputs and then the outputs as tensors (`call_dps_packed`).
+//
+// This file is linked into every exported library, so that a process which has only TVM can load
+// it. Of several copies in a process the first one loaded serves all modules.
+
+#include <dlfcn.h>
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/module.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/string.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace tvm::ffi;
+
+// The number is that of the byte format below: another format is another kind, so that libraries
+// of different age can live in one process.
+constexpr const char* kKind = "collage.kernel.v1";
+constexpr const char* kLoader = "ffi.Module.load_from_bytes.collage.kernel.v1";
+constexpr const char* kCreate = "collage.kernel.v1";
+constexpr const char* kEngines = "collage_dsl.backends.engines";
+// What malloc promises, hence what the start of a large byte string has.
+constexpr size_t kAlignment = 16;
+
+using Constants = Map<String, Tensor>;
+
+// ---- Engines ----
+
+// A function of the Python interpreter in this process, or null where there is none.
+template <typename Signature>
+Signature* Python(const char* name) {
+  return reinterpret_cast<Signature*>(dlsym(RTLD_DEFAULT, name));
+}
+
+// The text of the Python exception that is set, which is cleared.
+std::string TakePythonError() {
+  auto fetch = Python<void(void**, void**, void**)>("PyErr_Fetch");
+  auto str = Python<void*(void*)>("PyObject_Str");
+  auto utf8 = Python<const char*(void*)>("PyUnicode_AsUTF8");
+  auto clear = Python<void()>("PyErr_Clear");
+  auto release = Python<void(void*)>("Py_DecRef");
+  void *type = nullptr, *value = nullptr, *traceback = nullptr;
+  fetch(&type, &value, &traceback);
+  void* text = value != nullptr ? str(value) : nullptr;
+  const char* chars = text != nullptr ? utf8(text) : nullptr;
+  std::string message = chars != nullptr ? chars : "unknown error";
+  clear();
+  for (void* object : {text, type, value, traceback}) release(object);
+  return message;
+}
+
+// Imports the Python module that registers the engines. Returns why that failed, or "".
+std::string ImportEngines() {
+  auto initialized = Python<int()>("Py_IsInitialized");
+  if (initialized == nullptr || !initialized()) return "this process does not run Python";
+  auto import = Python<void*(const char*)>("PyImport_ImportModule");
+  int state = Python<int()>("PyGILState_Ensure")();
+  void* module = import(kEngines);
+  std::string reason = module == nullptr ? TakePythonError() : "";
+  Python<void(void*)>("Py_DecRef")(module);
+  Python<void(int)>("PyGILState_Release")(state);
+  return reason;
+}
+
+Function FindEngine(const String& engine, const String& symbol) {
+  std::string name = std::string("collage.engine.") + engine.c_str();
+  if (auto found = Function::GetGlobal(name)) return *found;
+  std::string reason = ImportEngines();
+  if (auto found = Function::GetGlobal(name)) return *found;
+  if (reason.empty()) reason = std::string(kEngines) + " has no engine of that name";
+  TVM_FFI_THROW(RuntimeError) << "kernel `" << symbol << "` needs the engine `" << engine
+                              << "`: install the Python package collage_dsl, or register the "
+                              << "global function `" << name << "` (" << reason << ")";
+  TVM_FFI_UNREACHABLE();
+}
+
+// ---- Bytes ----
+
+// Writes numbers as they are in memory, strings after their length, tensor data aligned.
+class Writer {
+ public:
+  explicit Writer(size_t capacity) { bytes_.reserve(capacity); }
+
+  void Number(uint64_t value) { bytes_.append(reinterpret_cast<char*>(&value), sizeof(value)); }
+
+  void Raw(const char* data, size_t size) {
+    Number(size);
+    bytes_.append(data, size);
+  }
+
+  void Data(const Tensor& tensor) {
+    Number(tensor.dtype().code);
+    Number(tensor.dtype().bits);
+    Number(tensor.dtype().lanes);
+    Number(tensor.ndim());
+    for (int64_t dim : tensor.shape()) Number(dim);
+    bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment);
+    bytes_.append(static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset(),
+                  GetDataSize(*tensor.GetDLTensorPtr()));
+  }
+
+  Bytes Take() { return Bytes(std::move(bytes_)); }
+
+ private:
+  std::string bytes_;
+};
+
+// The memory of a tensor that is a part of `owner`. Copied only where the part is not aligned.
+class PartOf {
+ public:
+  PartOf(Bytes owner, const char* part) : owner_(std::move(owner)), part_(part) {}
+
+  void AllocData(DLTensor* tensor) {
+    tensor->data = const_cast<char*>(part_);
+    if (reinterpret_cast<uintptr_t>(part_) % kAlignment == 0) return;
+    size_t size = GetDataSize(*tensor);
+    tensor->data = copy_ = std::malloc(size);
+    TVM_FFI_ICHECK(copy_ != nullptr || size == 0) << "out of memory";
+    std::memcpy(copy_, part_, size);
+    owner_ = Bytes();
+  }
+
+  void FreeData(DLTensor*) { std::free(copy_); }
+
+ private:
+  Bytes owner_;
+  const char* part_;
+  void* copy_ = nullptr;
+};
+
+class Reader {
+ public:
+  explicit Reader(Bytes bytes) : bytes_(std::move(bytes)) {}
+
+  uint64_t Number() {
+    uint64_t value;
+    std::memcpy(&value, Advance(sizeof(value)), sizeof(value));
+    return value;
+  }
+
+  std::pair<const char*, size_t> Raw() {
+    size_t size = Number();
+    return {Advance(size), size};
+  }
+
+  String Text() {
+    auto [data, size] = Raw();
+    return String(data, size);
+  }
+
+  Tensor Data() {
+    DLDataType dtype;
+    dtype.code = static_cast<uint8_t>(Number());
+    dtype.bits = static_cast<uint8_t>(Number());
+    dtype.lanes = static_cast<uint16_t>(Number());
+    std::vector<int64_t> dims(Number());
+    for (int64_t& dim : dims) dim = static_cast<int64_t>(Number());
+    ShapeView shape(dims.data(), dims.size());
+    at_ = (at_ + kAlignment - 1) / kAlignment * kAlignment;
+    const char* part = Advance(GetDataSize(shape.Product(), dtype));
+    return Tensor::FromNDAlloc(PartOf(bytes_, part), shape, dtype, DLDevice{kDLCPU, 0});
+  }
+
+ private:
+  const char* Advance(size_t size) {
+    TVM_FFI_ICHECK(at_ <= bytes_.size() && size <= bytes_.size() - at_)
+        << "the bytes of a " << kKind << " module are cut off";
+    const char* here = bytes_.data() + at_;
+    at_ += size;
+    return here;
+  }
+
+  Bytes bytes_;
+  size_t at_ = 0;
+};
+
+// ---- The module ----
+
+class KernelModule final : public ModuleObj {
+ public:
+  KernelModule(String symbol, String engine, Bytes payload, Constants constants)
+      : symbol_(std::move(symbol)),
+        engine_(std::move(engine)),
+        payload_(std::move(payload)),
+        constants_(std::move(constants)) {}
+
+  const char* kind() const final { return kKind; }
+
+  int GetPropertyMask() const final { return Module::kBinarySerializable | Module::kRunnable; }
+
+  bool ImplementsFunction(const String& name) final { return name == symbol_; }
+
+  // Python callers wait for the lock without the GIL, which the engine needs: tvm_ffi releases
+  // it around calls.
+  Optional<Function> GetFunction(const String& name) final {
+    if (name != symbol_) return std::nullopt;
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!function_.has_value()) {
+      function_ = FindEngine(engine_, symbol_)(symbol_, payload_, constants_).cast<Function>();
+    }
+    return function_;
+  }
+
+  String InspectSource(const String&) const final { return engine_; }
+
+  Bytes SaveToBytes() const final {
+    size_t size = 1024 + payload_.size();
+    for (const auto& [name, tensor] : constants_) {
+      size += 256 + name.size() + 8 * tensor.ndim() + GetDataSize(*tensor.GetDLTensorPtr());
+    }
+    Writer writer(size);
+    writer.Raw(symbol_.data(), symbol_.size());
+    writer.Raw(engine_.data(), engine_.size());
+    writer.Raw(payload_.data(), payload_.size());
+    writer.Number(constants_.size());
+    for (const auto& [name, tensor] : constants_) {
+      writer.Raw(name.data(), name.size());
+      writer.Data(tensor);
+    }
+    return writer.Take();
+  }
+
+ private:
+  String symbol_;
+  String engine_;
+  Bytes payload_;
+  Constants constants_;
+  std::mutex mutex_;
+  Optional<Function> function_;
+};
+
+Module Create(String symbol, String engine, Bytes payload, Constants constants) {
+  for (const auto& [name, tensor] : constants) {
+    TVM_FFI_CHECK(tensor.device().device_type == kDLCPU && tensor.IsContiguous(), ValueError)
+        << "constant `" << name << "` of kernel `" << symbol << "` is not a plain CPU tensor";
+  }
+  return Module(make_object<KernelModule>(std::move(symbol), std::move(engine),
+                                          std::move(payload), std::move(constants)));
+}
+
+Module Load(Bytes bytes) {
+  Reader reader(std::move(bytes));
+  String symbol = reader.Text();
+  String engine = reader.Text();
+  auto [data, size] = reader.Raw();
+  Bytes payload(data, size);
+  Constants constants;
+  for (uint64_t left = reader.Number(); left > 0; --left) {
+    String name = reader.Text();
+    constants.Set(name, reader.Data());
+  }
+  return Module(make_object<KernelModule>(std::move(symbol), std::move(engine),
+                                          std::move(payload), std::move(constants)));
+}
+
+// Keeps the library that this code is in loaded for good. The functions registered below, and
+// modules made by them, may outlive the library module that brought the code.
+void StayLoaded() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&StayLoaded), &info) == 0) return;
+  dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+__attribute__((constructor)) void Register() {
+  if (Function::GetGlobal(kLoader).has_value()) return;
+  StayLoaded();
+  Function::SetGlobal(kCreate, Function::FromTyped(Create), /*override=*/true);
+  Function::SetGlobal(kLoader, Function::FromTyped(Load), /*override=*/true);
+}
+
+}  // namespace

@@ -1,0 +1,67 @@
+"""The schedule of a function: its groups one after the other, each by the first rule that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from tvm import s_tir
+
+from collage_dsl.backends.schedule.context import Context
+from collage_dsl.backends.schedule.contraction import SlidingKernel
+from collage_dsl.backends.schedule.expressions import Buffer, loads
+from collage_dsl.backends.schedule.flatten import flattened
+from collage_dsl.backends.schedule.gemv import gemv_statement, is_vector_times_matrix
+from collage_dsl.backends.schedule.general import general
+from collage_dsl.backends.schedule.groups import Group, Inlined, grouped, inline
+from collage_dsl.backends.schedule.loops import Stmt, sequence
+from collage_dsl.backends.schedule.machine import machine_of
+from collage_dsl.backends.schedule.pointwise import pointwise_statement
+from collage_dsl.backends.schedule.reduction import reduction_statement
+from collage_dsl.backends.schedule.rows import rows_statement
+from collage_dsl.backends.schedule.sliding import sliding
+from collage_dsl.backends.schedule.stages import read
+
+
+def scheduled(func: Any, target: tvm.target.Target) -> Any:
+    """The scheduled function: by groups of stages, or loop by loop where it does not read as stages."""
+    machine = machine_of(target)
+    program = read(func)
+    if program is None:
+        return general(func, machine)
+    inlined, stages = inline(program)
+    groups = grouped(stages, inlined)
+    stored = _stored(groups, inlined, program.parameters)
+    context = Context(machine, inlined, stored)
+    body = sequence([_statement(group, context) for group in groups])
+    kept = [buffer for buffer in program.locals if buffer in stored]
+    body, allocated = flattened(body, program.parameters, kept)
+    root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
+    return func.with_body(s_tir.SBlockRealize([], True, root))
+
+
+def _statement(group: Group, context: Context) -> Stmt:
+    if group.rows is not None:
+        return rows_statement(group, context)
+    if group.anchor is None:
+        return pointwise_statement(group, context)
+    form = sliding(group.anchor, context.inlined)
+    if form is not None and is_vector_times_matrix(form):
+        return gemv_statement(form, group, context)
+    if form is not None:
+        return SlidingKernel(form, group, context).statement()
+    return reduction_statement(group, context)
+
+
+def _stored(
+    groups: Sequence[Group], inlined: Inlined, parameters: Sequence[Buffer]
+) -> frozenset[Buffer]:
+    """Parameters, and buffers that a later group reads."""
+    stored = set(parameters)
+    for group in groups:
+        inside = {stage.buffer for stage in group.stages}
+        for stage in group.stages:
+            reads = loads(inlined.expand(stage.value))
+            stored |= {read.source for read in reads if read.source not in inside}
+    return frozenset(stored)

@@ -1,0 +1,81 @@
+"""What every kernel generator is given, and the last step that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tvm import tirx
+
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    integer,
+    loads,
+    replace_loads,
+    substitute,
+    variables,
+)
+from collage_dsl.backends.schedule.functions import vectorisable
+from collage_dsl.backends.schedule.groups import Inlined
+from collage_dsl.backends.schedule.loops import Stmt, sequence, store
+from collage_dsl.backends.schedule.machine import Machine
+from collage_dsl.backends.schedule.stages import Stage
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """The machine, the inlined stages, and the buffers that outlive the group that fills them."""
+
+    machine: Machine
+    inlined: Inlined
+    stored: frozenset[Buffer]
+
+
+def finish(
+    context: Context, stages: Sequence[Stage], at: Sequence[Expr], held: Mapping[Buffer, Expr]
+) -> Stmt:
+    """
+    Store what `stages` compute at one index, given the values that are `held` there.
+
+    `at` has an entry for each axis longer than one. A value that several stages read is named once.
+    """
+    values = dict(held)
+    names: list[tuple[tirx.Var, Expr]] = []
+    statements = [
+        store(buffer, value, *spread(buffer, at))
+        for buffer, value in held.items()
+        if buffer in context.stored
+    ]
+    for position, stage in enumerate(stages):
+        value = _value(stage, at, values)
+        uses = [r for later in stages[position + 1 :] for r in loads(later.value)]
+        if sum(read.source.same_as(stage.buffer) for read in uses) > 1:
+            name = tirx.Var("v", value.ty.dtype)
+            names.append((name, value))
+            value = name
+        values[stage.buffer] = value
+        if stage.buffer in context.stored:
+            whole = vectorisable(_with_names(value, names))
+            statements.append(store(stage.buffer, whole, *spread(stage.buffer, at)))
+    return sequence(statements)
+
+
+def _value(stage: Stage, at: Sequence[Expr], values: Mapping[Buffer, Expr]) -> Expr:
+    rest = iter(at)
+    where = {axis.var: next(rest) if axis.extent > 1 else integer(0) for axis in stage.spatial}
+    expression = substitute(stage.value, where)
+    return replace_loads(expression, lambda read: values.get(read.source, read))
+
+
+def _with_names(value: Expr, names: Sequence[tuple[tirx.Var, Expr]]) -> Expr:
+    for name, named in reversed(names):
+        if name in variables(value):
+            value = tirx.Let(name, named, value)
+    return value
+
+
+def spread(buffer: Buffer, at: Sequence[Expr]) -> list[Expr]:
+    """The index with zeros put in where the buffer has extent one."""
+    rest = iter(at)
+    return [next(rest) if int(extent) > 1 else integer(0) for extent in buffer.shape]

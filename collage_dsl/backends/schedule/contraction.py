@@ -1,0 +1,297 @@
+"""The loops of a sliding reduction: pack a tile, accumulate in registers, finish while it is hot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+
+from tvm import tirx
+
+from collage_dsl.backends.schedule.context import Context, finish
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute
+from collage_dsl.backends.schedule.groups import Group
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    loop,
+    nest,
+    parallel,
+    scoped,
+    scratch,
+    sequence,
+    split_index,
+    store,
+    unrolled,
+    vector,
+    vectorised,
+)
+from collage_dsl.backends.schedule.packing import Packed, source_of
+from collage_dsl.backends.schedule.sliding import Sliding, row_stride
+from collage_dsl.backends.schedule.stages import extents
+from collage_dsl.backends.schedule.tiling import (
+    RegisterTile,
+    most_rows,
+    packed_tile,
+    register_tile,
+)
+
+UNROLLED_PRODUCTS = 160  # multiplications written out at most in the body of the innermost loop
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where a tile lies: the batch indices, its first channel, and its first row and column."""
+
+    where: dict[tirx.Var, Expr]
+    channel: Expr
+    y: Expr
+    x: Expr
+
+
+class SlidingKernel:
+    """The loops of one group whose anchor is a sliding reduction."""
+
+    def __init__(self, form: Sliding, group: Group, context: Context) -> None:
+        machine = context.machine
+        self.form, self.group, self.context = form, group, context
+        self.rows = prod(extents(form.rows))
+        height = form.y.axis.extent if form.y else 1
+        self.channels = prod(extents(form.channels))
+        whole = Packed(form.y, form.x, self.channels, height, form.x.axis.extent, machine.lanes)
+        self.most = most_rows(row_stride(form))
+        self.tile = packed_tile(whole, self.rows, prod(extents(form.taps)), self.most, machine)
+
+    def statement(self) -> Stmt:
+        """The whole computation, for each batch index and tile."""
+        parts = []
+        width = self.form.x.axis.extent
+        full, rest = divmod(width, self.tile.width)
+        if full:
+            parts.append(self._tiles(self.tile, full, 0))
+        if rest:
+            parts.append(self._tiles(replace(self.tile, width=rest), 1, width - rest))
+        return sequence(parts)
+
+    def _tiles(self, tile: Packed, columns: int, start: int) -> Stmt:
+        """`columns` tiles side by side from column `start`, over the whole height and batch."""
+        height = self.form.y.axis.extent if self.form.y else 1
+        batch = extents(self.form.batch)
+        counts = (*batch, -(-height // tile.height), columns)
+        shared = prod(counts)
+        by_rows = shared < 2 * self.context.machine.cores and shared % self.context.machine.cores
+        cores = 1 if by_rows else self.context.machine.cores
+
+        def task(number: Expr) -> Stmt:
+            *at, row, column = split_index(number, counts)
+            y, x = row * tile.height, column * tile.width + start
+            if columns == 1:
+                x = integer(start)
+            inner = self.context.machine.cores if by_rows else 1
+            return self._tile(tile, at, y, x, inner)
+
+        return parallel(shared, cores, task)
+
+    def _tile(self, tile: Packed, batch: list[Expr], y: Expr, x: Expr, cores: int) -> Stmt:
+        """
+        One tile: for each part of the channels that is packed at once, all rows; then the results.
+
+        With one part only, each chunk of rows is finished as soon as it is summed.
+        """
+        form = self.form
+        where = {axis.var: at for axis, at in zip(form.batch, batch, strict=True)}
+        where |= {axis.var: integer(0) for axis in form.stage.spatial if axis.extent == 1}
+        packed = scratch(tile.size, "float32", "packed")
+        parts = self.channels // tile.channels
+        kept = self.rows if parts > 1 else 0
+        sums = scratch(max(1, kept) * tile.vectors * tile.lanes, "float32", "all_sums")
+
+        def part(number: Expr) -> Stmt:
+            first = number * tile.channels
+            fill = self._fill(tile, packed, where, first, (y, x))
+            at = Place(where, first, y, x)
+            return sequence([fill, self._row_chunks(tile, packed, at, cores, sums if kept else None)])
+
+        if not kept:
+            return scoped([packed], part(integer(0)))
+        at = Place(where, integer(0), y, x)
+        zero = vectorised(
+            kept * tile.vectors * tile.lanes, tile.lanes, lambda e: store(sums, form.stage.init, e)
+        )
+        done = self._finish(tile, sums, at, integer(0), kept)
+        return scoped([packed, sums], sequence([zero, loop(parts, part, name="part"), done]))
+
+    def _fill(
+        self,
+        tile: Packed,
+        packed: Buffer,
+        where: dict[tirx.Var, Expr],
+        first: Expr,
+        corner: tuple[Expr, Expr],
+    ) -> Stmt:
+        form = self.form
+
+        def operand(channel: Expr) -> list[Expr]:
+            parts = split_index(first + channel, extents(form.channels))
+            at = where | {a.var: p for a, p in zip(form.channels, parts, strict=True)}
+            return [substitute(index, at) for index in form.moving.indices]
+
+        slid = [window.dimension for window in (form.y, form.x) if window]
+        source = source_of(form.moving.source, self.context.inlined, slid)
+        return tile.fill(packed, source, operand, *corner)
+
+    def _row_chunks(
+        self, tile: Packed, packed: Buffer, at: Place, cores: int, kept: Buffer | None
+    ) -> Stmt:
+        """The rows in chunks; their sums go to `kept`, or are finished here if there is none."""
+        sliding = self.form.y is not None
+        steps = tile.channels * prod(extents(self.form.taps))
+        machine = self.context.machine
+        size, _ = register_tile(self.rows, tile.vectors, steps, sliding, self.most, machine)
+        full, rest = divmod(self.rows, size.rows)
+
+        def chunk(first: Expr, count: int) -> Stmt:
+            shape = RegisterTile(count, size.vectors)
+            if kept is not None:
+                offset = first * (tile.vectors * tile.lanes)
+                return self._columns(tile, packed, kept, offset, at, first, shape, True)
+            sums = scratch(count * tile.vectors * tile.lanes, "float32", "sums")
+            compute = self._columns(tile, packed, sums, integer(0), at, first, shape, False)
+            done = self._finish(tile, sums, at, first, count)
+            return scoped([sums], sequence([compute, done]), "rows")
+
+        parts = []
+        if full:
+            parts.append(parallel(full, cores, lambda c: chunk(c * size.rows, size.rows)))
+        if rest:
+            parts.append(chunk(integer(full * size.rows), rest))
+        return sequence(parts)
+
+    def _columns(
+        self,
+        tile: Packed,
+        packed: Buffer,
+        sums: Buffer,
+        offset: Expr,
+        at: Place,
+        first: Expr,
+        size: RegisterTile,
+        resumed: bool,
+    ) -> Stmt:
+        full, rest = divmod(tile.vectors, size.vectors)
+
+        def chunk(start: Expr, vectors: int) -> Stmt:
+            shape = RegisterTile(size.rows, vectors)
+            return self._registers(tile, packed, sums, offset, at, first, start, shape, resumed)
+
+        parts = []
+        if full:
+            parts.append(loop(full, lambda c: chunk(c * size.vectors, size.vectors)))
+        if rest:
+            parts.append(chunk(integer(full * size.vectors), rest))
+        return sequence(parts)
+
+    def _registers(
+        self,
+        tile: Packed,
+        packed: Buffer,
+        sums: Buffer,
+        offset: Expr,
+        place: Place,
+        first: Expr,
+        start: Expr,
+        size: RegisterTile,
+        resumed: bool,
+    ) -> Stmt:
+        """Accumulate `size.rows` by `size.vectors` vectors in registers over all reduced axes."""
+        form, lanes = self.form, tile.lanes
+        held = scratch(size.rows * size.vectors * lanes, "float32", "held", "local")
+
+        def element(i: Expr, j: Expr, lane: Expr) -> Expr:
+            return (i * size.vectors + j) * lanes + lane
+
+        def each(body: Callable[[Expr, Expr, Expr], Stmt]) -> Stmt:
+            return unrolled(
+                size.rows,
+                lambda i: unrolled(size.vectors, lambda j: vector(lanes, lambda v: body(i, j, v))),
+            )
+
+        def combine(channel: Expr, taps: list[Expr]) -> Stmt:
+            at = {a.var: t for a, t in zip(form.taps, taps, strict=True)}
+            origin = tile.position(channel, at) + start * lanes
+            parts = split_index(place.channel + channel, extents(form.channels))
+            at |= {a.var: p for a, p in zip(form.channels, parts, strict=True)}
+
+            def product(i: Expr, j: Expr, lane: Expr) -> Stmt:
+                term = load(packed, origin + j * lanes + lane)
+                if form.still is not None:
+                    term = self._still(place.where | at, first + i) * term
+                index = element(i, j, lane)
+                return store(held, form.combine(load(held, index), term), index)
+
+            return each(product)
+
+        width = tile.vectors * lanes
+
+        def kept(i: Expr, j: Expr, lane: Expr) -> Expr:
+            return offset + i * width + (start + j) * lanes + lane
+
+        def begin(i: Expr, j: Expr, v: Expr) -> Stmt:
+            value = load(sums, kept(i, j, v)) if resumed else form.stage.init
+            return store(held, value, element(i, j, v))
+
+        out = each(lambda i, j, v: store(sums, load(held, element(i, j, v)), kept(i, j, v)))
+        accumulate = loop(
+            tile.channels, lambda c: self._taps(size, lambda t: combine(c, t)), name="channel"
+        )
+        return scoped([held], sequence([each(begin), accumulate, out]), "registers")
+
+    def _taps(self, size: RegisterTile, body: Callable[[list[Expr]], Stmt]) -> Stmt:
+        """Loops over the taps, the last of them written out where the body stays short."""
+        taps = extents(self.form.taps)
+        products = size.rows * size.vectors
+        if not taps or taps[-1] * products > UNROLLED_PRODUCTS:
+            return nest(taps, body, "tap")
+        return nest(
+            taps[:-1], lambda outer: unrolled(taps[-1], lambda t: body([*outer, t])), "tap"
+        )
+
+    def _still(self, at: dict[tirx.Var, Expr], row: Expr) -> Expr:
+        parts = split_index(row, extents(self.form.rows))
+        at = at | {a.var: p for a, p in zip(self.form.rows, parts, strict=True)}
+        return substitute(self.form.still, at)
+
+    def _finish(
+        self,
+        tile: Packed,
+        sums: Buffer,
+        place: Place,
+        first: Expr,
+        count: int,
+    ) -> Stmt:
+        """Store the finished sums, with the epilogue applied."""
+        form = self.form
+
+        def element(i: Expr, y: Expr, x: Expr) -> Stmt:
+            parts = split_index(first + i, extents(form.rows))
+            at = place.where | {a.var: p for a, p in zip(form.rows, parts, strict=True)}
+            at[form.x.axis.var] = place.x + x
+            if form.y:
+                at[form.y.axis.var] = place.y + y
+            held = load(sums, (i * tile.vectors) * tile.lanes + y * tile.pitch + x)
+            return self._store(at, held)
+
+        def row(i: Expr, y: Expr) -> Stmt:
+            line = vectorised(tile.width, tile.lanes, lambda x: element(i, y, x))
+            if form.y is None or form.y.axis.extent % tile.height == 0:
+                return line
+            return tirx.IfThenElse(place.y + y < form.y.axis.extent, line, None)
+
+        return loop(count, lambda i: loop(tile.height, lambda y: row(i, y), name="y"), name="row")
+
+    def _store(self, at: dict[tirx.Var, Expr], held: Expr) -> Stmt:
+        stage = self.form.stage
+        written = [substitute(index, at) for index in stage.indices]
+        sizes = [int(extent) for extent in stage.buffer.shape]
+        moving = [index for index, size in zip(written, sizes, strict=True) if size > 1]
+        return finish(self.context, self.group.epilogue, moving, {stage.buffer: held})

@@ -1,0 +1,93 @@
+"""Reading and rewriting scalar expressions of TVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import sym, tirx
+from tvm.ir import Call, TensorLoad, Var
+
+Expr = Any
+Buffer = Any
+
+IF_THEN_ELSE = "prim.if_then_else"
+
+
+def integer(value: int) -> Expr:
+    """An index constant; all indices are 64 bit until TVM narrows them."""
+    return tirx.IntImm("int64", value)
+
+
+def loads(expression: Expr) -> list[TensorLoad]:
+    """Every read of a buffer, once for each place where it is written."""
+    found: list[TensorLoad] = []
+    tvm_ffi.structural_walk(expression, (TensorLoad, found.append))
+    return found
+
+
+def variables(expression: Expr) -> set[Var]:
+    """The variables of an expression; buffers are not among them."""
+    found: set[Var] = set()
+
+    def note(variable: Var) -> None:
+        if not tirx.buffer.is_buffer_var(variable):
+            found.add(variable)
+
+    tvm_ffi.structural_walk(expression, (Var, note))
+    return found
+
+
+def substitute(expression: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """The expression with variables replaced by values."""
+    if not values:
+        return expression
+    return tvm_ffi.structural_map(expression, (Var, lambda var: values.get(var, var)))
+
+
+def replace_loads(expression: Expr, replace: Callable[[TensorLoad], Expr]) -> Expr:
+    """The expression with each read replaced, the innermost first."""
+    return tvm_ffi.structural_map(expression, (TensorLoad, replace))
+
+
+def simplified(expression: Expr) -> Expr:
+    """The expression after TVM's arithmetic rules."""
+    return sym.Analyzer().simplify(expression)
+
+
+def called(expression: Expr, name: str) -> bool:
+    """Whether the expression is a call of the operator `name`."""
+    return isinstance(expression, Call) and getattr(expression.op, "name", None) == name
+
+
+def constant(expression: Expr) -> int | None:
+    """The integer that the expression is, if it is one."""
+    return int(expression.value) if isinstance(expression, tirx.IntImm) else None
+
+
+def coefficients(index: Expr, axes: Sequence[Var]) -> tuple[list[int], Expr] | None:
+    """`index` as a sum of integer multiples of `axes` and a rest free of them, if it is one."""
+    found = sym.detect_linear_equation(index, list(axes))
+    if not found:
+        return None
+    values = [constant(value) for value in found[:-1]]
+    if any(value is None for value in values):
+        return None
+    return [value for value in values if value is not None], found[-1]
+
+
+def operations(expression: Expr) -> tuple[int, int]:
+    """How many arithmetic nodes of a value and how many calls; index arithmetic is not counted."""
+    arithmetic = calls = 0
+
+    def note(node: Any) -> None:
+        nonlocal arithmetic, calls
+        if isinstance(node, Call) and not called(node, IF_THEN_ELSE):
+            calls += 1
+        elif str(getattr(node, "ty", "")).find("float") >= 0 and not isinstance(node, TensorLoad):
+            arithmetic += not isinstance(node, (tirx.FloatImm, Var))
+
+    tvm_ffi.structural_walk(expression, (tvm.ir.Expr, note))
+    return arithmetic, calls

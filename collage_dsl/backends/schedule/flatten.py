@@ -1,0 +1,88 @@
+"""
+Every access to memory at one flat, simplified index.
+
+TVM flattens buffers too, but after it has used the ranges of the loops to rewrite each index by
+itself; a position split into indices over several axes is then no longer seen to be the position
+again, and the access is not read as a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import tvm_ffi
+from tvm import sym, tirx
+from tvm.ir import TensorLoad
+
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute
+from collage_dsl.backends.schedule.loops import Stmt
+from collage_dsl.backends.schedule.stages import shape
+
+
+def flattened(
+    body: Stmt, parameters: Sequence[Buffer], allocated: Sequence[Buffer]
+) -> tuple[Stmt, list[Buffer]]:
+    """The body on flat views of the parameters, and flat buffers in place of the allocated ones."""
+    views = {buffer: _flat(buffer) for buffer in parameters if len(buffer.shape) > 1}
+    owned = {buffer: _flat(buffer) for buffer in allocated}
+    flat = views | owned
+    analyzer = sym.Analyzer()
+
+    def index(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
+        position: Expr = integer(0)
+        for part, extent in zip(indices, shape(buffer), strict=True):
+            position = position * extent + part
+        return rejoined(position, analyzer)
+
+    def read(access: TensorLoad) -> Expr:
+        if access.source not in flat:
+            return access
+        return tirx.BufferLoad(flat[access.source], [index(access.source, access.indices)])
+
+    def write(access: Any) -> Stmt:
+        if access.buffer not in flat:
+            return access
+        place = index(access.buffer, access.indices)
+        return tirx.BufferStore(flat[access.buffer], access.value, [place])
+
+    body = tvm_ffi.structural_map(body, ((TensorLoad, read), (tirx.BufferStore, write)))
+    declared = [
+        tirx.DeclBuffer(view, data=tirx.buffer.buffer_data(buffer)) for buffer, view in views.items()
+    ]
+    return tirx.SeqStmt([*declared, body]) if declared else body, list(owned.values())
+
+
+def rejoined(index: Expr, analyzer: sym.Analyzer) -> Expr:
+    """
+    The index simplified, with `p // n * n + p % n` read as `p` whatever `p` is.
+
+    What is divided is hidden behind a variable for the time being: the analyzer would reduce its
+    constants within the quotient and within the rest, each in another way.
+    """
+    hidden: list[tuple[tirx.Var, Expr]] = []
+
+    def hide(division: Any) -> Expr:
+        if isinstance(division.a, (tirx.Var, tirx.FloorDiv, tirx.FloorMod, tirx.IntImm)):
+            return division
+        return type(division)(_name(division.a, hidden), division.b)
+
+    result = tvm_ffi.structural_map(index, ((tirx.FloorDiv, tirx.FloorMod), hide))
+    result = analyzer.simplify(result)
+    for variable, value in reversed(hidden):
+        result = substitute(result, {variable: value})
+    return result
+
+
+def _name(value: Expr, hidden: list[tuple[tirx.Var, Expr]]) -> tirx.Var:
+    for variable, known in hidden:
+        if tvm_ffi.structural_equal(known, value):
+            return variable
+    hidden.append((tirx.Var("hidden", "int64"), value))
+    return hidden[-1][0]
+
+
+def _flat(buffer: Buffer) -> Buffer:
+    size = integer(prod(shape(buffer)))
+    return tirx.decl_buffer((size,), buffer.dtype, f"{buffer.name}_flat", scope=buffer.scope())

@@ -1,0 +1,161 @@
+"""
+Mathematical functions as arithmetic that vectorises.
+
+LLVM turns a vector of `exp` into one library call for each lane. These formulas stay in vectors and
+are within 1e-6 of the value, relatively; the coefficients are our own least-squares fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Call
+
+from collage_dsl.backends.schedule.expressions import Expr
+
+LOG2_E = 1.4426950408889634
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4  # the high part times a small integer is exact
+EXP = (1.0, 1.0, 1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040)
+
+ERF_BOUND = 3.92
+ERF_ABOVE = (
+    1.1283791065216064, 0.20010636746883392, 0.0505961999297142, 0.0037074361462146044,
+    0.00014184103929437697, -1.9545229861250846e-06, 1.9863596989466714e-08,
+)  # fmt: skip
+ERF_BELOW = (
+    1.0, 0.5106713771820068, 0.11507224291563034, 0.014367097988724709, 0.0009569467511028051,
+)  # fmt: skip
+
+TANH_SMALL = (1.0, -1 / 3, 2 / 15, -17 / 315)
+
+
+def vectorisable(value: Expr) -> Expr:
+    """`value` with float32 calls that LLVM has no vector form of written out."""
+    return tvm_ffi.structural_map(value, (Call, _rewritten))
+
+
+def _rewritten(call: Any) -> Expr:
+    formula = FORMULAS.get(getattr(call.op, "name", ""))
+    return formula(call) if formula and _is_float(call) else call
+
+
+def _is_float(expression: Expr) -> bool:
+    return str(expression.ty.dtype) == "float32"
+
+
+def _f(value: float) -> Expr:
+    return tirx.FloatImm("float32", value)
+
+
+def _named(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
+    """`body` of a value that is computed once however often it is used."""
+    if isinstance(value, (tirx.Var, tirx.FloatImm)):
+        return body(value)
+    variable = tirx.Var("t", value.ty.dtype)
+    return tirx.Let(variable, value, body(variable))
+
+
+def _polynomial(x: Expr, factors: Sequence[float]) -> Expr:
+    result = _f(factors[-1])
+    for factor in reversed(factors[:-1]):
+        result = result * x + _f(factor)
+    return result
+
+
+def _clamped(x: Expr, low: float, high: float) -> Expr:
+    """`x` within bounds; what is not a number stays so, which `min` and `max` would not keep."""
+    return tirx.Select(x < _f(low), _f(low), tirx.Select(x > _f(high), _f(high), x))
+
+
+def _power_of_two(exponent: Expr) -> Expr:
+    return tirx.reinterpret("float32", (exponent + 127) << 23)
+
+
+def exponential(x: Expr) -> Expr:
+    """2^n e^r with |r| < 0.35; the power is applied in two halves, for it may overflow alone."""
+
+    def scaled(x: Expr, n: Expr) -> Expr:
+        r = (x - n * _f(LN2_HIGH)) - n * _f(LN2_LOW)
+        power = tirx.Cast("int32", n)
+        half = power >> 1
+        series = _named(r, lambda r: _polynomial(r, EXP))
+        return series * _power_of_two(half) * _power_of_two(power - half)
+
+    def bounded(x: Expr) -> Expr:
+        n = tirx.floor(x * _f(LOG2_E) + _f(0.5))
+        return _named(n, lambda n: scaled(x, n))
+
+    def whole(x: Expr) -> Expr:
+        inside = _named(_clamped(x, -104.0, 89.0), bounded)
+        return tirx.Select(x < _f(-103.9), _f(0.0), inside)
+
+    return _named(x, whole)
+
+
+def sigmoid(x: Expr) -> Expr:
+    return _f(1.0) / (_f(1.0) + exponential(_f(0.0) - x))
+
+
+def hyperbolic_tangent(x: Expr) -> Expr:
+    """Its series near zero, where the quotient of exponentials cancels."""
+
+    def whole(x: Expr) -> Expr:
+        def quotient(e: Expr) -> Expr:
+            size = (_f(1.0) - e) / (_f(1.0) + e)
+            return tirx.Select(x < _f(0.0), _f(0.0) - size, size)
+
+        square = _named(x * x, lambda u: _polynomial(u, TANH_SMALL))
+        large = _named(exponential(tirx.abs(x) * _f(-2.0)), quotient)
+        return tirx.Select(tirx.abs(x) < _f(0.15), x * square, large)
+
+    return _named(x, whole)
+
+
+def error_function(x: Expr) -> Expr:
+    """A quotient of polynomials in the square; past the bound the value is one in float32."""
+
+    def bounded(x: Expr) -> Expr:
+        return _named(
+            x * x, lambda u: x * _polynomial(u, ERF_ABOVE) / _polynomial(u, ERF_BELOW)
+        )
+
+    return _named(x, lambda x: _named(_clamped(x, -ERF_BOUND, ERF_BOUND), bounded))
+
+
+def power(x: Expr, exponent: Expr) -> Expr | None:
+    """The power where the exponent is a constant multiple of a quarter up to two."""
+    if not isinstance(exponent, tirx.FloatImm) or not 0 < exponent.value <= 2:
+        return None
+    quarters = exponent.value * 4
+    if quarters != int(quarters):
+        return None
+    whole, part = divmod(int(quarters), 4)
+
+    def product(x: Expr) -> Expr:
+        factors = [x] * whole
+        factors += [tirx.sqrt(x)] if part >= 2 else []
+        factors += [tirx.sqrt(tirx.sqrt(x))] if part % 2 else []
+        result = factors[0]
+        for factor in factors[1:]:
+            result = result * factor
+        return result
+
+    return _named(x, product)
+
+
+def _power(call: Any) -> Expr:
+    result = power(call.args[0], call.args[1])
+    return call if result is None else result
+
+
+FORMULAS: dict[str, Callable[[Any], Expr]] = {
+    "tirx.exp": lambda call: exponential(call.args[0]),
+    "tirx.sigmoid": lambda call: sigmoid(call.args[0]),
+    "tirx.tanh": lambda call: hyperbolic_tangent(call.args[0]),
+    "tirx.erf": lambda call: error_function(call.args[0]),
+    "tirx.pow": _power,
+    "tirx.rsqrt": lambda call: _f(1.0) / tirx.sqrt(call.args[0]),
+}

@@ -1,0 +1,94 @@
+"""Building loops. An extent of one makes no loop, and an index is 64 bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.tirx import ForKind
+
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
+
+Stmt = Any
+Body = Callable[[Expr], Stmt]
+
+
+def loop(extent: int, body: Body, kind: ForKind = ForKind.SERIAL, name: str = "i") -> Stmt:
+    """`body` for each index below `extent`."""
+    if extent == 1:
+        return body(integer(0))
+    variable = tirx.Var(name, "int64")
+    return tirx.For(variable, integer(0), integer(extent), kind, body(variable))
+
+
+def unrolled(extent: int, body: Body, name: str = "u") -> Stmt:
+    """`body` written out for each index."""
+    return loop(extent, body, ForKind.UNROLLED, name)
+
+
+def vector(extent: int, body: Body) -> Stmt:
+    """`body` for all indices at once."""
+    return loop(extent, body, ForKind.VECTORIZED, "lane")
+
+
+def parallel(extent: int, cores: int, body: Body) -> Stmt:
+    """`body` for each index, shared among the cores."""
+    return loop(extent, body, ForKind.PARALLEL if cores > 1 else ForKind.SERIAL, "task")
+
+
+def vectorised(extent: int, lanes: int, body: Body) -> Stmt:
+    """`body` for each index, in full vectors and one narrower vector for the rest."""
+    full, rest = divmod(extent, lanes)
+    parts = []
+    if full:
+        parts.append(loop(full, lambda c: vector(lanes, lambda lane: body(c * lanes + lane)), name="c"))
+    if rest:
+        parts.append(vector(rest, lambda lane: body(lane + full * lanes)))
+    return sequence(parts)
+
+
+def nest(extents: Sequence[int], body: Callable[[list[Expr]], Stmt], name: str = "k") -> Stmt:
+    """Loops around `body`, the last extent innermost."""
+    if not extents:
+        return body([])
+    return loop(
+        extents[0], lambda i: nest(extents[1:], lambda rest: body([i, *rest]), name), name=name
+    )
+
+
+def sequence(statements: Sequence[Stmt]) -> Stmt:
+    """One after the other."""
+    flat = [statement for statement in statements if statement is not None]
+    return flat[0] if len(flat) == 1 else tirx.SeqStmt(flat)
+
+
+def store(buffer: Buffer, value: Expr, *indices: Expr) -> Stmt:
+    """Write one element."""
+    return tirx.BufferStore(buffer, value, list(indices))
+
+
+def load(buffer: Buffer, *indices: Expr) -> Expr:
+    """Read one element."""
+    return tirx.BufferLoad(buffer, list(indices))
+
+
+def scratch(size: int, dtype: str, name: str, scope: str = "global") -> Buffer:
+    """A flat buffer that lives inside the `scoped` statement that names it."""
+    return tirx.decl_buffer((integer(size),), dtype, name, scope=scope, data_alignment=64)
+
+
+def scoped(buffers: Sequence[Buffer], body: Stmt, name: str = "tile") -> Stmt:
+    """`body` with buffers that exist for it alone, one set for each thread that runs it."""
+    block = s_tir.SBlock([], [], [], name, body, alloc_buffers=list(buffers))
+    return s_tir.SBlockRealize([], True, block)
+
+
+def split_index(index: Expr, extents: Sequence[int]) -> list[Expr]:
+    """The indices whose row-major position is `index`."""
+    parts: list[Expr] = []
+    rest = index
+    for extent in reversed(extents[1:]):
+        parts.append(tirx.floormod(rest, extent) if extent > 1 else integer(0))
+        rest = tirx.floordiv(rest, extent) if extent > 1 else rest
+    return [rest, *reversed(parts)] if extents else []

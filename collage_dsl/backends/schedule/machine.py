@@ -1,0 +1,35 @@
+"""What a schedule has to know of the processor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tvm
+from tvm.target.codegen import llvm_cpu_has_features
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The processor of a target: floats in a vector register, vector registers, and cores."""
+
+    lanes: int
+    registers: int
+    cores: int
+
+
+def machine_of(target: tvm.target.Target) -> Machine:
+    """
+    The machine that `target` names with `mcpu`, `mattr` and `num-cores`; one core if it names none.
+
+    `llvm_get_vector_width` answers 512 for any x86 processor, so the features are asked for.
+    """
+    cores = int(target.attrs.get("num-cores") or 1)
+    if target.kind.name != "llvm":
+        return Machine(lanes=4, registers=16, cores=cores)
+    if llvm_cpu_has_features("avx512f", target):
+        return Machine(lanes=16, registers=32, cores=cores)
+    if llvm_cpu_has_features("avx2", target):
+        return Machine(lanes=8, registers=16, cores=cores)
+    if "aarch64" in str(target.attrs.get("mtriple", "")):
+        return Machine(lanes=4, registers=32, cores=cores)
+    return Machine(lanes=4, registers=16, cores=cores)

@@ -1,0 +1,397 @@
+"""Copying the part of an operand that a tile slides over into a small buffer, padding included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import gcd
+
+from tvm import tirx
+
+from collage_dsl.backends.schedule.expressions import (
+    IF_THEN_ELSE,
+    Buffer,
+    Expr,
+    called,
+    constant,
+    integer,
+)
+from collage_dsl.backends.schedule.groups import Inlined, value_at
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    loop,
+    scoped,
+    scratch,
+    sequence,
+    store,
+    unrolled,
+    vector,
+    vectorised,
+)
+from collage_dsl.backends.schedule.stages import Axis, Stage, shape
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """
+    How an output axis slides over one dimension of an operand.
+
+    Element `n` of the axis reads `base + stride * n + sum(dilation * tap)`.
+    """
+
+    axis: Axis
+    dimension: int
+    stride: int
+    base: int
+    taps: tuple[tuple[Axis, int], ...]
+
+    @property
+    def offsets(self) -> list[int]:
+        """Every distance from the first element that a tap reaches."""
+        ranges = [[d * t for t in range(axis.extent)] for axis, d in self.taps]
+        return sorted({sum(choice) for choice in product(*ranges)})
+
+    @property
+    def unit(self) -> int:
+        """The step between the phases that are in use."""
+        return gcd(self.stride, *(dilation for _, dilation in self.taps))
+
+    @property
+    def phases(self) -> int:
+        """
+        How many interleaved images of the dimension the taps read.
+
+        With stride two, even and odd elements are packed apart, so that neighbours in the output
+        read neighbours in the packed buffer.
+        """
+        return max(offset % self.stride for offset in self.offsets) // self.unit + 1
+
+    @property
+    def reach(self) -> int:
+        """How many packed elements past the last output element are read."""
+        return max(offset // self.stride for offset in self.offsets)
+
+    def phase_and_shift(self, taps: dict[tirx.Var, Expr]) -> tuple[Expr, Expr]:
+        """Where a tap lies in the packed buffer."""
+        offset: Expr = integer(0)
+        for axis, dilation in self.taps:
+            offset = offset + taps[axis.var] * dilation
+        if self.stride == 1:
+            return integer(0), offset
+        phase = tirx.floordiv(tirx.floormod(offset, self.stride), self.unit)
+        return phase, tirx.floordiv(offset, self.stride)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """
+    What an operand holds: `value(indices)` within the bounds and `fill` outside.
+
+    The bounds are those of a padded tensor's inner part; for others, the shape.
+    """
+
+    value: Callable[[Sequence[Expr]], Expr]
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    fill: Expr
+
+
+def source_of(buffer: Buffer, inlined: Inlined, slid: Collection[int]) -> Source:
+    """
+    The source behind a buffer that is either in memory or inlined.
+
+    The bounds of padding are those of the dimensions that are `slid` over; of any other dimension
+    they are checked in the value.
+    """
+    stage = inlined.stages.get(buffer)
+    zero = tirx.const(0, buffer.dtype)
+    extents = shape(buffer)
+    if stage is None:
+        return Source(lambda at: load(buffer, *at), (0,) * len(extents), extents, zero)
+    padded = _padded(stage, extents)
+    if padded is None:
+        at_index = _evaluator(stage, stage.value, inlined)
+        return Source(at_index, (0,) * len(extents), extents, zero)
+    lower, upper, inner, fill = padded
+    value = _evaluator(stage, inner, inlined)
+    checked = [
+        (d, lower[d], upper[d])
+        for d, extent in enumerate(extents)
+        if d not in slid and (lower[d] > 0 or upper[d] < extent)
+    ]
+
+    def guarded(at: Sequence[Expr]) -> Expr:
+        inside = value(at)
+        for d, low, high in checked:
+            within = tirx.And(at[d] >= low, at[d] < high)
+            inside = tirx.if_then_else(within, inside, fill)
+        return inside
+
+    return Source(guarded, lower, upper, fill)
+
+
+def _evaluator(stage: Stage, value: Expr, inlined: Inlined) -> Callable[[Sequence[Expr]], Expr]:
+    part = Stage(stage.spatial, (), stage.buffer, stage.indices, None, value)
+    return lambda at: inlined.expand(value_at(part, at))
+
+
+def _padded(
+    stage: Stage, extents: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...], Expr, Expr] | None:
+    """Bounds, inner value and fill of `if_then_else(bounds, inner, constant)`."""
+    value = stage.value
+    if not called(value, IF_THEN_ELSE) or not isinstance(value.args[2], tirx.FloatImm):
+        return None
+    lower, upper = [0] * len(extents), list(extents)
+    for condition in _conjuncts(value.args[0]):
+        bound = _bound(condition, stage)
+        if bound is None:
+            return None
+        dimension, low, high = bound
+        lower[dimension] = max(lower[dimension], low)
+        upper[dimension] = min(upper[dimension], high)
+    return tuple(lower), tuple(upper), value.args[1], value.args[2]
+
+
+def _conjuncts(condition: Expr) -> list[Expr]:
+    if isinstance(condition, tirx.And):
+        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+    return [condition]
+
+
+def _bound(condition: Expr, stage: Stage) -> tuple[int, int, int] | None:
+    """The dimension that a comparison with a constant bounds, and its bounds."""
+    if not isinstance(condition, (tirx.LE, tirx.LT)):
+        return None
+    strict = isinstance(condition, tirx.LT)
+    for dimension, axis in enumerate(stage.spatial):
+        low, high = constant(condition.a), constant(condition.b)
+        if low is not None and axis.var.same_as(condition.b):
+            return dimension, low + strict, axis.extent
+        if high is not None and axis.var.same_as(condition.a):
+            return dimension, 0, high + (not strict)
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """
+    A tile of an operand in a flat buffer: for each channel and phase a plane of rows.
+
+    The rows of a plane follow each other without gaps, `pitch` apart, so that the output elements
+    of the tile, numbered by `row * pitch + column`, read consecutive elements for every tap, across
+    the ends of rows. The few elements computed between rows are never stored.
+    """
+
+    y: Window | None
+    x: Window
+    channels: int
+    height: int
+    width: int
+    lanes: int
+
+    @property
+    def pitch(self) -> int:
+        return self.width + self.x.reach
+
+    @property
+    def rows(self) -> int:
+        return self.height + (self.y.reach if self.y else 0)
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of output elements, those between rows included."""
+        return -(-((self.height - 1) * self.pitch + self.width) // self.lanes)
+
+    @property
+    def plane(self) -> int:
+        """
+        Elements of a plane. An odd number of vectors, so that channels do not all fall into the
+        same sets of the cache.
+        """
+        furthest = (self.y.reach if self.y else 0) * self.pitch + self.x.reach
+        needed = max(self.vectors * self.lanes + furthest, self.rows * self.pitch)
+        vectors = -(-needed // self.lanes)
+        return (vectors + (vectors % 2 == 0)) * self.lanes
+
+    @property
+    def planes(self) -> int:
+        return self.channels * self.phases
+
+    @property
+    def phases(self) -> int:
+        return self.x.phases * (self.y.phases if self.y else 1)
+
+    @property
+    def size(self) -> int:
+        return self.planes * self.plane
+
+    def position(self, channel: Expr, taps: dict[tirx.Var, Expr]) -> Expr:
+        """Where output element zero finds its input for a tap."""
+        x_phase, x_shift = self.x.phase_and_shift(taps)
+        plane, shift = channel, x_shift
+        if self.y:
+            y_phase, y_shift = self.y.phase_and_shift(taps)
+            plane = plane * self.y.phases + y_phase
+            shift = shift + y_shift * self.pitch
+        return (plane * self.x.phases + x_phase) * self.plane + shift
+
+    def fill(
+        self, buffer: Buffer, source: Source, at: Callable[[Expr], list[Expr]], y: Expr, x: Expr
+    ) -> Stmt:
+        """
+        Pack the tile whose first output element is at `y`, `x`.
+
+        `at(channel)` gives the indices of the operand without its windows.
+        """
+
+        def plane(channel: Expr) -> Stmt:
+            parts = []
+            for py, px in product(range(self.y.phases if self.y else 1), range(self.x.phases)):
+                number = channel * self.phases + (py * self.x.phases + px)
+                start = number * self.plane
+                parts.append(self._plane(buffer, source, at(channel), start, (py, px), (y, x)))
+            return sequence(parts)
+
+        return loop(self.channels, plane, name="channel")
+
+    def _plane(
+        self,
+        buffer: Buffer,
+        source: Source,
+        at: list[Expr],
+        start: Expr,
+        phase: tuple[int, int],
+        first: tuple[Expr, Expr],
+    ) -> Stmt:
+        def row(e: Expr) -> Stmt:
+            indices = list(at)
+            inside: Expr = None
+            if self.y:
+                raw = (first[0] + e) * self.y.stride + (self.y.base + phase[0] * self.y.unit)
+                indices[self.y.dimension] = raw
+                inside = self._row_check(source, raw)
+            place = start + e * self.pitch
+            copy = self._row(buffer, source, indices, place, phase[1], first[1])
+            if inside is None:
+                return copy
+            return tirx.IfThenElse(inside, copy, self._blank(buffer, source, place, self.pitch))
+
+        rest = self.plane - self.rows * self.pitch
+        parts = [loop(self.rows, row, name="row")]
+        if rest:
+            place = start + self.rows * self.pitch
+            parts.append(self._blank(buffer, source, place, rest))
+        return sequence(parts)
+
+    def _row_check(self, source: Source, raw: Expr) -> Expr | None:
+        assert self.y is not None
+        low, high = source.lower[self.y.dimension], source.upper[self.y.dimension]
+        most = (-(-self.y.axis.extent // self.height) * self.height + self.y.reach) * self.y.stride
+        checks = []
+        if low > self.y.base:
+            checks.append(raw >= low)
+        if high < self.y.base + most:
+            checks.append(raw < high)
+        if not checks:
+            return None
+        return checks[0] if len(checks) == 1 else tirx.And(*checks)
+
+    def _blank(self, buffer: Buffer, source: Source, place: Expr, count: int) -> Stmt | None:
+        if count <= 0:
+            return None
+        return vectorised(
+            count, self.lanes, lambda e: store(buffer, source.fill, place + e)
+        )
+
+    def _row(
+        self,
+        buffer: Buffer,
+        source: Source,
+        indices: list[Expr],
+        place: Expr,
+        phase: int,
+        first: Expr,
+    ) -> Stmt:
+        window = self.x
+        base = window.base + phase * window.unit
+        low, high = source.lower[window.dimension], source.upper[window.dimension]
+
+        def raw(position: Expr) -> Expr:
+            at = list(indices)
+            at[window.dimension] = position
+            return source.value(at)
+
+        def copy(e: Expr) -> Stmt:
+            return store(buffer, raw((first + e) * window.stride + base), place + e)
+
+        start = constant(first)
+        if start is None:
+            return self._guarded(buffer, source, copy, place, (base, low, high), first)
+        offset = base + start * window.stride
+        begin = min(max(0, -(-(low - offset) // window.stride)), self.pitch)
+        end = max(begin, min(self.pitch, -(-(high - offset) // window.stride)))
+        paired = 0
+        if window.stride == 2:
+            paired = (min(end, (high - offset) // 2) - begin) // self.lanes
+        parts = [self._blank(buffer, source, place, begin)]
+        if paired > 0:
+            parts.append(
+                self._every_second(
+                    buffer, lambda e: raw(e + (2 * begin + offset)), place + begin, paired
+                )
+            )
+            begin += paired * self.lanes
+        if end > begin:
+            parts.append(vectorised(end - begin, self.lanes, lambda e: copy(e + begin)))
+        return sequence([*parts, self._blank(buffer, source, place + end, self.pitch - end)])
+
+    def _every_second(
+        self, buffer: Buffer, raw: Callable[[Expr], Expr], place: Expr, chunks: int
+    ) -> Stmt:
+        """
+        Every second element of a row, a vector of them picked out of two.
+
+        LLVM makes scalar reads of a vector read with stride two, and one shuffle of this.
+        """
+        lanes = self.lanes
+        pair = scratch(2 * lanes, "float32", "pair", "local")
+
+        def pick(chunk: Expr) -> Stmt:
+            def take(half: Expr) -> Stmt:
+                start = chunk * (2 * lanes) + half * lanes
+                return vector(lanes, lambda e: store(pair, raw(start + e), half * lanes + e))
+
+            halves = [load(pair, tirx.Ramp(integer(h * lanes), integer(1), lanes)) for h in (0, 1)]
+            chosen = tirx.Shuffle(halves, [2 * lane for lane in range(lanes)])
+            out = store(buffer, chosen, tirx.Ramp(place + chunk * lanes, integer(1), lanes))
+            return scoped([pair], sequence([unrolled(2, take), out]), "pair")
+
+        return loop(chunks, pick, name="chunk")
+
+    def _guarded(
+        self,
+        buffer: Buffer,
+        source: Source,
+        copy: Callable[[Expr], Stmt],
+        place: Expr,
+        bounds: tuple[int, int, int],
+        first: Expr,
+    ) -> Stmt:
+        """A row whose place in the operand is known only when it runs."""
+        base, low, high = bounds
+        stride = self.x.stride
+
+        def raw(e: Expr) -> Expr:
+            return (first + e) * stride + base
+
+        def element(e: Expr) -> Stmt:
+            inside = tirx.And(raw(e) >= low, raw(e) < high)
+            return tirx.IfThenElse(inside, copy(e), store(buffer, source.fill, place + e))
+
+        last = integer(self.pitch - 1)
+        whole = tirx.And(raw(integer(0)) >= low, raw(last) < high)
+        fast = vectorised(self.pitch, self.lanes, copy)
+        return tirx.IfThenElse(whole, fast, loop(self.pitch, element, name="column"))

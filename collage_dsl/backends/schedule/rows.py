@@ -1,0 +1,238 @@
+"""
+Softmax, layer norm, mean, dot products: reductions along memory, one row at a time.
+
+All stages of a group run on a row before the next row is begun, so that what one stage stores is in
+the first-level cache when the next one reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+
+from collage_dsl.backends.schedule.context import Context, spread
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    integer,
+    loads,
+    replace_loads,
+    substitute,
+)
+from collage_dsl.backends.schedule.functions import vectorisable
+from collage_dsl.backends.schedule.groups import Group, in_order, wide, wide_extents
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    loop,
+    nest,
+    parallel,
+    scoped,
+    scratch,
+    sequence,
+    split_index,
+    store,
+    unrolled,
+    vector,
+    vectorised,
+)
+from collage_dsl.backends.schedule.stages import Stage
+
+CHAINS = 4  # vectors summed at once, as an addition takes about four cycles
+
+
+def rows_statement(group: Group, context: Context) -> Stmt:
+    """Every row, shared among the cores."""
+    assert group.rows is not None
+    outer, inner = group.rows
+    kernel = RowKernel(group, context, inner)
+    return parallel(
+        prod(outer), context.machine.cores, lambda row: kernel.row(split_index(row, outer))
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowKernel:
+    """The stages of a group on one row."""
+
+    group: Group
+    context: Context
+    inner: tuple[int, ...]
+
+    def row(self, at: list[Expr]) -> Stmt:
+        local: dict[Buffer, Buffer] = {}
+        parts = []
+        for stage in self.group.stages:
+            size = prod(self.inner) if self._is_whole(stage) else 1
+            local[stage.buffer] = scratch(size, stage.buffer.dtype, stage.buffer.name)
+            parts.append(self._stage(stage, at, dict(local)))
+        return scoped(list(local.values()), sequence(parts), "row")
+
+    def _is_whole(self, stage: Stage) -> bool:
+        """Whether the stage has a value for each element of the row, and not one for the row."""
+        outer = self.group.rows[0] if self.group.rows else ()
+        return not stage.reduced and len(wide(stage.spatial)) > len(outer)
+
+    def _stage(self, stage: Stage, at: list[Expr], local: dict[Buffer, Buffer]) -> Stmt:
+        if stage.reduced:
+            return self._reduced(stage, at, local)
+        if self._is_whole(stage):
+            return self._each(stage, at, local)
+        value = self._value(stage, at, [], local)
+        return self._put(stage, value, at, integer(0), local)
+
+    def _each(self, stage: Stage, at: list[Expr], local: dict[Buffer, Buffer]) -> Stmt:
+        def element(position: Expr) -> Stmt:
+            index = split_index(position, self.inner)
+            value = self._value(stage, at, index, local)
+            return self._put(stage, value, [*at, *index], position, local)
+
+        return self._line(stage, lambda start, count: _span(start, count, self.lanes, element))
+
+    def _put(
+        self, stage: Stage, value: Expr, at: list[Expr], position: Expr, local: dict[Buffer, Buffer]
+    ) -> Stmt:
+        """Keep a value for the rest of the row, and store it where it outlives the row."""
+        read_later = any(
+            read.source.same_as(stage.buffer)
+            for other in self.group.stages
+            for read in loads(self.context.inlined.expand(other.value))
+        )
+        parts = []
+        if read_later or stage.buffer not in self.context.stored:
+            parts.append(store(local[stage.buffer], value, position))
+            value = load(local[stage.buffer], position)
+        if stage.buffer in self.context.stored:
+            parts.append(store(stage.buffer, value, *spread(stage.buffer, at)))
+        return sequence(parts)
+
+    @property
+    def lanes(self) -> int:
+        return self.context.machine.lanes
+
+    def _line(self, stage: Stage, body: Callable[[Expr, int], Stmt]) -> Stmt:
+        """`body(start, count)` for each stretch of the row that lies together in memory."""
+        axes = wide(stage.reduced) or wide(stage.spatial)[-len(self.inner) :]
+        value = self.context.inlined.expand(stage.value)
+        inside = {member.buffer for member in self.group.stages}
+        outside = [read for read in loads(value) if read.source not in inside]
+        if all(in_order(read, axes) for read in outside):
+            return body(integer(0), prod(self.inner))
+        last = self.inner[-1]
+        return loop(prod(self.inner) // last, lambda line: body(line * last, last), name="line")
+
+    def _reduced(self, stage: Stage, at: list[Expr], local: dict[Buffer, Buffer]) -> Stmt:
+        """Sum in vectors, the vectors into one, and its lanes."""
+        lanes, result = self.lanes, local[stage.buffer]
+        combine = type(stage.value)
+        dtype = stage.buffer.dtype
+        chains = scratch(CHAINS * lanes, dtype, "chains", "local")
+        partial = scratch(lanes, dtype, "partial")
+
+        def term(position: Expr) -> Expr:
+            return self._value(stage, at, split_index(position, self.inner), local)
+
+        def onto(buffer: Buffer, place: Expr, position: Expr) -> Stmt:
+            return store(buffer, combine(load(buffer, place), term(position)), place)
+
+        def stretch(start: Expr, count: int) -> Stmt:
+            return self._stretch(chains, partial, combine, (start, count), onto)
+
+        begin = vector(lanes, lambda lane: store(partial, stage.init, lane))
+        clear = unrolled(
+            CHAINS, lambda j: vector(lanes, lambda v: store(chains, stage.init, j * lanes + v))
+        )
+        whole = self._line(stage, lambda start, count: sequence([clear, stretch(start, count)]))
+        total = store(result, load(partial, integer(0)), integer(0))
+        parts = [begin, whole, *_halves(partial, lanes, combine), total]
+        if stage.buffer in self.context.stored:
+            index = spread(stage.buffer, at)
+            parts.append(store(stage.buffer, load(result, integer(0)), *index))
+        return scoped([chains, partial], sequence(parts), "reduce")
+
+    def _stretch(
+        self,
+        chains: Buffer,
+        partial: Buffer,
+        combine: Callable[[Expr, Expr], Expr],
+        stretch: tuple[Expr, int],
+        onto: Callable[[Buffer, Expr, Expr], Stmt],
+    ) -> Stmt:
+        """One stretch of memory onto `partial`: several vectors at once, single ones, the rest."""
+        lanes = self.lanes
+        start, count = stretch
+        blocks, rest = divmod(count, CHAINS * lanes)
+        parts = []
+
+        def block(number: Expr) -> Stmt:
+            first = start + number * (CHAINS * lanes)
+            return unrolled(
+                CHAINS,
+                lambda j: vector(
+                    lanes, lambda v: onto(chains, j * lanes + v, first + j * lanes + v)
+                ),
+            )
+
+        def merge(v: Expr) -> Stmt:
+            value = load(partial, v)
+            for chain in range(CHAINS):
+                value = combine(value, load(chains, v + chain * lanes))
+            return store(partial, value, v)
+
+        if blocks:
+            parts += [loop(blocks, block), vector(lanes, merge)]
+        tail = start + blocks * CHAINS * lanes
+        if rest:
+            parts.append(_span(integer(0), rest, lanes, lambda p: onto(partial, p % lanes, tail + p)))
+        return sequence(parts)
+
+    def _value(
+        self, stage: Stage, at: list[Expr], index: list[Expr], local: dict[Buffer, Buffer]
+    ) -> Expr:
+        """The value of a stage, or the term that a reduction adds, at one index."""
+        expanded = self.context.inlined.expand(stage.value)
+        term = expanded.b if stage.reduced else expanded
+        places = iter([*at, *index])
+        axes = (*stage.spatial, *stage.reduced)
+        where = {axis.var: next(places) if axis.extent > 1 else integer(0) for axis in axes}
+
+        def held(read: TensorLoad) -> Expr:
+            if read.source not in local or read.source.same_as(stage.buffer):
+                return read
+            return load(local[read.source], self._position(read.source, index))
+
+        return vectorisable(replace_loads(substitute(term, where), held))
+
+    def _position(self, buffer: Buffer, index: list[Expr]) -> Expr:
+        member = next(s for s in self.group.stages if s.buffer.same_as(buffer))
+        if not self._is_whole(member):
+            return integer(0)
+        position: Expr = integer(0)
+        for part, extent in zip(index, self.inner, strict=True):
+            position = position * extent + part
+        return position
+
+
+def _span(start: Expr, count: int, lanes: int, body: Callable[[Expr], Stmt]) -> Stmt:
+    return vectorised(count, lanes, lambda position: body(start + position))
+
+
+def _halves(partial: Buffer, lanes: int, combine: Callable[[Expr, Expr], Expr]) -> list[Stmt]:
+    """Combine the upper half of the lanes onto the lower one until one lane is left."""
+    parts = []
+    half = lanes // 2
+    while half:
+        parts.append(_fold(partial, half, combine))
+        half //= 2
+    return parts
+
+
+def _fold(partial: Buffer, half: int, combine: Callable[[Expr, Expr], Expr]) -> Stmt:
+    def one(lane: Expr) -> Stmt:
+        return store(partial, combine(load(partial, lane), load(partial, lane + half)), lane)
+
+    return vector(half, one)

@@ -1,0 +1,183 @@
+"""A fused function read as a list of stages, one for each block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.ir import TensorLoad, Var
+
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    constant,
+    loads,
+    substitute,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A block variable that runs from zero to `extent`."""
+
+    var: Var
+    extent: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """
+    `buffer[indices] = value` for all `spatial`, summed (or otherwise combined) over `reduced`.
+
+    A stage with `reduced` axes starts from `init`, and its value reads the element that it writes.
+    """
+
+    spatial: tuple[Axis, ...]
+    reduced: tuple[Axis, ...]
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    init: Expr | None
+    value: Expr
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether each element of the buffer is written once, at the index that its axes name."""
+        return not self.reduced and self.plain
+
+    @property
+    def plain(self) -> bool:
+        """Whether the element written is the one at the spatial axes, in their order."""
+        if len(self.indices) != len(self.spatial):
+            return False
+        pairs = zip(self.indices, self.spatial, shape(self.buffer), strict=True)
+        return all(
+            (axis.extent == extent)
+            and (axis.var.same_as(index) or (axis.extent == 1 and constant(index) == 0))
+            for index, axis, extent in pairs
+        )
+
+    def reads(self) -> list[TensorLoad]:
+        """Reads of other buffers."""
+        return [read for read in loads(self.value) if not read.source.same_as(self.buffer)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """The stages of a function in order, and the buffers that live in it."""
+
+    parameters: tuple[Buffer, ...]
+    locals: tuple[Buffer, ...]
+    stages: tuple[Stage, ...]
+
+
+def shape(buffer: Buffer) -> tuple[int, ...]:
+    """The extents of a buffer; minus one where an extent is not known."""
+    return tuple(-1 if (e := constant(extent)) is None else e for extent in buffer.shape)
+
+
+def extents(axes: Sequence[Axis]) -> tuple[int, ...]:
+    return tuple(axis.extent for axis in axes)
+
+
+def read(func: Any) -> Program | None:
+    """The program of `func`, unless a block of it is not plain stores under plain loops."""
+    root = func.body
+    if not isinstance(root, s_tir.SBlockRealize) or root.block.match_buffers:
+        return None
+    stages: list[Stage] = []
+    for nest in _statements(root.block.body):
+        found = _stages(nest)
+        if found is None:
+            return None
+        stages += found
+    if not _well_formed(stages, func):
+        return None
+    return Program(tuple(func.params), tuple(root.block.alloc_buffers), tuple(stages))
+
+
+def _statements(body: Any) -> list[Any]:
+    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+
+
+def _well_formed(stages: Sequence[Stage], func: Any) -> bool:
+    buffers = [*func.params, *(stage.buffer for stage in stages)]
+    if not all(tirx.buffer.is_buffer_var(buffer) and -1 not in shape(buffer) for buffer in buffers):
+        return False
+    if any(len(buffer.ty.strides) for buffer in buffers):
+        return False
+    written = [stage.buffer for stage in stages]
+    if len(set(written)) < len(written) or not all(stage.plain for stage in stages):
+        return False
+    return not any(
+        read.source in written[position:]
+        for position, stage in enumerate(stages)
+        for read in (stage.reads() if stage.reduced else loads(stage.value))
+    )
+
+
+def _stages(nest: Any) -> list[Stage] | None:
+    """
+    The stages of loops around one block, each loop one axis: one for each store.
+
+    Two sums taken in one block become two stages, as neither reads the other; `_well_formed` turns
+    down those that do, such as the index and the value of a maximum.
+    """
+    bounds: dict[Var, int] = {}
+    while isinstance(nest, tirx.For):
+        extent = constant(nest.extent)
+        if nest.kind != tirx.ForKind.SERIAL or constant(nest.min) != 0 or extent is None:
+            return None
+        bounds[nest.loop_var] = extent
+        nest = nest.body
+    if not isinstance(nest, s_tir.SBlockRealize) or constant(nest.predicate) != 1:
+        return None
+    block = nest.block
+    axes = _axes(nest, bounds)
+    stores = _stores(block.body)
+    if axes is None or stores is None or block.alloc_buffers or block.match_buffers:
+        return None
+    inits = [] if block.init is None else _stores(block.init)
+    spatial, reduced = axes
+    if inits is None or len(inits) != (len(stores) if reduced else 0):
+        return None
+    values = [init.value for init in inits] or [None] * len(stores)
+    return [
+        Stage(spatial, reduced, write.buffer, tuple(write.indices), init, write.value)
+        for write, init in zip(stores, values, strict=True)
+    ]
+
+
+def _stores(body: Any) -> list[Any] | None:
+    """The stores of a block in which nothing else happens than that values are given names."""
+    names: dict[Var, Expr] = {}
+    stores = []
+    for statement in _statements(body):
+        if isinstance(statement, tirx.Bind):
+            names[statement.var] = substitute(statement.value, names)
+        elif isinstance(statement, tirx.BufferStore):
+            value = substitute(statement.value, names)
+            stores.append(tirx.BufferStore(statement.buffer, value, list(statement.indices)))
+        else:
+            return None
+    return stores
+
+
+def _axes(realize: Any, bounds: dict[Var, int]) -> tuple[tuple[Axis, ...], tuple[Axis, ...]] | None:
+    spatial: list[Axis] = []
+    reduced: list[Axis] = []
+    for variable, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        extent = constant(variable.dom.extent)
+        if extent is None or constant(variable.dom.min) != 0:
+            return None
+        loop_extent = bounds.get(value, -1) if isinstance(value, Var) else constant(value)
+        if loop_extent != extent and not (extent == 1 and loop_extent == 0):
+            return None
+        if variable.iter_type not in (tirx.IterVar.DataPar, tirx.IterVar.CommReduce):
+            return None
+        if isinstance(value, Var):
+            bounds = {loop: size for loop, size in bounds.items() if not loop.same_as(value)}
+        kept = spatial if variable.iter_type == tirx.IterVar.DataPar else reduced
+        kept.append(Axis(variable.var, extent))
+    return tuple(spatial), tuple(reduced)

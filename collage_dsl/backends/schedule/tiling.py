@@ -1,0 +1,126 @@
+"""The sizes of tiles, from shapes and the machine, by a small rule of cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import gcd
+
+from collage_dsl.backends.schedule.machine import Machine
+from collage_dsl.backends.schedule.packing import Packed
+
+PACKED_BYTES = 448 * 1024  # of a second-level cache of 1 MiB, the rest being for weights and output
+PACKING = 2.0  # cycles to pack a vector
+CHANNELS = 512  # at once: rows of the other operand, this far apart, still share the first-level cache
+ALIASED_BYTES = 4096
+TILE_OVERHEAD = 24.0  # cycles to start, to spill and to finish a register tile
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTile:
+    """Rows and vectors of output that are accumulated in registers at once."""
+
+    rows: int
+    vectors: int
+
+
+def most_rows(stride: int) -> int:
+    """
+    How many rows, `stride` floats apart, are read side by side without driving each other from the
+    first-level cache.
+
+    Addresses a multiple of 4 KiB apart share the same eight places; rows get four of them.
+    """
+    return min(16, 4 * (ALIASED_BYTES // gcd(4 * stride, ALIASED_BYTES)))
+
+
+@lru_cache(maxsize=None)
+def register_tile(
+    rows: int, vectors: int, steps: int, sliding: bool, most: int, machine: Machine
+) -> tuple[RegisterTile, float]:
+    """
+    The cheapest register tile for `rows` by `vectors` accumulated over `steps`, and its cycles.
+
+    A step of an `a` by `b` tile takes the longer of `a * b` multiplications and its reads: `b`
+    vectors, twice where they cross cache lines, and `a` broadcast scalars, two in a cycle. Fewer
+    than eight accumulators leave the multipliers waiting. A tile has at most `most` rows.
+    """
+    best: tuple[float, RegisterTile] | None = None
+    for tile in _tiles(min(rows, most), vectors, machine):
+        cycles = 0.0
+        for a, many in _chunks(rows, tile.rows):
+            for b, times in _chunks(vectors, tile.vectors):
+                step = max(a * b, 8, b * (2 if sliding else 1) + a / 2)
+                cycles += many * times * (step * steps + TILE_OVERHEAD)
+        bodies = len(_chunks(rows, tile.rows)) * len(_chunks(vectors, tile.vectors))
+        cycles *= 1 + 0.01 * bodies
+        if best is None or cycles < best[0]:
+            best = cycles, tile
+    assert best is not None
+    return best[1], best[0]
+
+
+def _tiles(rows: int, vectors: int, machine: Machine) -> Iterator[RegisterTile]:
+    for a in range(1, rows + 1):
+        room = (machine.registers - 1) // (a + 1)
+        for b in range(max(1, min(room, vectors) - 5), min(room, vectors) + 1):
+            yield RegisterTile(a, b)
+
+
+def _chunks(total: int, size: int) -> list[tuple[int, int]]:
+    """Sizes of the pieces of `total`, and how many there are of each."""
+    full, rest = divmod(total, size)
+    return [(size, full)] * (full > 0) + [(rest, 1)] * (rest > 0)
+
+
+def packed_tile(whole: Packed, rows: int, taps: int, most: int, machine: Machine) -> Packed:
+    """
+    The tile of the output that is computed from one packed buffer, and the channels in it.
+
+    The cheapest per element among those whose packed operand stays in the cache, counting halos
+    packed twice, vectors that the tile does not fill, and sums stored and loaded again where the
+    channels do not fit at once.
+    """
+    best: tuple[float, Packed] | None = None
+    for shape in _candidates(whole):
+        channels = _channels(shape, rows)
+        tile = replace(shape, channels=channels)
+        parts = whole.channels // channels
+        steps = channels * taps
+        _, cycles = register_tile(rows, tile.vectors, steps, whole.height > 1, most, machine)
+        packing = PACKING * tile.size / whole.lanes
+        resuming = 0 if parts == 1 else 4.0 * rows * tile.vectors
+        times = -(-whole.height // tile.height) * -(-whole.width // tile.width)
+        cost = times * parts * (cycles + packing + resuming)
+        if best is None or cost < best[0]:
+            best = cost, tile
+    assert best is not None
+    return best[1]
+
+
+def _channels(tile: Packed, rows: int) -> int:
+    """
+    The largest divisor of the channels with which the packed operand stays in the cache.
+
+    Few rows read the packed operand seldom, and their cost is the reading of the other one.
+    """
+    most = PACKED_BYTES // (4 * tile.phases * tile.plane)
+    if rows > 1:
+        most = min(most, CHANNELS)
+    fitting = (c for c in range(min(most, tile.channels), 0, -1) if tile.channels % c == 0)
+    return next(fitting, 1)
+
+
+def _candidates(whole: Packed) -> Iterator[Packed]:
+    """Tiles from the smallest to the largest."""
+    if whole.height > 1:
+        heights = {-(-whole.height // parts) for parts in range(1, whole.height + 1)}
+        for height in sorted(heights):
+            yield replace(whole, height=height)
+        return
+    for vectors in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32):
+        if vectors * whole.lanes < whole.width:
+            yield replace(whole, width=vectors * whole.lanes)
+    if whole.width <= 32 * whole.lanes or whole.x.taps:
+        yield whole

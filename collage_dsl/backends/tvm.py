@@ -1,0 +1,57 @@
+"""The native backend: TVM's own code, one fused and scheduled function for each kernel."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from collage_dsl.backends.base import Backend
+from collage_dsl.graph import Graph, Toolchain
+
+_SCHEDULES = 1
+"""Counts the versions of our schedules; costs measured with another are not reused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tvm(Backend):
+    """Kernels that TVM generates, with the schedules of `backends.schedule`."""
+
+    @property
+    def name(self) -> str:
+        return "tvm"
+
+    @property
+    def version(self) -> str:
+        return f"tvm {tvm.__version__}, schedules {_SCHEDULES}"
+
+    def supports(self, graph: Graph) -> str | None:
+        return None
+
+
+def num_cores(toolchain: Toolchain) -> int:
+    """How many cores a kernel may use: the option `num_cores`, else 1."""
+    return int(toolchain.options.get("num_cores", 1))
+
+
+def machine_target(toolchain: Toolchain) -> dict[str, Any]:
+    """
+    The TVM target of `toolchain` as a dictionary. On llvm, this machine's processor is meant
+    unless the option `mcpu` names another.
+    """
+    options = {key.replace("_", "-"): value for key, value in toolchain.options.items()}
+    if toolchain.kind != "llvm":
+        return {"kind": toolchain.kind, **options}
+    return {"kind": "llvm", "mcpu": host_cpu(), "num-cores": 1, **options}
+
+
+def tvm_target(toolchain: Toolchain) -> Any:
+    """The `tvm.target.Target` of `toolchain`."""
+    return tvm.target.Target(machine_target(toolchain))
+
+
+@cache
+def host_cpu() -> str:
+    """LLVM's name for the processor of this machine, such as `znver4`."""
+    return str(tvm_ffi.get_global_func("target.llvm_get_system_cpu")())

@@ -1,0 +1,130 @@
+"""`collage candidates`, `plan`, `compile` and `bench`."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from collage_dsl.cli.failure import CommandError
+from collage_dsl.cli.progress import progress_on_stderr
+from collage_dsl.cli.targets import load_targets
+from collage_dsl.cost import CostFunction, CostStore, CostTable
+from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.compile import Compiled, backends_of, compile_model, measurements_of
+from collage_dsl.engine.steps import choose, explain_uncovered, propose
+from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.graph import Graph
+from collage_dsl.realize.cost import MeasuredCost
+from collage_dsl.realize.executable import check_writable
+from collage_dsl.report.documents import (
+    CandidateDocument,
+    CandidatesDocument,
+    Document,
+    PlanDocument,
+)
+from collage_dsl.report.text import candidates_text, compile_text, plan_text
+from collage_dsl.rules import FusionSpec
+from collage_dsl.search import NoPlanError, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the commands that compile a model have in common."""
+
+    model: Path
+    targets: tuple[str, ...]
+    shapes: tuple[str, ...] = ()
+    store: Path | None = None
+    num_cores: int = 1
+    timeout: float = 60
+
+
+def show_candidates(model: Path, targets: list[str], output_format: str, shapes: list[str]) -> None:
+    specs = load_targets(targets)
+    graph = from_onnx(model, shapes=parse_shapes(shapes))
+    found = propose(graph, *specs)
+    document = CandidatesDocument(
+        model=str(model), candidates=[CandidateDocument.of(candidate) for candidate in found]
+    )
+    answer(document, candidates_text(document), output_format)
+
+
+def show_plan(request: Request, table: Path | None, output_format: str) -> None:
+    specs = load_targets(request.targets, request.num_cores)
+    costs = CostTable.load(table) if table else None
+    graph = from_onnx(request.model, shapes=parse_shapes(request.shapes))
+    name = str(request.model)
+    if costs:
+        document = PlanDocument.of(name, _chosen(graph, specs, costs))
+    else:
+        with _measured(request, specs) as measured:
+            plan = _chosen(graph, specs, measured)
+        document = PlanDocument.of(name, plan, measurements_of(measured.counts))
+    answer(document, plan_text(document), output_format)
+
+
+def _chosen(graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction) -> Plan:
+    try:
+        return choose(graph, propose(graph, *specs), cost=cost, merge=specs)
+    except NoPlanError as error:
+        raise explain_uncovered(graph, specs, cost, error) from error
+
+
+@contextmanager
+def _measured(request: Request, specs: Sequence[FusionSpec]) -> Iterator[MeasuredCost]:
+    """Measured costs, kept in the store of `request`, with progress on stderr."""
+    with (
+        progress_on_stderr() as watch,
+        CostStore(request.store or default_store_path()) as store,
+        MeasuredCost(
+            backends_of(specs),
+            store,
+            timeout=request.timeout,
+            watch=lambda counts: watch("measure", counts),
+        ) as cost,
+    ):
+        yield cost
+
+
+def compile_to(request: Request, folder: Path | None, output_format: str) -> None:
+    """Compile, and save to `folder` where one is given."""
+    if folder:
+        check_writable(folder)
+    compiled = compiled_model(request)
+    if folder:
+        compiled.save(folder)
+    text = compile_text(compiled.report)
+    answer(compiled.report, text + (f"written to {folder}\n" if folder else ""), output_format)
+
+
+def compiled_model(request: Request, model: object = None) -> Compiled:
+    """The model of `request`, or `model` under its name, compiled with progress on stderr."""
+    specs = load_targets(request.targets, request.num_cores)
+    with progress_on_stderr() as watch:
+        return compile_model(
+            model or request.model,
+            specs,
+            name=str(request.model),
+            store=request.store,
+            shapes=parse_shapes(request.shapes),
+            timeout=request.timeout,
+            watch=watch,
+        )
+
+
+def parse_shapes(given: list[str] | tuple[str, ...]) -> Mapping[str, tuple[int, ...]]:
+    """`["x=1,3,224,224"]` as a mapping. Raises `CommandError`."""
+    shapes = {}
+    for text in given:
+        name, _, dims = text.rpartition("=")
+        numbers = dims.split(",")
+        if not name or not all(number.strip().isdigit() for number in numbers):
+            raise CommandError(f"--shape {text}: write it as NAME=1,3,224,224")
+        shapes[name] = tuple(int(number) for number in numbers)
+    return shapes
+
+
+def answer(document: Document, text: str, output_format: str) -> None:
+    """Write the answer of a command to stdout."""
+    sys.stdout.write(document.model_dump_json(indent=2) + "\n" if output_format == "json" else text)

@@ -1,0 +1,136 @@
+"""Measured costs on disk, so that no kernel is measured twice on one machine."""
+
+import os
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from collage_dsl.cost.cost import Cost, Infeasible
+
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE cost (
+    kernel TEXT NOT NULL,
+    context TEXT NOT NULL,
+    label TEXT NOT NULL,
+    seconds REAL,
+    reason TEXT,
+    measured_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (kernel, context),
+    CHECK ((seconds IS NULL) <> (reason IS NULL))
+) WITHOUT ROWID;
+"""
+
+
+class StoreError(Exception):
+    """The store cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """
+    One cost and what it is the cost of.
+
+    `kernel` says what is computed (see `fingerprint`); `context` everything else that the
+    cost depends on: target, library versions, machine and the way of measuring.
+    """
+
+    kernel: str
+    context: str
+    label: str
+    cost: Cost
+
+
+class CostStore:
+    """
+    A SQLite file of measurements. Several processes may use it at once.
+
+    Raises `StoreError` where the file is damaged, of a newer version, or cannot be written;
+    a damaged file is left as it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"cannot open the cost store {path}: {error}") from error
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "CostStore":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def get(self, kernel: str, context: str) -> Cost | None:
+        """The cost of `kernel` in `context`; None where it has not been measured."""
+        rows = self._run(
+            "SELECT seconds, reason FROM cost WHERE kernel = ? AND context = ?", (kernel, context)
+        )
+        if not rows:
+            return None
+        seconds, reason = rows[0]
+        return float(str(seconds)) if reason is None else Infeasible(str(reason))
+
+    def put(self, measurement: Measurement) -> None:
+        """Keep `measurement`, in place of an older one of the same kernel and context."""
+        infeasible = isinstance(measurement.cost, Infeasible)
+        self._run(
+            "INSERT OR REPLACE INTO cost (kernel, context, label, seconds, reason)"
+            " VALUES (?, ?, ?, ?, ?)",
+            (
+                measurement.kernel,
+                measurement.context,
+                measurement.label,
+                None if infeasible else measurement.cost,
+                measurement.cost.reason if isinstance(measurement.cost, Infeasible) else None,
+            ),
+        )
+
+    def __len__(self) -> int:
+        return int(str(self._run("SELECT count(*) FROM cost")[0][0]))
+
+    def _prepare(self) -> None:
+        version = int(str(self._run("PRAGMA user_version")[0][0]))
+        if version > _VERSION:
+            raise StoreError(
+                f"the cost store {self.path} was written by a newer version of collage_dsl; "
+                "use another with --store"
+            )
+        self._run("PRAGMA journal_mode = WAL")
+        if version == 0:
+            self._create()
+
+    def _create(self) -> None:
+        """Make the table, unless another process has done so since we looked."""
+        self._run("BEGIN IMMEDIATE")
+        if not self._run("SELECT name FROM sqlite_master WHERE name = 'cost'"):
+            self._run(_SCHEMA)
+        self._run(f"PRAGMA user_version = {_VERSION}")
+        self._run("COMMIT")
+
+    def _run(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+        try:
+            with closing(self._connection.execute(statement, values)) as cursor:
+                return cursor.fetchall()
+        except sqlite3.DatabaseError as error:
+            raise StoreError(
+                f"cannot use the cost store {self.path}: {error}; "
+                "move the file away, or name another with --store"
+            ) from error
+
+
+def default_store_path() -> Path:
+    """`$XDG_CACHE_HOME/collage_dsl/costs.sqlite`, or the same below `~/.cache`."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "collage_dsl" / "costs.sqlite"

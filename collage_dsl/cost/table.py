@@ -1,0 +1,74 @@
+"""Costs by formula, from a small YAML or JSON file: to plan without measuring."""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from collage_dsl.cost.cost import Cost, Infeasible
+from collage_dsl.graph import CandidateKernel
+
+
+class TableError(Exception):
+    """A cost table cannot be used."""
+
+
+class TargetCosts(BaseModel):
+    """
+    The costs of one target, in seconds.
+
+    The k-th operator of a kernel costs its price in `ops` times `discount` to the power k
+    (k from 0, in graph order), and each kernel costs `launch` besides. `ops` maps globs of
+    operator names to prices; the first that fits counts.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ops: dict[str, float] = Field(min_length=1)
+    discount: float = Field(default=0.9, ge=0, le=1)
+    launch: float = Field(default=0, ge=0)
+
+    def price(self, op: str) -> float | None:
+        return next((cost for glob, cost in self.ops.items() if fnmatchcase(op, glob)), None)
+
+    def cost(self, operators: tuple[str, ...]) -> Cost:
+        total = self.launch
+        for position, op in enumerate(operators):
+            price = self.price(op)
+            if price is None:
+                return Infeasible(f"the cost table has no price for {op}")
+            total += price * self.discount**position
+        return total
+
+
+class CostTable:
+    """A `CostFunction` that looks costs up by target and operator."""
+
+    def __init__(self, targets: Mapping[str, TargetCosts]) -> None:
+        self.targets = targets
+
+    def __call__(self, candidate: CandidateKernel) -> Cost:
+        costs = self.targets.get(candidate.target)
+        if costs is None:
+            return Infeasible(f"the cost table has no target `{candidate.target}`")
+        return costs.cost(candidate.graph.operators(candidate.sub_graph.inside))
+
+    @classmethod
+    def load(cls, path: Path) -> "CostTable":
+        """
+        The table in a YAML or JSON file, which maps target names to `TargetCosts`. Raises
+        `TableError` where there is none.
+
+            tvm: {launch: 2.0e-6, ops: {"nn.conv2d": 3.0e-4, "*": 1.0e-5}}
+        """
+        try:
+            rows = yaml.safe_load(path.read_text("utf-8"))
+            return cls(TypeAdapter(dict[str, TargetCosts]).validate_python(rows))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise TableError(f"cannot read the cost table {path}: {error}") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise TableError(f"cost table {path}: {where}: {first['msg']}") from error

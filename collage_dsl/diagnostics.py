@@ -1,0 +1,122 @@
+"""What is wrong with a text, where, and how it is shown."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from unicodedata import category, combining, east_asian_width
+
+from collage_dsl.source import Span
+
+_SHOWN_COLUMNS = 160
+"""Longer lines are cut, so that one with a megabyte of text stays readable."""
+
+
+class Severity(Enum):
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A second place that a diagnostic is about, or without a span, a remark."""
+
+    message: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing wrong with a rule file. `code` never changes; `message` may be reworded."""
+
+    code: str
+    message: str
+    span: Span
+    help: str = ""
+    severity: Severity = Severity.ERROR
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity is Severity.ERROR
+
+    def __str__(self) -> str:
+        shown = [f"{self.span}: {self.severity.value}[{self.code}]: {self.message}"]
+        shown += excerpt(self.span)
+        for note in self.notes:
+            shown += _note(note)
+        if self.help:
+            shown.append(f"help: {self.help}")
+        return "\n".join(shown)
+
+
+class RuleError(Exception):
+    """A rule file cannot be used. Holds everything wrong with it, in file order."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        self.diagnostics = in_file_order(diagnostics)
+        super().__init__("\n\n".join(map(str, self.diagnostics)))
+
+
+def in_file_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """By place; of two at one place, the one found first comes first."""
+    return tuple(sorted(diagnostics, key=lambda d: (d.span.source.name, d.span.start)))
+
+
+def excerpt(span: Span) -> tuple[str, str]:
+    """The first line of `span` with its number, and carets under what the span covers of it."""
+    number, column = span.source.position(span.start)
+    line = span.source.line(number)
+    before, rest = line[: column - 1], line[column - 1 :]
+    covered = rest[: max(0, span.end - span.start)]
+    before, after = _cut(before, covered, rest[len(covered) :])
+    covered = covered[:_SHOWN_COLUMNS]
+    prefix = f"{number} | {_visible(before)}"
+    carets = "^" * max(1, _width(_visible(covered)))
+    return f"{prefix}{_visible(covered + after)}".rstrip(), " " * _width(prefix) + carets
+
+
+def _note(note: Note) -> Iterator[str]:
+    if note.span is None:
+        yield f"note: {note.message}"
+    else:
+        yield f"{note.span}: note: {note.message}"
+        yield from excerpt(note.span)
+
+
+def _cut(before: str, covered: str, after: str) -> tuple[str, str]:
+    """What is shown to the left and right of the text in question."""
+    room = max(20, _SHOWN_COLUMNS - len(covered))
+    if len(before) + len(after) <= room:
+        return before, after
+    left = min(len(before), max(room // 2, room - len(after)))
+    right = room - left
+    shown_before = before if left == len(before) else f"…{before[len(before) - left :]}"
+    return shown_before, after if right >= len(after) else f"{after[:right]}…"
+
+
+def _visible(text: str) -> str:
+    """Tabs as four spaces, and what a terminal would act upon as a replacement character."""
+    return "".join(map(_visible_character, text))
+
+
+def _visible_character(character: str) -> str:
+    if character == "\t":
+        return "    "
+    return (
+        "\N{REPLACEMENT CHARACTER}"
+        if category(character) in ("Cc", "Cs", "Zl", "Zp")
+        else character
+    )
+
+
+def _width(text: str) -> int:
+    """The columns that a terminal needs for `text`."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if combining(character) or category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(character) in ("F", "W") else 1

@@ -1,0 +1,1 @@
+"""The four steps in order: gather, propose, choose, realize."""

@@ -1,0 +1,248 @@
+"""From a model and targets to the fastest executable that was found."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from collage_dsl.backends.base import Backend
+from collage_dsl.backends.registry import find_backend
+from collage_dsl.backends.tvm import num_cores
+from collage_dsl.cost import CostFunction, CostStore, Infeasible
+from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.steps import choose, explain_uncovered, propose
+from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.graph import Graph
+from collage_dsl.realize.build import build
+from collage_dsl.realize.cost import Counts, MeasuredCost
+from collage_dsl.realize.executable import ModelExecutable, Signature
+from collage_dsl.realize.measure import random_inputs
+from collage_dsl.realize.module import BackendOf, realize
+from collage_dsl.realize.timing import interleaved, low
+from collage_dsl.realize.verify import Verification, VerificationError, run_onnx, verify
+from collage_dsl.report.documents import (
+    CompileDocument,
+    ContenderDocument,
+    LatencyDocument,
+    MeasurementsDocument,
+    PlanDocument,
+    VerificationDocument,
+    operators_by_target,
+)
+from collage_dsl.rules import FusionSpec
+from collage_dsl.search import NoPlanError, Plan
+
+Array = np.ndarray[Any, Any]
+
+PLAN_FILE = "plan.json"
+REPORT_FILE = "report.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A plan that was built, to be raced against the others; or why it was not."""
+
+    name: str
+    plan: Plan | None
+    executable: ModelExecutable | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The fastest executable that was run, the plan that it was built from, and a report."""
+
+    executable: ModelExecutable
+    plan: Plan
+    report: CompileDocument
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name."""
+        return self.executable.run(inputs)
+
+    def save(self, folder: str | Path) -> None:
+        """Write executable, plan and report to `folder`; see `ModelExecutable.save`."""
+        documents = {
+            PLAN_FILE: self.report.plan.model_dump_json(indent=2),
+            REPORT_FILE: self.report.model_dump_json(indent=2),
+        }
+        self.executable.save(Path(folder), documents)
+
+
+def backends_of(specs: Sequence[FusionSpec], given: Sequence[Backend] = ()) -> BackendOf:
+    """The backend of each toolchain in `specs`; raises what `find_backend` does."""
+    found = {spec.name: find_backend(spec.target.compiler or "tvm", given) for spec in specs}
+    return lambda toolchain: found[toolchain.name]
+
+
+def compile_model(
+    model: Any,
+    specs: Sequence[FusionSpec],
+    *,
+    name: str = "model",
+    cost: CostFunction | None = None,
+    store: Path | None = None,
+    backends: Sequence[Backend] = (),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    timeout: float = 60,
+    race_seconds: float = 3,
+    watch: Callable[[str, Counts], None] = lambda step, counts: None,
+) -> Compiled:
+    """
+    Compile an ONNX model (a path or a `ModelProto`) for `specs`.
+
+    The cheapest plan over all targets and that of each target alone are built and run in
+    turn; the fastest is kept. It is compared with onnxruntime on random inputs; a difference
+    raises `VerificationError`. `watch` hears the name of each step and the kernels counted.
+    """
+    backend_of = backends_of(specs, backends)
+    watch("import", Counts())
+    graph = from_onnx(model, shapes=shapes)
+    with ExitStack() as stack:
+        measured: MeasuredCost | None = None
+        if cost is None:
+            costs = stack.enter_context(CostStore(store or default_store_path()))
+            measured = stack.enter_context(
+                MeasuredCost(
+                    backend_of, costs, timeout=timeout, watch=lambda c: watch("measure", c)
+                )
+            )
+        price = cost or measured
+        assert price is not None
+        plans = _plans(graph, specs, price)
+        counts = measured.counts if measured else Counts()
+        launch = _launches(specs, backend_of, measured)
+    watch("build", counts)
+    contenders = [_built(graph, plan, backend_of) for plan in plans]
+    watch("race", counts)
+    winner, documents = _race(graph, contenders, specs, race_seconds)
+    watch("verify", counts)
+    verification = _verified(model, graph, winner, backend_of)
+    assert winner.plan is not None
+    assert winner.executable is not None
+    measurements = measurements_of(counts)
+    report = CompileDocument(
+        model=name,
+        chosen=winner.name,
+        plan=PlanDocument.of(name, winner.plan, measurements),
+        contenders=documents,
+        verification=VerificationDocument(
+            error=verification.error, tolerance=verification.tolerance, passed=verification.passed
+        ),
+        measurements=measurements,
+        launch=launch,
+    )
+    return Compiled(winner.executable, winner.plan, report)
+
+
+def measurements_of(counts: Counts) -> MeasurementsDocument:
+    """`counts` for a report."""
+    return MeasurementsDocument(
+        found=counts.found,
+        measured=counts.measured,
+        reused=counts.reused,
+        infeasible=counts.infeasible,
+    )
+
+
+def _plans(
+    graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction
+) -> list[tuple[str, Plan | str]]:
+    """The mixed plan, then that of each target alone or the reason why it has none."""
+    found = propose(graph, *specs)
+    try:
+        mixed = choose(graph, found, cost=cost, merge=specs)
+    except NoPlanError as error:
+        raise explain_uncovered(graph, specs, cost, error) from error
+    plans: list[tuple[str, Plan | str]] = [("mixed", mixed)]
+    if len(specs) > 1:
+        plans.extend((spec.name, _alone(graph, spec, cost)) for spec in specs)
+    return plans
+
+
+def _alone(graph: Graph, spec: FusionSpec, cost: CostFunction) -> Plan | str:
+    try:
+        return choose(graph, propose(graph, spec), cost=cost, merge=[spec])
+    except NoPlanError as error:
+        return str(error)
+
+
+def _launches(
+    specs: Sequence[FusionSpec], backend_of: BackendOf, measured: MeasuredCost | None
+) -> dict[str, float]:
+    if measured is None:
+        return {}
+    costs = {spec.name: measured.launch(spec.target, backend_of(spec.target)) for spec in specs}
+    return {name: cost for name, cost in costs.items() if not isinstance(cost, Infeasible)}
+
+
+def _built(graph: Graph, named: tuple[str, Plan | str], backend_of: BackendOf) -> Contender:
+    name, plan = named
+    if isinstance(plan, str):
+        return Contender(name, None, None, plan)
+    executable = build(realize(graph, plan.candidates, backend_of), backend_of)
+    return Contender(name, plan, ModelExecutable(executable, Signature.of(graph)))
+
+
+def _race(
+    graph: Graph, contenders: Sequence[Contender], specs: Sequence[FusionSpec], seconds: float
+) -> tuple[Contender, list[ContenderDocument]]:
+    """The fastest contender; the first of those that are equally fast."""
+    inputs = random_inputs(graph, np.random.default_rng(0))
+    runners = {c.name: _runner(c.executable, inputs) for c in contenders if c.executable}
+    cores = max(num_cores(spec.target) for spec in specs)
+    budget = seconds * len(runners)
+    times = dict(
+        zip(runners, interleaved(list(runners.values()), cores, budget=budget), strict=True)
+    )
+    winner = min((c for c in contenders if c.name in times), key=lambda c: low(times[c.name]))
+    return winner, [_document(c, times.get(c.name)) for c in contenders]
+
+
+def _runner(executable: ModelExecutable, inputs: Sequence[Array]) -> Callable[[], object]:
+    names = [value.name for value in executable.signature.inputs]
+    tensors = executable.tensors(dict(zip(names, inputs, strict=True)))
+    return lambda: executable.call(tensors)
+
+
+def _document(contender: Contender, times: list[float] | None) -> ContenderDocument:
+    plan = contender.plan
+    return ContenderDocument(
+        name=contender.name,
+        targets=operators_by_target(plan) if plan else {},
+        kernels=len(plan.kernels) if plan else 0,
+        estimated=plan.cost if plan else None,
+        measured=latency(times) if times else None,
+        reason=contender.reason or None,
+    )
+
+
+def latency(times: list[float]) -> LatencyDocument:
+    """A series of times as a low percentile and the distance between its quartiles."""
+    lower, _, upper = statistics.quantiles(times, n=4)
+    return LatencyDocument(seconds=low(times), spread=upper - lower, runs=len(times))
+
+
+def _verified(
+    model: Any, graph: Graph, winner: Contender, backend_of: BackendOf
+) -> Verification:
+    """Raises `VerificationError`."""
+    assert winner.plan is not None
+    assert winner.executable is not None
+    arrays = random_inputs(graph, np.random.default_rng(1))
+    names = [value.name for value in winner.executable.signature.inputs]
+    inputs = dict(zip(names, arrays, strict=True))
+    source = str(model) if isinstance(model, str | Path) else model
+    expected = run_onnx(source, inputs)
+    verification = verify(
+        winner.executable, expected, inputs, graph, winner.plan.candidates, backend_of
+    )
+    if not verification.passed:
+        raise VerificationError(verification)
+    return verification
+
+

@@ -1,0 +1,65 @@
+"""Proposing and choosing, which need no TVM."""
+
+from collections.abc import Iterable, Sequence
+
+from collage_dsl.cost import CostFunction, Infeasible
+from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.rules import FusionSpec, Trace
+from collage_dsl.search import NoPlanError, Plan, Problem, coalesce, dijkstra
+
+
+_SHOWN = 3
+"""So many nodes, and reasons for each, are shown of what is not covered."""
+
+
+class UncoveredError(Exception):
+    """Operator calls that no target has a kernel for, and why each target has none."""
+
+
+def propose(graph: Graph, *specs: FusionSpec) -> tuple[CandidateKernel, ...]:
+    """The candidates of `specs`, spec by spec, each in graph order; they may overlap."""
+    return tuple(candidate for spec in specs for candidate in spec.candidates(graph))
+
+
+def choose(
+    graph: Graph,
+    found: Iterable[CandidateKernel],
+    *,
+    cost: CostFunction,
+    merge: Sequence[FusionSpec] = (),
+) -> Plan:
+    """
+    A cheapest plan of the candidates `found`. Raises `search.NoPlanError`.
+
+    Neighbouring kernels of those specs in `merge` that say `after max_coalesce()` are merged
+    afterwards, where that costs no more.
+    """
+    plan = dijkstra(Problem(graph, found, cost))
+    merging = {spec.target for spec in merge if spec.coalesce}
+    return coalesce(plan, cost, merging.__contains__) if merging else plan
+
+
+def explain_uncovered(
+    graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction, error: NoPlanError
+) -> UncoveredError:
+    """`error` with, for the first few nodes, why each spec has nothing for them."""
+    lines = [str(error)]
+    for name in error.nodes[:_SHOWN]:
+        index = graph.index(name)
+        lines.append(f"  `{name}` ({graph.nodes[index].op}):")
+        for spec in specs:
+            reasons = _reasons(graph, spec, cost, index) or ["no rule proposes it"]
+            lines.append(f"    target {spec.name}: {'; '.join(reasons[:_SHOWN])}")
+    return UncoveredError("\n".join(lines))
+
+
+def _reasons(graph: Graph, spec: FusionSpec, cost: CostFunction, index: int) -> list[str]:
+    """Why what `spec` proposes for a node is infeasible, or why it proposes nothing."""
+    trace = Trace()
+    reasons = []
+    for candidate in spec.candidates(graph, trace):
+        price = cost(candidate) if candidate.sub_graph.inside >> index & 1 else None
+        if isinstance(price, Infeasible):
+            reasons.append(f"{candidate.label}: {price.reason}")
+    refusals = (refusal.because for refusal in trace.at(index))
+    return list(dict.fromkeys(reasons or refusals))

@@ -1,0 +1,32 @@
+"""Constants between TVM and numpy, without a copy where the memory allows it."""
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def array_of(tensor: Any) -> Array:
+    """The values of a TVM tensor. Shares its memory, so do not write to it."""
+    try:
+        return np.from_dlpack(tensor)
+    except (BufferError, RuntimeError, TypeError):  # dtypes that numpy has no name for
+        return np.asarray(tensor.numpy())
+
+
+def constant(array: Array) -> Any:
+    """A Relax constant of `array`, whose memory it may share."""
+    return relax.const(_tensor(np.asarray(array)))
+
+
+def _tensor(array: Array) -> Any:
+    # A small copy is cheaper than an exchange, and DLPack refuses read-only memory.
+    if array.nbytes < 1 << 16 or not array.flags.writeable or not array.flags.c_contiguous:
+        return tvm.runtime.tensor(array)
+    try:
+        return tvm.runtime.from_dlpack(array)
+    except (BufferError, RuntimeError):  # dtypes that DLPack has no name for
+        return tvm.runtime.tensor(array)

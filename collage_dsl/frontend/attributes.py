@@ -1,0 +1,83 @@
+"""Operators' attributes by reflection: the plain Python values of a `Graph`, and back."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from collage_dsl.frontend.errors import UnsupportedRelax
+from collage_dsl.graph import Attribute
+
+_NONE: Mapping[str, Attribute] = {}
+
+# TVM declares the attributes' type with the operator, except for these.
+_STATISTICAL = "relax.attrs.StatisticalAttrs"
+_UNDECLARED: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("sum", "mean", "max", "min", "prod", "std", "variance", "median"), _STATISTICAL
+    ),
+    "argmax": "relax.attrs.ArgmaxArgminAttrs",
+    "argmin": "relax.attrs.ArgmaxArgminAttrs",
+    "matmul": "relax.attrs.MatmulAttrs",
+    "bucketize": "relax.attrs.BucketizeAttrs",
+}
+
+
+def attributes_of(attrs: Any) -> Mapping[str, Attribute]:
+    """The attributes of a call as ints, floats, strs, bools, tuples of these, and None."""
+    if attrs is None:
+        return _NONE
+    return {name: plain(getattr(attrs, name)) for name in _fields(attrs.__class__)}
+
+
+@cache
+def _fields(class_: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in class_.__tvm_ffi_type_info__.fields)
+
+
+def plain(value: Any) -> Attribute:
+    """`value` without TVM: arrays as tuples, immediates as numbers, dtypes as their names."""
+    match value:
+        case None | bool():
+            return value
+        case int() | float():
+            return value
+        case tvm.DataType():
+            return str(value)
+        case str():
+            return str(value)
+        case tirx.IntImm():
+            return bool(value.value) if str(value.ty.dtype) == "bool" else int(value.value)
+        case tirx.FloatImm():
+            return float(value.value)
+        case tvm.ir.StringImm():
+            return str(value.value)
+        case tvm_ffi.Array() | tuple() | list():
+            return tuple(plain(item) for item in value)
+    raise UnsupportedRelax(f"the attribute value `{value}` cannot be represented")
+
+
+def attributes_type(op: str) -> str | None:
+    """The type key of the attributes of `op`; None for an operator that takes none."""
+    return tvm.ir.Op.get("relax." + op).attrs_type_key or _UNDECLARED.get(op)
+
+
+def relax_attributes(op: str, attrs: Mapping[str, Attribute]) -> Any:
+    """The attributes object that a call of `op` carries."""
+    key = attributes_type(op)
+    if key is None:
+        return None
+    fields: dict[str, Any] = dict(attrs)
+    if op == "split":
+        # The one field declared as any object: nothing else would convert its numbers.
+        fields["indices_or_sections"] = _immediate(fields["indices_or_sections"])
+    return tvm.ir.make_node(key, **fields)
+
+
+def _immediate(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_immediate(item) for item in value]
+    return tirx.IntImm("int64", value)

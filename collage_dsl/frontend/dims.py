@@ -1,0 +1,93 @@
+"""Symbolic dimensions as text and back: `n`, `n * 2`, `(n + 1) // 2`."""
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+
+from collage_dsl.frontend.errors import UnsupportedRelax
+from collage_dsl.graph import Dim
+
+Symbols = dict[str, Any]
+"""The TIR variable of each symbolic dimension by name. Filled as names are met."""
+
+UNKNOWN = "?"
+"""A dimension of which nothing is known, where the rank is."""
+
+_INFIX: dict[type, str] = {
+    tirx.Add: "+",
+    tirx.Sub: "-",
+    tirx.Mul: "*",
+    tirx.FloorDiv: "//",
+    tirx.FloorMod: "%",
+}
+_PREFIX: dict[type, str] = {tirx.Min: "min", tirx.Max: "max"}
+
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {"min": tirx.min, "max": tirx.max}
+
+
+def dim_of(expr: Any) -> Dim:
+    """A dimension of a Relax shape as a number, or as text that `expr_of` reads."""
+    if isinstance(expr, int):
+        return expr
+    if isinstance(expr, tirx.IntImm):
+        return int(expr.value)
+    return _text(expr)
+
+
+def _text(expr: Any) -> str:
+    if isinstance(expr, tirx.IntImm):
+        return str(expr.value)
+    if isinstance(expr, tirx.Var):
+        return str(expr.name)
+    if isinstance(expr, tirx.Cast):
+        return _text(expr.value)
+    if (sign := _INFIX.get(type(expr))) is not None:
+        return f"{_operand(expr.a)} {sign} {_operand(expr.b)}"
+    if (name := _PREFIX.get(type(expr))) is not None:
+        return f"{name}({_text(expr.a)}, {_text(expr.b)})"
+    raise UnsupportedRelax(f"the dimension `{expr}` cannot be represented")
+
+
+def _operand(expr: Any) -> str:
+    return f"({_text(expr)})" if type(expr) in _INFIX else _text(expr)
+
+
+def expr_of(dim: Dim, symbols: Symbols) -> Any:
+    """The TIR expression of `dim`; variables are those of `symbols`, new ones added to it."""
+    if isinstance(dim, int):
+        return tirx.IntImm("int64", dim)
+    if dim.isidentifier():
+        return _symbol(dim, symbols)
+    try:
+        return _evaluate(ast.parse(dim, mode="eval").body, symbols)
+    except SyntaxError:
+        return _symbol(dim, symbols)
+
+
+def _symbol(name: str, symbols: Symbols) -> Any:
+    if name not in symbols:
+        symbols[name] = tirx.Var(name, "int64")
+    return symbols[name]
+
+
+def _evaluate(tree: ast.expr, symbols: Symbols) -> Any:
+    match tree:
+        case ast.Constant(value=int() as number):
+            return tirx.IntImm("int64", number)
+        case ast.Name(id=name):
+            return _symbol(name, symbols)
+        case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_evaluate(left, symbols), _evaluate(right, symbols))
+        case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](_evaluate(left, symbols), _evaluate(right, symbols))
+    raise ValueError(f"`{ast.unparse(tree)}` is not a dimension")

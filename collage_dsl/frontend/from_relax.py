@@ -1,0 +1,207 @@
+"""Relax functions as graphs."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from collage_dsl.frontend.arrays import array_of
+from collage_dsl.frontend.attributes import attributes_of, plain
+from collage_dsl.frontend.dims import dim_of
+from collage_dsl.frontend.errors import UnsupportedRelax
+from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, type_of
+from collage_dsl.graph import Form, Graph, Node, TupleType, Type
+from collage_dsl.graph.operators import kind_of
+
+Names = Mapping[Any, str]
+
+
+def from_relax(
+    module: tvm.IRModule, function: str = "main", *, names: Names | None = None
+) -> Graph:
+    """
+    The graph of one function of `module`, nodes in the order of its bindings.
+
+    A node has the name of its variable, or what `names` has for the variable or constant.
+    Each constant comes before its first user, `conv` say, and is named `conv.const1` after the
+    place where it is used; literals are named after their operand: `reshape.shape`.
+    """
+    if function not in {var.name_hint for var in module.get_global_vars()}:
+        raise UnsupportedRelax(f"the module has no function `{function}`")
+    found = module[function]
+    if not isinstance(found, relax.Function):
+        raise UnsupportedRelax(f"`{function}` is not a Relax function")
+    return _Reader(names or {}).read(function, found)
+
+
+class _Reader:
+    """Makes the nodes of one function. Expressions are known by their handle, their hash."""
+
+    def __init__(self, names: Names) -> None:
+        self.given = {hash(expr): name for expr, name in names.items()}
+        self.names: dict[int, str] = {}
+        self.taken: set[str] = set()
+        self.nodes: list[Node] = []
+        self.index: dict[int, int] = {}
+        self.block = 0
+
+    def read(self, function: str, found: Any) -> Graph:
+        # All variables are named first, so that no derived name takes a variable's.
+        self.name_variables(found)
+        for param in found.params:
+            node = Node(self.names[hash(param)], Form.INPUT, type_of(param.ty))
+            self.index[hash(param)] = self.add(node)
+        for block in found.body.blocks:
+            for binding in block.bindings:
+                self.index[hash(binding.var)] = self.bound(binding)
+            self.block += bool(block.bindings)
+        return self.finish(function, found.body.body)
+
+    def finish(self, function: str, body: Any) -> Graph:
+        if isinstance(body, tvm.ir.Tuple):
+            outputs = self.operands(body.fields, "output")
+            return Graph(self.nodes, outputs, name=function, returns_tuple=True)
+        output = self.operand(body, "output", 0)
+        node = self.nodes[output]
+        if node.form is not Form.TUPLE:
+            return Graph(self.nodes, [output], name=function, returns_tuple=False)
+        if output == len(self.nodes) - 1:
+            self.nodes.pop()  # It belongs to the function's return, and has no other user.
+        return Graph(self.nodes, node.inputs, name=function, returns_tuple=True)
+
+    def name_variables(self, found: Any) -> None:
+        bindings = (binding.var for block in found.body.blocks for binding in block.bindings)
+        for var in (*found.params, *bindings):
+            self.names[hash(var)] = self.unique(self.given.get(hash(var)) or str(var.name))
+
+    def unique(self, name: str) -> str:
+        result, count = name, 0
+        while result in self.taken:
+            count += 1
+            result = f"{name}_{count}"
+        self.taken.add(result)
+        return result
+
+    def add(self, node: Node) -> int:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    # Bindings.
+
+    def bound(self, binding: Any) -> int:
+        """The node that a binding's variable stands for, which may be an earlier one."""
+        name, value = self.names[hash(binding.var)], binding.value
+        match value:
+            case tvm.ir.Call():
+                return self.add_call(name, value)
+            case tvm.ir.Tuple():
+                return self.add_tuple(name, value)
+            case tvm.ir.TupleGetItem():
+                return self.add_projection(name, value)
+            case relax.If():
+                raise UnsupportedRelax(f"`{name}` is an if, which cannot be represented")
+            case relax.Function():
+                raise UnsupportedRelax(f"`{name}` is an inner function")
+        return self.operand(value, name, 0)
+
+    def add_call(self, name: str, call: Any) -> int:
+        op = _operator(name, call)
+        inputs = self.operands(call.args, name, operand_names(op))
+        type_ = type_of(call.ty)
+        kind = kind_of(op, tuple(self.nodes[i].type for i in inputs), type_)
+        attrs = attributes_of(call.attrs)
+        return self.add(Node(name, Form.CALL, type_, inputs, op, attrs, kind, block=self.block))
+
+    def add_tuple(self, name: str, value: Any) -> int:
+        inputs = self.operands(value.fields, name)
+        type_ = TupleType(tuple(self.nodes[i].type for i in inputs))
+        return self.add(Node(name, Form.TUPLE, type_, inputs, block=self.block))
+
+    def add_projection(self, name: str, value: Any) -> int:
+        source = self.operand(value.tuple_value, name, 0)
+        node = Node(
+            name,
+            Form.PROJECTION,
+            type_of(value.ty),
+            (source,),
+            value=int(value.index),
+            block=self.block,
+        )
+        return self.add(node)
+
+    # Operands.
+
+    def operands(self, values: Any, user: str, names: Sequence[str] = ()) -> tuple[int, ...]:
+        return tuple(
+            self.operand(value, user, place, names[place] if place < len(names) else "")
+            for place, value in enumerate(values)
+        )
+
+    def operand(self, value: Any, user: str, place: int, name: str = "") -> int:
+        """The node of a leaf; `user` uses it as its operand `name`, which is the `place`-th."""
+        known = self.index.get(hash(value))
+        if known is not None:
+            return known
+        if isinstance(value, tvm.ir.Tuple) and not _is_scalars(value):
+            return self.add_tuple(self.unique(f"{user}.args"), value)
+        if isinstance(value, tvm.ir.GenericConst) and isinstance(value.ty, relax.TensorType):
+            return self.add_constant(value, f"{user}.const{place}")
+        type_, plain_value = _literal(value, user)
+        full_name = self.unique(f"{user}.{name or f'literal{place}'}")
+        return self.add(Node(full_name, Form.LITERAL, type_, value=plain_value))
+
+    def add_constant(self, value: Any, default: str) -> int:
+        name = self.unique(self.given.get(hash(value)) or default)
+        node = Node(name, Form.CONSTANT, type_of(value.ty), value=array_of(value.value))
+        self.index[hash(value)] = self.add(node)
+        return self.index[hash(value)]
+
+
+def _is_scalars(value: Any) -> bool:
+    return bool(value.fields) and all(tvm.ir.is_prim_expr(field) for field in value.fields)
+
+
+def _literal(value: Any, user: str) -> tuple[Type, object]:
+    match value:
+        case relax.ShapeExpr():
+            return SHAPE, tuple(dim_of(dim) for dim in value.values)
+        case tvm.ir.Tuple():
+            return SCALARS, tuple(plain(field) for field in value.fields)
+        case tirx.IntImm() | tirx.FloatImm():
+            return type_of(value.ty), plain(value)
+        case tvm.ir.StringImm():
+            return STRING, str(value.value)
+        case tvm.ir.GenericConst(value=tvm.DataType() as dtype):
+            return DTYPE, str(dtype)
+    if tvm.ir.is_prim_expr(value):
+        return type_of(value.ty), dim_of(value)
+    raise UnsupportedRelax(f"`{user}` uses `{value}`, which cannot be represented")
+
+
+def _operator(name: str, call: Any) -> str:
+    """The operator of a call, without its prefix."""
+    callee = call.op
+    if isinstance(callee, tvm.ir.GlobalVar):
+        raise UnsupportedRelax(f"`{name}` calls the function `{callee.name_hint}`")
+    if not isinstance(callee, tvm.ir.Op):
+        raise UnsupportedRelax(f"`{name}` calls `{callee}`, which is not an operator")
+    op = str(callee.name).removeprefix("relax.")
+    if op.startswith("call_"):
+        raise UnsupportedRelax(f"`{name}` is a `{op}`, not the call of an operator")
+    if not _is_pure(op):
+        raise UnsupportedRelax(f"`{name}` calls `{op}`, which has side effects")
+    return op
+
+
+@cache
+def _is_pure(op: str) -> bool:
+    pure = tvm.ir.Op.get("relax." + op).get_attr("FPurity")
+    return pure is None or bool(pure)
+
+
+@cache
+def operand_names(op: str) -> tuple[str, ...]:
+    """What TVM calls the operands of `op`."""
+    return tuple(str(argument.name) for argument in tvm.ir.Op.get("relax." + op).arguments)

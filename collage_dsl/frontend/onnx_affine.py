@@ -1,0 +1,119 @@
+"""
+Values that wait to be emitted, so that what follows can be folded into them.
+
+Batch norm, and multiplication or addition of constants by channel, are all `x * scale + shift`.
+A chain of them is one; after a convolution or a product with a constant matrix, none: scale and
+shift go into its weight and bias. All of this happens in numpy before Relax sees the model.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from collage_dsl.frontend.arrays import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """
+    One number, or one for each channel. `name` is that of the ONNX value it came from, empty
+    where it was computed.
+    """
+
+    values: Array
+    name: str = ""
+
+    def times(self, other: "Factor | None") -> "Factor":
+        return self if other is None else Factor(_wide(self) * _wide(other))
+
+    def plus(self, other: "Factor | None") -> "Factor":
+        return self if other is None else Factor(_wide(self) + _wide(other))
+
+
+def _wide(factor: Factor) -> Array:
+    return factor.values.astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`x * scale + shift`, either of which may be missing."""
+
+    scale: Factor | None = None
+    shift: Factor | None = None
+
+    def then(self, later: "Step") -> "Step":
+        """This step and then `later`, as one."""
+        scale = self.scale if later.scale is None else later.scale.times(self.scale)
+        shift = self.shift
+        if shift is not None and later.scale is not None:
+            shift = shift.times(later.scale)
+        if later.shift is not None:
+            shift = later.shift.plus(shift)
+        return Step(scale, shift)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The dtype and rank of a value, and its channels: how many, on which axis."""
+
+    dtype: str
+    rank: int
+    axis: int
+    channels: int | None
+
+    def factor(self, array: Array, name: str = "") -> Factor | None:
+        """`array` as a factor; None where it is not one number or one for each channel."""
+        if array.size == 1 and array.ndim <= self.rank:
+            return Factor(array.reshape(1), name)
+        if array.ndim > self.rank or array.size != self.channels:
+            return None
+        shape = (1,) * (self.rank - array.ndim) + array.shape
+        return Factor(array.reshape(-1), name) if shape[self.axis] == array.size else None
+
+    def spread(self, values: Array) -> Array:
+        """One value for each channel, in the canonical shape: [C] or [1, C, 1, …]."""
+        behind = self.rank - 1 - self.axis
+        shape = (1, -1, *(1,) * behind) if behind else (-1,)
+        return values.astype(self.dtype, copy=False).reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`source * scale + shift`."""
+
+    source: Any
+    layout: Layout
+    step: Step
+
+    def then(self, later: Step) -> "Affine":
+        return replace(self, step=self.step.then(later))
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """
+    A convolution, or a product with a matrix, of a constant weight, and a bias.
+
+    `call` makes the operator call from the weight, whose `rows` axis is that of the channels
+    of the result.
+    """
+
+    call: Callable[[Any], Any] = field(repr=False)
+    layout: Layout
+    weight: Factor
+    rows: int
+    bias: Factor | None = None
+
+    def then(self, later: Step) -> "Linear":
+        weight = self.weight
+        if later.scale is not None:
+            shape = [1] * weight.values.ndim
+            shape[self.rows] = -1
+            scale = later.scale.values.astype(np.float64).reshape(shape)
+            weight = Factor((weight.values * scale).astype(self.layout.dtype))
+        return replace(self, weight=weight, bias=Step(shift=self.bias).then(later).shift)
+
+
+Pending = Affine | Linear

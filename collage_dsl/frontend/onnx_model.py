@@ -1,0 +1,124 @@
+"""ONNX files: loading them, and what they say of their inputs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx.inliner
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import helper
+
+from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.graph import Dim
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+OLDEST_OPSET = 7
+"""Before it, binary operators broadcast by an attribute."""
+
+
+def load(model: str | Path | onnx.ModelProto) -> onnx.ModelProto:
+    """The model, which may be a path, with external data read and its functions inlined."""
+    loaded = model if isinstance(model, onnx.ModelProto) else _read(Path(model))
+    if not loaded.graph.output:
+        raise FrontendError(f"{_what(model)} is not an ONNX model: it has no outputs")
+    if opset_of(loaded) < OLDEST_OPSET:
+        raise FrontendError(
+            f"{_what(model)} uses operator set {opset_of(loaded)}; the oldest that can be "
+            f"imported is {OLDEST_OPSET} (onnx.version_converter upgrades models)"
+        )
+    return onnx.inliner.inline_local_functions(loaded) if loaded.functions else loaded
+
+
+def _what(model: str | Path | onnx.ModelProto) -> str:
+    return "the model" if isinstance(model, onnx.ModelProto) else f"`{model}`"
+
+
+def _read(path: Path) -> onnx.ModelProto:
+    if not path.is_file():
+        reason = "it is a directory" if path.is_dir() else "there is no such file"
+        raise FrontendError(f"cannot read `{path}`: {reason}")
+    if path.stat().st_size == 0:
+        raise FrontendError(f"`{path}` is not an ONNX model: the file is empty")
+    try:
+        model = onnx.load_model(path, format="protobuf", load_external_data=False)
+    except DecodeError:
+        raise FrontendError(
+            f"`{path}` is not an ONNX model, or only a part of one: it cannot be decoded"
+        ) from None
+    except OSError as error:
+        raise FrontendError(f"cannot read `{path}`: {error.strerror}") from error
+    try:
+        onnx.load_external_data_for_model(model, str(path.parent))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        raise FrontendError(f"cannot read the external data of `{path}`: {reason}") from error
+    return model
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of the standard operators that the model uses."""
+    versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
+    return max(versions, default=onnx.defs.onnx_opset_version())
+
+
+def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that are not constants."""
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {tensor.values.name for tensor in graph.sparse_initializer}
+    return [value for value in graph.input if value.name not in constants]
+
+
+def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, tuple[Dim, ...]]]:
+    """The dtype and shape of each input, where `shapes` overrides the model."""
+    inputs = inputs_of(graph)
+    names = [value.name for value in inputs]
+    for name in shapes:
+        if name not in names:
+            known = ", ".join(f"`{name}`" for name in names)
+            raise FrontendError(f"the model has no input `{name}`; its inputs are {known}")
+    return {value.name: _type(value, shapes.get(value.name)) for value in inputs}
+
+
+def _type(value: onnx.ValueInfoProto, given: tuple[int, ...] | None) -> tuple[str, tuple[Dim, ...]]:
+    name, tensor = value.name, value.type.tensor_type
+    if not value.type.HasField("tensor_type") or not tensor.elem_type:
+        raise FrontendError(f"the input `{name}` is not a tensor")
+    dtype = str(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    if not tensor.HasField("shape"):
+        if given is None:
+            raise FrontendError(f"the shape of the input `{name}` is not known; {give(name)}")
+        return dtype, tuple(given)
+    dims = tuple(_dim(name, place, dim) for place, dim in enumerate(tensor.shape.dim))
+    if given is None:
+        return dtype, dims
+    if len(given) != len(dims):
+        raise FrontendError(
+            f"the input `{name}` has {len(dims)} dimensions, the shape given for it {len(given)}"
+        )
+    return dtype, tuple(given)
+
+
+def _dim(name: str, place: int, dim: Any) -> Dim:
+    if dim.HasField("dim_value") and dim.dim_value > 0:
+        return int(dim.dim_value)
+    return str(dim.dim_param) or f"{name}_{place}"
+
+
+def give(name: str, shape: tuple[Dim, ...] = ()) -> str:
+    """How to give the input `name` a shape."""
+    example = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in shape)
+    return f"give it with `--shape {name}={example or '1,3,224,224'}`"
+
+
+def live_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """The nodes that the outputs need, in order."""
+    needed = {value.name for value in graph.output}
+    live = []
+    for node in reversed(graph.node):
+        if needed.isdisjoint(node.output):
+            continue
+        live.append(node)
+        needed.update(node.input)
+    return live[::-1]

@@ -1,0 +1,425 @@
+"""
+ONNX operators in canonical form: the one spelling of each that patterns look for.
+
+An operator that is not in `CANONICAL` is converted as TVM does it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+import onnx
+from tvm import relax, tirx
+
+from collage_dsl.frontend.arrays import Array
+from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Pending, Step
+from collage_dsl.frontend.onnx_constants import label
+
+Value = Any
+"""An ONNX value: a numpy array, a Relax expression, or something pending."""
+
+
+class Scope(Protocol):
+    """What a converter sees of the values so far."""
+
+    opset: int
+
+    def constant(self, name: str) -> Array | None:
+        """The value `name` where it is constant."""
+
+    def expr(self, name: str) -> Any:
+        """The value `name` as an expression; emitted where it was pending."""
+
+    def pending(self, name: str) -> Pending | None:
+        """The value `name` where it is pending and nothing else uses it."""
+
+    def emit(self, expr: Any) -> Any:
+        """A variable bound to an expression."""
+
+    def literal(self, array: Array, name: str = "") -> Any:
+        """A Relax constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One node of an ONNX graph, and the values that it may use."""
+
+    scope: Scope
+    node: onnx.NodeProto
+    attrs: Mapping[str, Any]
+
+    def has(self, place: int) -> bool:
+        return place < len(self.node.input) and bool(self.node.input[place])
+
+    def constant(self, place: int) -> Array | None:
+        return self.scope.constant(self.node.input[place]) if self.has(place) else None
+
+    def expr(self, place: int) -> Any:
+        return self.scope.expr(self.node.input[place])
+
+    def layout(self, place: int) -> Layout | None:
+        """Of a floating point operand of known rank."""
+        pending = self.scope.pending(self.node.input[place])
+        return pending.layout if pending else layout_of(self.expr(place).ty)
+
+    def name(self, place: int) -> str:
+        return str(self.node.input[place])
+
+
+Converter = Callable[[Site], Value | None]
+"""Converts one node; None where the node is nothing special, and TVM's converter is right."""
+
+
+def layout_of(type_: Any) -> Layout | None:
+    if not isinstance(type_, relax.TensorType) or type_.dtype is None or type_.ndim < 1:
+        return None
+    dtype = str(type_.dtype.dtype)
+    if "float" not in dtype:
+        return None
+    dims = static_dims(type_)
+    axis = min(1, type_.ndim - 1)
+    return Layout(dtype, type_.ndim, axis, dims[axis])
+
+
+def static_dims(type_: Any) -> list[int | None]:
+    """The dimensions of a tensor type, None where one is symbolic."""
+    if not isinstance(type_.shape, relax.ShapeExpr):
+        return [None] * type_.ndim
+    values = type_.shape.values
+    return [int(d.value) if isinstance(d, tirx.IntImm) else None for d in values]
+
+
+def known_dims(dims: Sequence[int | None]) -> list[int] | None:
+    """`dims` where all are known, and otherwise None."""
+    known = [dim for dim in dims if dim is not None]
+    return known if len(known) == len(dims) else None
+
+
+# x * scale + shift
+
+
+def affine(site: Site, place: int, step: Step) -> Value | None:
+    """The operand at `place` with `step` applied, as part of what is pending if possible."""
+    name = site.name(place)
+    pending = site.scope.pending(name)
+    if pending is not None:
+        return pending.then(step)
+    layout = site.layout(place)
+    return layout and Affine(site.expr(place), layout, step)
+
+
+def _with_constant(site: Site, step: Callable[[Factor], Step | None]) -> Value | None:
+    """A binary operator of a value and a constant that `step` makes a step of."""
+    place = 0 if site.constant(1) is not None else 1
+    array = site.constant(1 - place)
+    layout = site.layout(place) if array is not None else None
+    factor = layout.factor(array, site.name(1 - place)) if layout and array is not None else None
+    made = step(factor) if factor else None
+    return affine(site, place, made) if made else None
+
+
+def add(site: Site) -> Value | None:
+    return _with_constant(site, lambda factor: Step(shift=factor))
+
+
+def multiply(site: Site) -> Value | None:
+    return _with_constant(site, lambda factor: Step(scale=factor))
+
+
+def subtract(site: Site) -> Value | None:
+    if site.constant(1) is None:
+        return None
+    return _with_constant(site, lambda factor: Step(shift=Factor(-factor.values)))
+
+
+def divide(site: Site) -> Value | None:
+    if site.constant(1) is None:
+        return None
+    return _with_constant(site, _reciprocal)
+
+
+def _reciprocal(factor: Factor) -> Step | None:
+    if not factor.values.all():
+        return None
+    return Step(scale=Factor(1 / factor.values.astype(np.float64)))
+
+
+def batch_norm(site: Site) -> Value | None:
+    if site.attrs.get("training_mode") or not site.attrs.get("spatial", 1):
+        raise FrontendError(
+            f"cannot import `{label(site.node)}`: only BatchNormalization for inference, "
+            "by channel, is supported"
+        )
+    parameters = [site.constant(place) for place in (1, 2, 3, 4)]
+    if any(parameter is None for parameter in parameters):
+        return None
+    gamma, beta, mean, variance = (np.asarray(p, np.float64) for p in parameters)
+    scale = gamma / np.sqrt(variance + site.attrs.get("epsilon", 1e-5))
+    return affine(site, 0, Step(Factor(scale), Factor(beta - mean * scale)))
+
+
+# Convolutions and matrix products
+
+
+def convolution(site: Site) -> Value:
+    x = site.expr(0)
+    rank = x.ty.ndim
+    if rank not in _CONVOLUTIONS:
+        raise FrontendError(f"cannot import `{label(site.node)}`: a convolution of rank {rank}")
+    weight, bias = site.constant(1), site.constant(2)
+    kernel = static_dims(site.expr(1).ty)[2:] if weight is None else weight.shape[2:]
+    strides, dilations = _per_axis(site, "strides", rank), _per_axis(site, "dilations", rank)
+    call = partial(
+        _CONVOLUTIONS[rank],
+        x,
+        strides=strides,
+        padding=explicit_pads(site, x.ty, kernel),
+        dilation=dilations,
+        groups=site.attrs.get("group", 1),
+    )
+    if weight is None or (site.has(2) and bias is None):
+        return _variable_convolution(site, call, rank)
+    layout = Layout(str(x.ty.dtype.dtype), rank, 1, weight.shape[0])
+    factor = None if bias is None else Factor(bias, site.name(2))
+    return Linear(call, layout, Factor(weight, site.name(1)), 0, factor)
+
+
+_CONVOLUTIONS: Mapping[int, Any] = {
+    3: relax.op.nn.conv1d,
+    4: relax.op.nn.conv2d,
+    5: relax.op.nn.conv3d,
+}
+
+
+def _variable_convolution(site: Site, call: Callable[[Any], Any], rank: int) -> Value:
+    """A convolution whose weight or bias is computed."""
+    result = call(site.expr(1))
+    if not site.has(2):
+        return result
+    shape = (1, -1, *(1,) * (rank - 2))
+    bias = site.constant(2)
+    shaped = (
+        relax.op.reshape(site.expr(2), shape)
+        if bias is None
+        else site.scope.literal(bias.reshape(shape))
+    )
+    return relax.op.add(site.scope.emit(result), shaped)
+
+
+def _per_axis(site: Site, name: str, rank: int) -> Sequence[int]:
+    return site.attrs.get(name) or (1,) * (rank - 2)
+
+
+def explicit_pads(site: Site, type_: Any, kernel: Sequence[int | None]) -> list[int]:
+    """The padding before each axis, then after each, with `auto_pad` resolved."""
+    axes = len(kernel)
+    mode = site.attrs.get("auto_pad", b"NOTSET").decode()
+    if mode == "NOTSET":
+        return list(site.attrs.get("pads") or (0,) * 2 * axes)
+    if mode == "VALID":
+        return [0] * 2 * axes
+    dims, sizes = known_dims(static_dims(type_)[2:]), known_dims(kernel)
+    if dims is None or sizes is None:
+        raise FrontendError(
+            f"cannot import `{label(site.node)}`: {mode} padding of an unknown shape"
+        )
+    strides = _per_axis(site, "strides", axes + 2)
+    dilations = _per_axis(site, "dilations", axes + 2)
+    total = [
+        max(0, (-(-dim // stride) - 1) * stride + (size - 1) * dilation + 1 - dim)
+        for dim, size, stride, dilation in zip(dims, sizes, strides, dilations, strict=True)
+    ]
+    less = [pad // 2 for pad in total]
+    more = [pad - half for pad, half in zip(total, less, strict=True)]
+    return less + more if mode == "SAME_UPPER" else more + less
+
+
+def gemm(site: Site) -> Value | None:
+    weight = site.constant(1)
+    if weight is None:
+        return None
+    x = site.expr(0)
+    if site.attrs.get("transA"):
+        x = site.scope.emit(relax.op.permute_dims(x))
+    name = site.name(1)
+    if site.attrs.get("transB"):
+        weight, name = transposed(weight), ""
+    result = _product(x, Factor(weight, name))
+    if (alpha := site.attrs.get("alpha", 1.0)) != 1.0:
+        result = result.then(Step(scale=Factor(np.asarray([alpha]))))
+    return _plus(site, result, site.attrs.get("beta", 1.0)) if site.has(2) else result
+
+
+def _plus(site: Site, product: Linear, beta: float) -> Value:
+    """The third operand of a Gemm added to the product of the others."""
+    addend = site.constant(2)
+    factor = None if addend is None else product.layout.factor(addend)
+    if factor is not None:
+        return product.then(Step(shift=factor.times(Factor(np.asarray([beta])))))
+    left = site.scope.emit(product.call(site.scope.literal(product.weight.values)))
+    right = site.expr(2)
+    if beta != 1.0:
+        scale = site.scope.literal(np.asarray(beta, product.layout.dtype))
+        right = site.scope.emit(relax.op.multiply(right, scale))
+    return relax.op.add(left, right)
+
+
+def matmul(site: Site) -> Value | None:
+    weight = site.constant(1)
+    if weight is None or weight.ndim != 2 or layout_of(site.expr(0).ty) is None:
+        return None
+    return _product(site.expr(0), Factor(weight, site.name(1)))
+
+
+def _product(x: Any, weight: Factor) -> Linear:
+    rank = x.ty.ndim
+    layout = Layout(str(x.ty.dtype.dtype), rank, rank - 1, weight.values.shape[1])
+    return Linear(partial(relax.op.matmul, x), layout, weight, 1)
+
+
+def transposed(matrix: Array, block: int = 256) -> Array:
+    """A transposed copy, by blocks that fit the cache: large ones are slow otherwise."""
+    rows, columns = matrix.shape
+    result = np.empty((columns, rows), matrix.dtype)
+    for i in range(0, rows, block):
+        for j in range(0, columns, block):
+            result[j : j + block, i : i + block] = matrix[i : i + block, j : j + block].T
+    return result
+
+
+# The rest
+
+
+def chain_of_add(site: Site) -> Value:
+    result = site.expr(0)
+    for place in range(1, len(site.node.input)):
+        result = relax.op.add(result if place == 1 else site.scope.emit(result), site.expr(place))
+    return result
+
+
+def clip(site: Site) -> Value | None:
+    """`clip`, or `nn.relu`, `maximum` or `minimum` where one bound is all there is."""
+    x = site.expr(0)
+    if site.scope.opset < 11:
+        low, high = site.attrs.get("min"), site.attrs.get("max")
+    else:
+        arrays = site.constant(1), site.constant(2)
+        if any(site.has(place) and arrays[place - 1] is None for place in (1, 2)):
+            return None
+        low, high = (None if array is None else array.item() for array in arrays)
+    dtype = str(x.ty.dtype.dtype)
+    if low is not None and high is not None:
+        return relax.op.clip(x, low, high)
+    if low is not None:
+        return relax.op.nn.relu(x) if low == 0 else relax.op.maximum(x, relax.const(low, dtype))
+    return x if high is None else relax.op.minimum(x, relax.const(high, dtype))
+
+
+def softmax(operator: Callable[..., Any], site: Site) -> Value:
+    """Before operator set 13, over all axes from `axis` on."""
+    x = site.expr(0)
+    if site.scope.opset >= 13:
+        return operator(x, axis=site.attrs.get("axis", -1))
+    dims = static_dims(x.ty)
+    axis = site.attrs.get("axis", 1) % len(dims)
+    if axis == len(dims) - 1 or all(dim == 1 for dim in dims[axis + 1 :]):
+        return operator(x, axis=axis)
+    if (known := known_dims(dims)) is None:
+        raise FrontendError(
+            f"cannot import `{label(site.node)}`: {site.node.op_type} over several axes, "
+            "not all of known size"
+        )
+    flat = relax.op.reshape(x, (prod(known[:axis]), prod(known[axis:])))
+    result = operator(site.scope.emit(flat), axis=-1)
+    return relax.op.reshape(site.scope.emit(result), known)
+
+
+def global_average_pool(site: Site) -> Value:
+    """
+    A mean, as exporters also write it, and not a pooling: one spelling for both, which native
+    kernels fuse with what comes before.
+    """
+    x = site.expr(0)
+    return relax.op.mean(x, axis=list(range(2, x.ty.ndim)), keepdims=True)
+
+
+def pool(operators: Mapping[int, Any], site: Site) -> Value | None:
+    x = site.expr(0)
+    rank = x.ty.ndim
+    if rank not in operators or len(site.node.output) > 1:
+        return None
+    kernel = site.attrs["kernel_shape"]
+    return operators[rank](
+        x,
+        kernel,
+        strides=_per_axis(site, "strides", rank),
+        padding=explicit_pads(site, x.ty, kernel),
+        dilation=_per_axis(site, "dilations", rank),
+        ceil_mode=bool(site.attrs.get("ceil_mode", 0)),
+        count_include_pad=bool(site.attrs.get("count_include_pad", 0)),
+    )
+
+
+def local_response_norm(site: Site) -> Value | None:
+    """
+    `x / (bias + alpha * mean of squares over channels) ** beta`, in six operators.
+
+    The mean is a pooling in the layout that calls the axes of channels and rows H and W.
+    """
+    x, emit = site.expr(0), site.scope.emit
+    if x.ty.ndim != 4:
+        return None
+    size = site.attrs["size"]
+    behind = size // 2
+    mean = relax.op.nn.avg_pool2d(
+        emit(relax.op.multiply(x, x)),
+        (size, 1),
+        padding=((size - 1) // 2, 0, behind, 0),
+        layout="NHWC",
+        count_include_pad=True,
+    )
+    dtype = str(x.ty.dtype.dtype)
+    alpha, bias, beta = (
+        site.scope.literal(np.asarray(site.attrs.get(name, default), dtype))
+        for name, default in (("alpha", 1e-4), ("bias", 1.0), ("beta", 0.75))
+    )
+    scaled = emit(relax.op.multiply(emit(mean), alpha))
+    return relax.op.divide(x, emit(relax.op.power(emit(relax.op.add(scaled, bias)), beta)))
+
+
+def reshape(site: Site) -> Value | None:
+    """What keeps the shape is nothing."""
+    shape = site.constant(1)
+    x = site.expr(0)
+    if shape is None or not isinstance(x.ty, relax.TensorType) or site.attrs.get("allowzero"):
+        return None
+    return x if static_dims(x.ty) == shape.tolist() else None
+
+
+CANONICAL: Mapping[str, Converter] = {
+    "Add": add,
+    "AveragePool": partial(
+        pool, {3: relax.op.nn.avg_pool1d, 4: relax.op.nn.avg_pool2d, 5: relax.op.nn.avg_pool3d}
+    ),
+    "BatchNormalization": batch_norm,
+    "Clip": clip,
+    "Conv": convolution,
+    "Div": divide,
+    "Gemm": gemm,
+    "GlobalAveragePool": global_average_pool,
+    "LRN": local_response_norm,
+    "LogSoftmax": partial(softmax, relax.op.nn.log_softmax),
+    "MatMul": matmul,
+    "MaxPool": partial(
+        pool, {3: relax.op.nn.max_pool1d, 4: relax.op.nn.max_pool2d, 5: relax.op.nn.max_pool3d}
+    ),
+    "Mul": multiply,
+    "Reshape": reshape,
+    "Softmax": partial(softmax, relax.op.nn.softmax),
+    "Sub": subtract,
+    "Sum": chain_of_add,
+}

@@ -1,0 +1,53 @@
+"""Graphs, sub-graphs and candidates: what rules propose from and searches choose among."""
+
+from collage_dsl.graph.candidate import (
+    CandidateKernel,
+    Composite,
+    Option,
+    SubGraph,
+    Toolchain,
+    label_of,
+)
+from collage_dsl.graph.extract import Extract, extract, fingerprint, steers, without_weights
+from collage_dsl.graph.graph import Attribute, Graph, Node
+from collage_dsl.graph.opset import OpSet, first, last, members, opset
+from collage_dsl.graph.types import (
+    Dim,
+    Form,
+    Kind,
+    OpaqueType,
+    TensorType,
+    TupleType,
+    Type,
+    tensors,
+)
+
+__all__ = [
+    "Attribute",
+    "CandidateKernel",
+    "Composite",
+    "Dim",
+    "Extract",
+    "Form",
+    "Graph",
+    "Kind",
+    "Node",
+    "OpSet",
+    "OpaqueType",
+    "Option",
+    "SubGraph",
+    "TensorType",
+    "Toolchain",
+    "TupleType",
+    "Type",
+    "extract",
+    "fingerprint",
+    "first",
+    "label_of",
+    "last",
+    "members",
+    "opset",
+    "steers",
+    "tensors",
+    "without_weights",
+]

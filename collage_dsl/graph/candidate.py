@@ -1,0 +1,102 @@
+"""Sub-graphs, and candidates: a sub-graph together with the toolchain that would run it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from collage_dsl.graph.graph import Graph
+from collage_dsl.graph.opset import OpSet, first, members
+
+Option = bool | int | float | str
+"""The value of a target option, such as `num_cores: 2`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """Nodes of a sub-graph that become an inner function with `Composite = label`."""
+
+    label: str
+    inside: OpSet
+    constants: OpSet = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SubGraph:
+    """
+    A set of calls, tuples and projections, with the constants bound inside.
+
+    Two sub-graphs of the same nodes with other composites are different: they
+    may be run by different functions of a library.
+    """
+
+    inside: OpSet
+    constants: OpSet = 0
+    composites: tuple[Composite, ...] = ()
+
+    def __or__(self, other: "SubGraph") -> "SubGraph":
+        """The union, which is a sub-graph of disjoint ones; composites stay as they are."""
+        composites = sorted((*self.composites, *other.composites), key=lambda c: c.inside)
+        return SubGraph(
+            self.inside | other.inside, self.constants | other.constants, tuple(composites)
+        )
+
+    @property
+    def order(self) -> tuple[int, OpSet, tuple[str, ...], OpSet]:
+        """Sorts sub-graphs by first node, then nodes, composites and bound constants."""
+        labels = tuple(composite.label for composite in self.composites)
+        return (first(self.inside), self.inside, labels, self.constants)
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """
+    Who runs a kernel: a `target` block of a spec.
+
+    `kind` is a TVM target kind ("llvm"); `compiler` names a library backend, or is None
+    where TVM itself generates the code; `options` are the target kind's.
+    """
+
+    name: str
+    kind: str = "llvm"
+    compiler: str | None = None
+    options: Mapping[str, Option] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateKernel:
+    """A sub-graph of `graph` that `toolchain` could run as one kernel."""
+
+    graph: Graph = field(repr=False)
+    sub_graph: SubGraph
+    toolchain: Toolchain
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The names of the calls, tuples and projections inside."""
+        return self.graph.names(self.sub_graph.inside)
+
+    @property
+    def constants(self) -> frozenset[str]:
+        """The names of the constants bound inside."""
+        return self.graph.names(self.sub_graph.constants)
+
+    @property
+    def target(self) -> str:
+        """The name of the target block whose rules proposed it."""
+        return self.toolchain.name
+
+    @property
+    def label(self) -> str:
+        """Composites and operators in graph order: `onednn.conv_block+nn.max_pool2d`."""
+        return label_of(self.graph, self.sub_graph)
+
+
+def label_of(graph: Graph, sub_graph: SubGraph) -> str:
+    """The labels of the composites, and the operators outside them, in graph order."""
+    parts = {first(composite.inside): composite.label for composite in sub_graph.composites}
+    tagged = 0
+    for composite in sub_graph.composites:
+        tagged |= composite.inside
+    for index in members(sub_graph.inside & graph.calls & ~tagged):
+        parts[index] = graph.nodes[index].op
+    return "+".join(parts[index] for index in sorted(parts)) or "tuple"
+

@@ -1,0 +1,129 @@
+"""Sub-graphs as graphs of their own, and what identifies the kernel that they compute."""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+
+from collage_dsl.graph.graph import Graph, Node
+from collage_dsl.graph.opset import OpSet, members, opset
+from collage_dsl.graph.types import Form, TensorType
+
+_SMALL = 16
+"""Constants of at most this many elements may steer what is computed (axes, bounds, scales)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """
+    A sub-graph as a graph of its own.
+
+    `arguments` are the nodes of the original graph that its parameters stand for, in the
+    order of the parameters; `results` those whose values it returns, in order, all of them
+    tensors: of a call that gives a tuple, the projections that are used.
+    """
+
+    graph: Graph
+    arguments: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+def extract(graph: Graph, inside: OpSet, constants: OpSet = 0, *, name: str = "main") -> Extract:
+    """
+    The nodes `inside` with the `constants` bound, everything else that flows in a parameter.
+
+    Literals come along, and so do tuples that are outside: a kernel takes tensors.
+    """
+    results = _tensor_results(graph, inside)
+    inside |= opset(results)
+    wanted = _with_operands(graph, inside, constants)
+    position: dict[int, int] = {}
+    nodes: list[Node] = []
+    arguments = []
+    for index in members(wanted):
+        node = graph.nodes[index]
+        position[index] = len(nodes)
+        if inside >> index & 1 or _comes_along(node, constants >> index & 1):
+            inputs = tuple(position[operand] for operand in node.inputs)
+            nodes.append(replace(node, inputs=inputs, block=0))
+        else:
+            nodes.append(Node(node.name, Form.INPUT, node.type))
+            arguments.append(index)
+    outputs = [position[index] for index in results]
+    return Extract(Graph(nodes, outputs, name=name), tuple(arguments), results)
+
+
+def _tensor_results(graph: Graph, inside: OpSet) -> tuple[int, ...]:
+    results: list[int] = []
+    for index in members(graph.exit(inside)):
+        if isinstance(graph.nodes[index].type, TensorType):
+            results.append(index)
+            continue
+        used = members(graph.users_of[index] & ~inside)
+        results.extend(i for i in used if graph.nodes[i].form is Form.PROJECTION)
+    return tuple(sorted(results))
+
+
+def _with_operands(graph: Graph, inside: OpSet, constants: OpSet) -> OpSet:
+    wanted, pending = 0, inside
+    while pending:
+        wanted |= pending
+        flows_in = 0
+        for index in members(pending):
+            if inside >> index & 1 or _comes_along(graph.nodes[index], constants >> index & 1):
+                flows_in |= graph.inputs_of[index]
+        pending = flows_in & ~wanted
+    return wanted
+
+
+def _comes_along(node: Node, bound: int) -> bool:
+    if node.form is Form.CONSTANT:
+        return bool(bound)
+    return node.form in (Form.LITERAL, Form.TUPLE)
+
+
+def fingerprint(kernel: Graph) -> str:
+    """
+    A hash of what `kernel` computes: structure, operators, attributes, shapes and dtypes.
+
+    Names do not enter, nor do the values of weights: only constants that may steer the
+    computation do, those of few elements or of a dtype that is not a float.
+    """
+    rows = [_row(node) for node in kernel.nodes]
+    text = json.dumps([rows, kernel.outputs], separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _row(node: Node) -> list[object]:
+    return [
+        node.form.value,
+        node.op,
+        node.inputs,
+        sorted(node.attrs.items()),
+        str(node.type),
+        _steering(node),
+    ]
+
+
+def _steering(node: Node) -> object:
+    if node.form is not Form.CONSTANT:
+        return node.value
+    return node.value.tolist() if steers(node) else None  # type: ignore[attr-defined]
+
+
+def steers(constant: Node) -> bool:
+    """Whether the value of a constant, not only its type, decides what a kernel computes."""
+    if constant.value is None or not isinstance(constant.type, TensorType):
+        return False
+    size = constant.type.size
+    return "float" not in constant.type.dtype or (size is not None and size <= _SMALL)
+
+
+def without_weights(kernel: Graph) -> Graph:
+    """`kernel` without the values of constants that do not steer it: small enough to send."""
+    nodes = [
+        replace(node, value=None) if node.form is Form.CONSTANT and not steers(node) else node
+        for node in kernel.nodes
+    ]
+    return Graph(
+        nodes, kernel.outputs, name=kernel.name, returns_tuple=kernel.returns_tuple
+    )

@@ -1,0 +1,211 @@
+"""The dataflow graph of one function, and facts about the sub-graphs in it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from collage_dsl.graph.opset import OpSet, members, opset
+from collage_dsl.graph.types import Form, Kind, TensorType, TupleType, Type
+
+Attribute = bool | int | float | str | tuple["Attribute", ...] | None
+"""The value of an operator's attribute."""
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """
+    One value of a graph.
+
+    `inputs` are indexes of earlier nodes. `op` is the operator of a call, without the
+    `relax.` prefix. `value` is a constant's array (None where only its type is known), a
+    literal's value, or a projection's index. `block` numbers the dataflow block.
+    """
+
+    name: str
+    form: Form
+    type: Type
+    inputs: tuple[int, ...] = ()
+    op: str = ""
+    attrs: Mapping[str, Attribute] = field(default_factory=dict, hash=False)
+    kind: Kind = Kind.INJECTIVE
+    value: object = field(default=None, compare=False)
+    block: int = 0
+
+    @property
+    def is_call(self) -> bool:
+        return self.form is Form.CALL
+
+    @property
+    def tensor(self) -> TensorType:
+        """The type, which must be a tensor's."""
+        assert isinstance(self.type, TensorType), f"{self.name} is a {self.type}"
+        return self.type
+
+
+class Graph:
+    """
+    The nodes of one function in an order in which each comes after its inputs.
+
+    Every set of nodes is an `OpSet` over the indexes of `nodes`. Parameters, constants and
+    literals are nodes too, but never *inside* a sub-graph: a sub-graph is a set of calls,
+    tuples and projections. A graph does not change once made.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        outputs: Iterable[int],
+        *,
+        name: str = "main",
+        returns_tuple: bool | None = None,
+    ) -> None:
+        self.nodes = tuple(nodes)
+        self.outputs = tuple(outputs)
+        self.name = name
+        self.returns_tuple = len(self.outputs) != 1 if returns_tuple is None else returns_tuple
+        self._index = {node.name: index for index, node in enumerate(self.nodes)}
+        if len(self._index) != len(self.nodes):
+            raise ValueError(f"two nodes of graph `{name}` have the same name")
+        for index, node in enumerate(self.nodes):
+            if any(operand >= index for operand in node.inputs):
+                raise ValueError(f"node `{node.name}` comes before one of its inputs")
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {self.calls.bit_count()} operator calls>"
+
+    def index(self, name: str) -> int:
+        """The index of the node `name`. Raises KeyError where there is none."""
+        return self._index[name]
+
+    def names(self, nodes: OpSet) -> frozenset[str]:
+        return frozenset(self.nodes[index].name for index in members(nodes))
+
+    def set_of(self, *names: str) -> OpSet:
+        """The set of the nodes with these names."""
+        return opset(self._index[name] for name in names)
+
+    # The sorts of node.
+
+    def _of(self, *forms: Form) -> OpSet:
+        return opset(i for i, node in enumerate(self.nodes) if node.form in forms)
+
+    @cached_property
+    def calls(self) -> OpSet:
+        return self._of(Form.CALL)
+
+    @cached_property
+    def free(self) -> OpSet:
+        """Tuples and projections: computed without a kernel where no kernel takes them."""
+        return self._of(Form.TUPLE, Form.PROJECTION)
+
+    @cached_property
+    def computed(self) -> OpSet:
+        """Everything that can be inside a sub-graph."""
+        return self.calls | self.free
+
+    @cached_property
+    def constants(self) -> OpSet:
+        return self._of(Form.CONSTANT)
+
+    @cached_property
+    def literals(self) -> OpSet:
+        return self._of(Form.LITERAL)
+
+    @cached_property
+    def parameters(self) -> OpSet:
+        return self._of(Form.INPUT)
+
+    # Edges.
+
+    @cached_property
+    def inputs_of(self) -> tuple[OpSet, ...]:
+        """For each node, the nodes that flow directly into it."""
+        return tuple(opset(node.inputs) for node in self.nodes)
+
+    @cached_property
+    def users_of(self) -> tuple[OpSet, ...]:
+        """For each node, the nodes that it flows directly into."""
+        users = [0] * len(self.nodes)
+        for index, node in enumerate(self.nodes):
+            bit = 1 << index
+            for operand in node.inputs:
+                users[operand] |= bit
+        return tuple(users)
+
+    @cached_property
+    def downstream_of(self) -> tuple[OpSet, ...]:
+        """For each node, all nodes that it flows into, directly or not."""
+        below = [0] * len(self.nodes)
+        for index in reversed(range(len(self.nodes))):
+            reached = self.users_of[index]
+            for user in members(reached):
+                reached |= below[user]
+            below[index] = reached
+        return tuple(below)
+
+    @cached_property
+    def results(self) -> OpSet:
+        """The nodes that the function returns."""
+        return opset(self.outputs)
+
+    # Facts of a sub-graph.
+
+    def entry(self, inside: OpSet) -> OpSet:
+        """Inside nodes with an input outside; constants and literals do not count."""
+        outside = ~(inside | self.constants | self.literals)
+        return opset(i for i in members(inside) if self.inputs_of[i] & outside)
+
+    def exit(self, inside: OpSet) -> OpSet:
+        """Inside nodes that something outside uses, or that the function returns."""
+        used = opset(i for i in members(inside) if self.users_of[i] & ~inside)
+        return used | (inside & self.results)
+
+    def input(self, inside: OpSet) -> OpSet:
+        """Nodes outside that flow directly inside, constants and literals among them."""
+        flows_in = 0
+        for i in members(inside):
+            flows_in |= self.inputs_of[i]
+        return flows_in & ~inside
+
+    def output(self, inside: OpSet) -> OpSet:
+        """Nodes outside that inside nodes flow directly into."""
+        flows_out = 0
+        for i in members(inside):
+            flows_out |= self.users_of[i]
+        return flows_out & ~inside
+
+    def taps(self, inside: OpSet) -> OpSet:
+        """Exits that also feed an inside node."""
+        return opset(i for i in members(self.exit(inside)) if self.users_of[i] & inside)
+
+    def depth(self, inside: OpSet) -> int:
+        """The longest path inside, counted in operator calls."""
+        depths: dict[int, int] = {}
+        for i in members(inside):
+            above = (depths[j] for j in members(self.inputs_of[i] & inside))
+            depths[i] = max(above, default=0) + self.nodes[i].is_call
+        return max(depths.values(), default=0)
+
+    def kind(self, inside: OpSet) -> Kind:
+        """The greatest kind among the inside nodes."""
+        return max((self.nodes[i].kind for i in members(inside)), default=Kind.ELEMENTWISE)
+
+    def is_convex(self, inside: OpSet) -> bool:
+        """Whether no path leaves `inside` and comes back."""
+        return not any(self.downstream_of[i] & inside for i in members(self.output(inside)))
+
+    def blocks(self, inside: OpSet) -> frozenset[int]:
+        """The dataflow blocks that `inside` touches."""
+        return frozenset(self.nodes[i].block for i in members(inside))
+
+    def operators(self, inside: OpSet) -> tuple[str, ...]:
+        """The operators of the calls inside, in graph order."""
+        return tuple(self.nodes[i].op for i in members(inside & self.calls))
+
+
+def field_type(type_: Type, index: int) -> Type:
+    """The type of field `index` of a tuple type."""
+    assert isinstance(type_, TupleType), f"{type_} has no fields"
+    return type_.fields[index]

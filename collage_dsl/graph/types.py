@@ -1,0 +1,143 @@
+"""Types of values in a graph, and the kinds of operators."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from math import prod
+
+Dim = int | str
+"""A dimension: a number, or the name (or expression) of a symbolic one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """
+    A tensor of `dtype` ("float32", "int64", "bool", …) and `shape`.
+
+    `shape` is None where not even the rank is known.
+    """
+
+    dtype: str
+    shape: tuple[Dim, ...] | None
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        return self.shape is not None and all(isinstance(dim, int) for dim in self.shape)
+
+    @property
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape, all of whose dimensions must be numbers."""
+        assert self.shape is not None
+        dims = tuple(dim for dim in self.shape if isinstance(dim, int))
+        assert len(dims) == len(self.shape), f"{self} has symbolic dimensions"
+        return dims
+
+    @property
+    def size(self) -> int | None:
+        """The number of elements, None where a dimension is symbolic."""
+        return prod(self.static_shape) if self.is_static else None
+
+    def __str__(self) -> str:
+        dims = "*" if self.shape is None else ", ".join(map(str, self.shape))
+        return f"{short_dtype(self.dtype)}[{dims}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """A tuple of values."""
+
+    fields: tuple["Type", ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.fields))})"
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueType:
+    """A value that is neither tensor nor tuple: a shape, a scalar literal, an object."""
+
+    what: str = "object"
+
+    def __str__(self) -> str:
+        return self.what
+
+
+Type = TensorType | TupleType | OpaqueType
+
+
+def tensors(type_: Type) -> Iterator[TensorType]:
+    """The tensors in `type_`, tuples flattened."""
+    match type_:
+        case TensorType():
+            yield type_
+        case TupleType(fields):
+            for field in fields:
+                yield from tensors(field)
+        case OpaqueType():
+            pass
+
+
+class Kind(IntEnum):
+    """
+    What an operator does with its elements, in the order (and with the numbers) of TVM's
+    `OpPatternKind`: of two kinds in one kernel, the greater is the kernel's.
+    """
+
+    ELEMENTWISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2
+    REDUCE = 3
+    ANCHOR = 4
+    OPAQUE = 8
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Form(Enum):
+    """How a node comes by its value."""
+
+    INPUT = "input"
+    CONSTANT = "constant"
+    LITERAL = "literal"
+    """A shape, number, string or dtype that an operator takes as an operand."""
+    CALL = "call"
+    TUPLE = "tuple"
+    PROJECTION = "projection"
+
+
+_SHORT = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "bool": "bool",
+}
+_LONG = {short: long for long, short in _SHORT.items()}
+
+
+def short_dtype(dtype: str) -> str:
+    """`f32` for `float32`: the way the language writes it."""
+    return _SHORT.get(dtype, dtype)
+
+
+def long_dtype(short: str) -> str | None:
+    """`float32` for `f32` or `float32`; None where the language has no such dtype."""
+    return _LONG.get(short) or (short if short in _SHORT else None)
+
+
+def dtype_names() -> tuple[str, ...]:
+    """The dtypes of the language, as it writes them."""
+    return tuple(_LONG)

@@ -1,0 +1,83 @@
+"""The arguments of functions of the language: `f(value, name: value)`."""
+
+from collections.abc import Mapping
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.language import syntax
+from collage_dsl.language.findings import Findings, count, did_you_mean, listed
+from collage_dsl.source import Span
+
+
+def bind(
+    written: syntax.Application,
+    findings: Findings,
+    *,
+    takes: tuple[int, int | None],
+    keywords: tuple[str, ...] = (),
+) -> tuple[tuple[syntax.Expression, ...], Mapping[str, syntax.Expression]] | None:
+    """
+    The arguments without and with a name; None where there are too few, too many (`takes`)
+    or unknown ones.
+    """
+    function = written.function.text
+    errors = findings.errors
+    plain = tuple(a.value for a in written.arguments if a.name is None)
+    named = named_arguments(written.arguments, findings)
+    for name in (a.name for a in written.arguments if a.name is not None):
+        if name.text not in keywords:
+            hint = did_you_mean(name.text, keywords)
+            if not hint and keywords:
+                hint = f"it takes {listed(keywords, 'and')}"
+            message = f"`{function}` has no argument named `{name.text}`"
+            findings.error("E0402", name.span, message, hint)
+    least, most = takes
+    if len(plain) < least or (most is not None and len(plain) > most):
+        if least == most:
+            wanted = count(least, "argument")
+        elif most is None:
+            wanted = f"at least {count(least, 'argument')}"
+        else:
+            wanted = f"{least} to {most} arguments"
+        named_too = " without a name" if keywords else ""
+        message = f"`{function}` takes {wanted}{named_too}, here are {len(plain)}"
+        findings.error("E0403", written.span, message)
+    return None if findings.errors > errors else (plain, named)
+
+
+def named_arguments(
+    written: tuple[syntax.Argument, ...], findings: Findings
+) -> Mapping[str, syntax.Expression]:
+    """The arguments with a name, of which each may be given once."""
+    found: dict[str, syntax.Expression] = {}
+    first: dict[str, Span] = {}
+    for argument in written:
+        if argument.name is None:
+            continue
+        name = argument.name.text
+        if name in found:
+            note = Note("given here first", first[name])
+            message = f"`{name}` is given twice"
+            findings.error("E0403", argument.name.span, message, notes=(note,))
+        else:
+            found[name], first[name] = argument.value, argument.name.span
+    return found
+
+
+def string(written: syntax.Expression, what: str, findings: Findings) -> str | None:
+    """The text of a string that is not empty."""
+    match written:
+        case syntax.Literal(str() as text) if text:
+            return text
+    findings.error("E0404", written.span, f"{what} is a string in double quotes")
+    return None
+
+
+def whole_number(written: syntax.Expression, what: str, findings: Findings) -> int | None:
+    """A number from 1."""
+    match written:
+        case syntax.Literal(bool()):
+            pass
+        case syntax.Literal(int() as value) if value >= 1:
+            return value
+    findings.error("E0404", written.span, f"{what} is a whole number from 1")
+    return None

@@ -1,0 +1,41 @@
+"""Calls of operators, in patterns and in graphs: known operators with the right operands."""
+
+from collage_dsl.graph.operators import Operator, operators
+from collage_dsl.language import syntax
+from collage_dsl.language.findings import Findings, count, did_you_mean, listed
+from collage_dsl.source import Span
+
+
+def find_operator(name: syntax.Name, findings: Findings) -> Operator | None:
+    """The operator called `name`; None after reporting that there is none."""
+    known = operators()
+    if name.text not in known:
+        hint = did_you_mean(name.text, known)
+        findings.error("E0201", name.span, f"unknown operator `{name.text}`", hint)
+    return known.get(name.text)
+
+
+def check_count(operator: Operator, given: int, span: Span, who: str, findings: Findings) -> bool:
+    """Whether `operator` takes that many operands; `who` gives them."""
+    names = operator.operands
+    if names is None or len(names) - operator.optional <= given <= len(names):
+        return True
+    takes = f"takes {count(len(names), 'operand')}"
+    if operator.optional:
+        takes = f"takes {len(names) - operator.optional} to {len(names)} operands"
+    message = f"`{operator.name}` {takes}, {who} gives {given}"
+    hint = ""
+    if names:
+        hint = f"it takes {listed(names, 'and')}"
+        hint += "; `_` matches any value" if who == "the pattern" else ""
+    findings.error("E0203", span, message, hint)
+    return False
+
+
+def unknown_attribute(operator: Operator, name: syntax.Name, findings: Findings) -> None:
+    known = operator.attrs
+    hint = did_you_mean(name.text, known)
+    if not hint:
+        hint = f"it has {listed(known, 'and')}" if known else "it has no attributes"
+    message = f"`{operator.name}` has no attribute `{name.text}`"
+    findings.error("E0204", name.span, message, hint)

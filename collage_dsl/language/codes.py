@@ -1,0 +1,52 @@
+"""The codes of diagnostics. A code keeps its meaning for ever; its title may be reworded."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+CODES: Mapping[str, str] = MappingProxyType(
+    {
+        # The text.
+        "E0101": "syntax error",
+        "E0102": "a brace is not closed",
+        "E0103": "the edition line is missing or not understood",
+        "E0104": "a string is not closed or has an unknown escape",
+        "E0105": "nested too deeply",
+        "E0106": "the file is too large",
+        "E0107": "a number is out of range",
+        # Names, operators and attributes.
+        "E0201": "unknown operator",
+        "E0202": "a name is defined twice",
+        "E0203": "wrong number of operands",
+        "E0204": "unknown attribute",
+        "E0205": "an attribute has another type",
+        "E0206": "unknown name",
+        "E0207": "a part of a pattern is never used",
+        "E0208": "a word of the language cannot be a name",
+        "E0209": "a pattern where a rule is needed, or the reverse",
+        "E0210": "rules that use each other",
+        # Patterns and conditions.
+        "E0301": "a pattern cannot match",
+        "E0302": "a condition can never hold",
+        "E0303": "the sides of an operation have types that cannot work together",
+        "E0304": "a pattern yields no result, or several",
+        "E0305": "an optional operand whose absence changes nothing",
+        "E0306": "a condition cannot be asked here",
+        "W0307": "a condition is unknown where an optional operand is absent",
+        "W0308": "a node is optional, but its operand is not",
+        # Rules and targets.
+        "E0401": "unknown rule, primitive, kind or function",
+        "E0402": "unknown argument",
+        "E0403": "an argument is missing, given twice, or too many",
+        "E0404": "an argument has another type",
+        "W0405": "nothing uses a pattern or rule",
+        "E0406": "rules grow too large when written out",
+        "E0501": "unknown setting of a target",
+        "E0502": "a setting is missing or given twice",
+        "E0503": "a setting has a value of another type",
+        # Graphs in the text notation.
+        "E0601": "a graph returns nothing",
+        "E0602": "an attribute without a default has no value",
+        "E0603": "a type is not known or does not fit",
+    }
+)
+"""The short title of each code."""

@@ -1,0 +1,390 @@
+"""From the syntax of conditions to conditions, with the types of their parts checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol, cast
+
+from collage_dsl.graph.operators import Operator
+from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
+from collage_dsl.language import syntax
+from collage_dsl.language.calls import unknown_attribute
+from collage_dsl.language.findings import Findings, count, did_you_mean, listed
+from collage_dsl.rules import condition as rules
+from collage_dsl.source import Span
+
+
+class Sort(Enum):
+    """What an expression evaluates to."""
+
+    TRUTH = "true or false"
+    NUMBER = "a number"
+    STRING = "a string"
+    DTYPE = "a dtype"
+    NUMBERS = "a list of numbers"
+    LIST = "a list"
+    OBJECT = "a value that cannot be compared"
+    ANY = "anything"
+
+
+_OF_ATTRIBUTE = {
+    "int": Sort.NUMBER,
+    "float": Sort.NUMBER,
+    "bool": Sort.TRUTH,
+    "str": Sort.STRING,
+    "dtype": Sort.DTYPE,
+    "ints": Sort.NUMBERS,
+    "floats": Sort.NUMBERS,
+    "object": Sort.OBJECT,
+}
+
+_PER_AXIS = frozenset({"strides", "padding", "dilation", "output_padding", "pool_size"})
+"""Attributes of which TVM always stores as many numbers as their default has."""
+
+_ARITHMETIC = ("+", "-", "*", "/", "%")
+_FUNCTIONS = {"dtype": 1, "rank": 1, "shape": 1, "dim": 2, "has": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An expression, its sort, and for a list as written, its items."""
+
+    value: rules.Expression
+    sort: Sort
+    span: Span
+    items: tuple["Typed", ...] = ()
+    attribute: str = ""
+
+
+class Scope(Protocol):
+    """What the names in a condition stand for."""
+
+    def name(self, name: syntax.Name) -> Typed | None:
+        """What a bare name stands for; None after reporting that it stands for nothing."""
+
+    def fact(self, function: syntax.Name, of: syntax.Name) -> bool:
+        """Whether `function(of)` can be asked here; reports why not."""
+
+
+def dtype_of(name: syntax.Name) -> Typed | None:
+    """`f32` or `float32` as a dtype; None where it is none."""
+    long = long_dtype(name.text)
+    if long is None:
+        return None
+    return Typed(rules.Constant(short_dtype(long)), Sort.DTYPE, name.span)
+
+
+@dataclass(slots=True)
+class Checker:
+    """Checks one condition in one scope. A part that is wrong is reported once, as None."""
+
+    findings: Findings
+    scope: Scope
+    asked: set[str] = field(default_factory=set)
+    """The values that the condition asks facts of, and those that it asks `has` of."""
+    has: set[str] = field(default_factory=set)
+
+    def condition(self, written: syntax.Expression, reason: str = "") -> rules.Where | None:
+        typed = self.expression(written)
+        if typed is None or not self.is_truth(typed):
+            return None
+        if not depends(typed.value) and rules.evaluate(typed.value, {}) is not True:
+            self.findings.error("E0302", typed.span, "this condition can never hold")
+            return None
+        return rules.Where(typed.value, reason, typed.span)
+
+    def expression(self, written: syntax.Expression) -> Typed | None:
+        match written:
+            case syntax.Name():
+                return self.scope.name(written)
+            case syntax.Literal(value, span):
+                return Typed(rules.Constant(value), _sort_of(value), span)
+            case syntax.List(items, span):
+                return self.list(items, span)
+            case syntax.Application():
+                return self.application(written)
+            case syntax.Arrow(_, _, span):
+                self.findings.error("E0303", span, "`->` has no meaning in a condition")
+                return None
+            case syntax.Operation("not", _, right, span):
+                operand = self.expression(right)
+                if operand is None or not self.is_truth(operand):
+                    return None
+                return Typed(rules.Not(operand.value), Sort.TRUTH, span)
+            case syntax.Operation(operator, left, right, span):
+                assert left is not None
+                sides = self.expression(left), self.expression(right)
+                if sides[0] is None or sides[1] is None:
+                    return None
+                return self.operation(operator, sides[0], sides[1], span)
+
+    def list(self, written: tuple[syntax.Expression, ...], span: Span) -> Typed | None:
+        items = [self.expression(item) for item in written]
+        values = []
+        for item in items:
+            if item is None:
+                return None
+            if not isinstance(item.value, rules.Constant):
+                message = "a list holds numbers, strings, dtypes and lists of them"
+                self.findings.error("E0303", item.span, message)
+                return None
+            values.append(item.value.value)
+        present = tuple(item for item in items if item is not None)
+        return Typed(rules.Constant(tuple(values)), Sort.LIST, span, present)
+
+    # Functions.
+
+    def application(self, written: syntax.Application) -> Typed | None:
+        name = written.function
+        wanted = _FUNCTIONS.get(name.text)
+        if wanted is None:
+            hint = did_you_mean(name.text, _FUNCTIONS) or f"there are {listed(_FUNCTIONS, 'and')}"
+            self.findings.error("E0401", name.span, f"unknown function `{name.text}`", hint)
+            return None
+        arguments = written.arguments
+        named = next((argument.name for argument in arguments if argument.name), None)
+        if named is not None:
+            message = f"`{name.text}` has no argument named `{named.text}`"
+            self.findings.error("E0402", named.span, message)
+            return None
+        if len(arguments) != wanted:
+            message = f"`{name.text}` takes {count(wanted, 'argument')}, here are {len(arguments)}"
+            self.findings.error("E0403", written.span, message)
+            return None
+        of = arguments[0].value
+        if not isinstance(of, syntax.Name):
+            message = f"`{name.text}` asks about a value of the pattern, by its name"
+            self.findings.error("E0404", of.span, message)
+            return None
+        axis = self.axis(arguments[1].value) if wanted == 2 else 0
+        if not self.scope.fact(name, of) or axis is None:
+            return None
+        (self.has if name.text == "has" else self.asked).add(of.text)
+        return _fact(name.text, of.text, axis, written.span)
+
+    def axis(self, written: syntax.Expression) -> int | None:
+        match written:
+            case syntax.Literal(bool()):
+                pass
+            case syntax.Literal(int() as axis):
+                return axis
+        message = "the dimension is a whole number: `dim(x, 0)`, or `dim(x, -1)` for the last"
+        self.findings.error("E0404", written.span, message)
+        return None
+
+    # Operators.
+
+    def operation(self, operator: str, left: Typed, right: Typed, span: Span) -> Typed | None:
+        if operator in ("and", "or"):
+            if not (self.is_truth(left) & self.is_truth(right)):
+                return None
+            make = rules.And if operator == "and" else rules.Or
+            return Typed(make(left.value, right.value), Sort.TRUTH, span)
+        if operator in _ARITHMETIC:
+            return self.arithmetic(operator, left, right, span)
+        if operator == "in":
+            return self.within(left, right, span)
+        return self.comparison(operator, left, right, span)
+
+    def arithmetic(self, operator: str, left: Typed, right: Typed, span: Span) -> Typed | None:
+        if not (self.is_number(left, operator) & self.is_number(right, operator)):
+            return None
+        if operator in ("/", "%") and right.value == rules.Constant(0):
+            self.findings.error("E0302", right.span, "this divides by zero, which is never known")
+            return None
+        value = rules.Calculate(cast(rules.Arithmetic, operator), left.value, right.value)
+        return Typed(value, Sort.NUMBER, span)
+
+    def comparison(self, operator: str, left: Typed, right: Typed, span: Span) -> Typed | None:
+        if operator not in ("==", "!="):
+            if not (self.is_number(left, operator) & self.is_number(right, operator)):
+                return None
+        else:
+            left, right = _as_dtype(left, right), _as_dtype(right, left)
+            if not self.fit(left, right, span):
+                return None
+        value = rules.Compare(cast(rules.Comparison, operator), left.value, right.value)
+        return Typed(value, Sort.TRUTH, span)
+
+    def within(self, left: Typed, right: Typed, span: Span) -> Typed | None:
+        if right.sort in (Sort.NUMBERS, Sort.ANY) and left.sort in (Sort.NUMBER, Sort.ANY):
+            return Typed(rules.Within(left.value, right.value), Sort.TRUTH, span)
+        if right.sort is not Sort.LIST:
+            message = f"`in` needs a list on its right, this is {right.sort.value}"
+            self.findings.error("E0303", right.span, message)
+            return None
+        if not right.items:
+            self.findings.error("E0302", span, "nothing is in an empty list")
+            return None
+        items = [_as_dtype(item, left) for item in right.items]
+        fits = [self.fit(left, item, item.span) for item in items]
+        if not all(fits):
+            return None
+        values = tuple(cast(rules.Constant, item.value).value for item in items)
+        return Typed(rules.Within(left.value, rules.Constant(values)), Sort.TRUTH, span)
+
+    # Sorts.
+
+    def is_truth(self, typed: Typed) -> bool:
+        if typed.sort in (Sort.TRUTH, Sort.ANY):
+            return True
+        message = f"a condition is needed here, this is {typed.sort.value}"
+        self.findings.error("E0303", typed.span, message)
+        return False
+
+    def is_number(self, typed: Typed, operator: str) -> bool:
+        if typed.sort in (Sort.NUMBER, Sort.ANY):
+            return True
+        message = f"`{operator}` needs numbers, this is {typed.sort.value}"
+        self.findings.error("E0303", typed.span, message)
+        return False
+
+    def fit(self, left: Typed, right: Typed, span: Span) -> bool:
+        """Whether the two can be equal."""
+        if not _comparable(left, right):
+            code = "E0205" if left.attribute or right.attribute else "E0303"
+            named = left if left.attribute or not right.attribute else right
+            other = right if named is left else left
+            what = f"`{named.attribute}`" if named.attribute else "the left side"
+            message = f"{what} is {named.sort.value}, which {_called(other)} never equals"
+            self.findings.error(code, span, message)
+            return False
+        return True
+
+
+def depends(expression: rules.Expression) -> bool:
+    """Whether the value of `expression` depends on what is matched."""
+    match expression:
+        case rules.Constant():
+            return False
+        case rules.Not(condition):
+            return depends(condition)
+        case rules.Calculate(_, left, right) | rules.Compare(_, left, right):
+            return depends(left) or depends(right)
+        case rules.And(left, right) | rules.Or(left, right) | rules.Within(left, right):
+            return depends(left) or depends(right)
+        case _:
+            return True
+
+
+class AttributeScope:
+    """The names inside the brackets of a call: the attributes that all its operators have."""
+
+    def __init__(self, operators: tuple[Operator, ...], findings: Findings) -> None:
+        self.operators = operators
+        self.findings = findings
+
+    def name(self, name: syntax.Name) -> Typed | None:
+        types = [operator.attrs.get(name.text) for operator in self.operators]
+        lacking = [op for op, type_ in zip(self.operators, types, strict=True) if type_ is None]
+        if lacking:
+            dtype = dtype_of(name)
+            if dtype is None:
+                unknown_attribute(lacking[0], name, self.findings)
+            return dtype
+        sort = _OF_ATTRIBUTE.get(types[0] or "", Sort.ANY)
+        return Typed(rules.Attr(name.text), sort, name.span, attribute=name.text)
+
+    def fact(self, function: syntax.Name, of: syntax.Name) -> bool:
+        message = f"`{function.text}` cannot be asked about a single call"
+        self.findings.error("E0306", function.span, message, "ask it in a `where` statement")
+        return False
+
+
+def check_lengths(where: rules.Where, operators: tuple[Operator, ...], findings: Findings) -> None:
+    """Report a comparison with a list that is longer or shorter than TVM ever stores."""
+    pair = _compared_attribute(where.condition)
+    if pair is None or where.span is None:
+        return
+    name, value = pair
+    choices = value if isinstance(where.condition, rules.Within) else (value,)
+    default = operators[0].defaults.get(name)
+    if name not in _PER_AXIS or not isinstance(default, tuple) or not isinstance(choices, tuple):
+        return
+    for choice in choices:
+        if isinstance(choice, tuple) and len(choice) != len(default):
+            what = f"`{name}` of `{operators[0].name}`"
+            message = f"{what} always has {count(len(default), 'number')}, not {len(choice)}"
+            findings.error("E0205", where.span, message)
+            return
+
+
+def _compared_attribute(
+    condition: rules.Expression,
+) -> tuple[str, rules.Value] | None:
+    match condition:
+        case rules.Compare("==" | "!=", rules.Attr(name), rules.Constant(value)):
+            return name, value
+        case rules.Compare("==" | "!=", rules.Constant(value), rules.Attr(name)):
+            return name, value
+        case rules.Within(rules.Attr(name), rules.Constant(value)):
+            return name, value
+    return None
+
+
+def _sort_of(value: rules.Scalar) -> Sort:
+    if isinstance(value, bool):
+        return Sort.TRUTH
+    return Sort.STRING if isinstance(value, str) else Sort.NUMBER
+
+
+def _fact(function: str, of: str, axis: int, span: Span) -> Typed:
+    facts: Mapping[str, tuple[rules.Expression, Sort]] = {
+        "dtype": (rules.Dtype(of), Sort.DTYPE),
+        "rank": (rules.Rank(of), Sort.NUMBER),
+        "shape": (rules.Shape(of), Sort.NUMBERS),
+        "dim": (rules.DimAt(of, axis), Sort.NUMBER),
+        "has": (rules.Has(of), Sort.TRUTH),
+    }
+    value, sort = facts[function]
+    return Typed(value, sort, span)
+
+
+def _as_dtype(typed: Typed, other: Typed) -> Typed:
+    """A string that names a dtype is one where it is compared with one."""
+    match typed.value:
+        case rules.Constant(str() as text) if other.sort is Sort.DTYPE:
+            long = long_dtype(text)
+            if long is not None:
+                return Typed(rules.Constant(short_dtype(long)), Sort.DTYPE, typed.span)
+    return typed
+
+
+def _comparable(left: Typed, right: Typed) -> bool:
+    if Sort.OBJECT in (left.sort, right.sort):
+        return False
+    if Sort.ANY in (left.sort, right.sort) or left.sort is right.sort is not Sort.LIST:
+        return True
+    match left, right:
+        case (Typed(sort=Sort.LIST), Typed(sort=Sort.LIST)):
+            pairs = zip(left.items, right.items, strict=False)
+            return len(left.items) == len(right.items) and all(_comparable(*p) for p in pairs)
+        case (Typed(sort=Sort.LIST, items=items), Typed(sort=Sort.NUMBERS)):
+            return all(item.sort is Sort.NUMBER for item in items)
+        case (Typed(sort=Sort.NUMBERS), Typed(sort=Sort.LIST, items=items)):
+            return all(item.sort is Sort.NUMBER for item in items)
+    return False
+
+
+def _called(typed: Typed) -> str:
+    match typed.value:
+        case rules.Constant(str() as text) if typed.sort is Sort.STRING:
+            return f'the string "{text}"'
+    return typed.sort.value
+
+
+def reserved(name: str) -> str:
+    """Why `name` cannot name a value or a rule; empty where it can."""
+    if "." in name:
+        return "a name has no dots"
+    if name in _KEYWORDS:
+        return f"`{name}` is a word of the language and cannot be a name"
+    if name in dtype_names() or long_dtype(name):
+        return f"`{name}` is a dtype and cannot be a name"
+    return ""
+
+
+_KEYWORDS = frozenset(
+    {"_", "and", "else", "false", "in", "not", "or", "pattern", "rule", "target", "true"}
+    | {"where", "yield"}
+)

@@ -1,0 +1,55 @@
+"""Syntax errors in the user's words."""
+
+from collage_dsl.language.findings import did_you_mean
+from collage_dsl.language.grammar import spellings
+
+_VALUE_WORDS = frozenset({"NAME", "QUOTED", "NUMBER", "STRING", "TRUE", "FALSE", "NONE"})
+_STARTS_A_VALUE = _VALUE_WORDS | {"NOT", "MINUS", "APPROXIMATE", "LSQB", "LPAR", "_CONST"}
+_ARITHMETIC = frozenset({"PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO"})
+_OPERATORS = _ARITHMETIC | {"COMPARISON", "IN", "_OR", "_AND"}
+_SOUGHT_LAST = frozenset({"OPTIONAL", "COMMA", "DOT", "LPAR", "LSQB", "COLON", "_ARROW", "_ELSE"})
+_WORDS = {
+    "NAME": "a name",
+    "NUMBER": "a number",
+    "STRING": "a string in double quotes",
+    "QUOTED": "a name",
+    "COMPARISON": "a comparison",
+    "$END": "the end of the file",
+}
+_HINTS = {
+    "&": ("_AND", "write `and`"),
+    "|": ("_OR", "write `or`"),
+    "=": ("COMPARISON", "compare with `==`"),
+    "!": ("NOT", "write `not`"),
+    "'": ("STRING", 'strings stand in double quotes: `"NCHW"`'),
+}
+
+
+def expectation(accepted: frozenset[str]) -> str:
+    """What a text can go on with: "`)` or `,`"."""
+    left = set(accepted)
+    words = []
+    if {"NAME", "LPAR"} <= left:
+        words.append("a value")
+        left -= _STARTS_A_VALUE
+    if left - _OPERATORS:
+        left -= _OPERATORS
+    if left - _SOUGHT_LAST:
+        left -= _SOUGHT_LAST
+    if "NAME" in left:
+        left -= {"QUOTED"}
+    words += sorted(_WORDS.get(name) or f"`{spellings()[name]}`" for name in left)
+    if len(words) > 1:
+        return f"{', '.join(words[:-1])} or {words[-1]}"
+    return words[0] if words else "nothing more"
+
+
+def hint(found: str, accepted: frozenset[str]) -> str:
+    """What the user may have meant by `found`; often empty."""
+    terminal, words = _HINTS.get(found[:1], ("", ""))
+    if terminal in accepted:
+        return words
+    if not found.isidentifier():
+        return "comments begin with `#`" if found == "/" else ""
+    keywords = (spellings().get(name, "") for name in accepted)
+    return did_you_mean(found, [word for word in keywords if word.isalpha()])

@@ -1,0 +1,54 @@
+"""Collecting diagnostics while a text is read and checked."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from collage_dsl.diagnostics import Diagnostic, Note, RuleError, Severity, in_file_order
+from collage_dsl.source import Span
+
+
+class Findings:
+    """The diagnostics found so far."""
+
+    def __init__(self) -> None:
+        self._found: list[Diagnostic] = []
+
+    def error(
+        self, code: str, span: Span, message: str, hint: str = "", notes: tuple[Note, ...] = ()
+    ) -> None:
+        self._found.append(Diagnostic(code, message, span, hint, Severity.ERROR, notes))
+
+    def warning(self, code: str, span: Span, message: str, hint: str = "") -> None:
+        self._found.append(Diagnostic(code, message, span, hint, Severity.WARNING))
+
+    def in_order(self) -> tuple[Diagnostic, ...]:
+        return in_file_order(self._found)
+
+    @property
+    def errors(self) -> int:
+        return sum(diagnostic.is_error for diagnostic in self._found)
+
+    def raise_errors(self) -> None:
+        """Raise all errors at once, if there are any."""
+        if self.errors:
+            raise RuleError(*(d for d in self._found if d.is_error))
+
+
+def did_you_mean(written: str, known: Iterable[str]) -> str:
+    """A hint that names what `written` looks like; empty where nothing does."""
+    by_lower = {name.lower(): name for name in known}
+    close = get_close_matches(written.lower(), by_lower, n=1, cutoff=0.6)
+    return f"did you mean `{by_lower[close[0]]}`?" if close else ""
+
+
+def listed(words: Iterable[str], last: str = "or") -> str:
+    """`a`, `b` or `c`."""
+    quoted = [f"`{word}`" for word in words]
+    if len(quoted) < 2:
+        return "".join(quoted)
+    return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 operand`, `2 operands`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

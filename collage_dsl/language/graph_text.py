@@ -1,0 +1,328 @@
+"""
+The text notation of small graphs, for tests and documentation.
+
+    graph {
+      x: f32[1, 16, 8, 8];
+      w = const f32[16, 16, 3, 3];
+      c = nn.conv2d(x, w) [padding = [1, 1, 1, 1]];
+      y = nn.relu(c);
+      return y;
+    }
+
+Attributes that are not written have TVM's defaults. Types of calls are inferred, as far as
+`inference` can; a type that is written counts.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+from collage_dsl.graph import (
+    Form,
+    Graph,
+    Node,
+    OpaqueType,
+    TensorType,
+    TupleType,
+    Type,
+)
+from collage_dsl.graph.operators import Operator, kind_of
+from collage_dsl.graph.types import dtype_names, long_dtype
+from collage_dsl.language import syntax
+from collage_dsl.language.attributes import check_attributes
+from collage_dsl.language.calls import check_count, find_operator
+from collage_dsl.language.findings import Findings, did_you_mean
+from collage_dsl.language.inference import Call, MismatchError, infer
+from collage_dsl.language.parser import parse_graph as parse_syntax
+from collage_dsl.language.values import Scalar, array
+from collage_dsl.source import Source, Span
+
+SHAPES = frozenset({"shape", "size"})
+"""The names of operands that are shapes; other tuples of numbers are `scalars`."""
+
+
+def parse_graph(text: str, name: str = "graph") -> Graph:
+    """The graph that `text` describes. Raises RuleError with everything wrong with it."""
+    findings = Findings()
+    written = parse_syntax(Source(name, text), findings)
+    graph = build_graph(written, name, findings)
+    findings.raise_errors()
+    assert graph is not None
+    return graph
+
+
+def build_graph(written: syntax.Graph, name: str, findings: Findings) -> Graph | None:
+    """The graph; None where something in it was wrong and is reported."""
+    return _Builder(written, findings).run(name)
+
+
+class _Builder:
+    def __init__(self, written: syntax.Graph, findings: Findings) -> None:
+        self.written = written
+        self.findings = findings
+        self.nodes: list[Node] = []
+        self.index: dict[str, int] = {}
+        self.broken = {broken.name for broken in written.broken}
+        self.defined = {s.name.text for s in written.statements if not isinstance(s, syntax.Return)}
+
+    def run(self, name: str) -> Graph | None:
+        errors = self.findings.errors
+        returned: syntax.Return | None = None
+        for statement in self.written.statements:
+            if returned is not None:
+                self.after_return(statement, returned)
+                break
+            match statement:
+                case syntax.Input(input_name, type_):
+                    self.add(input_name, Node(input_name.text, Form.INPUT, self.type(type_)))
+                case syntax.Node():
+                    self.node(statement)
+                case syntax.Return():
+                    returned = statement
+        if returned is None:
+            if not self.broken:
+                at = self.written.span
+                end = Span(at.source, at.start, at.start)
+                self.findings.error(
+                    "E0601", end, "the graph returns nothing", "end with `return y;`"
+                )
+            return None
+        outputs = [self.operand(output) for output in returned.names]
+        if self.findings.errors > errors or self.broken:
+            return None
+        found = [output for output in outputs if output is not None]
+        return Graph(self.nodes, found, name=name, returns_tuple=returned.is_tuple)
+
+    def after_return(
+        self, statement: syntax.Input | syntax.Node | syntax.Return, returned: syntax.Return
+    ) -> None:
+        span = statement.span if isinstance(statement, syntax.Return) else statement.name.span
+        self.findings.error("E0601", span, "nothing comes after `return`")
+
+    # Names.
+
+    def add(self, name: syntax.Name, node: Node) -> None:
+        if name.text in self.index:
+            self.findings.error("E0202", name.span, f"`{name.text}` is defined twice")
+        self.index[name.text] = len(self.nodes)
+        self.nodes.append(node)
+
+    def derived(self, node_name: str, node: Node) -> int:
+        """Add a node for an operand that is written in place."""
+        name, count = node_name, 0
+        while name in self.index or name in self.defined:
+            count += 1
+            name = f"{node_name}_{count}"
+        self.index[name] = len(self.nodes)
+        self.nodes.append(Node(name, node.form, node.type, value=node.value, kind=node.kind))
+        return self.index[name]
+
+    def operand(self, name: syntax.Name) -> int | None:
+        if name.text in self.index:
+            return self.index[name.text]
+        if name.text in self.defined:
+            message = f"`{name.text}` is used before it is defined"
+            self.findings.error("E0206", name.span, message)
+        elif name.text not in self.broken:
+            hint = did_you_mean(name.text, self.index)
+            self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
+        return None
+
+    # Nodes.
+
+    def node(self, statement: syntax.Node) -> None:
+        name = statement.name
+        said = None if statement.type is None else self.type(statement.type)
+        match statement.value:
+            case syntax.GraphCall() as call:
+                node = self.call(name.text, call, said)
+            case syntax.Constant() as constant:
+                node = self.constant(name.text, constant)
+            case syntax.Tuple(fields):
+                node = self.tuple_of(name.text, fields)
+            case syntax.Projection() as projection:
+                node = self.projection(name.text, projection)
+            case value:
+                plain = _plain(value)
+                literal_type = said or _literal_type(plain, "shape")
+                node = Node(name.text, Form.LITERAL, literal_type, value=plain)
+        if node is None:
+            self.broken.add(name.text)
+        else:
+            self.add(name, node)
+
+    def tuple_of(self, name: str, fields: tuple[syntax.Name, ...]) -> Node | None:
+        inputs = self.operands(fields, name, None)
+        if inputs is None:
+            return None
+        type_ = TupleType(tuple(self.nodes[i].type for i in inputs))
+        return Node(name, Form.TUPLE, type_, inputs)
+
+    def projection(self, name: str, written: syntax.Projection) -> Node | None:
+        of = self.operand(written.of)
+        if of is None:
+            return None
+        type_ = self.nodes[of].type
+        if not isinstance(type_, TupleType):
+            message = f"`{written.of.text}` is no tuple, but {type_}"
+            self.findings.error("E0603", written.span, message)
+            return None
+        if written.index >= len(type_.fields):
+            message = f"`{written.of.text}` has {len(type_.fields)} fields, counted from 0"
+            self.findings.error("E0603", written.span, message)
+            return None
+        field = type_.fields[written.index]
+        return Node(name, Form.PROJECTION, field, (of,), value=written.index)
+
+    def call(self, name: str, written: syntax.GraphCall, said: Type | None) -> Node | None:
+        operator = find_operator(written.operator, self.findings)
+        if operator is None:
+            return None
+        given = len(written.operands)
+        fits = check_count(operator, given, written.span, "the graph", self.findings)
+        attrs = check_attributes(operator, written, self.findings)
+        inputs = self.operands(written.operands, name, operator)
+        if inputs is None or not fits:
+            return None
+        operands = [self.nodes[i] for i in inputs]
+        types = tuple(node.type for node in operands)
+        type_ = said
+        if type_ is None:
+            values = tuple(node.value if node.form is Form.LITERAL else None for node in operands)
+            try:
+                type_ = infer(Call(operator.name, types, values, attrs))
+            except MismatchError as problem:
+                self.findings.error("E0603", written.span, str(problem))
+                return None
+        kind = kind_of(operator.name, types, type_)
+        return Node(name, Form.CALL, type_, inputs, operator.name, attrs, kind)
+
+    def operands(
+        self,
+        written: Sequence[syntax.GraphOperand],
+        user: str,
+        operator: Operator | None,
+    ) -> tuple[int, ...] | None:
+        found: list[int | None] = []
+        for place, operand in enumerate(written):
+            match operand:
+                case syntax.Name():
+                    index = self.operand(operand)
+                case syntax.Constant():
+                    node = self.constant(f"{user}.const{place}", operand)
+                    index = None if node is None else self.derived(node.name, node)
+                case _:
+                    index = self.literal(operand, user, place, operator, found)
+            found.append(index)
+        if any(index is None for index in found):
+            return None
+        return tuple(index for index in found if index is not None)
+
+    def literal(
+        self,
+        written: syntax.Value,
+        user: str,
+        place: int,
+        operator: Operator | None,
+        before: Sequence[int | None],
+    ) -> int:
+        """A shape or number in place; where the operator takes a tensor, a scalar constant."""
+        names = (operator and operator.operands) or ()
+        operand = names[place] if place < len(names) else f"literal{place}"
+        value = _plain(written)
+        if operator and operand not in operator.literals and isinstance(value, int | float):
+            earlier = (self.nodes[i].type for i in before if i is not None)
+            dtypes = (type_.dtype for type_ in earlier if isinstance(type_, TensorType))
+            type_ = TensorType(next(dtypes, "float32"), ())
+            node = Node("", Form.CONSTANT, type_, value=array(type_.dtype, (), [value]))
+            return self.derived(f"{user}.const{place}", node)
+        node = Node("", Form.LITERAL, _literal_type(value, operand), value=value)
+        return self.derived(f"{user}.{operand}", node)
+
+    def constant(self, name: str, written: syntax.Constant) -> Node | None:
+        type_ = self.tensor_type(written.type)
+        if written.value is None:
+            return Node(name, Form.CONSTANT, type_)
+        if not type_.is_static:
+            message = "a constant with a value has a known shape"
+            self.findings.error("E0603", written.type.span, message)
+            return None
+        elements = _elements(written.value)
+        if elements is None:
+            message = "the value of a constant is a number or a list of numbers"
+            self.findings.error("E0603", written.value.span, message)
+            return None
+        shape = type_.static_shape
+        if isinstance(written.value, syntax.Literal) and prod(shape) <= _MOST_FILLED:
+            elements *= prod(shape)
+        if len(elements) != prod(shape):
+            message = f"{prod(shape)} numbers are needed here, not {len(elements)}"
+            self.findings.error("E0603", written.value.span, message)
+            return None
+        return Node(name, Form.CONSTANT, type_, value=array(type_.dtype, shape, elements))
+
+    # Types.
+
+    def type(self, written: syntax.Type) -> Type:
+        match written:
+            case syntax.TensorType():
+                return self.tensor_type(written)
+            case syntax.TupleType(fields):
+                return TupleType(tuple(self.type(field) for field in fields))
+            case syntax.ObjectType(name):
+                return OpaqueType(name.text)
+
+    def tensor_type(self, written: syntax.TensorType) -> TensorType:
+        name = written.dtype
+        dtype = "unknown" if name.text == "unknown" else long_dtype(name.text)
+        if dtype is None:
+            hint = did_you_mean(name.text, dtype_names())
+            self.findings.error("E0603", name.span, f"unknown dtype `{name.text}`", hint)
+        return TensorType(dtype or "float32", written.dims)
+
+
+_MOST_FILLED = 1 << 20
+"""The elements of a constant that one number may fill."""
+
+
+def _plain(value: syntax.Value) -> object:
+    match value:
+        case syntax.Literal(plain):
+            return plain
+        case syntax.Name(text):
+            return text
+        case syntax.LiteralList(items):
+            return tuple(map(_plain, items))
+        case syntax.Nothing():
+            return None
+
+
+def _literal_type(value: object, operand: str) -> OpaqueType:
+    """The type of a literal, as the frontend calls it."""
+    match value:
+        case bool():
+            return OpaqueType("bool")
+        case int():
+            return OpaqueType("int64")
+        case float():
+            return OpaqueType("float32")
+        case str():
+            return OpaqueType("string")
+        case tuple():
+            return OpaqueType("shape" if operand in SHAPES else "scalars")
+        case _:
+            return OpaqueType("object")
+
+
+def _elements(value: syntax.Value) -> list[Scalar] | None:
+    match value:
+        case syntax.Literal(bool() | int() | float() as scalar):
+            return [scalar]
+        case syntax.LiteralList(items):
+            found: list[Scalar] = []
+            for item in items:
+                elements = _elements(item)
+                if elements is None:
+                    return None
+                found += elements
+            return found
+    return None

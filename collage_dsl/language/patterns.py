@@ -1,0 +1,356 @@
+"""From the syntax of a pattern to the pattern, with everything in it checked."""
+
+from collections.abc import Iterator, Mapping
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.graph.operators import Operator, operators
+from collage_dsl.language import syntax
+from collage_dsl.language.calls import check_count, find_operator
+from collage_dsl.language.conditions import (
+    AttributeScope,
+    Checker,
+    Typed,
+    check_lengths,
+    dtype_of,
+    reserved,
+)
+from collage_dsl.language.findings import Findings, did_you_mean
+from collage_dsl.rules.condition import Where
+from collage_dsl.rules.pattern import (
+    Anything,
+    Binding,
+    Call,
+    Number,
+    Operand,
+    Parameter,
+    Pattern,
+    Reference,
+)
+from collage_dsl.source import Span
+
+TOLERANCE = 1e-4
+"""How far, relatively, a constant may be from `~0.7071`."""
+
+
+MAX_DEPTH = 100
+
+
+def check_pattern(
+    written: syntax.Pattern, broken: frozenset[str], patterns: frozenset[str], findings: Findings
+) -> Pattern | None:
+    """
+    The pattern that `written` says; None where something in it was wrong and is reported.
+
+    Nothing is said about names in `broken`, whose definitions have syntax errors;
+    `patterns` are the names of all patterns.
+    """
+    return _PatternChecker(written, broken, patterns, findings).run()
+
+
+class _PatternChecker:
+    def __init__(
+        self,
+        written: syntax.Pattern,
+        broken: frozenset[str],
+        patterns: frozenset[str],
+        findings: Findings,
+    ) -> None:
+        self.written = written
+        self.broken = broken
+        self.patterns = patterns
+        self.findings = findings
+        self.parameters: dict[str, Parameter] = {}
+        self.bindings: dict[str, Binding] = {}
+        self.defined: dict[str, Span] = {}
+        self.all_names = {
+            *(parameter.name.text for parameter in written.parameters),
+            *(s.name.text for s in written.statements if isinstance(s, syntax.Binding)),
+        }
+
+    def run(self) -> Pattern | None:
+        errors = self.findings.errors
+        for parameter in self.written.parameters:
+            self.parameter(parameter)
+        for statement in self.written.statements:
+            if isinstance(statement, syntax.Binding):
+                self.binding(statement)
+        checked = [
+            (statement, self.where(statement))
+            for statement in self.written.statements
+            if isinstance(statement, syntax.Where)
+        ]
+        result = self.result()
+        if self.findings.errors > errors or result is None or self.broken & {"", *self.all_names}:
+            return None
+        pattern = Pattern(
+            self.written.name.text,
+            tuple(self.parameters.values()),
+            tuple(self.bindings.values()),
+            result.text,
+            tuple(where for _, where in checked if where),
+            self.written.name.span,
+        )
+        self.check_use(pattern, result)
+        self.check_depth(result)
+        return pattern if self.findings.errors == errors else None
+
+    # Names.
+
+    def define(self, name: syntax.Name) -> bool:
+        if why := reserved(name.text):
+            self.findings.error("E0208", name.span, why)
+            return False
+        if name.text in self.defined:
+            message = f"`{name.text}` is defined twice in this pattern"
+            note = Note("the first definition", self.defined[name.text])
+            self.findings.error("E0202", name.span, message, notes=(note,))
+            return False
+        self.defined[name.text] = name.span
+        return True
+
+    def parameter(self, written: syntax.Parameter) -> None:
+        tag = written.tag
+        if tag is not None and tag.text != "const":
+            message = f"unknown sort of parameter `{tag.text}`"
+            self.findings.error("E0206", tag.span, message, "there is `const`")
+        if self.define(written.name):
+            name = written.name.text
+            self.parameters[name] = Parameter(name, tag is not None, written.optional)
+
+    def binding(self, written: syntax.Binding) -> None:
+        value = self.operand(written.value)
+        if self.define(written.name) and value is not None:
+            self.bindings[written.name.text] = Binding(written.name.text, value)
+
+    def result(self) -> syntax.Name | None:
+        yields = [s for s in self.written.statements if isinstance(s, syntax.Yield)]
+        if not yields:
+            if not self.broken:
+                message = f"pattern `{self.written.name.text}` has no `yield`"
+                self.findings.error("E0304", self.written.name.span, message, "end with `yield y;`")
+            return None
+        if len(yields) > 1:
+            message = "a pattern yields one result"
+            note = Note("yielded here first", yields[0].span)
+            self.findings.error("E0304", yields[1].span, message, notes=(note,))
+            return None
+        name = yields[0].name
+        if name.text in self.parameters:
+            message = f"`{name.text}` is a parameter, so this pattern has no operator in it"
+            self.findings.error("E0301", name.span, message)
+            return None
+        return name if self.is_known(name) else None
+
+    def is_known(self, name: syntax.Name) -> bool:
+        if name.text in self.defined:
+            return True
+        if name.text in self.broken:
+            return False
+        if name.text in self.all_names:
+            message = f"`{name.text}` is used before it is defined"
+            self.findings.error("E0206", name.span, message)
+        else:
+            hint = did_you_mean(name.text, self.defined)
+            self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
+        return False
+
+    # Operands.
+
+    def operand(self, written: syntax.Operand) -> Operand | None:
+        match written:
+            case syntax.Name("_"):
+                return Anything()
+            case syntax.Name(text):
+                return Reference(text) if self.is_known(written) else None
+            case syntax.Number(value, approximate):
+                return Number(float(value), TOLERANCE if approximate else 0.0)
+            case syntax.OperatorCall():
+                return self.call(written)
+
+    def call(self, written: syntax.OperatorCall) -> Call | None:
+        found = [self.operator(name, written) for name in written.operators]
+        known = tuple(operator for operator in found if operator is not None)
+        operands = [self.operand(operand) for operand in written.operands]
+        if len(known) == len(found):
+            self.check_literals(known, written, operands)
+        attributes = [self.attribute(known, each) for each in written.attributes] if known else []
+        present = tuple(operand for operand in operands if operand is not None)
+        conditions = tuple(where for where in attributes if where is not None)
+        if written.optional and not written.operands:
+            message = "an optional operator needs an operand to stand for"
+            self.findings.error("E0301", written.span, message)
+        if len(known) < len(found) or len(present) < len(operands):
+            return None
+        names = tuple(operator.name for operator in known)
+        return Call(names, present, conditions, written.optional, _of_operators(written))
+
+    def operator(self, name: syntax.Name, call: syntax.OperatorCall) -> Operator | None:
+        if name.text in self.patterns:
+            message = f"`{name.text}` is a pattern, and only operators can be called"
+            self.findings.error("E0201", name.span, message)
+            return None
+        operator = find_operator(name, self.findings)
+        if operator is not None:
+            check_count(operator, len(call.operands), call.span, "the pattern", self.findings)
+        return operator
+
+    def check_literals(
+        self,
+        known: tuple[Operator, ...],
+        written: syntax.OperatorCall,
+        operands: list[Operand | None],
+    ) -> None:
+        """Shapes and bounds are written in the program: nothing computes them."""
+        for at, (operand, place) in enumerate(zip(operands, written.operands, strict=True)):
+            names = [op.operands[at] for op in known if op.operands and at < len(op.operands)]
+            literal = bool(names) and all(
+                op.operands and at < len(op.operands) and op.operands[at] in op.literals
+                for op in known
+            )
+            if literal and operand is not None and self.is_computed(operand):
+                message = f"`{names[0]}` of `{known[0].name}` is neither computed nor a constant"
+                hint = "it is a shape or number written in the program; match it with `_`"
+                self.findings.error("E0301", place.span, message, hint)
+
+    def is_computed(self, operand: Operand) -> bool:
+        """Whether `operand` matches only what an operator computes, or only constants."""
+        match operand:
+            case Reference(name) if name in self.parameters:
+                return self.parameters[name].constant
+            case Reference() | Call():
+                return True
+            case _:
+                return False
+
+    def attribute(self, known: tuple[Operator, ...], written: syntax.Expression) -> Where | None:
+        where = Checker(self.findings, AttributeScope(known, self.findings)).condition(written)
+        if where is not None:
+            check_lengths(where, known, self.findings)
+        return where
+
+    # Conditions.
+
+    def where(self, written: syntax.Where) -> Where | None:
+        checker = Checker(self.findings, self)
+        where = checker.condition(written.condition, written.reason)
+        unsure = sorted(n for n in checker.asked if self.is_optional(n) and n not in checker.has)
+        if where and unsure:
+            name = unsure[0]
+            message = f"where there is no `{name}`, this is unknown and the pattern does not match"
+            hint = f"`not has({name}) or …` lets it match"
+            self.findings.warning("W0307", written.condition.span, message, hint)
+        return where
+
+    def is_optional(self, name: str) -> bool:
+        return name in self.parameters and self.parameters[name].optional
+
+    def name(self, name: syntax.Name) -> Typed | None:
+        if dtype := dtype_of(name):
+            return dtype
+        if name.text in self.defined:
+            message = f"`{name.text}` is a value of the model, which is not known here"
+            hint = f"ask for `dtype({name.text})`, `shape({name.text})` or `dim({name.text}, 0)`"
+            self.findings.error("E0306", name.span, message, hint)
+        elif any(name.text in self.attributes_of(call) for call in self.calls()):
+            message = f"the attribute `{name.text}` cannot be asked here"
+            self.findings.error("E0306", name.span, message, "ask it in brackets after the call")
+        elif name.text not in self.broken:
+            hint = did_you_mean(name.text, self.defined)
+            self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
+        return None
+
+    def calls(self) -> Iterator[Call]:
+        for binding in self.bindings.values():
+            yield from _calls(binding.value)
+
+    def attributes_of(self, call: Call) -> set[str]:
+        return {name for op in call.ops for name in operators()[op].attrs}
+
+    def fact(self, function: syntax.Name, of: syntax.Name) -> bool:
+        if not self.is_known(of):
+            return False
+        if function.text == "has" and not self.is_optional(of.text):
+            message = f"`{of.text}` is always there: `has` asks about optional parameters"
+            self.findings.error("E0306", of.span, message)
+            return False
+        return True
+
+    # Use.
+
+    def check_use(self, pattern: Pattern, result: syntax.Name) -> None:
+        """Every name has to be reached from the result, and optional ones not always."""
+        reached, required = self.reach(result.text)
+        for name, span in self.defined.items():
+            parameter = self.parameters.get(name)
+            if name not in reached:
+                message = f"`{name}` does not lead to the result `{result.text}`"
+                self.findings.error("E0207", span, message)
+            elif parameter and parameter.optional and name in required:
+                message = f"`{name}` is optional, but some operator always takes it"
+                hint = f"write `{name}`, or make the operator optional: `add?(…, {name})`"
+                self.findings.error("E0305", span, message, hint)
+            elif parameter and not parameter.optional and name not in required:
+                message = f"`{name}` is not optional, so the operator that takes it is not either"
+                self.findings.warning("W0308", span, message, f"write `{name}?`")
+
+    def check_depth(self, result: syntax.Name) -> None:
+        """Matching goes down from the result, one call inside the other."""
+        depths: dict[str, int] = {}
+        for name, binding in self.bindings.items():
+            depths[name] = _depth(binding.value, depths)
+            if depths[name] > MAX_DEPTH:
+                message = f"the pattern is more than {MAX_DEPTH} operators deep here"
+                self.findings.error("E0105", self.defined[name], message)
+                return
+        if depths.get(result.text) == 0:
+            message = f"there is no operator in `{result.text}`"
+            self.findings.error("E0301", result.span, message)
+
+    def reach(self, result: str) -> tuple[set[str], set[str]]:
+        """The names on some way from the result, and those on a way without optional operands."""
+        reached: set[str] = set()
+        required: set[str] = set()
+        waiting = [(result, True)]
+        while waiting:
+            name, always = waiting.pop()
+            if name in (required if always else reached):
+                continue
+            reached.add(name)
+            if always:
+                required.add(name)
+            if name in self.bindings:
+                waiting += _references(self.bindings[name].value, always)
+        return reached, required
+
+
+def _references(operand: Operand, always: bool) -> Iterator[tuple[str, bool]]:
+    """The names in `operand`, and whether they are there whenever it is matched."""
+    match operand:
+        case Reference(name):
+            yield name, always
+        case Call(operands=operands, optional=optional):
+            for at, inner in enumerate(operands):
+                yield from _references(inner, always and not (optional and at > 0))
+
+
+def _depth(operand: Operand, depths: Mapping[str, int]) -> int:
+    """The number of calls on the longest way from `operand` to a parameter."""
+    match operand:
+        case Reference(name):
+            return depths.get(name, 0)
+        case Call(operands=operands):
+            return 1 + max((_depth(inner, depths) for inner in operands), default=0)
+        case _:
+            return 0
+
+
+def _calls(operand: Operand) -> Iterator[Call]:
+    if isinstance(operand, Call):
+        yield operand
+        for inner in operand.operands:
+            yield from _calls(inner)
+
+
+def _of_operators(written: syntax.OperatorCall) -> Span:
+    first, last = written.operators[0].span, written.operators[-1].span
+    return Span(first.source, first.start, last.end)

@@ -1,0 +1,296 @@
+"""Fusion specs as canonical text, which reads back as the same specs."""
+
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+from collage_dsl.graph.operators import operators
+from collage_dsl.graph.types import long_dtype
+from collage_dsl.language.patterns import TOLERANCE
+from collage_dsl.rules import (
+    FUSIBLE,
+    TVM_DEFAULT,
+    CombineByPrimitives,
+    Constants,
+    DFPattern,
+    FusionRule,
+    FusionSpec,
+    JoinAnything,
+    KindPair,
+    Limits,
+    OnlyValid,
+    OpCallByKind,
+    Pattern,
+    Primitive,
+    Tagged,
+    TupleArgs,
+    TupleProjections,
+    Union,
+)
+from collage_dsl.rules import condition as conditions
+from collage_dsl.rules.condition import Expression, Value, Where
+from collage_dsl.rules.pattern import Anything, Call, Number, Operand, Parameter, Reference
+
+WIDTH = 100
+
+_LEVELS = ("or", "and", "not", "comparison", "sum", "product", "atom")
+"""How tightly each sort of expression binds, loosest first."""
+
+
+def to_text(spec: FusionSpec | Mapping[str, FusionSpec]) -> str:
+    """
+    The text of one spec, or of all specs of a file, with the patterns they use:
+    `load(text=to_text(spec))[spec.name] == spec`.
+
+    Raises ValueError for what the language cannot say: two patterns of one name that differ.
+    """
+    specs = [spec] if isinstance(spec, FusionSpec) else list(spec.values())
+    patterns: dict[str, Pattern] = {}
+    for pattern in (p for spec in specs for p in _patterns(spec.rule)):
+        if patterns.setdefault(pattern.name, pattern) != pattern:
+            raise ValueError(f"two patterns are named `{pattern.name}`")
+    parts = ["collage 1;", *map(_pattern, patterns.values()), *map(_target, specs)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _patterns(rule: FusionRule) -> Iterator[Pattern]:
+    match rule:
+        case DFPattern(pattern):
+            yield pattern
+        case Union(rules):
+            for each in rules:
+                yield from _patterns(each)
+        case Tagged(_, inner) | CombineByPrimitives(inner) | OnlyValid(inner):
+            yield from _patterns(inner)
+        case OpCallByKind():
+            pass
+        case _:
+            assert_never(rule)
+
+
+# Patterns.
+
+
+def _pattern(pattern: Pattern) -> str:
+    parameters = ", ".join(map(_parameter, pattern.parameters))
+    bindings = (f"  {b.name} = {_operand(b.value)};" for b in pattern.bindings)
+    wheres = map(_where, pattern.conditions)
+    lines = [*bindings, *wheres, f"  yield {pattern.result};"]
+    return "\n".join([f"pattern {pattern.name}({parameters}) {{", *lines, "}"])
+
+
+def _parameter(parameter: Parameter) -> str:
+    optional = "?" if parameter.optional else ""
+    tag = ": const" if parameter.constant else ""
+    return f"{parameter.name}{optional}{tag}"
+
+
+def _operand(operand: Operand) -> str:
+    match operand:
+        case Reference(name):
+            return name
+        case Anything():
+            return "_"
+        case Number(value, tolerance):
+            if tolerance not in (0.0, TOLERANCE):
+                raise ValueError(f"a tolerance of {tolerance} cannot be written")
+            return f"{'~' if tolerance else ''}{_value(value)}"
+        case Call():
+            return _call(operand)
+        case _:
+            assert_never(operand)
+
+
+def _call(call: Call) -> str:
+    ops = call.ops[0] if len(call.ops) == 1 else f"({' | '.join(call.ops)})"
+    operands = ", ".join(map(_operand, call.operands))
+    types = {name: t for op in call.ops for name, t in operators()[op].attrs.items()}
+    conditions = ", ".join(_expression(w.condition, types) for w in call.attributes)
+    brackets = f" [{conditions}]" if conditions else ""
+    return f"{ops}{'?' if call.optional else ''}({operands}){brackets}"
+
+
+def _where(where: Where) -> str:
+    reason = f" else {quoted(where.reason)}" if where.reason else ""
+    return f"  where {_expression(where.condition, {})}{reason};"
+
+
+# Conditions.
+
+
+def _expression(expression: Expression, types: Mapping[str, str], least: str = "or") -> str:
+    """The text of `expression`, in parentheses where it binds less tightly than `least`."""
+    text, level = _written(expression, types)
+    return text if _LEVELS.index(level) >= _LEVELS.index(least) else f"({text})"
+
+
+def _written(expression: Expression, types: Mapping[str, str]) -> tuple[str, str]:
+    """The text of `expression` and how tightly it binds."""
+
+    def side(part: Expression, least: str) -> str:
+        return _expression(part, types, least)
+
+    match expression:
+        case conditions.Constant(value):
+            return _value(value), "atom"
+        case conditions.Attr(name):
+            return name, "atom"
+        case conditions.Dtype(of):
+            return f"dtype({of})", "atom"
+        case conditions.Rank(of):
+            return f"rank({of})", "atom"
+        case conditions.DimAt(of, axis):
+            return f"dim({of}, {axis})", "atom"
+        case conditions.Shape(of):
+            return f"shape({of})", "atom"
+        case conditions.Has(of):
+            return f"has({of})", "atom"
+        case conditions.Calculate(operator, left, right):
+            level, tighter = ("sum", "product") if operator in "+-" else ("product", "atom")
+            return f"{side(left, level)} {operator} {side(right, tighter)}", level
+        case conditions.Compare(operator, left, right):
+            left, right = _dtypes(left, right, types), _dtypes(right, left, types)
+            return f"{side(left, 'sum')} {operator} {side(right, 'sum')}", "comparison"
+        case conditions.Within(value, choices):
+            choices = _dtypes(choices, value, types)
+            return f"{side(value, 'sum')} in {side(choices, 'sum')}", "comparison"
+        case conditions.Not(condition):
+            return f"not {side(condition, 'not')}", "not"
+        case conditions.And(left, right):
+            return f"{side(left, 'and')} and {side(right, 'not')}", "and"
+        case conditions.Or(left, right):
+            return f"{side(left, 'or')} or {side(right, 'and')}", "or"
+        case _:
+            assert_never(expression)
+
+
+class _Bare(str):
+    """A string that is written without quotes: a dtype."""
+
+    __slots__ = ()
+
+
+def _dtypes(side: Expression, other: Expression, types: Mapping[str, str]) -> Expression:
+    """A constant that is compared with a dtype is one."""
+    match other:
+        case conditions.Dtype():
+            pass
+        case conditions.Attr(name) if types.get(name) == "dtype":
+            pass
+        case _:
+            return side
+    match side:
+        case conditions.Constant(str() as text):
+            return conditions.Constant(_Bare(text))
+        case conditions.Constant(tuple() as items):
+            return conditions.Constant(tuple(_Bare(i) for i in items if isinstance(i, str)))
+    return side
+
+
+def _value(value: Value) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case _Bare() if long_dtype(value):
+            return str(value)
+        case str():
+            return quoted(value)
+        case tuple():
+            return f"[{', '.join(map(_value, value))}]"
+        case int() | float():
+            return repr(value)
+        case _:
+            assert_never(value)
+
+
+def quoted(text: str) -> str:
+    """`text` as a string of the language."""
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return f'"{"".join(escapes.get(character, character) for character in text)}"'
+
+
+# Rules.
+
+
+def _rule(rule: FusionRule, indent: int) -> str:
+    """The text of `rule`; where a line would be too long, one argument a line."""
+    function, arguments = _parts(rule, indent + 2)
+    line = f"{function}({', '.join(arguments)})"
+    if indent + len(line) <= WIDTH - len("rules ;") and "\n" not in line:
+        return line
+    inner, outer = " " * (indent + 2), " " * indent
+    lines = "".join(f"{inner}{argument},\n" for argument in arguments)
+    return f"{function}(\n{lines}{outer})"
+
+
+def _parts(rule: FusionRule, indent: int) -> tuple[str, list[str]]:
+    match rule:
+        case OpCallByKind(kinds):
+            if not kinds:
+                raise ValueError("op_call_by_kind without any kind cannot be written")
+            return "op_call_by_kind", [] if kinds == FUSIBLE else [str(kind) for kind in kinds]
+        case DFPattern(pattern):
+            return "dfpattern", [pattern.name]
+        case Tagged(label, inner):
+            return "composite", [quoted(label), _rule(inner, indent)]
+        case Union(rules):
+            return "union", [_rule(each, indent) for each in rules]
+        case CombineByPrimitives(inner, using, max_depth, max_nodes):
+            bounds = {"max_depth": max_depth, "max_nodes": max_nodes}
+            named = [f"{name}: {bound}" for name, bound in bounds.items() if bound is not None]
+            using_text = f"using: {_primitives(using)}"
+            return "combine_by_primitives", [_rule(inner, indent), using_text, *named]
+        case OnlyValid(inner, limits):
+            named = [f"{name}: {value}" for name, value in _limits(limits)]
+            return "only_valid", [_rule(inner, indent), *named]
+        case _:
+            assert_never(rule)
+
+
+def _primitives(using: tuple[Primitive, ...]) -> str:
+    return "tvm_default" if using == TVM_DEFAULT else f"[{', '.join(map(_primitive, using))}]"
+
+
+def _primitive(primitive: Primitive) -> str:
+    match primitive:
+        case KindPair(upstream, downstream):
+            return f"kind({upstream} -> {downstream})"
+        case JoinAnything():
+            return "join_anything"
+        case TupleArgs():
+            return "tuple_args"
+        case TupleProjections():
+            return "tuple_projections"
+        case Constants():
+            return "constants"
+        case _:
+            assert_never(primitive)
+
+
+def _limits(limits: Limits) -> list[tuple[str, str]]:
+    """The limits that are not the usual ones."""
+    bounds = {"max_depth": limits.max_depth, "max_nodes": limits.max_nodes}
+    found = [(name, str(bound)) for name, bound in bounds.items() if bound is not None]
+    if limits.max_exits != 1:
+        found.insert(0, ("max_exits", "any" if limits.max_exits is None else str(limits.max_exits)))
+    return [*found, ("taps", "allowed")] if limits.taps else found
+
+
+# Targets.
+
+
+def _target(spec: FusionSpec) -> str:
+    target = spec.target
+    options = ", ".join(f"{name}: {_value(value)}" for name, value in target.options.items())
+    kind = f"{target.kind}({options})" if options else target.kind
+    lines = [f"target {target.name} on {kind} {{"]
+    if target.compiler is not None:
+        lines.append(f"  compiler {quoted(target.compiler)};")
+    lines.append(f"  rules {_rule(spec.rule, 2)};")
+    limits = " ".join(f"{name} {value};" for name, value in _limits(spec.limits))
+    if limits:
+        lines.append(f"  limits {{ {limits} }}")
+    if spec.coalesce:
+        lines.append("  after max_coalesce();")
+    if spec.fallback:
+        lines.append("  fallback;")
+    return "\n".join([*lines, "}"])

@@ -1,0 +1,316 @@
+"""From the syntax of rules to fusion rules."""
+
+from collections.abc import Callable, Mapping
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.graph import Kind
+from collage_dsl.language import syntax
+from collage_dsl.language.arguments import bind, string, whole_number
+from collage_dsl.language.findings import Findings, did_you_mean, listed
+from collage_dsl.language.limits import LIMITS, check_limits
+from collage_dsl.rules import (
+    TVM_DEFAULT,
+    CombineByPrimitives,
+    Constants,
+    DFPattern,
+    FusionRule,
+    JoinAnything,
+    KindPair,
+    OnlyValid,
+    OpCallByKind,
+    Pattern,
+    Primitive,
+    Tagged,
+    TupleArgs,
+    TupleProjections,
+    Union,
+)
+from collage_dsl.source import Span
+
+MAX_DEPTH = 200
+"""Of rules in each other; what walks them calls itself. The use of a name counts twice."""
+
+MAX_SIZE = 10_000
+"""Rules written out may have this many parts: names used twice can make them grow fast."""
+
+KINDS: Mapping[str, Kind] = {str(kind): kind for kind in Kind}
+
+PRIMITIVES: Mapping[str, tuple[Primitive, ...]] = {
+    "tvm_default": TVM_DEFAULT,
+    "tuple_args": (TupleArgs(),),
+    "tuple_projections": (TupleProjections(),),
+    "constants": (Constants(),),
+    "join_anything": (JoinAnything(),),
+}
+
+LATER = ("op_predicate", "max_coalesce", "primitive", "horizontal", "vertical", "host")
+"""Rules of the design that this version cannot evaluate."""
+
+
+class RuleScope:
+    """The patterns and rules of a file by name. A rule is checked when it is first used."""
+
+    def __init__(
+        self,
+        patterns: Mapping[str, Pattern | None],
+        rules: Mapping[str, syntax.Rule],
+        broken: frozenset[str],
+        findings: Findings,
+    ) -> None:
+        self.patterns = patterns
+        self.rules = rules
+        self.broken = broken
+        self.findings = findings
+        self.checked: dict[str, tuple[FusionRule | None, int, int]] = {}
+        self.used: set[str] = set()
+        self.active: list[str] = []
+
+    def rule(self, written: syntax.Expression) -> FusionRule | None:
+        """The rule that `written` says; None where something in it was wrong."""
+        found, _, _ = _Expression(self).rule(written, 0)
+        return found
+
+    def named(self, name: syntax.Name, depth: int) -> tuple[FusionRule | None, int, int]:
+        """The rule of that name, how deep it is nested and how many parts it has."""
+        self.used.add(name.text)
+        if name.text in self.active:
+            self.recursion(name)
+            return None, 0, 0
+        if name.text not in self.checked:
+            self.active.append(name.text)
+            written = self.rules[name.text].value
+            self.checked[name.text] = _Expression(self).rule(written, depth)
+            self.active.pop()
+        return self.checked[name.text]
+
+    def recursion(self, name: syntax.Name) -> None:
+        cycle = self.active[self.active.index(name.text) :]
+        message = f"rule `{name.text}` uses itself"
+        if len(cycle) > 1:
+            message += f", through {listed(cycle[1:], 'and')}"
+        note = Note("the rule", self.rules[name.text].name.span)
+        self.findings.error("E0210", name.span, message, notes=(note,))
+
+
+class _Expression:
+    """
+    Checks an expression that stands for a rule.
+
+    The results are the rule, how deep it is, and its number of parts.
+    """
+
+    def __init__(self, scope: RuleScope) -> None:
+        self.scope = scope
+        self.findings = scope.findings
+        self.functions: Mapping[str, Callable[[syntax.Application], FusionRule | None]] = {
+            "op_call_by_kind": self.op_call_by_kind,
+            "dfpattern": self.dfpattern,
+            "composite": self.composite,
+            "union": self.union,
+            "combine_by_primitives": self.combine_by_primitives,
+            "combine": self.combine_by_primitives,
+            "only_valid": self.only_valid,
+        }
+        self.depth = 0
+        self.deepest = 0
+        self.size = 0
+
+    def rule(self, written: syntax.Expression, depth: int) -> tuple[FusionRule | None, int, int]:
+        """`depth` is that of the rules that use this one."""
+        self.depth = depth
+        self.deepest = depth
+        found = self.part(written)
+        return found, self.deepest - depth, self.size
+
+    def part(self, written: syntax.Expression) -> FusionRule | None:
+        self.size += 1
+        self.depth += 1
+        self.deepest = max(self.depth, self.deepest)
+        found: FusionRule | None = None
+        if self.depth > MAX_DEPTH:
+            self.too_deep(written.span)
+        elif isinstance(written, syntax.Name):
+            found = self.name(written)
+        elif not isinstance(written, syntax.Application):
+            self.findings.error("E0404", written.span, "a rule is needed here")
+        elif written.function.text not in self.functions:
+            self.unknown_function(written.function)
+        else:
+            found = self.functions[written.function.text](written)
+        self.depth -= 1
+        return found
+
+    def too_deep(self, span: Span) -> None:
+        message = f"rules are nested more than {MAX_DEPTH} deep here"
+        self.findings.error("E0105", span, message)
+
+    def name(self, name: syntax.Name) -> FusionRule | None:
+        scope = self.scope
+        if name.text in scope.rules:
+            found, deep, size = scope.named(name, self.depth + 1)
+            self.deepest = max(self.deepest, self.depth + 1 + deep)
+            self.size += size
+            if self.deepest > MAX_DEPTH and found:
+                self.too_deep(name.span)
+                return None
+            if self.size > MAX_SIZE and found:
+                message = f"written out, this rule has more than {MAX_SIZE} parts"
+                self.findings.error("E0406", name.span, message)
+                self.size = 0
+                return None
+            return found
+        if name.text in scope.patterns:
+            scope.used.add(name.text)
+            message = f"`{name.text}` is a pattern, and a rule is needed here"
+            self.findings.error("E0209", name.span, message, f"write `dfpattern({name.text})`")
+        elif name.text in self.functions:
+            message = f"`{name.text}` needs parentheses"
+            self.findings.error("E0404", name.span, message, f"write `{name.text}(…)`")
+        elif name.text not in scope.broken:
+            hint = did_you_mean(name.text, scope.rules)
+            self.findings.error("E0206", name.span, f"no rule is named `{name.text}`", hint)
+        return None
+
+    def unknown_function(self, name: syntax.Name) -> None:
+        if name.text in LATER:
+            message = f"`{name.text}` cannot be used as a rule in this version"
+            self.findings.error("E0401", name.span, message)
+            return
+        hint = did_you_mean(name.text, self.functions)
+        if not hint and name.text in self.scope.rules:
+            hint = f"a rule is used by its name alone: `{name.text}`"
+        self.findings.error("E0401", name.span, f"unknown rule `{name.text}`", hint)
+
+    # The rules.
+
+    def op_call_by_kind(self, written: syntax.Application) -> FusionRule | None:
+        bound = bind(written, self.findings, takes=(0, None))
+        if bound is None:
+            return None
+        kinds = [self.kind(argument) for argument in bound[0]]
+        found = tuple(kind for kind in kinds if kind is not None)
+        if len(found) < len(kinds):
+            return None
+        return OpCallByKind(found) if found else OpCallByKind()
+
+    def dfpattern(self, written: syntax.Application) -> FusionRule | None:
+        bound = bind(written, self.findings, takes=(1, 1))
+        if bound is None:
+            return None
+        name = bound[0][0]
+        scope = self.scope
+        if not isinstance(name, syntax.Name):
+            self.findings.error("E0404", name.span, "the name of a pattern is needed here")
+        elif name.text in scope.patterns:
+            scope.used.add(name.text)
+            pattern = scope.patterns[name.text]
+            return None if pattern is None else DFPattern(pattern)
+        elif name.text in scope.rules:
+            scope.used.add(name.text)
+            message = f"`{name.text}` is a rule, and a pattern is needed here"
+            self.findings.error("E0209", name.span, message, f"write `{name.text}` alone")
+        elif name.text not in scope.broken:
+            hint = did_you_mean(name.text, scope.patterns)
+            self.findings.error("E0206", name.span, f"no pattern is named `{name.text}`", hint)
+        return None
+
+    def composite(self, written: syntax.Application) -> FusionRule | None:
+        bound = bind(written, self.findings, takes=(2, 2))
+        if bound is None:
+            return None
+        label = string(bound[0][0], "the label", self.findings)
+        rule = self.part(bound[0][1])
+        return Tagged(label, rule) if label and rule else None
+
+    def union(self, written: syntax.Application) -> FusionRule | None:
+        bound = bind(written, self.findings, takes=(1, None))
+        if bound is None:
+            return None
+        found = []
+        for argument in bound[0]:
+            if rule := self.part(argument):
+                found.append(rule)
+        return Union(tuple(found)) if len(found) == len(bound[0]) else None
+
+    def combine_by_primitives(self, written: syntax.Application) -> FusionRule | None:
+        keywords = ("using", "max_depth", "max_nodes")
+        bound = bind(written, self.findings, takes=(1, 1), keywords=keywords)
+        if bound is None:
+            return None
+        (argument,), named = bound
+        if "using" not in named:
+            message = f"`{written.function.text}` needs to know what to combine by"
+            self.findings.error("E0403", written.span, message, "add `using: tvm_default`")
+        errors = self.findings.errors
+        rule = self.part(argument)
+        using = self.primitives(named["using"]) if "using" in named else None
+        bounds = {
+            name: whole_number(named[name], f"`{name}`", self.findings)
+            for name in ("max_depth", "max_nodes")
+            if name in named
+        }
+        if rule is None or using is None or self.findings.errors > errors:
+            return None
+        return CombineByPrimitives(rule, using, bounds.get("max_depth"), bounds.get("max_nodes"))
+
+    def only_valid(self, written: syntax.Application) -> FusionRule | None:
+        bound = bind(written, self.findings, takes=(1, 1), keywords=LIMITS)
+        if bound is None:
+            return None
+        errors = self.findings.errors
+        rule = self.part(bound[0][0])
+        limits = check_limits(bound[1].items(), self.findings)
+        return OnlyValid(rule, limits) if rule and self.findings.errors == errors else None
+
+    # Kinds and primitives.
+
+    def kind(self, written: syntax.Expression) -> Kind | None:
+        if not isinstance(written, syntax.Name):
+            self.findings.error("E0404", written.span, "the name of a kind is needed here")
+            return None
+        found = KINDS.get(written.text)
+        if found is None:
+            hint = did_you_mean(written.text, KINDS) or f"the kinds are {listed(KINDS, 'and')}"
+            self.findings.error("E0401", written.span, f"unknown kind `{written.text}`", hint)
+        return found
+
+    def primitives(self, written: syntax.Expression) -> tuple[Primitive, ...] | None:
+        match written:
+            case syntax.Name("tvm_default"):
+                return TVM_DEFAULT
+            case syntax.List(items):
+                found = [self.primitive(item) for item in items]
+                if any(primitives is None for primitives in found):
+                    return None
+                return tuple(one for primitives in found if primitives for one in primitives)
+        message = "`using` is `tvm_default` or a list of primitives"
+        hint = f"write `[{written.span.text}]`" if isinstance(written, syntax.Name) else ""
+        self.findings.error("E0404", written.span, message, hint)
+        return None
+
+    def primitive(self, written: syntax.Expression) -> tuple[Primitive, ...] | None:
+        match written:
+            case syntax.Name(name) if name in PRIMITIVES:
+                return PRIMITIVES[name]
+            case syntax.Name(name) | syntax.Application(syntax.Name(name)) if name != "kind":
+                hint = did_you_mean(name, (*PRIMITIVES, "kind"))
+                if not hint:
+                    hint = f"the primitives are {listed((*PRIMITIVES, 'kind'), 'and')}"
+                self.findings.error("E0401", written.span, f"unknown primitive `{name}`", hint)
+                return None
+            case syntax.Application(syntax.Name("kind")):
+                return self.kind_pair(written)
+        hint = "write `kind(anchor -> broadcast)`"
+        self.findings.error("E0404", written.span, "a primitive is needed here", hint)
+        return None
+
+    def kind_pair(self, written: syntax.Application) -> tuple[Primitive, ...] | None:
+        match written.arguments:
+            case (syntax.Argument(None, syntax.Arrow(left, right)),):
+                upstream, downstream = self.kind(left), self.kind(right)
+                if upstream is None or downstream is None:
+                    return None
+                return (KindPair(upstream, downstream),)
+        message = "`kind` takes two kinds with an arrow between"
+        self.findings.error("E0404", written.span, message, "write `kind(anchor -> broadcast)`")
+        return None

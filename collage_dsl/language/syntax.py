@@ -1,0 +1,289 @@
+"""What a text says, before names are looked up: each part with the span it was written at."""
+
+from dataclasses import dataclass
+
+from collage_dsl.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    text: str
+    span: Span
+
+
+# Expressions: conditions, rules, and the values of settings.
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number, a string, or `true` or `false`."""
+
+    value: bool | int | float | str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    items: tuple["Expression", ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """`value`, or `name: value`."""
+
+    name: Name | None
+    value: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """`function(arguments)`."""
+
+    function: Name
+    arguments: tuple[Argument, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """`left -> right`."""
+
+    left: Name
+    right: Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`left operator right`; `not` has no left side."""
+
+    operator: str
+    left: "Expression | None"
+    right: "Expression"
+    span: Span
+
+
+Expression = Name | Literal | List | Application | Arrow | Operation
+
+
+# Patterns.
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """`0.5`, or `~0.7071`, which is approximate."""
+
+    value: float
+    approximate: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCall:
+    """`(nn.relu | nn.gelu)?(t) [axis == 1]`."""
+
+    operators: tuple[Name, ...]
+    optional: bool
+    operands: tuple["Operand", ...]
+    attributes: tuple[Expression, ...]
+    span: Span
+
+
+Operand = Name | Number | OperatorCall
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """`x`, `w: const`, `b?: const`."""
+
+    name: Name
+    optional: bool
+    tag: Name | None
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    name: Name
+    value: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    condition: Expression
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Yield:
+    name: Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    name: Name
+    parameters: tuple[Parameter, ...]
+    statements: tuple[Binding | Where | Yield, ...]
+    span: Span
+
+
+# Rules, targets and files.
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    name: Name
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`name value;`"""
+
+    name: Name
+    value: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`name { fields }`"""
+
+    name: Name
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    name: Name
+    kind: Name
+    options: tuple[Argument, ...]
+    settings: tuple[Field | Block, ...]
+    span: Span
+
+
+Item = Pattern | Rule | Target
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A statement with a syntax error, and the name it would have defined, if that is seen."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    items: tuple[Item, ...]
+    broken: tuple[Broken, ...]
+
+
+# Graphs.
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """`none`."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralList:
+    items: tuple["Value", ...]
+    span: Span
+
+
+Value = Literal | LiteralList | Name | Nothing
+"""Of an attribute or a literal operand; a name is a dtype or a symbolic dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """`f32[n, 64]`; without dims where it is `f32[*]`."""
+
+    dtype: Name
+    dims: tuple[int | str, ...] | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    fields: tuple["Type", ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectType:
+    name: Name
+    span: Span
+
+
+Type = TensorType | TupleType | ObjectType
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """`const f32[2] [1, 2]`, or without a value."""
+
+    type: TensorType
+    value: Value | None
+    span: Span
+
+
+GraphOperand = Constant | Value
+"""A name is that of a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCall:
+    operator: Name
+    operands: tuple[GraphOperand, ...]
+    attributes: tuple[tuple[Name, Value], ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    fields: tuple[Name, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    of: Name
+    index: int
+    span: Span
+
+
+NodeValue = GraphCall | Constant | Tuple | Projection | Value
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    name: Name
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    name: Name
+    type: Type | None
+    value: NodeValue
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """`return a, b;`; `return a,;` is a tuple of one."""
+
+    names: tuple[Name, ...]
+    is_tuple: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    statements: tuple[Input | Node | Return, ...]
+    span: Span
+    broken: tuple[Broken, ...]

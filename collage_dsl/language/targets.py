@@ -1,0 +1,159 @@
+"""From the syntax of a target to its fusion spec."""
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.graph import Option, Toolchain
+from collage_dsl.language import syntax
+from collage_dsl.language.arguments import bind, named_arguments
+from collage_dsl.language.findings import Findings, did_you_mean, listed
+from collage_dsl.language.limits import LIMITS, check_limits
+from collage_dsl.language.rules import RuleScope
+from collage_dsl.rules import FusionRule, FusionSpec, Limits
+from collage_dsl.source import Span
+
+SETTINGS = ("compiler", "rules", "limits", "after", "fallback")
+
+
+def check_target(
+    written: syntax.Target, is_whole: bool, scope: RuleScope, findings: Findings
+) -> FusionSpec | None:
+    """
+    The spec that `written` says; None where something in it was wrong.
+
+    Where it is not whole, because a part has a syntax error, nothing is missed.
+    """
+    return _TargetChecker(written, is_whole, scope, findings).run()
+
+
+class _TargetChecker:
+    def __init__(
+        self, written: syntax.Target, is_whole: bool, scope: RuleScope, findings: Findings
+    ) -> None:
+        self.written = written
+        self.is_whole = is_whole
+        self.scope = scope
+        self.findings = findings
+
+    def run(self) -> FusionSpec | None:
+        errors = self.findings.errors
+        if "." in self.written.name.text:
+            self.findings.error("E0208", self.written.name.span, "a name has no dots")
+        options = self.options()
+        settings = self.settings()
+        compiler = self.compiler(settings)
+        rule = self.rules(settings)
+        limits = self.limits(settings)
+        coalesce = self.after(settings)
+        fallback = self.fallback(settings)
+        if rule is None or self.findings.errors > errors:
+            return None
+        target = Toolchain(self.written.name.text, self.written.kind.text, compiler, options)
+        return FusionSpec(target, rule, limits, coalesce, fallback)
+
+    def options(self) -> dict[str, Option]:
+        found: dict[str, Option] = {}
+        for argument in self.written.options:
+            if argument.name is None:
+                message = "an option of a target has a name"
+                self.findings.error("E0403", argument.value.span, message, 'write `mcpu: "…"`')
+        for name, value in named_arguments(self.written.options, self.findings).items():
+            if isinstance(value, syntax.Literal):
+                found[name] = value.value
+            else:
+                message = f"`{name}` is a number, a string, `true` or `false`"
+                self.findings.error("E0404", value.span, message)
+        return found
+
+    def settings(self) -> dict[str, syntax.Field | syntax.Block]:
+        found: dict[str, syntax.Field | syntax.Block] = {}
+        for setting in self.written.settings:
+            name = setting.name
+            if name.text not in SETTINGS:
+                message = f"unknown setting `{name.text}`"
+                hint = did_you_mean(name.text, SETTINGS) or f"there are {listed(SETTINGS, 'and')}"
+                self.findings.error("E0501", name.span, message, hint)
+            elif name.text in found:
+                self.twice(name, found[name.text].name.span)
+            else:
+                found[name.text] = setting
+        return found
+
+    def twice(self, name: syntax.Name, first: Span) -> None:
+        note = Note("given here first", first)
+        self.findings.error("E0502", name.span, f"`{name.text}` is given twice", notes=(note,))
+
+    def value(self, setting: syntax.Field | syntax.Block | None) -> syntax.Expression | None:
+        """What a setting is set to; None where it is not there."""
+        match setting:
+            case None:
+                return None
+            case syntax.Field(_, value) if value is not None:
+                return value
+            case syntax.Field(name):
+                self.findings.error("E0503", name.span, f"`{name.text}` has no value")
+            case syntax.Block(name):
+                message = f"`{name.text}` is set to a value, and has no braces"
+                self.findings.error("E0503", name.span, message)
+        return None
+
+    def compiler(self, settings: dict[str, syntax.Field | syntax.Block]) -> str | None:
+        match self.value(settings.get("compiler")):
+            case None:
+                return None
+            case syntax.Literal(str() as text) if text:
+                return text
+            case other:
+                message = "`compiler` is the name of a backend, in double quotes"
+                self.findings.error("E0503", other.span, message)
+                return None
+
+    def rules(self, settings: dict[str, syntax.Field | syntax.Block]) -> FusionRule | None:
+        if "rules" not in settings:
+            if self.is_whole:
+                message = f"target `{self.written.name.text}` has no `rules`"
+                self.findings.error("E0502", self.written.name.span, message)
+            return None
+        value = self.value(settings["rules"])
+        return None if value is None else self.scope.rule(value)
+
+    def limits(self, settings: dict[str, syntax.Field | syntax.Block]) -> Limits:
+        setting = settings.get("limits")
+        if setting is None:
+            return Limits()
+        if isinstance(setting, syntax.Field):
+            message = "`limits` stand in braces"
+            hint = "write `limits { max_exits 1; }`"
+            self.findings.error("E0503", setting.name.span, message, hint)
+            return Limits()
+        found: dict[str, syntax.Field] = {}
+        for limit in setting.fields:
+            name = limit.name
+            if name.text not in LIMITS:
+                hint = did_you_mean(name.text, LIMITS) or f"there are {listed(LIMITS, 'and')}"
+                self.findings.error("E0501", name.span, f"unknown limit `{name.text}`", hint)
+            elif name.text in found:
+                self.twice(name, found[name.text].name.span)
+            else:
+                found[name.text] = limit
+        values = ((name, self.value(limit)) for name, limit in found.items())
+        return check_limits(((name, v) for name, v in values if v is not None), self.findings)
+
+    def after(self, settings: dict[str, syntax.Field | syntax.Block]) -> bool:
+        match self.value(settings.get("after")):
+            case None:
+                return False
+            case syntax.Application(syntax.Name("max_coalesce")) as written:
+                return bind(written, self.findings, takes=(0, 0)) is not None
+            case other:
+                hint = "write `after max_coalesce();`"
+                message = "after the search there is only `max_coalesce()` to do"
+                self.findings.error("E0503", other.span, message, hint)
+                return False
+
+    def fallback(self, settings: dict[str, syntax.Field | syntax.Block]) -> bool:
+        setting = settings.get("fallback")
+        if setting is None:
+            return False
+        if setting != syntax.Field(setting.name, None):
+            message = "`fallback` stands alone"
+            self.findings.error("E0503", setting.name.span, message, "write `fallback;`")
+        return True

@@ -1,0 +1,45 @@
+"""The values of constants that are written in a text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+Scalar = bool | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The elements of a constant, rows first: what of an array matching needs."""
+
+    shape: tuple[int, ...]
+    elements: tuple[Scalar, ...]
+
+    def ravel(self) -> "Values":
+        return Values((len(self.elements),), self.elements)
+
+    def tolist(self) -> Any:
+        return _nested(self.shape, self.elements)
+
+
+def array(dtype: str, shape: tuple[int, ...], elements: Sequence[Scalar]) -> Any:
+    """
+    A numpy array where numpy is installed, as it is wherever graphs are run. Rules are
+    tested without it too, and then these are `Values`.
+    """
+    try:
+        import numpy as np
+
+        return np.array(elements, dtype=dtype).reshape(shape)
+    except (ImportError, TypeError):  # TypeError: a dtype that numpy has no name for
+        return Values(shape, tuple(elements))
+
+
+def _nested(shape: tuple[int, ...], elements: tuple[Scalar, ...]) -> Any:
+    if not shape:
+        return elements[0]
+    if len(shape) == 1:
+        return list(elements)
+    size = prod(shape[1:])
+    rows = (elements[at * size : (at + 1) * size] for at in range(shape[0]))
+    return [_nested(shape[1:], row) for row in rows]

@@ -1,0 +1,1 @@
+"""From chosen kernels to Relax and machine code: build, measure, verify. Needs TVM."""

@@ -1,0 +1,237 @@
+"""Chosen kernels as a Relax module, before lowering."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from collage_dsl.backends.base import Backend, LibraryBackend
+from collage_dsl.frontend.dims import Symbols
+from collage_dsl.frontend.to_relax import emit, literal
+from collage_dsl.frontend.types import relax_type
+from collage_dsl.graph import (
+    CandidateKernel,
+    Composite,
+    Extract,
+    Form,
+    Graph,
+    OpSet,
+    Toolchain,
+    extract,
+    fingerprint,
+    last,
+    members,
+)
+
+BackendOf = Callable[[Toolchain], Backend]
+
+OPTION_PREFIX = "collage."
+"""Function attributes that carry the options of a kernel's toolchain begin with this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Realized:
+    """
+    A module in which every kernel is a function of its own, and the candidate that each of
+    these functions was made from, by the function's name.
+    """
+
+    module: tvm.IRModule
+    kernels: Mapping[str, CandidateKernel]
+
+
+def realize(graph: Graph, kernels: Sequence[CandidateKernel], backend_of: BackendOf) -> Realized:
+    """
+    A module whose `main` calls `kernels`, which cover `graph`, in the order given.
+
+    A kernel of TVM itself is a private function with `Primitive`; one of a library a function
+    with `Codegen` and `global_symbol`, and with an inner `Composite` function for each
+    composite. Kernels that compute the same from the same constants share a function.
+    """
+    return _Writer(graph, backend_of).write(kernels)
+
+
+def kernel_extract(candidate: CandidateKernel, backend: Backend, *, name: str = "main") -> Extract:
+    """
+    The kernel as a graph of its own. The constants that flow in are bound inside where the
+    backend wants them; TVM's own functions take every tensor as a parameter.
+    """
+    inside = candidate.sub_graph.inside
+    bound = _constants_of(candidate.graph, inside) if backend.binds_constants else 0
+    return extract(candidate.graph, inside, bound, name=name)
+
+
+def _constants_of(graph: Graph, inside: OpSet) -> OpSet:
+    flows_in = graph.input(inside)
+    tuples = [i for i in members(flows_in) if graph.nodes[i].form is Form.TUPLE]
+    for i in tuples:
+        flows_in |= graph.inputs_of[i]
+    return flows_in & graph.constants
+
+
+class _Writer:
+    def __init__(self, graph: Graph, backend_of: BackendOf) -> None:
+        self.graph = graph
+        self.backend_of = backend_of
+        self.builder = relax.BlockBuilder()
+        self.functions: dict[object, Any] = {}
+        self.kernels: dict[str, CandidateKernel] = {}
+        self.values: dict[int, Any] = {}
+        self.symbols: Symbols = {}
+
+    def write(self, kernels: Sequence[CandidateKernel]) -> Realized:
+        graph, builder = self.graph, self.builder
+        extracts = [kernel_extract(k, self.backend_of(k.toolchain)) for k in kernels]
+        callees = [self.function(k, e) for k, e in zip(kernels, extracts, strict=True)]
+        for index in members(graph.parameters):
+            node = graph.nodes[index]
+            self.values[index] = relax.Var(node.name, relax_type(node.type, self.symbols))
+        with builder.function(graph.name, [self.values[i] for i in members(graph.parameters)]):
+            with builder.dataflow():
+                for callee, found in zip(callees, extracts, strict=True):
+                    self.call(callee, found)
+                results = [self.value(index) for index in graph.outputs]
+                result = relax.Tuple(results) if graph.returns_tuple else results[0]
+                output = builder.emit_output(result)
+            builder.emit_func_output(output)
+        return Realized(builder.get(), self.kernels)
+
+    def call(self, callee: Any, found: Extract) -> None:
+        """Emit one kernel call; the names of its results are those of the nodes."""
+        result = self.builder.emit(
+            relax.Call(callee, [self.value(index) for index in found.arguments])
+        )
+        if len(found.results) == 1:
+            self.values[found.results[0]] = result
+            return
+        for position, index in enumerate(found.results):
+            self.values[index] = self.builder.emit(relax.TupleGetItem(result, position))
+
+    def value(self, index: int) -> Any:
+        """The expression of a node; what needs no kernel is made where it is first wanted."""
+        if index not in self.values:
+            self.values[index] = self.free(index)
+        return self.values[index]
+
+    def free(self, index: int) -> Any:
+        node = self.graph.nodes[index]
+        match node.form:
+            case Form.CONSTANT | Form.LITERAL:
+                return literal(node, self.symbols)
+            case Form.TUPLE:
+                return relax.Tuple([self.value(operand) for operand in node.inputs])
+            case Form.PROJECTION:
+                return self.builder.emit(relax.TupleGetItem(self.value(node.inputs[0]), node.value))
+        raise ValueError(f"no kernel computes `{node.name}`")
+
+    def function(self, kernel: CandidateKernel, found: Extract) -> Any:
+        """The global function that runs `kernel`, shared with equal kernels."""
+        bound = [id(n.value) for n in found.graph.nodes if n.form is Form.CONSTANT]
+        labels = tuple(composite.label for composite in kernel.sub_graph.composites)
+        key = (kernel.toolchain.name, fingerprint(found.graph), tuple(bound), labels)
+        if key not in self.functions:
+            name = self.unique_name(kernel)
+            self.kernels[name] = kernel
+            self.functions[key] = self.define(name, kernel, found)
+        return self.functions[key]
+
+    def unique_name(self, kernel: CandidateKernel) -> str:
+        stem = kernel_name(kernel)
+        name, count = stem, 1
+        while name in self.kernels:
+            count += 1
+            name = f"{stem}_{count}"
+        return name
+
+    def define(self, name: str, kernel: CandidateKernel, found: Extract) -> Any:
+        library = isinstance(self.backend_of(kernel.toolchain), LibraryBackend)
+        composites = _renumbered(kernel, found) if library else []
+        attrs = _attributes(name, kernel.toolchain) if library else {"Primitive": True}
+        function = _function(found.graph, composites, attrs)
+        return self.builder.add_func(function, name)
+
+
+def kernel_name(kernel: CandidateKernel) -> str:
+    """A readable stem for the function of a kernel: `tvm_conv2d_add_relu`."""
+    ops = [op.split(".")[-1] for op in kernel.graph.operators(kernel.sub_graph.inside)]
+    shown = ops if len(ops) <= 4 else [*ops[:2], f"{len(ops)}_operators"]
+    return re.sub(r"\W", "_", "_".join([kernel.target, *shown]))
+
+
+def _attributes(name: str, toolchain: Toolchain) -> dict[str, Any]:
+    options = {OPTION_PREFIX + key: value for key, value in toolchain.options.items()}
+    return {"Codegen": toolchain.compiler, "global_symbol": name, **options}
+
+
+def _renumbered(kernel: CandidateKernel, found: Extract) -> list[Composite]:
+    """The composites of `kernel` as sets of nodes of the kernel's own graph."""
+    return [
+        Composite(
+            composite.label,
+            found.graph.set_of(*kernel.graph.names(composite.inside)),
+            found.graph.set_of(*kernel.graph.names(composite.constants)),
+        )
+        for composite in kernel.sub_graph.composites
+    ]
+
+
+def _function(graph: Graph, composites: Sequence[Composite], attrs: Mapping[str, Any]) -> Any:
+    """The Relax function that computes `graph`, its composites as inner functions."""
+    builder = relax.BlockBuilder()
+    symbols: Symbols = {}
+    values = {
+        index: relax.Var(graph.nodes[index].name, relax_type(graph.nodes[index].type, symbols))
+        for index in members(graph.parameters)
+    }
+    with builder.function("kernel", list(values.values()), private=True):
+        if composites:
+            _emit_composites(builder, graph, values, composites, symbols)
+        else:
+            with builder.dataflow():
+                outputs = graph.results & graph.computed
+                values |= emit(builder, graph, values, outputs=outputs, symbols=symbols)
+        results = [values[index] for index in graph.outputs]
+        builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
+    return builder.get()["kernel"].with_attrs(dict(attrs))
+
+
+def _emit_composites(
+    builder: relax.BlockBuilder,
+    graph: Graph,
+    values: dict[int, Any],
+    composites: Sequence[Composite],
+    symbols: Symbols,
+) -> None:
+    """
+    Emit each composite as a call of an inner function, and all else as it is.
+
+    A composite has one result, its last node, before which all that flows into it is known.
+    """
+    by_last = {last(composite.inside): composite for composite in composites}
+    tagged = 0
+    for composite in composites:
+        tagged |= composite.inside
+    for index in members(graph.computed):
+        if index in by_last:
+            values[index] = _emit_composite(builder, graph, values, by_last[index])
+        elif not tagged >> index & 1:
+            values |= emit(builder, graph, values, 1 << index, symbols=symbols)
+
+
+def _emit_composite(
+    builder: relax.BlockBuilder, graph: Graph, values: Mapping[int, Any], composite: Composite
+) -> Any:
+    found = extract(graph, composite.inside, composite.constants)
+    function = _function(found.graph, (), {"Composite": composite.label})
+    callee = builder.emit(function)
+    known = [values.get(i, None) for i in found.arguments]
+    arguments = [
+        literal(graph.nodes[i], {}) if value is None else value
+        for i, value in zip(found.arguments, known, strict=True)
+    ]
+    return builder.emit(relax.Call(callee, arguments))
+
+

@@ -1,0 +1,111 @@
+"""Timing of calls, with cold caches and on a clock that other processes disturb little."""
+
+import os
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+Call = Callable[[], object]
+
+PERCENTILE = 20
+"""What stands for a series of times: low, since disturbances only ever add."""
+
+
+def clock(num_cores: int) -> Callable[[], int]:
+    """
+    Nanoseconds: CPU time of this thread where the work stays in it, which does not move when
+    the machine is busy; else the time on the wall.
+    """
+    return time.thread_time_ns if num_cores == 1 else time.perf_counter_ns
+
+
+def timed(call: Call, now: Callable[[], int]) -> float:
+    """The seconds that one call takes."""
+    start = now()
+    call()
+    return (now() - start) * 1e-9
+
+
+def low(times: list[float]) -> float:
+    """The `PERCENTILE`-th percentile."""
+    return float(np.percentile(times, PERCENTILE))
+
+
+def cold_times(
+    call: Call,
+    *,
+    warm: Call,
+    num_cores: int,
+    budget: float = 0.3,
+    least: int = 3,
+    most: int = 15,
+) -> list[float]:
+    """
+    The seconds of `call`, each time after the last-level cache was evicted.
+
+    `warm` runs in between, to bring back the interpreter's own code and data, which stay in
+    cache when a model runs. Stops after `budget` seconds, but not before `least` calls.
+    """
+    now = clock(num_cores)
+    times: list[float] = []
+    deadline = time.monotonic() + budget
+    while len(times) < least or (len(times) < most and time.monotonic() < deadline):
+        evict()
+        warm()
+        times.append(timed(call, now))
+    return times
+
+
+def interleaved(
+    calls: list[Call], num_cores: int, *, budget: float
+) -> list[list[float]]:
+    """
+    The seconds of each of `calls`, run in turn, so that whatever disturbs the machine
+    disturbs all. Stops after `budget` seconds, but not before five rounds.
+    """
+    now = clock(num_cores)
+    times: list[list[float]] = [[] for _ in calls]
+    for call in calls:
+        call()
+    deadline = time.monotonic() + budget
+    while len(times[0]) < 5 or (len(times[0]) < 200 and time.monotonic() < deadline):
+        for call, series in zip(calls, times, strict=True):
+            series.append(timed(call, now))
+    return times
+
+
+def evict() -> None:
+    """Replace what the last-level cache holds."""
+    buffer = _buffer()
+    np.add(buffer, 1, out=buffer)
+
+
+@cache
+def _buffer() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.zeros(last_level_cache_bytes() * 5 // 4 // 8, np.int64)
+
+
+@cache
+def last_level_cache_bytes() -> int:
+    """The size of the largest cache of the first core; 32 MiB where the system does not say."""
+    sizes = [
+        _bytes(path.read_text())
+        for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    ]
+    return max(sizes, default=32 << 20)
+
+
+def _bytes(size: str) -> int:
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    number = size.strip()
+    return int(number[:-1]) * units[number[-1]] if number[-1] in units else int(number)
+
+
+def cpu_name() -> str:
+    """The model name of the processor, as the system gives it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "unknown processor")

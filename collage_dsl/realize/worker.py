@@ -1,0 +1,141 @@
+"""A process that does work which may crash or hang, and is replaced when it does."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_PRELOAD = ["collage_dsl.realize.measure"]
+"""Imported once, in the server that new workers are forked from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task that gave no result, and why in one sentence."""
+
+    reason: str
+
+
+class Worker(Generic[Task, Result]):
+    """
+    Runs `work`, a function of a module, on one task at a time in another process.
+
+        with Worker(measure_kernel, timeout=60) as worker:
+            result = worker.run(task)
+
+    An exception, a crash or a task that takes longer than `timeout` seconds gives `Failed`;
+    after a crash or a time-out the next task gets a new process.
+    """
+
+    def __init__(self, work: Callable[[Task], Result], *, timeout: float) -> None:
+        self.work = work
+        self.timeout = timeout
+        self._process: ForkServerProcess | None = None
+        self._connection: Connection[Any, Any] | None = None
+
+    def __enter__(self) -> "Worker[Task, Result]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def run(self, task: Task) -> Result | Failed:
+        connection = self._connection or self._start()
+        connection.send(task)
+        if not connection.poll(self.timeout):
+            self.stop()
+            return Failed(f"took longer than {self.timeout:g} s")
+        try:
+            answer: Result | Failed = connection.recv()
+        except EOFError:
+            return Failed(self._ended())
+        return answer
+
+    def stop(self) -> None:
+        """End the process, whatever it is doing."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+        if self._connection is not None:
+            self._connection.close()
+        self._process = self._connection = None
+
+    def _start(self) -> "Connection[Any, Any]":
+        context = get_context("forkserver")
+        context.set_forkserver_preload(_PRELOAD)
+        ours, theirs = context.Pipe()
+        with _without_main():
+            self._process = context.Process(target=_serve, args=(theirs, self.work), daemon=True)
+            self._process.start()
+        theirs.close()
+        self._connection = ours
+        return ours
+
+    def _ended(self) -> str:
+        assert self._process is not None
+        self._process.join()
+        code = self._process.exitcode or 0
+        self.stop()
+        return f"crashed ({_signal_name(-code)})" if code < 0 else f"ended with exit code {code}"
+
+
+def _signal_name(number: int) -> str:
+    known = {signal_.value: signal_.name for signal_ in signal.Signals}
+    return known.get(number, f"signal {number}")
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """
+    Start a process that does not import the main script, which need not be written for that
+    (and would run anew where it has no `if __name__ == "__main__"`).
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> None:
+    """
+    Answer tasks until the other side closes. Any exception is an answer here: this process is
+    the border behind which a library may fail as it likes.
+    """
+    _silence()
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer = work(task)
+        except Exception as error:
+            answer = Failed(_one_line(error))
+        connection.send(answer)
+
+
+def _silence() -> None:
+    """Libraries print to the process's own streams, where they would disturb ours."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+
+
+def _one_line(error: Exception) -> str:
+    """The first line of the message that says something, or the exception's name."""
+    lines = (line.strip() for line in str(error).splitlines())
+    said = next((line for line in lines if line and not line.startswith("Traceback")), "")
+    return f"{said or type(error).__name__}"[:300]

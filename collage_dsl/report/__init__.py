@@ -1,0 +1,1 @@
+"""What a plan and a compilation look like to people and to programs."""

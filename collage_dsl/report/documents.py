@@ -1,0 +1,164 @@
+"""The JSON documents of the commands. Their schemas are in `docs/schemas`."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from collage_dsl.graph import CandidateKernel, label_of, members
+from collage_dsl.search import Plan, PlannedKernel
+
+
+class Document(BaseModel):
+    """Times are in seconds; nodes are called by their names in the model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CandidateDocument(Document):
+    """A kernel that a rule proposed; nodes and constants in graph order."""
+
+    target: str
+    label: str
+    nodes: list[str]
+    constants: list[str]
+
+    @classmethod
+    def of(cls, candidate: CandidateKernel) -> "CandidateDocument":
+        graph, sub_graph = candidate.graph, candidate.sub_graph
+        return cls(
+            target=candidate.target,
+            label=label_of(graph, sub_graph),
+            nodes=[graph.nodes[i].name for i in members(sub_graph.inside)],
+            constants=[graph.nodes[i].name for i in members(sub_graph.constants)],
+        )
+
+
+class CandidatesDocument(Document):
+    """The answer of `collage candidates`."""
+
+    model: str
+    candidates: list[CandidateDocument]
+
+
+class KernelDocument(CandidateDocument):
+    """A kernel of a plan, and its estimated cost."""
+
+    cost: float
+
+    @classmethod
+    def chosen(cls, kernel: PlannedKernel) -> "KernelDocument":
+        candidate = CandidateDocument.of(kernel.candidate)
+        return cls(**candidate.model_dump(), cost=kernel.cost)
+
+
+class MeasurementsDocument(Document):
+    """Distinct kernels whose cost was asked for, and where the costs came from."""
+
+    found: int
+    measured: int
+    reused: int
+    infeasible: int
+
+
+class PlanDocument(Document):
+    """The answer of `collage plan`: kernels in execution order, and the sum of their costs."""
+
+    model: str
+    operators: int = Field(description="operator calls in the model, all covered by kernels")
+    cost: float
+    kernels: list[KernelDocument]
+    measurements: MeasurementsDocument | None = Field(
+        default=None, description="absent where costs came from a table"
+    )
+
+    @classmethod
+    def of(
+        cls, model: str, plan: Plan, measurements: MeasurementsDocument | None = None
+    ) -> "PlanDocument":
+        return cls(
+            model=model,
+            operators=plan.graph.calls.bit_count(),
+            cost=plan.cost,
+            kernels=[KernelDocument.chosen(kernel) for kernel in plan.kernels],
+            measurements=measurements,
+        )
+
+
+class LatencyDocument(Document):
+    """Measured times of whole runs: a low percentile, and how far the middle half spreads."""
+
+    seconds: float
+    spread: float
+    runs: int
+
+
+class ContenderDocument(Document):
+    """
+    One plan that was built and raced: the `mixed` one, or one of a single target. Where it
+    could not be, `reason` says why.
+    """
+
+    name: str
+    targets: dict[str, int] = Field(description="operator calls by target")
+    kernels: int
+    estimated: float | None
+    measured: LatencyDocument | None
+    reason: str | None = None
+
+
+class VerificationDocument(Document):
+    """The comparison with onnxruntime: the largest error, relative to the largest output."""
+
+    error: float
+    tolerance: float
+    passed: bool
+
+
+class CompileDocument(Document):
+    """The answer of `collage compile`, `bench` and `demo`."""
+
+    model: str
+    chosen: str = Field(description="the name of the fastest contender, which was kept")
+    plan: PlanDocument
+    contenders: list[ContenderDocument]
+    verification: VerificationDocument | None
+    measurements: MeasurementsDocument
+    launch: dict[str, float] = Field(description="measured seconds to launch a kernel, by target")
+
+
+class RunDocument(Document):
+    """The answer of `collage run`."""
+
+    folder: str
+    inputs: Literal["random", "file"]
+    outputs: dict[str, "TensorDocument"]
+    measured: LatencyDocument
+
+
+class TensorDocument(Document):
+    """A summary of a tensor."""
+
+    dtype: str
+    shape: list[int]
+    smallest: float
+    largest: float
+    mean: float
+
+
+def operators_by_target(plan: Plan) -> dict[str, int]:
+    """How many operator calls each target runs, in order of first use."""
+    counts: dict[str, int] = {}
+    for kernel in plan.kernels:
+        calls = kernel.candidate.sub_graph.inside & plan.graph.calls
+        counts[kernel.target] = counts.get(kernel.target, 0) + calls.bit_count()
+    return counts
+
+
+def kernels_by_target(plan: Plan) -> dict[str, int]:
+    """How many kernels each target runs, in order of first use."""
+    counts: dict[str, int] = {}
+    for kernel in plan.kernels:
+        counts[kernel.target] = counts.get(kernel.target, 0) + 1
+    return counts
+
+

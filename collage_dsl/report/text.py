@@ -1,0 +1,134 @@
+"""The answers of the commands as text."""
+
+from collections.abc import Iterable, Sequence
+
+from collage_dsl.report.documents import (
+    CandidatesDocument,
+    CompileDocument,
+    ContenderDocument,
+    MeasurementsDocument,
+    PlanDocument,
+    RunDocument,
+)
+
+_LONGEST = 48
+"""Longer labels are cut: a merged kernel of hundreds of operators still takes one line."""
+
+
+def candidates_text(document: CandidatesDocument) -> str:
+    rows = [(c.target, c.label, ", ".join(c.nodes)) for c in document.candidates]
+    table = _table(("target", "kernel", "nodes"), rows)
+    return f"{table}{_count(len(rows), 'candidate')}\n"
+
+
+def plan_text(document: PlanDocument) -> str:
+    rows = [(k.target, _short(k.label), k.nodes[-1], seconds(k.cost)) for k in document.kernels]
+    table = _table(("target", "kernel", "result", "cost"), rows)
+    total = (
+        f"{_count(document.operators, 'operator')} in {_count(len(rows), 'kernel')}, "
+        f"estimated {seconds(document.cost)}\n"
+    )
+    measurements = document.measurements
+    return table + total + (measurements_text(measurements) if measurements else "")
+
+
+def compile_text(document: CompileDocument) -> str:
+    """What ran where, what was estimated and measured, and how exact it is."""
+    rows = [_contender_row(c, document.chosen) for c in document.contenders]
+    verification = document.verification
+    lines = [
+        f"{document.model}: {_count(document.plan.operators, 'operator')}",
+        "",
+        _table(("plan", "operators", "kernels", "estimated", "measured", "spread", ""), rows),
+        _gain(document),
+        *(f"launching a kernel of {t}: {seconds(s)}" for t, s in document.launch.items()),
+    ]
+    if verification:
+        lines.append(
+            f"largest error against onnxruntime: {verification.error:.1e} of the largest output"
+            f" ({verification.tolerance:.0e} allowed)"
+        )
+    return "\n".join(lines) + "\n" + measurements_text(document.measurements)
+
+
+def run_text(document: RunDocument) -> str:
+    rows = [
+        (
+            name,
+            f"{value.dtype}{value.shape}",
+            f"{value.smallest:.4g}",
+            f"{value.largest:.4g}",
+            f"{value.mean:.4g}",
+        )
+        for name, value in document.outputs.items()
+    ]
+    table = _table(("output", "type", "smallest", "largest", "mean"), rows)
+    measured = document.measured
+    return f"{table}{seconds(measured.seconds)} a run, over {_count(measured.runs, 'run')}\n"
+
+
+def measurements_text(document: MeasurementsDocument) -> str:
+    return (
+        f"{_count(document.found, 'distinct kernel')}: {document.measured} measured now, "
+        f"{document.reused} reused, {document.infeasible} infeasible\n"
+    )
+
+
+def seconds(value: float) -> str:
+    """A time in the unit that suits it: `13.1 us`, `2.40 ms`, `1.20 s`."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
+            return f"{value / size:.2f} {unit}"
+    return f"{value * 1e6:.1f} us"
+
+
+def _contender_row(contender: ContenderDocument, chosen: str) -> tuple[str, ...]:
+    name = contender.name if contender.name == "mixed" else f"{contender.name} alone"
+    measured = contender.measured
+    if measured is None or contender.estimated is None:
+        return (name, "", "", "", "", "", contender.reason or "not built")
+    return (
+        name,
+        ", ".join(f"{target} {count}" for target, count in contender.targets.items()),
+        str(contender.kernels),
+        seconds(contender.estimated),
+        seconds(measured.seconds),
+        seconds(measured.spread),
+        "<- kept" if contender.name == chosen else "",
+    )
+
+
+def _gain(document: CompileDocument) -> str:
+    """The measured time of what was kept beside the fastest single target."""
+    times = {c.name: c.measured.seconds for c in document.contenders if c.measured}
+    kept = times[document.chosen]
+    alone = {name: time for name, time in times.items() if name != "mixed"}
+    if not alone:
+        return f"kept {document.chosen}: {seconds(kept)}"
+    best = min(alone, key=lambda name: alone[name])
+    if document.chosen == best:
+        return f"kept {best} alone: {seconds(kept)}; mixing targets was not faster"
+    faster = 1 - kept / alone[best]
+    return f"kept the mixed plan: {seconds(kept)}, {faster:.0%} less than {best} alone"
+
+
+def _short(label: str) -> str:
+    parts = label.split("+")
+    if len(label) <= _LONGEST:
+        return label
+    return f"{parts[0]}+…+{parts[-1]} ({len(parts)} operators)"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell, two spaces apart."""
+    cells = [tuple(head), *(tuple(row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,26 @@
+"""The files that the package carries: the grammar and the specs."""
+
+from importlib.resources import files
+from pathlib import Path
+
+_PACKAGE = Path(str(files("collage_dsl")))
+
+
+def folder(name: str) -> Path:
+    """
+    The folder `name` ("grammars" or "specs"): in the installed package, or beside it in a
+    source checkout.
+    """
+    installed = _PACKAGE / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+def shipped_spec(name: str) -> Path | None:
+    """The spec file that ships under `name` ("native"), None where there is none."""
+    path = folder("specs") / f"{name}.collage"
+    return path if path.is_file() else None
+
+
+def shipped_specs() -> tuple[str, ...]:
+    """The names of all specs that ship."""
+    return tuple(sorted(path.stem for path in folder("specs").glob("*.collage")))

@@ -1,0 +1,49 @@
+"""The fusion rules, the patterns and conditions they are made of, and fusion specs."""
+
+from collage_dsl.rules.limits import Limits
+from collage_dsl.rules.pattern import Pattern
+from collage_dsl.rules.primitive import (
+    TVM_DEFAULT,
+    Constants,
+    JoinAnything,
+    KindPair,
+    Primitive,
+    TupleArgs,
+    TupleProjections,
+)
+from collage_dsl.rules.rule import (
+    FUSIBLE,
+    CombineByPrimitives,
+    DFPattern,
+    FusionRule,
+    OnlyValid,
+    OpCallByKind,
+    Tagged,
+    Union,
+)
+from collage_dsl.rules.spec import FusionSpec, Specs
+from collage_dsl.rules.trace import Refusal, Trace
+
+__all__ = [
+    "FUSIBLE",
+    "TVM_DEFAULT",
+    "CombineByPrimitives",
+    "Constants",
+    "DFPattern",
+    "FusionRule",
+    "FusionSpec",
+    "JoinAnything",
+    "KindPair",
+    "Limits",
+    "OnlyValid",
+    "OpCallByKind",
+    "Pattern",
+    "Primitive",
+    "Refusal",
+    "Specs",
+    "Tagged",
+    "Trace",
+    "TupleArgs",
+    "TupleProjections",
+    "Union",
+]

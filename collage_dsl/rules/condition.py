@@ -1,0 +1,294 @@
+"""Conditions of patterns: three-valued expressions over the values that a match has bound."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from collage_dsl.graph import Attribute, Dim, Node, TensorType
+from collage_dsl.graph.types import short_dtype
+from collage_dsl.source import Span
+
+Scalar = bool | int | float | str
+Value = Scalar | tuple["Value", ...]
+Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
+Arithmetic = Literal["+", "-", "*", "/", "%"]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number, a string, a dtype (by its short name), or a list of them."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """An attribute of the call whose brackets the condition stands in."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dtype:
+    """`dtype(x)`."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """`rank(x)`."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class DimAt:
+    """`dim(x, axis)`; a negative axis counts from the end."""
+
+    of: str
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`shape(x)`."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """`has(b)`: whether an optional operand was there."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calculate:
+    """Arithmetic on numbers; `/` and `%` are those of Python's integers."""
+
+    operator: Arithmetic
+    left: "Expression"
+    right: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    operator: Comparison
+    left: "Expression"
+    right: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """`value in [a, b]`."""
+
+    value: "Expression"
+    choices: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    condition: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    left: "Expression"
+    right: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    left: "Expression"
+    right: "Expression"
+
+
+Expression = (
+    Constant
+    | Attr
+    | Dtype
+    | Rank
+    | DimAt
+    | Shape
+    | Has
+    | Calculate
+    | Compare
+    | Within
+    | Not
+    | And
+    | Or
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A condition, the reason to give where it does not hold, and where it is written."""
+
+    condition: Expression
+    reason: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+class Unknown:
+    """What an expression evaluates to when a symbolic shape leaves it open."""
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN = Unknown()
+
+Bindings = Mapping[str, Node]
+Attributes = Mapping[str, Attribute]
+_NOTHING: Attributes = {}
+
+
+def evaluate(
+    expression: Expression, bound: Bindings, attrs: Attributes = _NOTHING
+) -> Value | Unknown:
+    """
+    The value of `expression` for the nodes in `bound` and, in brackets, a call's `attrs`.
+
+    What depends on a symbolic dimension or an unknown rank is `UNKNOWN`, except where one
+    side of `and` or `or` decides alone. An optional operand that is not there has no dtype,
+    rank or dimension: a question about it is `UNKNOWN` too.
+    """
+    match expression:
+        case Constant(value):
+            return value
+        case Attr(name):
+            return _plain(attrs.get(name))
+        case Has(name):
+            return name in bound
+        case Dtype(name) | Rank(name) | Shape(name) | DimAt(name):
+            return _fact(expression, bound.get(name))
+        case Calculate(operator, left, right):
+            return _calculate(operator, evaluate(left, bound, attrs), evaluate(right, bound, attrs))
+        case Compare(operator, left, right):
+            return _compare(operator, evaluate(left, bound, attrs), evaluate(right, bound, attrs))
+        case Within(value, choices):
+            return _within(evaluate(value, bound, attrs), evaluate(choices, bound, attrs))
+        case Not(condition):
+            held = evaluate(condition, bound, attrs)
+            return held if isinstance(held, Unknown) else not held
+        case And(left, right):
+            return _decided(left, right, bound, attrs, by=False)
+        case Or(left, right):
+            return _decided(left, right, bound, attrs, by=True)
+        case _:
+            assert_never(expression)
+
+
+def _plain(value: Attribute) -> Value | Unknown:
+    """An attribute's value; TVM's dtypes are strings, which conditions call by short names."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, str):
+        return short_dtype(value)
+    if isinstance(value, tuple):
+        items = tuple(_plain(item) for item in value)
+        return UNKNOWN if any(isinstance(item, Unknown) for item in items) else items  # type: ignore[return-value]
+    return value
+
+
+def _fact(question: Dtype | Rank | Shape | DimAt, node: Node | None) -> Value | Unknown:
+    if node is None or not isinstance(node.type, TensorType):
+        return UNKNOWN
+    type_ = node.type
+    if isinstance(question, Dtype):
+        return short_dtype(type_.dtype)
+    if type_.shape is None:
+        return UNKNOWN
+    match question:
+        case Rank():
+            return len(type_.shape)
+        case Shape():
+            return type_.shape
+        case DimAt(_, axis):
+            inside = -len(type_.shape) <= axis < len(type_.shape)
+            return _number(type_.shape[axis]) if inside else UNKNOWN
+        case _:
+            assert_never(question)
+
+
+def _number(dim: Dim) -> int | Unknown:
+    return dim if isinstance(dim, int) else UNKNOWN
+
+
+def _calculate(
+    operator: Arithmetic, left: Value | Unknown, right: Value | Unknown
+) -> Value | Unknown:
+    if not (isinstance(left, int | float) and isinstance(right, int | float)):
+        return UNKNOWN
+    try:
+        match operator:
+            case "+":
+                return left + right
+            case "-":
+                return left - right
+            case "*":
+                return left * right
+            case "/":
+                return left // right
+            case "%":
+                return left % right
+            case _:
+                assert_never(operator)
+    except (ZeroDivisionError, OverflowError):  # a huge whole number with a fraction
+        return UNKNOWN
+
+
+def _compare(operator: Comparison, left: Value | Unknown, right: Value | Unknown) -> bool | Unknown:
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return UNKNOWN
+    if operator in ("==", "!="):
+        same = _equal(left, right)
+        return same if isinstance(same, Unknown) else same == (operator == "==")
+    if not (isinstance(left, int | float) and isinstance(right, int | float)):
+        return UNKNOWN
+    match operator:
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case _:
+            return left >= right
+
+
+def _equal(left: Value, right: Value) -> bool | Unknown:
+    """Equality; that of shapes is unknown where symbolic dimensions could be the same."""
+    if not (isinstance(left, tuple) and isinstance(right, tuple)) or len(left) != len(right):
+        return left == right
+    pairs = [(a, b) for a, b in zip(left, right, strict=True) if a != b or a == _SOME_DIM]
+    symbolic = any(isinstance(side, str) for pair in pairs for side in pair)
+    certain = any(isinstance(a, int) and isinstance(b, int) for a, b in pairs)
+    if certain or not pairs:
+        return not pairs
+    return UNKNOWN if symbolic else False
+
+
+_SOME_DIM = "?"
+"""A dimension without a name: two of them need not be the same."""
+
+
+def _within(value: Value | Unknown, choices: Value | Unknown) -> bool | Unknown:
+    if isinstance(value, Unknown) or not isinstance(choices, tuple):
+        return UNKNOWN
+    same = [_equal(value, choice) for choice in choices]
+    if True in same:
+        return True
+    return UNKNOWN if any(isinstance(each, Unknown) for each in same) else False
+
+
+def _decided(
+    left: Expression, right: Expression, bound: Bindings, attrs: Attributes, *, by: bool
+) -> bool | Unknown:
+    """`or` is decided by a true side (`by`), `and` by a false one."""
+    sides = (evaluate(left, bound, attrs), evaluate(right, bound, attrs))
+    if any(not isinstance(side, Unknown) and bool(side) is by for side in sides):
+        return by
+    return UNKNOWN if any(isinstance(side, Unknown) for side in sides) else not by

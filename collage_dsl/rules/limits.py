@@ -1,0 +1,40 @@
+"""Which sub-graphs are valid."""
+
+from dataclasses import dataclass
+
+from collage_dsl.graph import Graph, SubGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """
+    Bounds on a sub-graph; None is no bound. Every valid sub-graph is convex and stays
+    inside one dataflow block.
+
+    `max_depth` counts operator calls on the longest path, `max_nodes` all operator calls.
+    Without `taps` no exit may also feed an inside node.
+    """
+
+    max_exits: int | None = 1
+    max_depth: int | None = None
+    max_nodes: int | None = None
+    taps: bool = False
+
+    def refusal(self, graph: Graph, sub_graph: SubGraph) -> str:
+        """Why `sub_graph` is not valid; empty where it is."""
+        inside = sub_graph.inside
+        calls = (inside & graph.calls).bit_count()
+        if self.max_nodes is not None and calls > self.max_nodes:
+            return f"{calls} operators, max_nodes is {self.max_nodes}"
+        exits = graph.exit(inside).bit_count()
+        if self.max_exits is not None and exits > self.max_exits:
+            return f"{exits} exits, max_exits is {self.max_exits}"
+        if not self.taps and (taps := graph.taps(inside)):
+            return f"`{min(graph.names(taps))}` is used both inside and outside"
+        if self.max_depth is not None and (depth := graph.depth(inside)) > self.max_depth:
+            return f"depth {depth}, max_depth is {self.max_depth}"
+        if len(graph.blocks(inside)) > 1:
+            return "spans several dataflow blocks"
+        if not graph.is_convex(inside):
+            return "a path leaves it and comes back"
+        return ""

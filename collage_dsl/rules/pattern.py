@@ -1,0 +1,90 @@
+"""Patterns: dataflow equations that a sub-graph may satisfy."""
+
+from dataclasses import dataclass, field
+
+from collage_dsl.rules.condition import Where
+from collage_dsl.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """
+    A value that flows into a pattern: `x`, `w: const`, `b?: const`.
+
+    One that is `constant` matches constants only and binds them inside the kernel. One that
+    is `optional` is absent where the optional node that takes it is.
+    """
+
+    name: str
+    constant: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A parameter, or a value bound by an earlier equation."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """`_`: any value at all; stays outside the match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant all of whose elements are within `tolerance` (relative) of `value`."""
+
+    value: float
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """
+    A call of one of `ops`: `nn.conv2d(x, w) [groups == 1]`, `(nn.relu | nn.silu)(t)`.
+
+    An `optional` call, `add?(k, b)`, may be missing: then it stands for its first operand.
+    The operands of a commutative operator match in either order.
+    """
+
+    ops: tuple[str, ...]
+    operands: tuple["Operand", ...]
+    attributes: tuple[Where, ...] = ()
+    optional: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Operand = Call | Reference | Anything | Number
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """`name = value;`"""
+
+    name: str
+    value: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """
+    A named pattern: the equations in order, the conditions on them, and the result.
+
+        pattern conv_relu(x, w: const) {
+          k = nn.conv2d(x, w);
+          y = nn.relu(k);
+          yield y;
+        }
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    bindings: tuple[Binding, ...]
+    result: str
+    conditions: tuple[Where, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def parameter(self, name: str) -> Parameter | None:
+        return next((p for p in self.parameters if p.name == name), None)

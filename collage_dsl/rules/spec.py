@@ -1,0 +1,50 @@
+"""Fusion specs: a target, and the rule that proposes kernels for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain
+from collage_dsl.rules.limits import Limits
+from collage_dsl.rules.rule import FusionRule
+from collage_dsl.rules.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSpec:
+    """
+    A `target` block: its toolchain, its rule, and the limits every candidate keeps to.
+
+    `coalesce` says that after the search touching kernels of this target are merged where
+    that is not slower; `fallback` that the rule proposes a kernel for every operator.
+    """
+
+    target: Toolchain
+    rule: FusionRule
+    limits: Limits = field(default_factory=Limits)
+    coalesce: bool = False
+    fallback: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+    def candidates(self, graph: Graph, trace: Trace | None = None) -> tuple[CandidateKernel, ...]:
+        """
+        The distinct valid candidates in graph order: by first node, then by nodes inside.
+
+        Where several proposals have the same nodes and composites the first keeps its label.
+        """
+        trace = trace or Trace()
+        found: dict[SubGraph, SubGraph] = {}
+        for sub_graph in self.rule.propose(graph, trace):
+            refusal = self.limits.refusal(graph, sub_graph)
+            if refusal:
+                trace.refused(sub_graph.inside, refusal)
+            else:
+                found.setdefault(sub_graph, sub_graph)
+        ordered = sorted(found.values(), key=lambda sub_graph: sub_graph.order)
+        return tuple(CandidateKernel(graph, sub_graph, self.target) for sub_graph in ordered)
+
+
+Specs = Mapping[str, FusionSpec]
+"""The specs of a file by the names of their target blocks, in file order."""

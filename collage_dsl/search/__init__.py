@@ -1,0 +1,16 @@
+"""The choice of a cheapest cover. Sees candidates and costs, never rules."""
+
+from collage_dsl.search.coalesce import coalesce
+from collage_dsl.search.dijkstra import dijkstra
+from collage_dsl.search.exhaustive import exhaustive
+from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel, Problem
+
+__all__ = [
+    "NoPlanError",
+    "Plan",
+    "PlannedKernel",
+    "Problem",
+    "coalesce",
+    "dijkstra",
+    "exhaustive",
+]

@@ -1,0 +1,52 @@
+"""Every cover, one after the other: the oracle that other strategies are tested against."""
+
+from collections.abc import Iterator
+
+from collage_dsl.cost import Infeasible
+from collage_dsl.graph import CandidateKernel, OpSet, first
+from collage_dsl.search.plan import Plan, Problem, is_acyclic
+
+
+def exhaustive(problem: Problem) -> Plan:
+    """
+    A cheapest plan, found by trying every disjoint cover. Raises `NoPlanError`.
+
+    Time grows exponentially: for graphs of some ten operator calls.
+    """
+    best: tuple[float, int, tuple[CandidateKernel, ...]] | None = None
+    for chosen in _covers(problem, problem.graph.calls, 0):
+        cost = sum(_price(problem, candidate) for candidate in chosen)
+        if best is None or (cost, len(chosen)) < best[:2]:
+            best = (cost, len(chosen), chosen)
+    if best is None:
+        raise problem.no_plan()
+    return problem.plan(best[2])
+
+
+def _covers(
+    problem: Problem, calls: OpSet, covered: OpSet
+) -> Iterator[tuple[CandidateKernel, ...]]:
+    for chosen in _disjoint(problem, calls, covered):
+        if is_acyclic(problem.graph, [c.sub_graph.inside for c in chosen]):
+            yield chosen
+
+
+def _disjoint(
+    problem: Problem, calls: OpSet, covered: OpSet
+) -> Iterator[tuple[CandidateKernel, ...]]:
+    uncovered = calls & ~covered
+    if not uncovered:
+        yield ()
+        return
+    for candidate in problem.starting_at.get(first(uncovered), ()):
+        inside = candidate.sub_graph.inside
+        if inside & covered or isinstance(problem.cost(candidate), Infeasible):
+            continue
+        for rest in _disjoint(problem, calls, covered | inside):
+            yield (candidate, *rest)
+
+
+def _price(problem: Problem, candidate: CandidateKernel) -> float:
+    cost = problem.cost(candidate)
+    assert not isinstance(cost, Infeasible)
+    return cost

@@ -1,0 +1,159 @@
+"""The combining rule against a slow definition that tries every subset."""
+
+import random
+
+import pytest
+
+from collage_dsl.graph import Composite, Form, Graph, Kind, Node, OpSet, SubGraph, TupleType, members
+from collage_dsl.rules import (
+    TVM_DEFAULT,
+    CombineByPrimitives,
+    Constants,
+    JoinAnything,
+    KindPair,
+    OpCallByKind,
+    Tagged,
+    Trace,
+    TupleArgs,
+    TupleProjections,
+)
+from tests.graphs import F32, graph_of, random_graph
+
+
+def combined(graph: Graph, *using, rule=None, **limits) -> set[str]:  # type: ignore[no-untyped-def]
+    rule = CombineByPrimitives(rule or OpCallByKind(), using, **limits)
+    found = rule.propose(graph, Trace())
+    return {"".join(sorted(graph.names(s.inside))) for s in found}
+
+
+FAN_IN = graph_of({"a": ["x"], "b": ["y"], "c": ["a", "b"]}, ["c"])
+
+
+def test_two_producers_of_one_consumer_are_all_fused() -> None:
+    found = combined(FAN_IN, KindPair(Kind.INJECTIVE, Kind.INJECTIVE))
+
+    assert found == {"a", "b", "c", "ac", "bc", "abc"}
+
+
+def test_an_anchor_takes_what_follows_but_not_what_comes_before() -> None:
+    graph = graph_of({"a": ["x"], "b": ["a"], "c": ["b"]}, ["c"], b=Kind.ANCHOR)
+
+    assert combined(graph, KindPair(Kind.ANCHOR, Kind.BROADCAST)) == {"a", "b", "c", "bc"}
+
+
+def test_a_union_that_a_path_leaves_and_reenters_is_not_proposed() -> None:
+    graph = graph_of({"a": ["x"], "b": ["a"], "c": ["a"], "d": ["b", "c"]}, ["d"])
+    found = combined(graph, JoinAnything())
+
+    assert "abd" not in found
+    assert {"abc", "bcd", "abcd"} <= found
+
+
+def test_depth_and_nodes_bound_what_is_proposed() -> None:
+    graph = graph_of({"a": ["x"], "b": ["a"], "c": ["b"]}, ["c"])
+
+    assert combined(graph, JoinAnything(), max_depth=2) == {"a", "b", "c", "ab", "bc"}
+    assert combined(graph, JoinAnything(), max_nodes=1) == {"a", "b", "c"}
+
+
+def test_composites_stay_separate_inside_a_union() -> None:
+    rule = CombineByPrimitives(Tagged("lib.op", OpCallByKind()), (JoinAnything(),))
+    graph = graph_of({"a": ["x"], "b": ["a"]}, ["b"])
+    largest = max(rule.propose(graph, Trace()), key=lambda s: s.inside.bit_count())
+
+    assert largest.composites == (
+        Composite("lib.op", graph.set_of("a")),
+        Composite("lib.op", graph.set_of("b")),
+    )
+
+
+def tuples() -> Graph:
+    """c = concat((a, b)), a and b from x; s splits c into p and q."""
+    pair = TupleType((F32, F32))
+    nodes = [
+        Node("x", Form.INPUT, F32),
+        Node("w", Form.CONSTANT, F32),
+        Node("a", Form.CALL, F32, (0,), "nn.relu", kind=Kind.ELEMENTWISE),
+        Node("b", Form.CALL, F32, (0, 1), "add", kind=Kind.ELEMENTWISE),
+        Node("t", Form.TUPLE, pair, (2, 3)),
+        Node("c", Form.CALL, F32, (4,), "concat", kind=Kind.INJECTIVE),
+        Node("s", Form.CALL, pair, (5,), "split", kind=Kind.INJECTIVE),
+        Node("p", Form.PROJECTION, F32, (6,), value=0),
+        Node("q", Form.PROJECTION, F32, (6,), value=1),
+    ]
+    return Graph(nodes, [7, 8])
+
+
+def test_tuple_args_join_a_consumer_its_tuple_and_any_of_the_producers() -> None:
+    found = combined(tuples(), TupleArgs())
+
+    assert {"ct", "act", "bct", "abct"} <= found
+    assert "cs" not in found
+
+
+def test_the_same_value_twice_in_a_tuple_is_joined_once() -> None:
+    nodes = [
+        Node("x", Form.INPUT, F32),
+        Node("a", Form.CALL, F32, (0,), "nn.relu", kind=Kind.ELEMENTWISE),
+        Node("t", Form.TUPLE, TupleType((F32, F32)), (1, 1)),
+        Node("c", Form.CALL, F32, (2,), "concat", kind=Kind.INJECTIVE),
+    ]
+    assert "act" in combined(Graph(nodes, [3]), TupleArgs())
+
+
+def test_projections_are_joined_to_the_call_that_gives_the_tuple() -> None:
+    assert {"s", "ps", "qs", "pqs"} <= combined(tuples(), TupleProjections())
+
+
+def test_constants_are_bound_beside_the_candidate_that_leaves_them_out() -> None:
+    graph = tuples()
+    rule = CombineByPrimitives(OpCallByKind(), (Constants(),))
+    adds = [s for s in rule.propose(graph, Trace()) if s.inside == graph.set_of("b")]
+
+    assert [graph.names(s.constants) for s in adds] == [frozenset(), {"w"}]
+
+
+def slow_closure(graph: Graph, primitive: KindPair | JoinAnything) -> set[OpSet]:
+    """
+    Every convex set that some order of joining reaches, one pair at a time, tried for every
+    pair of known sets until nothing new appears.
+    """
+    known = {1 << i for i in members(graph.calls)}
+    while True:
+        new = {
+            a | b
+            for a in known
+            for b in known
+            if not a & b
+            and graph.output(a) & b
+            and graph.is_convex(a | b)
+            and primitive.joins(graph, _Side(graph, a), _Side(graph, b))
+        }
+        if new <= known:
+            return known
+        known |= new
+
+
+class _Side:
+    def __init__(self, graph: Graph, inside: OpSet) -> None:
+        self.sub_graph = SubGraph(inside)
+        self.kind = graph.kind(inside)
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "primitive",
+    [JoinAnything(), KindPair(Kind.ANCHOR, Kind.BROADCAST), KindPair(Kind.INJECTIVE, Kind.INJECTIVE)],
+    ids=lambda p: type(p).__name__,
+)
+def test_combining_equals_the_slow_definition(
+    seed: int, primitive: KindPair | JoinAnything
+) -> None:
+    graph = random_graph(random.Random(seed), 7)
+    rule = CombineByPrimitives(OpCallByKind(), (primitive,))
+    found = [s.inside for s in rule.propose(graph, Trace())]
+
+    assert len(found) == len(set(found))
+    assert set(found) == slow_closure(graph, primitive)
+
+

@@ -1,0 +1,109 @@
+"""The store of measured costs, and cost tables."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from collage_dsl.cost import CostStore, CostTable, Infeasible, Measurement, StoreError, TableError
+from tests.graphs import LIBRARY, candidate, graph_of
+
+KEY = ("kernel", "context")
+
+
+def test_a_cost_is_found_again_in_another_session(tmp_path: Path) -> None:
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        store.put(Measurement(*KEY, "nn.relu", 1.5e-6))
+        store.put(Measurement("other", "context", "nn.conv2d", Infeasible("crashed (SIGSEGV)")))
+
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        assert store.get(*KEY) == 1.5e-6
+        assert store.get("other", "context") == Infeasible("crashed (SIGSEGV)")
+        assert store.get("kernel", "another machine") is None
+
+
+def test_a_newer_measurement_takes_the_place_of_an_older(tmp_path: Path) -> None:
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        store.put(Measurement(*KEY, "nn.relu", Infeasible("took longer than 1 s")))
+        store.put(Measurement(*KEY, "nn.relu", 2.0))
+
+        assert store.get(*KEY) == 2.0
+        assert len(store) == 1
+
+
+def test_two_processes_may_use_one_store(tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as one, CostStore(path) as other:
+        one.put(Measurement(*KEY, "nn.relu", 1.0))
+
+        assert other.get(*KEY) == 1.0
+
+
+@pytest.mark.parametrize(
+    "content", [b"this is not a database, but long enough to look like one" * 30, b"SQLite format 3"]
+)
+def test_a_damaged_store_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "costs.sqlite"
+    path.write_bytes(content)
+
+    with pytest.raises(StoreError, match=r"cannot use the cost store .*costs\.sqlite"):
+        CostStore(path)
+    assert path.read_bytes() == content
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+    with pytest.raises(StoreError, match="newer version"):
+        CostStore(path)
+
+
+def test_a_store_that_cannot_be_made_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StoreError, match="cannot open the cost store"):
+        CostStore(tmp_path / "file" / "costs.sqlite")
+
+
+GRAPH = graph_of({"a": ["x"], "b": ["a", "x"]}, ["b"])
+
+
+def table(tmp_path: Path, text: str) -> CostTable:
+    path = tmp_path / "costs.yaml"
+    path.write_text(text)
+    return CostTable.load(path)
+
+
+def test_the_kth_operator_of_a_kernel_costs_less_by_the_discount(tmp_path: Path) -> None:
+    costs = table(tmp_path, "library: {launch: 1.0, discount: 0.5, ops: {op1: 4.0, '*': 8.0}}")
+
+    assert costs(candidate(GRAPH, "a", target=LIBRARY)) == 5.0
+    assert costs(candidate(GRAPH, "a", "b", target=LIBRARY)) == 1.0 + 4.0 + 0.5 * 8.0
+
+
+def test_what_the_table_does_not_price_is_infeasible_and_says_so(tmp_path: Path) -> None:
+    costs = table(tmp_path, "library: {ops: {op1: 4.0}}")
+
+    assert costs(candidate(GRAPH, "b", target=LIBRARY)) == Infeasible(
+        "the cost table has no price for op2"
+    )
+    assert costs(candidate(GRAPH, "a")) == Infeasible("the cost table has no target `native`")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("library: {ops: {}}", "library.ops: Dictionary should have at least 1 item"),
+        ("library: {ops: {a: cheap}}", "library.ops.a: Input should be a valid number"),
+        ("library: {lunch: 1, ops: {a: 1}}", "library.lunch: Extra inputs are not permitted"),
+        ("[1, 2]", "Input should be a valid dictionary"),
+        ("a: [", "cannot read the cost table"),
+    ],
+)
+def test_a_wrong_table_says_where_it_is_wrong(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(TableError) as caught:
+        table(tmp_path, text)
+    assert said in str(caught.value)

@@ -1,0 +1,190 @@
+"""A model that cannot be imported is refused in one sentence that says where and why."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.onnx import from_onnx
+from tests.test_frontend_onnx import model, node, weights
+
+
+def refusal(given: str | Path | onnx.ModelProto, **options: dict[str, tuple[int, ...]]) -> str:
+    with pytest.raises(FrontendError) as caught:
+        from_onnx(given, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def small_model() -> onnx.ModelProto:
+    return model(
+        [node("Conv", "x w", "y")], {"x": (1, 3, 4, 4)}, ["y"], {"w": weights(64, 3, 1, 1)}
+    )
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+
+    assert refusal(path) == f"cannot read `{path}`: there is no such file"
+    assert refusal(tmp_path) == f"cannot read `{tmp_path}`: it is a directory"
+
+
+def test_an_empty_file_is_not_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.touch()
+
+    assert refusal(str(path)) == f"`{path}` is not an ONNX model: the file is empty"
+
+
+@pytest.mark.parametrize("content", [b"# A heading\n\nText.\n", b"\x00" * 100, b"{}", b"PK\x03\x04"])
+def test_another_file_is_not_a_model(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "README.json"
+    path.write_bytes(content)
+
+    assert refusal(path).startswith(f"`{path}` is not an ONNX model")
+
+
+def test_half_a_file_is_not_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(small_model().SerializeToString()[:300])
+
+    assert refusal(path) == (
+        f"`{path}` is not an ONNX model, or only a part of one: it cannot be decoded"
+    )
+
+
+def test_missing_external_data_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save_model(
+        small_model(), path, save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
+    assert len(from_onnx(path)) == 3
+    (tmp_path / "weights.bin").unlink()
+
+    assert refusal(path).startswith(f"cannot read the external data of `{path}`: ")
+    assert "weights.bin" in refusal(path)
+
+
+def test_an_unknown_operator_is_named_with_its_node() -> None:
+    lstm = helper.make_node("LSTM", ["x", "w", "r"], ["y"], name="lstm_1", hidden_size=4)
+    given = model(
+        [lstm], {"x": (2, 1, 3)}, ["y"], {"w": weights(1, 16, 3), "r": weights(1, 16, 4)}
+    )
+
+    assert refusal(given) == "cannot import `lstm_1`: operator LSTM is not supported"
+
+
+def test_a_node_without_a_name_goes_by_its_output() -> None:
+    given = model([helper.make_node("Foo", ["x"], ["y"], domain="custom")], {"x": (2,)}, ["y"])
+
+    assert refusal(given) == "cannot import `y`: operator Foo of `custom` is not supported"
+
+
+def test_control_flow_is_refused() -> None:
+    branch = helper.make_graph([node("Relu", "x", "z")], "branch", [], [onnx.ValueInfoProto(name="z")])
+    given = model(
+        [
+            node("ReduceSum", "x", "s", keepdims=0),
+            node("Cast", "s", "c", to=onnx.TensorProto.BOOL),
+            node("If", "c", "y", then_branch=branch, else_branch=branch),
+        ],
+        {"x": (2,)},
+        ["y"],
+    )
+
+    assert refusal(given) == "cannot import `If_y`: operator If is not supported"
+
+
+def test_shapes_that_do_not_fit_are_refused_at_the_node() -> None:
+    given = model([node("Add", "x v", "y")], {"x": (2, 3), "v": (2, 4)}, ["y"])
+
+    assert refusal(given).startswith("cannot import `Add_y`: operator Add: ")
+
+
+def test_training_is_refused() -> None:
+    constants = {name: weights(3) for name in "sbmv"}
+    given = model(
+        [node("BatchNormalization", "x s b m v", "y", training_mode=1)],
+        {"x": (2, 3)},
+        ["y"],
+        constants,
+        opset=15,
+    )
+
+    assert refusal(given) == (
+        "cannot import `BatchNormalization_y`: only BatchNormalization for inference, "
+        "by channel, is supported"
+    )
+
+
+def test_a_dropout_mask_that_is_used_is_refused() -> None:
+    given = model([node("Dropout", "x", "y mask")], {"x": (2, 3)}, ["y", "mask"])
+
+    assert refusal(given) == "cannot import `Dropout_y`: the mask of a Dropout is used"
+
+
+def test_a_symbolic_shape_that_stops_the_import_is_mentioned() -> None:
+    given = model(
+        [node("MaxPool", "x", "y", kernel_shape=[3, 3], auto_pad="SAME_UPPER")],
+        {"x": (1, 3, "h", "w")},
+        ["y"],
+    )
+
+    assert refusal(given) == (
+        "cannot import `MaxPool_y`: SAME_UPPER padding of an unknown shape; a static shape may "
+        "help: give it with `--shape x=1,3,1,1`"
+    )
+
+
+def test_an_unknown_rank_asks_for_a_shape() -> None:
+    given = model([node("Relu", "x", "y")], {"x": (2,)}, ["y"])
+    given.graph.input[0].type.tensor_type.ClearField("shape")
+
+    assert refusal(given) == (
+        "the shape of the input `x` is not known; give it with `--shape x=1,3,224,224`"
+    )
+    assert len(from_onnx(given, shapes={"x": (2, 3)})) == 2
+
+
+def test_a_shape_for_no_input_is_refused() -> None:
+    given = model([node("Add", "x v", "y")], {"x": (2, 3), "v": (3,)}, ["y"])
+
+    assert refusal(given, shapes={"z": (1, 3)}) == (
+        "the model has no input `z`; its inputs are `x`, `v`"
+    )
+    assert refusal(given, shapes={"x": (3,)}) == (
+        "the input `x` has 2 dimensions, the shape given for it 1"
+    )
+
+
+def test_a_value_that_nothing_computes_is_named() -> None:
+    given = model([node("Relu", "z", "y")], {"x": (2,)}, ["y"])
+
+    assert refusal(given) == "nothing in the model computes the value `z`"
+
+
+def test_an_old_operator_set_is_refused() -> None:
+    given = model([node("Relu", "x", "y")], {"x": (2,)}, ["y"], opset=6)
+
+    assert refusal(given).startswith("the model uses operator set 6; ")
+
+
+def test_an_input_that_is_no_tensor_is_refused() -> None:
+    given = model([node("SequenceAt", "x i", "y")], {"x": (2,)}, ["y"], {"i": np.array(0)})
+    tensor = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, (2,))
+    given.graph.input[0].type.CopyFrom(helper.make_sequence_type_proto(tensor))
+
+    assert refusal(given) == "the input `x` is not a tensor"
+
+
+def test_importing_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        from_onnx(small_model())
+        refusal(model([node("LSTM", "x x x", "y")], {"x": (2, 2, 2)}, ["y"]))
+
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,191 @@
+"""Facts of sub-graphs, and sub-graphs as graphs of their own."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from collage_dsl.graph import (
+    Form,
+    Graph,
+    Kind,
+    Node,
+    TensorType,
+    TupleType,
+    extract,
+    fingerprint,
+    members,
+    opset,
+    without_weights,
+)
+from tests.graphs import F32, graph_of, random_graph
+
+DIAMOND = graph_of({"a": ["x"], "b": ["a"], "c": ["a"], "d": ["b", "c"]}, ["d"])
+
+
+def named(graph: Graph, nodes: int) -> str:
+    return "".join(sorted(graph.names(nodes)))
+
+
+def test_entry_exit_input_and_output_of_a_sub_graph() -> None:
+    inside = DIAMOND.set_of("b", "c")
+
+    assert named(DIAMOND, DIAMOND.entry(inside)) == "bc"
+    assert named(DIAMOND, DIAMOND.exit(inside)) == "bc"
+    assert named(DIAMOND, DIAMOND.input(inside)) == "a"
+    assert named(DIAMOND, DIAMOND.output(inside)) == "d"
+
+
+def test_what_the_function_returns_is_an_exit() -> None:
+    assert named(DIAMOND, DIAMOND.exit(DIAMOND.set_of("a", "b", "c", "d"))) == "d"
+
+
+def test_a_path_that_leaves_and_comes_back_is_not_convex() -> None:
+    assert not DIAMOND.is_convex(DIAMOND.set_of("a", "b", "d"))
+    assert DIAMOND.is_convex(DIAMOND.set_of("a", "b", "c", "d"))
+    assert DIAMOND.is_convex(DIAMOND.set_of("b", "c"))
+
+
+def test_a_tap_feeds_both_sides() -> None:
+    assert named(DIAMOND, DIAMOND.taps(DIAMOND.set_of("a", "b"))) == "a"
+    assert not DIAMOND.taps(DIAMOND.set_of("a", "b", "c", "d"))
+
+
+def test_depth_counts_operator_calls_only() -> None:
+    nodes = [
+        Node("x", Form.INPUT, F32),
+        Node("w", Form.CONSTANT, F32),
+        Node("s", Form.CALL, TupleType((F32, F32)), (0, 1), "split"),
+        Node("p", Form.PROJECTION, F32, (2,), value=0),
+        Node("q", Form.PROJECTION, F32, (2,), value=1),
+        Node("t", Form.TUPLE, TupleType((F32, F32)), (3, 4)),
+        Node("c", Form.CALL, F32, (5,), "concat"),
+    ]
+    graph = Graph(nodes, [6])
+
+    assert graph.depth(graph.computed) == 2
+    assert graph.depth(graph.set_of("p")) == 0
+
+
+def test_the_kind_of_a_sub_graph_is_its_greatest() -> None:
+    graph = graph_of({"a": ["x"], "b": ["a"]}, ["b"], a=Kind.REDUCE)
+
+    assert graph.kind(graph.set_of("a", "b")) is Kind.REDUCE
+    assert graph.kind(graph.set_of("b")) is Kind.ELEMENTWISE
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_convexity_is_what_walking_every_path_says(seed: int) -> None:
+    generator = random.Random(seed)
+    graph = random_graph(generator, 8)
+    calls = list(members(graph.calls))
+    inside = opset(generator.sample(calls, k=generator.randint(1, len(calls))))
+
+    def comes_back(index: int, left: bool) -> bool:
+        for user in members(graph.users_of[index]):
+            outside = not inside >> user & 1
+            if (left and not outside) or comes_back(user, left or outside):
+                return True
+        return False
+
+    assert graph.is_convex(inside) == (not any(comes_back(i, False) for i in members(inside)))
+
+
+def test_two_nodes_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="same name"):
+        Graph([Node("x", Form.INPUT, F32), Node("x", Form.INPUT, F32)], [1])
+
+
+def test_a_node_before_its_input_is_refused() -> None:
+    with pytest.raises(ValueError, match="`a` comes before one of its inputs"):
+        Graph([Node("a", Form.CALL, F32, (1,), "nn.relu"), Node("x", Form.INPUT, F32)], [0])
+
+
+def test_an_extract_takes_outside_values_as_parameters_in_order() -> None:
+    found = extract(DIAMOND, DIAMOND.set_of("b", "d"))
+
+    assert [n.name for n in found.graph.nodes] == ["a", "b", "c", "d"]
+    assert [DIAMOND.nodes[i].name for i in found.arguments] == ["a", "c"]
+    assert [DIAMOND.nodes[i].name for i in found.results] == ["d"]
+    assert found.graph.names(found.graph.parameters) == {"a", "c"}
+
+
+def concatenation() -> Graph:
+    nodes = [
+        Node("x", Form.INPUT, F32),
+        Node("w", Form.CONSTANT, F32, value=np.ones(4, np.float32)),
+        Node("a", Form.CALL, F32, (0,), "nn.relu"),
+        Node("t", Form.TUPLE, TupleType((F32, F32)), (2, 1)),
+        Node("c", Form.CALL, TensorType("float32", (8,)), (3,), "concat"),
+    ]
+    return Graph(nodes, [4])
+
+
+def test_a_tuple_outside_comes_along_and_its_fields_become_parameters() -> None:
+    graph = concatenation()
+    found = extract(graph, graph.set_of("c"))
+
+    assert [(n.name, n.form) for n in found.graph.nodes] == [
+        ("w", Form.INPUT),
+        ("a", Form.INPUT),
+        ("t", Form.TUPLE),
+        ("c", Form.CALL),
+    ]
+
+
+def test_constants_are_bound_only_where_that_is_asked_for() -> None:
+    graph = concatenation()
+    found = extract(graph, graph.set_of("a", "t", "c"), graph.set_of("w"))
+
+    assert found.graph.nodes[found.graph.index("w")].form is Form.CONSTANT
+    assert [graph.nodes[i].name for i in found.arguments] == ["x"]
+
+
+def test_of_a_call_that_gives_a_tuple_the_used_projections_are_the_results() -> None:
+    pair = TupleType((F32, F32))
+    nodes = [
+        Node("x", Form.INPUT, F32),
+        Node("s", Form.CALL, pair, (0,), "split"),
+        Node("p", Form.PROJECTION, F32, (1,), value=0),
+        Node("q", Form.PROJECTION, F32, (1,), value=1),
+        Node("a", Form.CALL, F32, (3,), "nn.relu"),
+    ]
+    graph = Graph(nodes, [2, 4])
+    found = extract(graph, graph.set_of("s"))
+
+    assert [graph.nodes[i].name for i in found.results] == ["p", "q"]
+    assert found.graph.names(found.graph.results) == {"p", "q"}
+
+
+def test_a_fingerprint_depends_on_structure_but_not_on_names_or_weights() -> None:
+    graph = concatenation()
+    same = [replace(node, name=node.name + "_") for node in graph.nodes]
+    other_op = [replace(n, op="nn.silu") if n.op == "nn.relu" else n for n in graph.nodes]
+    wide = TensorType("float32", (64,))
+    weights = [
+        Graph([Node("w", Form.CONSTANT, wide, value=np.full(64, v, np.float32))], [0])
+        for v in (1.0, 2.0)
+    ]
+
+    assert fingerprint(graph) == fingerprint(Graph(same, graph.outputs))
+    assert fingerprint(graph) != fingerprint(Graph(other_op, graph.outputs))
+    assert fingerprint(weights[0]) == fingerprint(weights[1])
+
+
+def test_a_small_constant_steers_the_kernel_and_stays_in_its_fingerprint() -> None:
+    graph = concatenation()
+    value = 2 * np.ones(4, np.float32)
+    changed = [replace(n, value=value) if n.name == "w" else n for n in graph.nodes]
+
+    assert fingerprint(graph) != fingerprint(Graph(changed, graph.outputs))
+    assert without_weights(graph).nodes[1].value is not None
+
+
+def test_large_weights_are_not_sent_along() -> None:
+    big = TensorType("float32", (1000,))
+    node = Node("w", Form.CONSTANT, big, value=np.ones(1000, np.float32))
+    graph = Graph([node], [0])
+
+    assert without_weights(graph).nodes[0].value is None
+    assert fingerprint(without_weights(graph)) == fingerprint(graph)

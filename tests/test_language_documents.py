@@ -1,0 +1,68 @@
+"""
+The documents in `tests/language/` run: each section says what holds of the text in it.
+
+A `collage` block is checked, a `graph` block is read; a `diagnostics` block after it has
+everything that is wrong with it. Without one, nothing is.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from collage_dsl.diagnostics import RuleError
+from collage_dsl.language import check, parse_graph
+from collage_dsl.language.codes import CODES
+from collage_dsl.source import Source
+
+DOCUMENTS = sorted((Path(__file__).parent / "language").glob("*.md"))
+
+TESTED_ELSEWHERE = {"E0105", "E0106", "E0406"}
+"""Codes for texts that are too long for a document."""
+
+_BLOCK = re.compile(r"^```(collage|graph|diagnostics)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    document: str
+    title: str
+    language: str
+    text: str
+    wrong: str
+
+
+def examples() -> Iterator[Example]:
+    for path in DOCUMENTS:
+        for section in re.split(r"^## ", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+            title = section.partition("\n")[0]
+            blocks = _BLOCK.findall(section)
+            for at, (language, text) in enumerate(blocks):
+                after = blocks[at + 1] if at + 1 < len(blocks) else ("", "")
+                wrong = after[1] if after[0] == "diagnostics" else ""
+                if language != "diagnostics":
+                    yield Example(path.name, title, language, text, wrong.strip("\n"))
+
+
+def found(example: Example) -> str:
+    if example.language == "collage":
+        diagnostics = check(Source(example.document, example.text))
+        return "\n\n".join(map(str, diagnostics))
+    try:
+        parse_graph(example.text, example.document)
+    except RuleError as problem:
+        return str(problem)
+    return ""
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda e: f"{e.document}-{e.title}")
+def test_a_document_holds(example: Example) -> None:
+    assert found(example) == example.wrong
+
+
+def test_every_code_has_an_example() -> None:
+    shown = {code for e in examples() for code in re.findall(r"(?:error|warning)\[(\w+)\]", e.wrong)}
+
+    assert shown | TESTED_ELSEWHERE == set(CODES)

@@ -1,0 +1,85 @@
+"""Who imports whom: the table of layers, drawn from the sources themselves."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import collage_dsl
+
+PACKAGE = Path(collage_dsl.__file__).parent
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "source": set(),
+    "diagnostics": {"source"},
+    "resources": set(),
+    "graph": set(),
+    "rules": {"graph", "source"},
+    "language": {"rules", "graph", "diagnostics", "source", "resources"},
+    "cost": {"graph"},
+    "search": {"graph", "cost"},
+    "frontend": {"graph"},
+    "backends": {"graph"},
+    "realize": {"graph", "cost", "backends", "frontend"},
+    "report": {"graph", "rules", "search", "cost"},
+    "engine": {
+        *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realize"},
+        "report",
+    },
+    # `collage run` loads and times what `realize` built, with no engine in between.
+    "cli": {
+        *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
+        *{"cost", "search", "frontend", "realize"},
+    },
+}
+MAY_USE = {
+    "lark": {"language"},
+    "tvm": {"frontend", "backends", "targets", "realize"},
+    "tvm_ffi": {"frontend", "backends", "targets", "realize"},
+    "onnx": {"frontend", "backends", "realize"},
+    "onnxruntime": {"frontend", "backends", "realize"},
+}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Each module below a layer, with the layer's name."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        layer = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if layer != "__init__":
+            yield layer, path
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The absolute names of everything that a module imports, wherever it does."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize(
+    ("layer", "path"), list(modules()), ids=lambda v: v if isinstance(v, str) else v.stem
+)
+def test_a_layer_imports_only_what_it_may(layer: str, path: Path) -> None:
+    for name in imports(path):
+        top, *rest = name.split(".")
+        if top == "collage_dsl" and rest[0] != layer:
+            assert rest[0] in MAY_IMPORT[layer], f"{path} imports {name}"
+        assert layer in MAY_USE.get(top, {layer}), f"{path} imports {top}"
+
+
+def test_every_layer_is_in_the_table() -> None:
+    assert {layer for layer, _ in modules()} == set(MAY_IMPORT)
+
+
+def test_no_layer_can_reach_itself() -> None:
+    def below(layer: str, seen: tuple[str, ...] = ()) -> None:
+        assert layer not in seen, f"{layer} can reach itself"
+        for other in MAY_IMPORT[layer]:
+            below(other, (*seen, layer))
+
+    for layer in MAY_IMPORT:
+        below(layer)

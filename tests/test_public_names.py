@@ -1,0 +1,36 @@
+"""The names that users outside the repository rely on."""
+
+import subprocess
+import sys
+
+import collage_dsl
+
+CONTRACT = {
+    *{"CandidateKernel", "CostTable", "FusionSpec", "Graph", "Infeasible", "Plan", "RuleError"},
+    *{"choose", "compile", "from_onnx", "from_relax", "load", "parse_graph", "propose"},
+    *{"realize", "to_text"},
+}
+
+
+def test_every_name_of_the_contract_is_public() -> None:
+    assert set(collage_dsl.__all__) >= CONTRACT
+
+
+def test_every_public_name_can_be_used() -> None:
+    for name in collage_dsl.__all__:
+        assert getattr(collage_dsl, name).__name__ == name
+
+
+def test_nothing_else_is_public() -> None:
+    assert dir(collage_dsl) == sorted(collage_dsl.__all__)
+
+
+def test_the_package_and_the_language_load_without_tvm() -> None:
+    program = (
+        "import sys, collage_dsl; collage_dsl.load; collage_dsl.parse_graph; collage_dsl.choose;"
+        "heavy = {'tvm', 'tvm_ffi', 'onnx', 'onnxruntime', 'numpy'} & set(sys.modules);"
+        "sys.exit(f'{heavy} was imported' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr

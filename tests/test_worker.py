@@ -1,0 +1,73 @@
+"""A worker survives whatever its tasks do."""
+
+import ctypes
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from collage_dsl.realize.worker import Failed, Worker
+
+
+def work(task: str) -> str | int:
+    match task:
+        case "crash":
+            ctypes.string_at(0)
+        case "hang":
+            time.sleep(3600)
+        case "raise":
+            raise ValueError("the first line\nthe second")
+        case "exit":
+            os._exit(3)
+        case "print":
+            os.write(1, b"noise")
+        case "process":
+            return os.getpid()
+    return f"did {task}"
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker[str, str | int]]:
+    with Worker(work, timeout=60) as found:
+        yield found
+
+
+def test_a_task_is_answered_in_another_process(worker: Worker[str, str | int]) -> None:
+    assert worker.run("this") == "did this"
+    assert worker.run("process") != os.getpid()
+
+
+def test_the_process_is_kept_from_task_to_task(worker: Worker[str, str | int]) -> None:
+    assert worker.run("process") == worker.run("process")
+
+
+def test_an_exception_is_the_reason_of_the_failure(worker: Worker[str, str | int]) -> None:
+    assert worker.run("raise") == Failed("the first line")
+
+
+def test_a_crash_fails_its_own_task_only(worker: Worker[str, str | int]) -> None:
+    assert worker.run("crash") == Failed("crashed (SIGSEGV)")
+    assert worker.run("that") == "did that"
+
+
+def test_a_process_that_ends_itself_is_replaced(worker: Worker[str, str | int]) -> None:
+    assert worker.run("exit") == Failed("ended with exit code 3")
+    assert worker.run("that") == "did that"
+
+
+def test_a_task_that_hangs_is_ended() -> None:
+    with Worker(work, timeout=2) as impatient:
+        impatient.timeout = 60
+        impatient.run("warm up")
+        impatient.timeout = 0.2
+        assert impatient.run("hang") == Failed("took longer than 0.2 s")
+        impatient.timeout = 60
+        assert impatient.run("that") == "did that"
+
+
+def test_what_a_task_prints_goes_nowhere(
+    worker: Worker[str, str | int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert worker.run("print") == "did print"
+    assert capfd.readouterr().out == ""
