@@ -22,7 +22,7 @@ import onnxruntime
 import tvm
 from onnx import helper, numpy_helper
 from tvm import relax
-from tvm.relax import op as R
+from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 from collage_dsl.backends.schedule import schedule
 
@@ -168,23 +168,24 @@ def fused(case: Case) -> Any:
 
 def session(case: Case, arrays: Sequence[np.ndarray]) -> Callable[[], Any]:
     """A call of onnxruntime, with all but the inputs as initializers; returns the binding."""
-    names = "abcdef"[: len(arrays)]
-    fed = [
-        helper.make_tensor_value_info(n, 1, a.shape)
-        for n, a in list(zip(names, arrays, strict=True))[: case.fed]
-    ]
-    weights = [numpy_helper.from_array(a, n) for n, a in zip(names, arrays, strict=True)][case.fed :]
-    out = [helper.make_tensor_value_info("y", 1, None)]
-    graph = helper.make_graph(list(case.nodes), "case", fed, out, weights)
+    named = list(zip("abcdef", arrays, strict=False))
+    fed, weights = named[: case.fed], named[case.fed :]
+    graph = helper.make_graph(
+        list(case.nodes),
+        "case",
+        [helper.make_tensor_value_info(name, 1, array.shape) for name, array in fed],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [numpy_helper.from_array(array, name) for name, array in weights],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     runner = onnxruntime.InferenceSession(model.SerializeToString(), options)
     binding = runner.io_binding()
-    for name, array in list(zip(names, arrays, strict=True))[: case.fed]:
+    for name, array in fed:
         binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
-    shape = runner.run(None, {n: a for n, a in list(zip(names, arrays, strict=True))[: case.fed]})
-    result = onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros_like(shape[0]))
+    (first,) = runner.run(None, dict(fed))
+    result = onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros_like(first))
     binding.bind_ortvalue_output("y", result)
 
     def call() -> Any:

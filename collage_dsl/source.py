@@ -20,7 +20,9 @@ class Source:
 
     def line(self, number: int) -> str:
         """The text of line `number` (from 1) without its line break; it may be the empty last."""
-        return self.text.split("\n")[number - 1].rstrip("\r")
+        starts = _line_starts(self.text)
+        end = starts[number] - 1 if number < len(starts) else len(self.text)
+        return self.text[starts[number - 1] : end].rstrip("\r")
 
 
 @dataclass(frozen=True, slots=True)

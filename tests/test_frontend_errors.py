@@ -40,7 +40,9 @@ def test_an_empty_file_is_not_a_model(tmp_path: Path) -> None:
     assert refusal(str(path)) == f"`{path}` is not an ONNX model: the file is empty"
 
 
-@pytest.mark.parametrize("content", [b"# A heading\n\nText.\n", b"\x00" * 100, b"{}", b"PK\x03\x04"])
+@pytest.mark.parametrize(
+    "content", [b"# A heading\n\nText.\n", b"\x00" * 100, b"{}", b"PK\x03\x04"]
+)
 def test_another_file_is_not_a_model(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "README.json"
     path.write_bytes(content)
@@ -71,9 +73,7 @@ def test_missing_external_data_is_named(tmp_path: Path) -> None:
 
 def test_an_unknown_operator_is_named_with_its_node() -> None:
     lstm = helper.make_node("LSTM", ["x", "w", "r"], ["y"], name="lstm_1", hidden_size=4)
-    given = model(
-        [lstm], {"x": (2, 1, 3)}, ["y"], {"w": weights(1, 16, 3), "r": weights(1, 16, 4)}
-    )
+    given = model([lstm], {"x": (2, 1, 3)}, ["y"], {"w": weights(1, 16, 3), "r": weights(1, 16, 4)})
 
     assert refusal(given) == "cannot import `lstm_1`: operator LSTM is not supported"
 
@@ -85,7 +85,9 @@ def test_a_node_without_a_name_goes_by_its_output() -> None:
 
 
 def test_control_flow_is_refused() -> None:
-    branch = helper.make_graph([node("Relu", "x", "z")], "branch", [], [onnx.ValueInfoProto(name="z")])
+    branch = helper.make_graph(
+        [node("Relu", "x", "z")], "branch", [], [onnx.ValueInfoProto(name="z")]
+    )
     given = model(
         [
             node("ReduceSum", "x", "s", keepdims=0),

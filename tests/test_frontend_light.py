@@ -101,5 +101,7 @@ def test_another_seed_gives_other_weights() -> None:
 
 
 def test_an_unknown_light_model_is_refused() -> None:
-    with pytest.raises(FrontendError, match="no light model is named `resnet`; there are alexnet, "):
+    with pytest.raises(
+        FrontendError, match="no light model is named `resnet`; there are alexnet, "
+    ):
         light_model("resnet")

@@ -521,7 +521,18 @@ def test_pools_round_up_where_they_say_so(op: str, padded: int) -> None:
     pads = [1, 1, 1, 1] if op == "MaxPool" or padded == 0 else [0, 0, 0, 0]
     graph = imported(
         model(
-            [node(op, "x", "y", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1, pads=pads, **attrs)],
+            [
+                node(
+                    op,
+                    "x",
+                    "y",
+                    kernel_shape=[3, 3],
+                    strides=[2, 2],
+                    ceil_mode=1,
+                    pads=pads,
+                    **attrs,
+                )
+            ],
             {"x": (1, 3, 8, 8)},
             ["y"],
         )

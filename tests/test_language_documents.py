@@ -57,12 +57,14 @@ def found(example: Example) -> str:
     return ""
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda e: f"{e.document}-{e.title}")
+@pytest.mark.parametrize("example", tuple(examples()), ids=lambda e: f"{e.document}-{e.title}")
 def test_a_document_holds(example: Example) -> None:
     assert found(example) == example.wrong
 
 
 def test_every_code_has_an_example() -> None:
-    shown = {code for e in examples() for code in re.findall(r"(?:error|warning)\[(\w+)\]", e.wrong)}
+    shown = {
+        code for e in examples() for code in re.findall(r"(?:error|warning)\[(\w+)\]", e.wrong)
+    }
 
     assert shown | TESTED_ELSEWHERE == set(CODES)

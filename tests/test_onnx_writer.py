@@ -16,9 +16,9 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-from collage_dsl.backends.onnx_writer import to_onnx
+from collage_dsl.backends.onnx_writer import Unsupported, outline, to_onnx
 from collage_dsl.frontend.from_relax import from_relax
-from collage_dsl.graph import Graph
+from collage_dsl.graph import Form, Graph, Node, TensorType
 
 Array = np.ndarray[Any, Any]
 Build = Callable[..., relax.Expr]
@@ -61,15 +61,23 @@ def mask(*shape: int) -> Array:
 IMAGE = (2, 6, 9, 8)
 
 
+# fmt: off
+ANYWHERE = (
+    "abs", "asinh", "atan", "ceil", "cos", "cosh", "erf", "exp", "floor", "isfinite", "isinf",
+    "isnan", "negative", "round", "sigmoid", "sign", "sin", "sinh", "square", "tan", "tanh",
+    "trunc", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu", "nn.log_softmax", "nn.relu", "nn.selu",
+    "nn.silu", "nn.softmax", "nn.softplus",
+)
+# fmt: on
+BETWEEN_0_AND_1 = ("acos", "asin", "atanh", "log", "rsqrt", "sqrt")
+ARITHMETIC = ("add", "divide", "floor_mod", "maximum", "minimum", "mod", "multiply", "subtract")
+COMPARISONS = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
+
+
 def unary() -> Iterator[tuple[str, Case]]:
-    anywhere = (
-        "abs sigmoid tanh exp erf negative floor ceil round sin cos sinh cosh atan asinh sign "
-        "square trunc isnan isinf isfinite nn.relu nn.gelu nn.gelu_tanh nn.silu nn.selu "
-        "nn.softplus nn.leakyrelu nn.softmax nn.log_softmax tan"
-    )
-    for name in anywhere.split():
+    for name in ANYWHERE:
         yield name, Case(operator(name), (f32(2, 3, 5) * 2,))
-    for name in ["log", "sqrt", "rsqrt", "acos", "asin", "atanh"]:
+    for name in BETWEEN_0_AND_1:
         yield name, Case(operator(name), (positive(2, 3, 5),))
     yield "acosh", Case(op.acosh, (positive(2, 3) + 1,))
     halves = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5], np.float32)
@@ -80,47 +88,20 @@ def unary() -> Iterator[tuple[str, Case]]:
 
 
 def binary() -> Iterator[tuple[str, Case]]:
-    for name in [
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "maximum",
-        "minimum",
-        "equal",
-        "not_equal",
-        "greater",
-        "greater_equal",
-        "less",
-        "less_equal",
-        "floor_divide",
-        "floor_mod",
-        "mod",
-    ]:
+    for name in (*ARITHMETIC, *COMPARISONS, "floor_divide"):
         yield name, Case(operator(name), (f32(2, 3, 5), f32(3, 1)))
-    for name in [
-        "add",
-        "subtract",
-        "multiply",
-        "maximum",
-        "minimum",
-        "equal",
-        "less",
-        "floor_mod",
-        "mod",
-        "divide",
-    ]:
+    for name in (*ARITHMETIC, *COMPARISONS):
         yield f"{name}_i64", Case(operator(name), (i64(50, 4, 5) - 25, i64(9, 5) + 1))
-    for name in ["logical_and", "logical_or", "logical_xor"]:
+    for name in ("logical_and", "logical_or", "logical_xor"):
         yield name, Case(operator(name), (mask(4, 5), mask(5)))
-    for name in ["bitwise_and", "bitwise_or", "bitwise_xor"]:
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
         yield name, Case(operator(name), (i64(99, 4, 5), i64(99, 5)))
     yield "power", Case(op.power, (positive(3, 4), f32(4)))
     yield "where", Case(op.where, (mask(3, 1), f32(3, 4), f32(4)))
     yield "clip", Case(lambda x: op.clip(x, -0.5, 0.5), (f32(3, 4),))
     yield "clip_i64", Case(lambda x: op.clip(x, 2, 6), (i64(9, 7),))
     yield "prelu", Case(lambda x, a: op.nn.prelu(x, a, axis=1), (f32(2, 4, 3), f32(4)))
-    for dtype in ["float16", "float64", "int32", "int8", "bool"]:
+    for dtype in ("float16", "float64", "int32", "int8", "bool"):
         yield f"astype_{dtype}", Case(lambda x, d=dtype: op.astype(x, d), (f32(30) * 9,))
 
 
@@ -293,7 +274,7 @@ def transformers() -> Iterator[tuple[str, Case]]:
 
 def reductions() -> Iterator[tuple[str, Case]]:
     x = f32(2, 3, 4, 5)
-    for name in ["sum", "mean", "max", "min", "prod", "variance", "std"]:
+    for name in ("sum", "mean", "max", "min", "prod", "variance", "std"):
         reduce = operator(name)
         yield f"{name}_all", Case(reduce, (x,), 1e-4)
         yield f"{name}_keep", Case(lambda x, r=reduce: r(x, [1, -1], keepdims=True), (x,), 1e-4)
@@ -507,3 +488,163 @@ def test_onnxruntime_gives_what_tvm_gives(name: str, machine: relax.VirtualMachi
     assert [each.dtype for each in found] == [each.dtype for each in wanted]
     for ours, theirs in zip(found, wanted, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=case.tolerance, atol=case.tolerance)
+
+
+REFUSED: Mapping[str, tuple[str, Case]] = {
+    "no ONNX operator is known": ("median", Case(lambda x: op.median(x, 1), (f32(3, 4),))),
+    "it is in training mode": (
+        "nn.batch_norm",
+        Case(
+            lambda x, g, b, m, v: op.nn.batch_norm(x, g, b, m, v, axis=1, training=True),
+            (f32(2, 3, 4, 4), f32(3), f32(3), f32(3), positive(3)),
+        ),
+    ),
+    "the layout is NCHW4c": (
+        "nn.max_pool2d",
+        Case(
+            lambda x: op.nn.max_pool2d(x, (2, 2), layout="NCHW4c", out_layout="NCHW4c"),
+            (f32(1, 2, 6, 6, 4),),
+        ),
+    ),
+    "its last window would lie in the padding": (
+        "nn.max_pool2d",
+        Case(
+            lambda x: op.nn.max_pool2d(x, (2, 2), strides=(3, 3), padding=1, ceil_mode=True),
+            (f32(1, 1, 7, 7),),
+        ),
+    ),
+    "ONNX divides whole numbers towards zero": (
+        "floor_divide",
+        Case(op.floor_divide, (i64(9, 4), i64(9, 4) + 1)),
+    ),
+    "int64 is not bool": ("logical_and", Case(op.logical_and, (i64(2, 4), i64(2, 4)))),
+    "its axes (1,) are not the last ones": (
+        "nn.layer_norm",
+        Case(lambda x, g, b: op.nn.layer_norm(x, g, b, axes=[1]), (f32(2, 3, 4), f32(3), f32(3))),
+    ),
+    "it rounds halves to even": (
+        "image.resize2d",
+        Case(
+            lambda x: op.image.resize2d(
+                x,
+                (10, 12),
+                method="nearest_neighbor",
+                coordinate_transformation_mode="asymmetric",
+                rounding_method="round",
+            ),
+            (f32(1, 2, 5, 6),),
+        ),
+    ),
+    "(5, 5) does not divide into (2, 2)": (
+        "nn.adaptive_avg_pool2d",
+        Case(lambda x: op.nn.adaptive_avg_pool2d(x, (2, 2)), (f32(1, 1, 5, 5),)),
+    ),
+    "it has a causal mask": (
+        "nn.attention",
+        Case(
+            lambda q: op.nn.attention(q, q, q, causal_mask="TopLeft"),
+            (f32(1, 4, 2, 8),),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_onnx_cannot_say_is_refused_with_the_reason(reason: str) -> None:
+    name, case = REFUSED[reason]
+
+    with pytest.raises(Unsupported) as refused:
+        to_onnx(graph_of(case))
+
+    assert refused.value.op == name
+    assert reason in refused.value.reason
+
+
+def test_a_refusal_is_one_sentence_that_names_the_node() -> None:
+    assert str(Unsupported("gv", "median", "no ONNX operator is known for it")) == (
+        "`median` at `gv` cannot be written in ONNX: no ONNX operator is known for it"
+    )
+
+
+F32 = TensorType("float32", (3, 4))
+
+
+def constant(name: str, array: Array | None, shape: tuple[int, ...]) -> Node:
+    return Node(name, Form.CONSTANT, TensorType("float32", shape), value=array)
+
+
+def call(name: str, op_name: str, *inputs: int, type_: TensorType = F32) -> Node:
+    return Node(name, Form.CALL, type_, inputs, op_name)
+
+
+def test_only_small_constants_are_in_the_model() -> None:
+    matrix, scalar = f32(4, 400), f32()
+    wide = TensorType("float32", (3, 400))
+    nodes = [
+        Node("x", Form.INPUT, F32),
+        constant("matrix", matrix, (4, 400)),
+        constant("scalar", scalar, ()),
+        call("y", "matmul", 0, 1, type_=wide),
+        call("z", "add", 3, 2, type_=wide),
+    ]
+
+    model, constants = to_onnx(Graph(nodes, [4]))
+
+    assert list(constants) == ["matrix"]
+    assert constants["matrix"] is matrix
+    assert model.ByteSize() < matrix.nbytes
+
+
+def test_constants_without_values_can_be_checked_but_not_written() -> None:
+    nodes = [
+        Node("x", Form.INPUT, F32),
+        constant("w", None, (3, 4)),
+        call("y", "add", 0, 1),
+    ]
+    graph = Graph(nodes, [2])
+
+    assert [node.op_type for node in outline(graph).graph.node] == ["Add"]
+    with pytest.raises(ValueError, match="constant `w` has no value"):
+        to_onnx(graph)
+
+
+def test_a_value_may_be_returned_twice_and_an_input_as_it_is() -> None:
+    nodes = [Node("x", Form.INPUT, F32), call("y", "negative", 0)]
+    x = f32(3, 4)
+
+    found = run_onnx(Graph(nodes, [1, 0, 1]), (x,))
+
+    for ours, wanted in zip(found, (-x, x, -x), strict=True):
+        np.testing.assert_array_equal(ours, wanted)
+
+
+def test_symbolic_dimensions_keep_their_names() -> None:
+    rows = TensorType("float32", ("n", 4))
+    flat = TensorType("float32", ("n * 4",))
+    nodes = [
+        Node("x", Form.INPUT, rows),
+        call("y", "nn.relu", 0, type_=rows),
+        call("z", "flatten", 1, type_=flat),
+    ]
+    graph = Graph(nodes, [2])
+    x = f32(5, 4)
+
+    (found,) = run_onnx(graph, (x,))
+
+    dims = to_onnx(graph)[0].graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_param or dim.dim_value for dim in dims] == ["n", 4]
+    np.testing.assert_array_equal(found, np.maximum(x, 0).ravel())
+
+
+def test_names_with_the_form_of_ours_do_not_collide() -> None:
+    nodes = [
+        Node("x", Form.INPUT, F32),
+        call("y", "rsqrt", 0),
+        call("y.0", "negative", 1),
+        call("y.1", "negative", 2),
+    ]
+    x = positive(3, 4)
+
+    (found,) = run_onnx(Graph(nodes, [3]), (x,))
+
+    np.testing.assert_allclose(found, 1 / np.sqrt(x), rtol=1e-6)

@@ -13,7 +13,7 @@ import tvm
 import tvm_ffi
 from numpy.lib.stride_tricks import sliding_window_view
 from tvm import relax, tirx
-from tvm.relax import op as R
+from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 from collage_dsl.backends.schedule import schedule
 
@@ -111,9 +111,7 @@ def convolved(
     seen = windows(padded(x, padding), w.shape[-1], strides, dilation)
     parts = [
         np.einsum("nchwyx,ocyx->nohw", image, weight)
-        for image, weight in zip(
-            np.split(seen, groups, 1), np.split(w, groups, 0), strict=True
-        )
+        for image, weight in zip(np.split(seen, groups, 1), np.split(w, groups, 0), strict=True)
     ]
     return np.concatenate(parts, 1)
 
@@ -173,7 +171,7 @@ def test_an_epilogue_is_computed_where_its_convolution_is_summed(size: int, core
 
 
 def allocated(func: Any) -> list[int]:
-    """Elements of the buffers for the whole function, which a second pass over memory would need."""
+    """Sizes of the buffers of the whole function, which a second pass over memory needs."""
     return [math.prod(int(e) for e in buffer.shape) for buffer in func.body.block.alloc_buffers]
 
 
@@ -232,9 +230,7 @@ def local_sizes(func: Any) -> list[int]:
 
 @CORES
 def test_a_batch_of_products_may_share_or_transpose_an_operand(cores: int) -> None:
-    check(
-        [(2, 3, 20, 32), (32, 33)], lambda emit, x, w: R.matmul(x, w), lambda x, w: x @ w, cores
-    )
+    check([(2, 3, 20, 32), (32, 33)], lambda emit, x, w: R.matmul(x, w), lambda x, w: x @ w, cores)
     check(
         [(4, 20, 24), (4, 31, 24)],
         lambda emit, x, w: R.matmul(x, emit(R.permute_dims(w, [0, 2, 1]))),
@@ -267,8 +263,10 @@ def test_pooling_of_any_shape_takes_the_maximum_or_mean_of_its_windows(
     check(
         [shape],
         lambda emit, x: R.nn.avg_pool2d(x, (kernel,) * 2, (stride,) * 2, (pad,) * 2),
-        lambda x: windows(padded(x, pad), kernel, stride).sum((-2, -1))
-        / windows(padded(np.ones_like(x), pad), kernel, stride).sum((-2, -1)),
+        lambda x: (
+            windows(padded(x, pad), kernel, stride).sum((-2, -1))
+            / windows(padded(np.ones_like(x), pad), kernel, stride).sum((-2, -1))
+        ),
         cores,
     )
 
@@ -369,6 +367,14 @@ def test_an_elementwise_chain_is_one_pass_over_memory(shape: tuple[int, ...], co
         cores,
     )
     assert not func.body.block.alloc_buffers
+    assert not divisions(func)
+
+
+def divisions(func: Any) -> list[Any]:
+    """Quotients in indices, which would keep an access from being read as a vector."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(func.body, ((tirx.FloorDiv, tirx.FloorMod), found.append))
+    return found
 
 
 FUNCTIONS: list[tuple[Callable[..., Any], Callable[[Array], Array]]] = [
@@ -545,13 +551,13 @@ def test_scheduling_twice_gives_the_same_function() -> None:
     [
         ([(1, 32, 28, 28), (32, 32, 3, 3)], lambda emit, x, w: R.nn.conv2d(x, w, padding=1)),
         ([(64, 256), (256, 256)], lambda emit, x, w: R.matmul(x, w)),
-        ([(1, 64, 56, 56)] * 2, lambda emit, x, y: R.nn.relu(emit(R.add(x, y)))),
+        ([(12, 64, 128)], lambda emit, x: R.nn.softmax(x)),
     ],
 )
 def test_a_scheduled_kernel_takes_less_than_a_third_of_the_time_of_plain_loops(
     shapes: Shapes, body: Callable[..., Any]
 ) -> None:
-    """The real factor is 5 to 80; a schedule that silently does nothing has factor one."""
+    """The real factor is 6 to 80; a schedule that silently does nothing has factor one."""
     func = fused(shapes, body)
     arrays = [tvm.runtime.tensor(np.ones(shape, "float32")) for shape in shapes]
     result = tvm.runtime.tensor(np.zeros([int(e) for e in func.params[-1].shape], "float32"))

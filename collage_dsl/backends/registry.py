@@ -15,7 +15,7 @@ _BUILT_IN = {
 }
 
 
-class UnknownBackend(Exception):
+class UnknownBackend(Exception):  # noqa: N818, reads as what it says
     """No backend has the name that a spec or a caller gives."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
@@ -28,20 +28,11 @@ class UnknownBackend(Exception):
         self.known = tuple(names)
 
 
-class BackendNotInstalled(Exception):
-    """A backend is known, but a Python package that it needs is not installed."""
-
-    def __init__(self, name: str, package: str) -> None:
-        super().__init__(f"backend `{name}` needs the Python package `{package}`: install it")
-        self.name = name
-        self.package = package
-
-
 def find_backend(name: str, given: Iterable[Backend] = ()) -> Backend:
     """
     The backend named `name`: of those `given`, else of those that distributions declare.
 
-    Raises UnknownBackend, or BackendNotInstalled where its library is missing.
+    Raises UnknownBackend, or ModuleNotFoundError where its library is not installed.
     """
     by_name = {backend.name: backend for backend in given}
     if name in by_name:
@@ -49,10 +40,7 @@ def find_backend(name: str, given: Iterable[Backend] = ()) -> Backend:
     declared = _declared()
     if name not in declared:
         raise UnknownBackend(name, (*by_name, *declared))
-    try:
-        made = declared[name].load()()
-    except ModuleNotFoundError as error:
-        raise BackendNotInstalled(name, error.name or str(error)) from error
+    made = declared[name].load()()
     if not isinstance(made, Backend):
         raise TypeError(f"entry point `{declared[name].value}` makes no Backend")
     return made

@@ -1,7 +1,9 @@
 """The native backend: TVM's own code, one fused and scheduled function for each kernel."""
 
+import hashlib
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import tvm
@@ -9,9 +11,6 @@ import tvm_ffi
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.graph import Graph, Toolchain
-
-_SCHEDULES = 1
-"""Counts the versions of our schedules; costs measured with another are not reused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +23,18 @@ class Tvm(Backend):
 
     @property
     def version(self) -> str:
-        return f"tvm {tvm.__version__}, schedules {_SCHEDULES}"
+        return f"tvm {tvm.__version__}, schedules {_schedules()}"
 
     def supports(self, graph: Graph) -> str | None:
         return None
+
+
+@cache
+def _schedules() -> str:
+    """A hash of our schedules' source: costs measured with others are not reused."""
+    folder = Path(__file__).with_name("schedule")
+    sources = [path.read_bytes() for path in sorted(folder.rglob("*.py"))]
+    return hashlib.sha256(b"\0".join(sources)).hexdigest()[:12]
 
 
 def num_cores(toolchain: Toolchain) -> int:

@@ -27,7 +27,7 @@ def check_files(files: Sequence[Path], output_format: str) -> int:
     sys.stdout.write(_render(found, files, output_format))
     if unreadable:
         return CANNOT
-    return WRONG if any(d.severity == "error" for d in found) else 0
+    return WRONG if any(d.is_error for d in found) else 0
 
 
 def _render(found: Sequence[Diagnostic], files: Sequence[Path], output_format: str) -> str:
@@ -57,7 +57,7 @@ def _row(diagnostic: Diagnostic) -> dict[str, object]:
         "column": column,
         "end_line": end_line,
         "end_column": end_column,
-        "severity": str(diagnostic.severity),
+        "severity": diagnostic.severity.value,
         "code": diagnostic.code,
         "message": diagnostic.message,
         "help": diagnostic.help,

@@ -1,8 +1,6 @@
 """What each failure means to whoever typed the command."""
 
 from dataclasses import dataclass
-from typing import ClassVar
-
 WRONG = 1
 """Exit code: something is wrong in what was given."""
 
@@ -21,12 +19,15 @@ _GIVEN = {
 
 _ENVIRONMENT = {
     "BuildError",
+    "BackendNotInstalled",
     "CommandError",
     "CompileError",
     "ExecutableError",
+    "MeasuringError",
     "NoCompiler",
     "StoreError",
     "UnknownBackend",
+    "UnreadableError",
 }
 
 _EXTRA = ("tvm", "tvm_ffi", "onnx", "onnxruntime", "numpy")
@@ -42,7 +43,6 @@ class Failure:
 
     message: str
     code: int
-    show_traceback: ClassVar[bool] = False
 
 
 def explained(error: Exception) -> Failure:

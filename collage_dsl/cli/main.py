@@ -1,206 +1,185 @@
 """The command line. Each command imports what it needs, so that `collage check` starts fast."""
 
 import sys
-from enum import StrEnum
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Any, TypeVar
 
-import typer
+import click
 
-from collage_dsl.cli.failure import Failure, explained
+from collage_dsl.cli.failure import explained
 
-app = typer.Typer(
-    name="collage",
-    help="Say which operators to fuse and which library runs each kernel; let measured cost choose.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=True,
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_FILE = click.Path(path_type=Path)
+
+_output_format = click.option(
+    "--output-format",
+    type=click.Choice(["full", "json"]),
+    default="full",
+    show_default=True,
+    help="How to answer.",
+)
+_model = click.argument("model", type=_FILE)
+_targets = click.option(
+    "--target",
+    "-t",
+    "targets",
+    metavar="FILE[#NAME]",
+    multiple=True,
+    required=True,
+    help="A spec file, or one target in it; may be given several times. The name of a shipped "
+    "spec (native, onnxruntime) stands for its file.",
+)
+_shapes = click.option(
+    "--shape",
+    "shapes",
+    metavar="NAME=1,3,224,224",
+    multiple=True,
+    help="Fix the shape of an input; may be given several times.",
+)
+_store = click.option("--store", type=_FILE, help="Where measured costs are kept.")
+_num_cores = click.option(
+    "--num-cores",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Cores that a kernel may use, where a target does not say.",
+)
+_timeout = click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=60,
+    show_default=True,
+    help="Seconds that one kernel may take to be built and timed.",
 )
 
 
-class Format(StrEnum):
-    """How a command answers."""
-
-    FULL = "full"
-    JSON = "json"
-
-
-class CheckFormat(StrEnum):
-    """How `collage check` answers."""
-
-    FULL = "full"
-    CONCISE = "concise"
-    JSON = "json"
+def _compiles(command: _Command) -> _Command:
+    """The arguments that the commands which measure kernels have in common."""
+    for decorate in (_timeout, _num_cores, _store, _shapes, _output_format, _targets, _model):
+        command = decorate(command)
+    return command
 
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.")]
-TargetOption = Annotated[
-    list[str],
-    typer.Option(
-        "--target",
-        "-t",
-        metavar="FILE[#NAME]",
-        help="A spec file, or one target in it; may be given several times. "
-        "The name of a shipped spec (native, onnxruntime) stands for its file.",
-    ),
-]
-FormatOption = Annotated[Format, typer.Option("--output-format", help="How to answer.")]
-StoreOption = Annotated[
-    Path | None,
-    typer.Option("--store", help="Where measured costs are kept (a SQLite file)."),
-]
-ShapeOption = Annotated[
-    list[str] | None,
-    typer.Option("--shape", metavar="NAME=1,3,224,224", help="Fix the shape of an input."),
-]
-CoresOption = Annotated[
-    int, typer.Option("--num-cores", min=1, help="Cores that a kernel may use.")
-]
-TimeoutOption = Annotated[
-    float, typer.Option("--timeout", min=1, help="Seconds to build and time one kernel.")
-]
-
-
-@app.callback()
-def _options(
-    traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where in the code a failure comes from.")
-    ] = False,
-) -> None:
-    Failure.show_traceback = traceback
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="collage_dsl")
+@click.option("--traceback", is_flag=True, help="Show where in the code a failure comes from.")
+def app(traceback: bool) -> None:
+    """Say which operators to fuse and which library runs each kernel; let measured cost choose."""
 
 
 @app.command()
-def check(
-    files: Annotated[list[Path], typer.Argument(help="Spec files.")],
-    output_format: Annotated[
-        CheckFormat, typer.Option("--output-format", help="How to answer.")
-    ] = CheckFormat.FULL,
-) -> None:
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.option(
+    "--output-format",
+    type=click.Choice(["full", "concise", "json"]),
+    default="full",
+    show_default=True,
+    help="How to answer.",
+)
+def check(files: tuple[Path, ...], output_format: str) -> int:
     """Find everything wrong with spec files. Needs no TVM."""
     from collage_dsl.cli.check import check_files
 
-    raise typer.Exit(check_files(files, output_format.value))
+    return check_files(files, output_format)
 
 
 @app.command()
+@_model
+@_targets
+@_output_format
+@_shapes
 def candidates(
-    model: ModelArgument,
-    target: TargetOption,
-    output_format: FormatOption = Format.FULL,
-    shape: ShapeOption = None,
+    model: Path, targets: tuple[str, ...], output_format: str, shapes: tuple[str, ...]
 ) -> None:
     """List the kernels that the rules of the targets propose for a model."""
     from collage_dsl.cli.models import show_candidates
 
-    show_candidates(model, target, output_format.value, shape or [])
+    show_candidates(model, targets, output_format, shapes)
 
 
 @app.command()
-def plan(
-    model: ModelArgument,
-    target: TargetOption,
-    costs: Annotated[
-        Path | None, typer.Option("--costs", help="A table of costs, in place of measuring.")
-    ] = None,
-    output_format: FormatOption = Format.FULL,
-    store: StoreOption = None,
-    shape: ShapeOption = None,
-    num_cores: CoresOption = 1,
-    timeout: TimeoutOption = 60,
-) -> None:
+@_compiles
+@click.option("--costs", type=_FILE, help="A table of costs, in place of measuring.")
+def plan(costs: Path | None, output_format: str, **request: Any) -> None:
     """Choose the cheapest kernels for a model, and show them in execution order."""
     from collage_dsl.cli.models import Request, show_plan
 
-    request = Request(model, tuple(target), tuple(shape or ()), store, num_cores, timeout)
-    show_plan(request, costs, output_format.value)
+    show_plan(Request(**request), costs, output_format)
 
 
 @app.command(name="compile")
-def compile_(
-    model: ModelArgument,
-    target: TargetOption,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where to write.")],
-    output_format: FormatOption = Format.FULL,
-    store: StoreOption = None,
-    shape: ShapeOption = None,
-    num_cores: CoresOption = 1,
-    timeout: TimeoutOption = 60,
-) -> None:
-    """Compile a model: measure, choose, build, race against each target alone, verify, save."""
+@_compiles
+@click.option(
+    "--output", "-o", metavar="DIR", required=True, type=_FILE, help="The folder to write."
+)
+def compile_(output: Path, output_format: str, **request: Any) -> None:
+    """Measure, choose, build, race against each target alone, verify, save."""
     from collage_dsl.cli.models import Request, compile_to
 
-    request = Request(model, tuple(target), tuple(shape or ()), store, num_cores, timeout)
-    compile_to(request, output, output_format.value)
+    compile_to(Request(**request), output, output_format)
 
 
 @app.command()
-def bench(
-    model: ModelArgument,
-    target: TargetOption,
-    output_format: FormatOption = Format.FULL,
-    store: StoreOption = None,
-    shape: ShapeOption = None,
-    num_cores: CoresOption = 1,
-    timeout: TimeoutOption = 60,
-) -> None:
-    """Compile a model and show how fast it runs, without keeping anything but the costs."""
+@_compiles
+def bench(output_format: str, **request: Any) -> None:
+    """Compile a model and show how fast it runs; keep nothing but the costs."""
     from collage_dsl.cli.models import Request, compile_to
 
-    request = Request(model, tuple(target), tuple(shape or ()), store, num_cores, timeout)
-    compile_to(request, None, output_format.value)
+    compile_to(Request(**request), None, output_format)
 
 
 @app.command()
+@click.argument("folder", metavar="DIR", type=_FILE)
+@click.option("--inputs", metavar="FILE.npz", type=_FILE, help="Inputs by name; else random.")
+@click.option("--outputs", metavar="FILE.npz", type=_FILE, help="Where to keep the outputs.")
+@click.option("--seed", default=0, show_default=True, help="Of random inputs.")
+@_output_format
 def run(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `collage compile` wrote.")],
-    inputs: Annotated[
-        Path | None,
-        typer.Option("--inputs", metavar="FILE.npz", help="Inputs by name; else random ones."),
-    ] = None,
-    outputs: Annotated[
-        Path | None, typer.Option("--outputs", metavar="FILE.npz", help="Where to keep outputs.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the random inputs.")] = 0,
-    output_format: FormatOption = Format.FULL,
+    folder: Path, inputs: Path | None, outputs: Path | None, seed: int, output_format: str
 ) -> None:
-    """Run a compiled model."""
+    """Run a compiled model: what `collage compile` wrote to DIR."""
     from collage_dsl.cli.run import run_folder
 
-    run_folder(folder, inputs, outputs, seed, output_format.value)
+    run_folder(folder, inputs, outputs, seed, output_format)
 
 
 @app.command()
-def demo(
-    model: Annotated[
-        Path | None, typer.Option("--model", help="An ONNX file, in place of SqueezeNet.")
-    ] = None,
-    output_format: FormatOption = Format.FULL,
-    store: StoreOption = None,
-    num_cores: CoresOption = 1,
-) -> None:
+@click.option("--model", type=_FILE, help="An ONNX file, in place of SqueezeNet.")
+@_store
+@_num_cores
+@_output_format
+def demo(model: Path | None, store: Path | None, num_cores: int, output_format: str) -> None:
     """Compile a real model with TVM and ONNX Runtime, and show what was gained."""
     from collage_dsl.cli.demo import run_demo
 
-    run_demo(model, store, num_cores, output_format.value)
+    run_demo(model, store, num_cores, output_format)
 
 
 @app.command()
-def doctor(output_format: FormatOption = Format.FULL) -> None:
+@_output_format
+def doctor(output_format: str) -> int:
     """Show versions, libraries and the compiler: what is missing, and how to get it."""
     from collage_dsl.cli.doctor import examine
 
-    raise typer.Exit(examine(output_format.value))
+    return examine(output_format)
 
 
 def main() -> None:
     """Run the command line; the only place where exceptions become messages and exit codes."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.stderr.write("interrupted\n")
+        sys.exit(2)
     except Exception as error:
-        failure = explained(error)
-        if Failure.show_traceback:
+        if "--traceback" in sys.argv:
             raise
+        failure = explained(error)
         sys.stderr.write(f"{failure.message}\n")
         sys.exit(failure.code)
 

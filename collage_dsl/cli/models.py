@@ -40,7 +40,9 @@ class Request:
     timeout: float = 60
 
 
-def show_candidates(model: Path, targets: list[str], output_format: str, shapes: list[str]) -> None:
+def show_candidates(
+    model: Path, targets: Sequence[str], output_format: str, shapes: Sequence[str]
+) -> None:
     specs = load_targets(targets)
     graph = from_onnx(model, shapes=parse_shapes(shapes))
     found = propose(graph, *specs)
@@ -113,7 +115,7 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
         )
 
 
-def parse_shapes(given: list[str] | tuple[str, ...]) -> Mapping[str, tuple[int, ...]]:
+def parse_shapes(given: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
     """`["x=1,3,224,224"]` as a mapping. Raises `CommandError`."""
     shapes = {}
     for text in given:

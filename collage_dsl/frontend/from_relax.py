@@ -13,7 +13,7 @@ from collage_dsl.frontend.dims import dim_of
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, type_of
 from collage_dsl.graph import Form, Graph, Node, TupleType, Type
-from collage_dsl.graph.operators import kind_of
+from collage_dsl.graph.operators import kind_of, operators
 
 Names = Mapping[Any, str]
 
@@ -203,5 +203,6 @@ def _is_pure(op: str) -> bool:
 
 @cache
 def operand_names(op: str) -> tuple[str, ...]:
-    """What TVM calls the operands of `op`."""
-    return tuple(str(argument.name) for argument in tvm.ir.Op.get("relax." + op).arguments)
+    """What the operands of `op` are called, where they are named."""
+    found = operators().get(op)
+    return (found and found.operands) or ()

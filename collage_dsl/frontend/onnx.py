@@ -16,7 +16,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from collage_dsl.frontend.arrays import Array, constant
 from collage_dsl.frontend.dims import Symbols
-from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.errors import CannotConvertError, FrontendError
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Linear, Pending
 from collage_dsl.frontend.onnx_constants import (
@@ -184,10 +184,22 @@ class _Importer:
             self.convert_node(node)
         except FrontendError:
             raise
+        except CannotConvertError as error:
+            raise FrontendError(f"{_cannot(node)}: {error}{self.hint()}") from None
         except Exception as error:
             # Converters raise anything, from ValueError to InternalError to AttributeError.
             reason = (str(error).strip() or type(error).__name__).splitlines()[-1]
-            raise self.error(node, f"operator {node.op_type}: {reason}") from error
+            reason = f"operator {node.op_type}: {reason}{self.hint()}"
+            raise FrontendError(f"{_cannot(node)}: {reason}") from error
+
+    def hint(self) -> str:
+        """How to give shapes, where the model leaves some open."""
+        symbolic = [
+            give(name, shape)
+            for name, (_, shape) in self.types.items()
+            if not all(isinstance(dim, int) for dim in shape)
+        ]
+        return f"; a static shape may help: {symbolic[0]}" if symbolic else ""
 
     def convert_node(self, node: onnx.NodeProto) -> None:
         if node.op_type == "Constant":
@@ -203,7 +215,7 @@ class _Importer:
         """The output is the input, under another name."""
         source, name = node.input[0], node.output[0]
         if any(self.uses[mask] for mask in node.output[1:]):
-            raise FrontendError(f"cannot import `{label(node)}`: the mask of a Dropout is used")
+            raise CannotConvertError("the mask of a Dropout is used")
         pending = self.pending(source)
         self.values[name] = self.expr(source) if pending is None else pending
 
@@ -233,17 +245,10 @@ class _Importer:
         converters = _converters()
         if node.domain not in _DOMAINS or node.op_type not in converters:
             domain = f" of `{node.domain}`" if node.domain not in _DOMAINS else ""
-            raise self.error(node, f"operator {node.op_type}{domain} is not supported")
+            raise FrontendError(
+                f"{_cannot(node)}: operator {node.op_type}{domain} is not supported"
+            )
         self.store(node, self.result(node))
-
-    def error(self, node: onnx.NodeProto, reason: str) -> FrontendError:
-        symbolic = [
-            give(name, shape)
-            for name, (_, shape) in self.types.items()
-            if not all(isinstance(dim, int) for dim in shape)
-        ]
-        hint = f"; a static shape may help: {symbolic[0]}" if symbolic else ""
-        return FrontendError(f"cannot import `{label(node)}`: {reason}{hint}")
 
     def result(self, node: onnx.NodeProto) -> Value:
         site = Site(self, node, attributes(node))
@@ -281,10 +286,7 @@ class _Importer:
         else:
             fields = [made]
         if len(fields) < len(names):
-            raise FrontendError(
-                f"cannot import `{label(node)}`: only the first output of {node.op_type} "
-                "is supported"
-            )
+            raise CannotConvertError(f"only the first output of {node.op_type} is supported")
         for name, field in zip(names, fields, strict=False):
             if name and self.uses[name]:
                 self.values[name] = self.bind(field, name)
@@ -330,6 +332,10 @@ _TAKE_SHAPES = frozenset({
 @cache
 def _converters() -> Any:
     return onnx_frontend._get_convert_map()
+
+
+def _cannot(node: onnx.NodeProto) -> str:
+    return f"cannot import `{label(node)}`"
 
 
 def _is_call(expr: Any) -> bool:

@@ -8,7 +8,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from collage_dsl.frontend.arrays import Array
-from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.errors import CannotConvertError
 
 # Not folded: what differs each time, and what patterns for quantized models look for.
 _NEVER_FOLDED = frozenset({
@@ -33,7 +33,7 @@ def array_of_constant(node: onnx.NodeProto) -> Array:
             return np.asarray(value, np.int64)
         case "value_float" | "value_floats":
             return np.asarray(value, np.float32)
-    raise FrontendError(f"cannot import `{label(node)}`: constants of sort {name}")
+    raise CannotConvertError(f"constants of sort {name} are not supported")
 
 
 def can_fold(node: onnx.NodeProto) -> bool:

@@ -15,9 +15,8 @@ import onnx
 from tvm import relax, tirx
 
 from collage_dsl.frontend.arrays import Array
-from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.errors import CannotConvertError
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Pending, Step
-from collage_dsl.frontend.onnx_constants import label
 
 Value = Any
 """An ONNX value: a numpy array, a Relax expression, or something pending."""
@@ -150,10 +149,7 @@ def _reciprocal(factor: Factor) -> Step | None:
 
 def batch_norm(site: Site) -> Value | None:
     if site.attrs.get("training_mode") or not site.attrs.get("spatial", 1):
-        raise FrontendError(
-            f"cannot import `{label(site.node)}`: only BatchNormalization for inference, "
-            "by channel, is supported"
-        )
+        raise CannotConvertError("only BatchNormalization for inference, by channel, is supported")
     parameters = [site.constant(place) for place in (1, 2, 3, 4)]
     if any(parameter is None for parameter in parameters):
         return None
@@ -169,7 +165,7 @@ def convolution(site: Site) -> Value:
     x = site.expr(0)
     rank = x.ty.ndim
     if rank not in _CONVOLUTIONS:
-        raise FrontendError(f"cannot import `{label(site.node)}`: a convolution of rank {rank}")
+        raise CannotConvertError(f"a convolution of rank {rank} is not supported")
     weight, bias = site.constant(1), site.constant(2)
     kernel = static_dims(site.expr(1).ty)[2:] if weight is None else weight.shape[2:]
     strides, dilations = _per_axis(site, "strides", rank), _per_axis(site, "dilations", rank)
@@ -224,9 +220,7 @@ def explicit_pads(site: Site, type_: Any, kernel: Sequence[int | None]) -> list[
         return [0] * 2 * axes
     dims, sizes = known_dims(static_dims(type_)[2:]), known_dims(kernel)
     if dims is None or sizes is None:
-        raise FrontendError(
-            f"cannot import `{label(site.node)}`: {mode} padding of an unknown shape"
-        )
+        raise CannotConvertError(f"{mode} padding of an unknown shape")
     strides = _per_axis(site, "strides", axes + 2)
     dilations = _per_axis(site, "dilations", axes + 2)
     total = [
@@ -329,10 +323,7 @@ def softmax(operator: Callable[..., Any], site: Site) -> Value:
     if axis == len(dims) - 1 or all(dim == 1 for dim in dims[axis + 1 :]):
         return operator(x, axis=axis)
     if (known := known_dims(dims)) is None:
-        raise FrontendError(
-            f"cannot import `{label(site.node)}`: {site.node.op_type} over several axes, "
-            "not all of known size"
-        )
+        raise CannotConvertError(f"{site.node.op_type} over several axes, not all of known size")
     flat = relax.op.reshape(x, (prod(known[:axis]), prod(known[axis:])))
     result = operator(site.scope.emit(flat), axis=-1)
     return relax.op.reshape(site.scope.emit(result), known)

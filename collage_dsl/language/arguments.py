@@ -39,7 +39,7 @@ def bind(
         else:
             wanted = f"{least} to {most} arguments"
         named_too = " without a name" if keywords else ""
-        message = f"`{function}` takes {wanted}{named_too}, here are {len(plain)}"
+        message = f"`{function}` takes {wanted}{named_too}, not {len(plain)}"
         findings.error("E0403", written.span, message)
     return None if findings.errors > errors else (plain, named)
 

@@ -148,7 +148,7 @@ class Checker:
             self.findings.error("E0402", named.span, message)
             return None
         if len(arguments) != wanted:
-            message = f"`{name.text}` takes {count(wanted, 'argument')}, here are {len(arguments)}"
+            message = f"`{name.text}` takes {count(wanted, 'argument')}, not {len(arguments)}"
             self.findings.error("E0403", written.span, message)
             return None
         of = arguments[0].value

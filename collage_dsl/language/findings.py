@@ -37,7 +37,7 @@ class Findings:
 def did_you_mean(written: str, known: Iterable[str]) -> str:
     """A hint that names what `written` looks like; empty where nothing does."""
     by_lower = {name.lower(): name for name in known}
-    close = get_close_matches(written.lower(), by_lower, n=1, cutoff=0.6)
+    close = get_close_matches(written.lower(), by_lower, n=1, cutoff=0.7)
     return f"did you mean `{by_lower[close[0]]}`?" if close else ""
 
 

@@ -119,10 +119,12 @@ class _Builder:
     def operand(self, name: syntax.Name) -> int | None:
         if name.text in self.index:
             return self.index[name.text]
+        if name.text in self.broken:
+            return None
         if name.text in self.defined:
             message = f"`{name.text}` is used before it is defined"
             self.findings.error("E0206", name.span, message)
-        elif name.text not in self.broken:
+        else:
             hint = did_you_mean(name.text, self.index)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None

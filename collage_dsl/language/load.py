@@ -86,7 +86,7 @@ class _FileChecker:
         specs = [(t, check_target(t, self.is_whole(t.span), scope, self.findings)) for t in targets]
         used_by_targets = set(scope.used)
         for rule in written.values():
-            if rule.name.text not in scope.used:
+            if rule.name.text not in scope.checked:
                 scope.named(rule.name, 0)
         if targets:
             self.check_use([*patterns, *rules], used_by_targets)

@@ -99,7 +99,6 @@ class _PatternChecker:
     def define(self, name: syntax.Name) -> bool:
         if why := reserved(name.text):
             self.findings.error("E0208", name.span, why)
-            return False
         if name.text in self.defined:
             message = f"`{name.text}` is defined twice in this pattern"
             note = Note("the first definition", self.defined[name.text])
@@ -176,7 +175,7 @@ class _PatternChecker:
         attributes = [self.attribute(known, each) for each in written.attributes] if known else []
         present = tuple(operand for operand in operands if operand is not None)
         conditions = tuple(where for where in attributes if where is not None)
-        if written.optional and not written.operands:
+        if written.optional and not written.operands and any(op.operands is None for op in known):
             message = "an optional operator needs an operand to stand for"
             self.findings.error("E0301", written.span, message)
         if len(known) < len(found) or len(present) < len(operands):

@@ -315,7 +315,7 @@ class Builder:
         if is_integer and len(text) <= 18:
             value: int | float = int(text)
         else:
-            value = float(text)
+            value = 10**18 if is_integer else float(text)
             if is_integer or value == float("inf"):
                 self.findings.error("E0107", self.span_of(token), "this number is too large")
         return value if minus is None else -value

@@ -29,7 +29,7 @@ Value = str | tuple[str, ...]
 """The ONNX name of a tensor, or those of a tuple's fields."""
 
 
-class Unsupported(Exception):
+class Unsupported(Exception):  # noqa: N818, reads as what it says
     """An operator, or a form of it, that cannot be said in ONNX."""
 
     def __init__(self, node_name: str, op: str, reason: str) -> None:

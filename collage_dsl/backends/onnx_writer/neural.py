@@ -69,10 +69,11 @@ def _pool(op: str, dims: int) -> Write:
 def _require_same_ceiling(call: Call, dims: int) -> None:
     """ONNX leaves out a last window that would lie in the padding only; TVM keeps it."""
     pads, strides = call.attr("padding"), call.attr("strides")
-    spans = [d * (k - 1) + 1 for d, k in zip(call.attr("dilation"), call.attr("pool_size"))]
-    for i, (size, stride, span) in enumerate(zip(_sizes(call, dims), strides, spans)):
-        windows = -(-(size + pads[i] + pads[i + dims] - span) // stride) + 1
-        last = (windows - 1) * stride
+    dilations, kernel = call.attr("dilation"), call.attr("pool_size")
+    for i, size in enumerate(_sizes(call, dims)):
+        span = dilations[i] * (kernel[i] - 1) + 1
+        windows = -(-(size + pads[i] + pads[i + dims] - span) // strides[i]) + 1
+        last = (windows - 1) * strides[i]
         call.require(last < size + pads[i], "its last window would lie in the padding")
 
 
@@ -91,9 +92,9 @@ def _adaptive_average(dims: int) -> Write:
             return call.emit("Identity", call.tensor())
         if all(size == 1 for size in wanted):
             return _on_images(call, dims, "layout", lambda x: call.emit("GlobalAveragePool", x))
-        whole = all(size % want == 0 for size, want in zip(sizes, wanted))
+        whole = all(size % want == 0 for size, want in zip(sizes, wanted, strict=True))
         call.require(whole, f"{sizes} does not divide into {wanted}")
-        kernel = [size // want for size, want in zip(sizes, wanted)]
+        kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
         attrs = {"kernel_shape": kernel, "strides": kernel}
         return _on_images(
             call, dims, "layout", lambda data: call.emit("AveragePool", data, **attrs)
@@ -143,7 +144,8 @@ def _rounding(call: Call, coordinates: str) -> str:
     default = "round" if coordinates == "align_corners" else "floor"
     rounding = call.attr("rounding_method") or default
     if rounding == "round":
-        halves = any(_has_halves(a, b, coordinates) for a, b in zip(call.shape()[2:], call.ints(1)))
+        sizes = zip(call.shape()[2:], call.ints(1), strict=True)
+        halves = any(_has_halves(size, target, coordinates) for size, target in sizes)
         call.require(not halves, "it rounds halves to even")
         return "round_prefer_floor"
     call.require(rounding in _ROUNDINGS, f"rounding_method is {rounding}")

@@ -29,7 +29,7 @@ _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
 _SHOWN_LINES = 20
 
 
-class NoCompiler(Exception):
+class NoCompiler(Exception):  # noqa: N818, reads as what it says
     """There is no C++ compiler, which library kernels need once to be compiled and linked."""
 
 

@@ -1,4 +1,4 @@
-"""CPU schedules of the native backend: a fused function in, the same function tiled and vectorised out."""
+"""CPU schedules of the native backend: a fused function in, tiles, vectors and threads out."""
 
 from __future__ import annotations
 

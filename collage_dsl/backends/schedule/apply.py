@@ -1,4 +1,4 @@
-"""The schedule of a function: its groups one after the other, each by the first rule that reads it."""
+"""The schedule of a function: its groups in order, each by the first rule that reads it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from collage_dsl.backends.schedule.stages import read
 
 
 def scheduled(func: Any, target: tvm.target.Target) -> Any:
-    """The scheduled function: by groups of stages, or loop by loop where it does not read as stages."""
+    """The function by groups of stages, or loop by loop where it does not read as stages."""
     machine = machine_of(target)
     program = read(func)
     if program is None:

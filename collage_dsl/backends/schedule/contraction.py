@@ -1,4 +1,4 @@
-"""The loops of a sliding reduction: pack a tile, accumulate in registers, finish while it is hot."""
+"""The loops of a sliding reduction: pack a tile, sum in registers, finish while it is hot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from collage_dsl.backends.schedule.loops import (
     vectorised,
 )
 from collage_dsl.backends.schedule.packing import Packed, source_of
-from collage_dsl.backends.schedule.sliding import Sliding, row_stride
+from collage_dsl.backends.schedule.sliding import Sliding, row_stride, written_at
 from collage_dsl.backends.schedule.stages import extents
 from collage_dsl.backends.schedule.tiling import (
     RegisterTile,
@@ -47,6 +47,15 @@ class Place:
     channel: Expr
     y: Expr
     x: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Where the sums of some rows of a tile lie, and whether they are added to what is there."""
+
+    buffer: Buffer
+    start: Expr
+    resumed: bool
 
 
 class SlidingKernel:
@@ -110,7 +119,8 @@ class SlidingKernel:
             first = number * tile.channels
             fill = self._fill(tile, packed, where, first, (y, x))
             at = Place(where, first, y, x)
-            return sequence([fill, self._row_chunks(tile, packed, at, cores, sums if kept else None)])
+            rows = self._row_chunks(tile, packed, at, cores, sums if kept else None)
+            return sequence([fill, rows])
 
         if not kept:
             return scoped([packed], part(integer(0)))
@@ -153,12 +163,13 @@ class SlidingKernel:
         def chunk(first: Expr, count: int) -> Stmt:
             shape = RegisterTile(count, size.vectors)
             if kept is not None:
-                offset = first * (tile.vectors * tile.lanes)
-                return self._columns(tile, packed, kept, offset, at, first, shape, True)
-            sums = scratch(count * tile.vectors * tile.lanes, "float32", "sums")
-            compute = self._columns(tile, packed, sums, integer(0), at, first, shape, False)
-            done = self._finish(tile, sums, at, first, count)
-            return scoped([sums], sequence([compute, done]), "rows")
+                sums = Sums(kept, first * (tile.vectors * tile.lanes), resumed=True)
+                return self._columns(tile, packed, sums, at, first, shape)
+            buffer = scratch(count * tile.vectors * tile.lanes, "float32", "sums")
+            sums = Sums(buffer, integer(0), resumed=False)
+            compute = self._columns(tile, packed, sums, at, first, shape)
+            done = self._finish(tile, buffer, at, first, count)
+            return scoped([buffer], sequence([compute, done]), "rows")
 
         parts = []
         if full:
@@ -171,18 +182,17 @@ class SlidingKernel:
         self,
         tile: Packed,
         packed: Buffer,
-        sums: Buffer,
-        offset: Expr,
+        sums: Sums,
         at: Place,
         first: Expr,
         size: RegisterTile,
-        resumed: bool,
     ) -> Stmt:
+        """The vectors of a tile for some rows, as many at once as registers hold."""
         full, rest = divmod(tile.vectors, size.vectors)
 
         def chunk(start: Expr, vectors: int) -> Stmt:
             shape = RegisterTile(size.rows, vectors)
-            return self._registers(tile, packed, sums, offset, at, first, start, shape, resumed)
+            return self._registers(tile, packed, sums, at, (first, start), shape)
 
         parts = []
         if full:
@@ -195,16 +205,14 @@ class SlidingKernel:
         self,
         tile: Packed,
         packed: Buffer,
-        sums: Buffer,
-        offset: Expr,
+        sums: Sums,
         place: Place,
-        first: Expr,
-        start: Expr,
+        corner: tuple[Expr, Expr],
         size: RegisterTile,
-        resumed: bool,
     ) -> Stmt:
         """Accumulate `size.rows` by `size.vectors` vectors in registers over all reduced axes."""
         form, lanes = self.form, tile.lanes
+        first, start = corner
         held = scratch(size.rows * size.vectors * lanes, "float32", "held", "local")
 
         def element(i: Expr, j: Expr, lane: Expr) -> Expr:
@@ -234,13 +242,13 @@ class SlidingKernel:
         width = tile.vectors * lanes
 
         def kept(i: Expr, j: Expr, lane: Expr) -> Expr:
-            return offset + i * width + (start + j) * lanes + lane
+            return sums.start + i * width + (start + j) * lanes + lane
 
         def begin(i: Expr, j: Expr, v: Expr) -> Stmt:
-            value = load(sums, kept(i, j, v)) if resumed else form.stage.init
+            value = load(sums.buffer, kept(i, j, v)) if sums.resumed else form.stage.init
             return store(held, value, element(i, j, v))
 
-        out = each(lambda i, j, v: store(sums, load(held, element(i, j, v)), kept(i, j, v)))
+        out = each(lambda i, j, v: store(sums.buffer, load(held, element(i, j, v)), kept(i, j, v)))
         accumulate = loop(
             tile.channels, lambda c: self._taps(size, lambda t: combine(c, t)), name="channel"
         )
@@ -252,9 +260,7 @@ class SlidingKernel:
         products = size.rows * size.vectors
         if not taps or taps[-1] * products > UNROLLED_PRODUCTS:
             return nest(taps, body, "tap")
-        return nest(
-            taps[:-1], lambda outer: unrolled(taps[-1], lambda t: body([*outer, t])), "tap"
-        )
+        return nest(taps[:-1], lambda outer: unrolled(taps[-1], lambda t: body([*outer, t])), "tap")
 
     def _still(self, at: dict[tirx.Var, Expr], row: Expr) -> Expr:
         parts = split_index(row, extents(self.form.rows))
@@ -279,7 +285,8 @@ class SlidingKernel:
             if form.y:
                 at[form.y.axis.var] = place.y + y
             held = load(sums, (i * tile.vectors) * tile.lanes + y * tile.pitch + x)
-            return self._store(at, held)
+            epilogue, at_output = self.group.epilogue, written_at(form, at)
+            return finish(self.context, epilogue, at_output, {form.stage.buffer: held})
 
         def row(i: Expr, y: Expr) -> Stmt:
             line = vectorised(tile.width, tile.lanes, lambda x: element(i, y, x))
@@ -288,10 +295,3 @@ class SlidingKernel:
             return tirx.IfThenElse(place.y + y < form.y.axis.extent, line, None)
 
         return loop(count, lambda i: loop(tile.height, lambda y: row(i, y), name="y"), name="row")
-
-    def _store(self, at: dict[tirx.Var, Expr], held: Expr) -> Stmt:
-        stage = self.form.stage
-        written = [substitute(index, at) for index in stage.indices]
-        sizes = [int(extent) for extent in stage.buffer.shape]
-        moving = [index for index, size in zip(written, sizes, strict=True) if size > 1]
-        return finish(self.context, self.group.epilogue, moving, {stage.buffer: held})

@@ -49,7 +49,8 @@ def flattened(
 
     body = tvm_ffi.structural_map(body, ((TensorLoad, read), (tirx.BufferStore, write)))
     declared = [
-        tirx.DeclBuffer(view, data=tirx.buffer.buffer_data(buffer)) for buffer, view in views.items()
+        tirx.DeclBuffer(view, data=tirx.buffer.buffer_data(buffer))
+        for buffer, view in views.items()
     ]
     return tirx.SeqStmt([*declared, body]) if declared else body, list(owned.values())
 

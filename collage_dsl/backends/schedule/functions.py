@@ -118,9 +118,7 @@ def error_function(x: Expr) -> Expr:
     """A quotient of polynomials in the square; past the bound the value is one in float32."""
 
     def bounded(x: Expr) -> Expr:
-        return _named(
-            x * x, lambda u: x * _polynomial(u, ERF_ABOVE) / _polynomial(u, ERF_BELOW)
-        )
+        return _named(x * x, lambda u: x * _polynomial(u, ERF_ABOVE) / _polynomial(u, ERF_BELOW))
 
     return _named(x, lambda x: _named(_clamped(x, -ERF_BOUND, ERF_BOUND), bounded))
 

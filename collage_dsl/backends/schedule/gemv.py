@@ -8,7 +8,7 @@ from math import prod
 from tvm import tirx
 
 from collage_dsl.backends.schedule.context import Context, finish
-from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute
+from collage_dsl.backends.schedule.expressions import Expr, integer, substitute
 from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import (
     Stmt,
@@ -22,7 +22,7 @@ from collage_dsl.backends.schedule.loops import (
     store,
     vectorised,
 )
-from collage_dsl.backends.schedule.sliding import Sliding
+from collage_dsl.backends.schedule.sliding import Sliding, written_at
 from collage_dsl.backends.schedule.stages import extents
 
 COLUMNS = 4096  # their sums stay in the first-level cache
@@ -84,8 +84,8 @@ def _tile(
         return each(one)
 
     def done(column: Expr) -> Stmt:
-        at = where | {form.x.axis.var: start + column}
-        return finish(context, group.epilogue, _moving(form, at), {form.stage.buffer: load(sums, column)})
+        at = written_at(form, where | {form.x.axis.var: start + column})
+        return finish(context, group.epilogue, at, {form.stage.buffer: load(sums, column)})
 
     parts = [each(lambda column: store(sums, form.stage.init, column))]
     if full:
@@ -102,9 +102,3 @@ def _product(
     at = where | {axis.var: part for axis, part in zip(form.channels, parts, strict=True)}
     at[form.x.axis.var] = column
     return substitute(form.still, at) * substitute(context.inlined.expand(form.moving), at)
-
-
-def _moving(form: Sliding, at: dict[tirx.Var, Expr]) -> list[Expr]:
-    stage: Buffer = form.stage
-    pairs = zip(stage.indices, stage.buffer.shape, strict=True)
-    return [substitute(index, at) for index, extent in pairs if int(extent) > 1]

@@ -1,4 +1,4 @@
-"""The last rule, for functions that are not read as stages: the loops that are there, shared out."""
+"""The last rule, for functions that are not read as stages: their own loops, shared out."""
 
 from __future__ import annotations
 

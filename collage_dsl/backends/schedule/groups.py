@@ -89,7 +89,7 @@ def inline(program: Program) -> tuple[Inlined, tuple[Stage, ...]]:
 
 
 def _expanded(stage: Stage, inlined: Inlined) -> Stage:
-    """A pointwise stage with its inputs inlined; a reduction keeps them, to see what it slides over."""
+    """A pointwise stage with its inputs inlined; a reduction has to see what it slides over."""
     if stage.reduced:
         return stage
     value = inlined.expand(stage.value)
@@ -114,7 +114,7 @@ def _inlinable(stage: Stage, program: Program) -> bool:
 
 
 def _multiplies(reader: Stage, buffer: Buffer) -> bool:
-    """Whether a reduction reads the buffer as an operand used again for each vector of the other."""
+    """Whether a reduction reads the buffer anew for each vector of its other operand."""
     if not reader.reduced or len(reader.reads()) < 2:
         return False
     spatial = [axis.var for axis in wide(reader.spatial)]
@@ -220,9 +220,7 @@ def _ends_with(read: TensorLoad, variable: Var) -> bool:
 def _reuse(stage: Stage, reads: Sequence[TensorLoad]) -> int:
     """For how many outputs at least each element that is read serves."""
     spatial = wide(stage.spatial)
-    return min(
-        prod(axis.extent for axis in spatial if not _uses(read, axis.var)) for read in reads
-    )
+    return min(prod(axis.extent for axis in spatial if not _uses(read, axis.var)) for read in reads)
 
 
 def _is_row_stage(
@@ -253,7 +251,7 @@ def _connected(stage: Stage, members: Sequence[Stage], inlined: Inlined) -> bool
 def _in_row(
     read: TensorLoad, axes: Sequence[Axis], outer: tuple[int, ...], members: Sequence[Stage]
 ) -> bool:
-    """Whether a read of a member's buffer stays in the row; reads of other buffers may be anywhere."""
+    """Whether a read of a member's buffer stays in the row; other buffers are read anywhere."""
     member = next((m for m in members if m.buffer.same_as(read.source)), None)
     if member is None:
         return True

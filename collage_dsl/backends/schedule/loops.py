@@ -42,7 +42,9 @@ def vectorised(extent: int, lanes: int, body: Body) -> Stmt:
     full, rest = divmod(extent, lanes)
     parts = []
     if full:
-        parts.append(loop(full, lambda c: vector(lanes, lambda lane: body(c * lanes + lane)), name="c"))
+        parts.append(
+            loop(full, lambda c: vector(lanes, lambda lane: body(c * lanes + lane)), name="c")
+        )
     if rest:
         parts.append(vector(rest, lambda lane: body(lane + full * lanes)))
     return sequence(parts)

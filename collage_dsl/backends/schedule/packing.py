@@ -302,9 +302,7 @@ class Packed:
     def _blank(self, buffer: Buffer, source: Source, place: Expr, count: int) -> Stmt | None:
         if count <= 0:
             return None
-        return vectorised(
-            count, self.lanes, lambda e: store(buffer, source.fill, place + e)
-        )
+        return vectorised(count, self.lanes, lambda e: store(buffer, source.fill, place + e))
 
     def _row(
         self,

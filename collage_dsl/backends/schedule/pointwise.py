@@ -17,7 +17,8 @@ from collage_dsl.backends.schedule.stages import Stage, extents
 def pointwise_statement(group: Group, context: Context) -> Stmt:
     """The stages at each index, the trailing axes that lie together in memory taken as one."""
     axes = wide(group.stages[0].spatial)
-    outer, inner = axes[: len(axes) - joined(group.stages)], axes[len(axes) - joined(group.stages) :]
+    first = len(axes) - joined(group.stages)
+    outer, inner = axes[:first], axes[first:]
     length = prod(extents(inner))
     pieces = _pieces(prod(extents(outer)), length, context.machine.cores)
     piece = length // pieces

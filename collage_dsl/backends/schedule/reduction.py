@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-
-from tvm import tirx
 
 from collage_dsl.backends.schedule.context import Context, finish
 from collage_dsl.backends.schedule.expressions import (
@@ -71,15 +70,15 @@ def _accumulated(
     count, lanes = size
     held = scratch(count * lanes, stage.buffer.dtype, "held", "local")
 
-    def each(body: object) -> Stmt:
-        return unrolled(count, lambda j: vector(lanes, lambda lane: body(j * lanes + lane)))  # type: ignore[operator]
+    def each(body: Callable[[Expr], Stmt]) -> Stmt:
+        return unrolled(count, lambda j: vector(lanes, lambda lane: body(j * lanes + lane)))
 
     def where(position: Expr) -> list[Expr]:
         return [*at, start + position] if wide(stage.spatial) else []
 
     def combine(reduced: list[Expr]) -> Stmt:
         def one(position: Expr) -> Stmt:
-            value = reduced_value(stage, context, where(position), reduced)
+            value = _value(stage, context, where(position), reduced)
             return store(held, _over(value, stage.buffer, load(held, position)), position)
 
         return each(one)
@@ -93,7 +92,7 @@ def _accumulated(
     return scoped([held], sequence([zero, body, each(done)]), "registers")
 
 
-def reduced_value(stage: Stage, context: Context, at: list[Expr], reduced: list[Expr]) -> Expr:
+def _value(stage: Stage, context: Context, at: list[Expr], reduced: list[Expr]) -> Expr:
     """The value of a reduction at one index, reads of inlined buffers replaced."""
     rest = iter(at)
     index = {axis.var: next(rest) if axis.extent > 1 else integer(0) for axis in stage.spatial}
@@ -104,7 +103,3 @@ def reduced_value(stage: Stage, context: Context, at: list[Expr], reduced: list[
 def _over(value: Expr, buffer: Buffer, held: Expr) -> Expr:
     """`value` with what was accumulated so far in place of the buffer."""
     return replace_loads(value, lambda read: held if read.source.same_as(buffer) else read)
-
-
-def accumulate(value: Expr, buffer: Buffer, held: tirx.Var | Expr) -> Expr:
-    return _over(value, buffer, held)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from tvm import tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.context import Context, spread
@@ -24,12 +23,11 @@ from collage_dsl.backends.schedule.expressions import (
     substitute,
 )
 from collage_dsl.backends.schedule.functions import vectorisable
-from collage_dsl.backends.schedule.groups import Group, in_order, wide, wide_extents
+from collage_dsl.backends.schedule.groups import Group, in_order, wide
 from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
-    nest,
     parallel,
     scoped,
     scratch,
@@ -187,7 +185,9 @@ class RowKernel:
             parts += [loop(blocks, block), vector(lanes, merge)]
         tail = start + blocks * CHAINS * lanes
         if rest:
-            parts.append(_span(integer(0), rest, lanes, lambda p: onto(partial, p % lanes, tail + p)))
+            parts.append(
+                _span(integer(0), rest, lanes, lambda p: onto(partial, p % lanes, tail + p))
+            )
         return sequence(parts)
 
     def _value(

@@ -1,14 +1,14 @@
 """
 Convolutions, matrix products and pooling: one register-tiled kernel.
 
-All of them combine, over reduced axes, an operand that moves along the last output axis (packed, read
-as vectors) with at most one that does not (read as scalars). A convolution in NCHW is a matrix
+All of them combine, over reduced axes, an operand that moves along the last output axis (packed,
+read as vectors) with at most one that does not (read as scalars). A convolution in NCHW is a matrix
 product of its weights with an image that slides; depthwise convolution and pooling have one row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -164,7 +164,7 @@ def _groups_split(
         member = Axis(tirx.Var("member", "int64"), size)
         whole = group.var * size + member.var
         indices = [
-            simplified_within(substitute(i, {axis.var: whole}), (group, member))
+            _simplified_within(substitute(i, {axis.var: whole}), (group, member))
             for i in moving.indices
         ]
         moving = tirx.BufferLoad(moving.source, indices)
@@ -194,7 +194,7 @@ def _quotient(moving: TensorLoad, axis: Axis) -> int | None:
     return found[0]
 
 
-def simplified_within(index: Expr, axes: Sequence[Axis]) -> Expr:
+def _simplified_within(index: Expr, axes: Sequence[Axis]) -> Expr:
     """The index after TVM's arithmetic rules, given the ranges of `axes`."""
     analyzer = sym.Analyzer()
     for axis in axes:
@@ -213,3 +213,9 @@ def row_stride(form: Sliding) -> int:
         distance += stride * split[0][0] if split else 0
         stride *= extent
     return distance or 1
+
+
+def written_at(form: Sliding, at: Mapping[tirx.Var, Expr]) -> list[Expr]:
+    """The index written, without the dimensions of extent one."""
+    pairs = zip(form.stage.indices, shape(form.stage.buffer), strict=True)
+    return [substitute(index, at) for index, extent in pairs if extent > 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 from math import gcd
 
 from collage_dsl.backends.schedule.machine import Machine
@@ -12,7 +12,7 @@ from collage_dsl.backends.schedule.packing import Packed
 
 PACKED_BYTES = 448 * 1024  # of a second-level cache of 1 MiB, the rest being for weights and output
 PACKING = 2.0  # cycles to pack a vector
-CHANNELS = 512  # at once: rows of the other operand, this far apart, still share the first-level cache
+CHANNELS = 512  # packed at once, so that a few rows of the other operand stay in the first level
 ALIASED_BYTES = 4096
 TILE_OVERHEAD = 24.0  # cycles to start, to spill and to finish a register tile
 
@@ -35,7 +35,7 @@ def most_rows(stride: int) -> int:
     return min(16, 4 * (ALIASED_BYTES // gcd(4 * stride, ALIASED_BYTES)))
 
 
-@lru_cache(maxsize=None)
+@cache
 def register_tile(
     rows: int, vectors: int, steps: int, sliding: bool, most: int, machine: Machine
 ) -> tuple[RegisterTile, float]:

@@ -1,0 +1,309 @@
+"""The commands as a user types them: answers, messages and exit codes."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from collage_dsl.cost import CostStore
+from tests.models import small_convolution
+
+SPECS = Path(__file__).parent.parent / "specs"
+COSTS = """
+tvm: {launch: 1.0e-6, ops: {nn.conv2d: 1.0e-3, "*": 1.0e-5}}
+onnxruntime: {launch: 4.0e-6, ops: {nn.conv2d: 5.0e-4, "*": 2.0e-5}}
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+def collage(*arguments: object, timeout: float = 300) -> Done:
+    command = [sys.executable, "-m", "collage_dsl.cli.main", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    assert "Traceback" not in done.stderr
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "small.onnx"
+    onnx.save(small_convolution(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def costs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("costs") / "costs.yaml"
+    path.write_text(COSTS)
+    return path
+
+
+FIVE_MISTAKES = """\
+collage 1;
+
+pattern block(x, w: const) {
+  k = nn.conv2D(x, w);
+  m = matmul(k);
+  p = nn.max_pool2d(m) [pool_sizes == [2, 2]];
+  y = nn.relu(q);
+  yield y;
+}
+
+rule library = dfpattern(blok);
+
+target lib on llvm { rules library; }
+"""
+
+
+def test_check_shows_five_independent_mistakes_where_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "five.collage"
+    path.write_text(FIVE_MISTAKES)
+
+    done = collage("check", path, "--output-format", "json")
+
+    found = json.loads(done.out)["diagnostics"]
+    assert done.code == 1
+    assert [(d["line"], d["column"]) for d in found] == [(4, 7), (5, 7), (6, 25), (7, 15), (11, 26)]
+    assert len({d["code"] for d in found}) >= 4
+    assert collage("check", path).code == 1
+    assert len(collage("check", path, "--output-format", "concise").out.splitlines()) == 5
+
+
+def test_check_needs_no_tvm(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    for name in ("tvm", "tvm_ffi", "onnx", "onnxruntime", "numpy"):
+        (hidden / name).mkdir(parents=True)
+        (hidden / name / "__init__.py").write_text("raise ModuleNotFoundError(name=__name__)")
+    program = "from collage_dsl.cli.main import main; main()"
+    arguments = ["check", str(SPECS / "native.collage")]
+
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(hidden)!r}); {program}"]
+        + arguments,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "1 file checked, nothing found\n")
+
+
+def test_the_shipped_specs_are_clean() -> None:
+    done = collage("check", *sorted(SPECS.glob("*.collage")))
+
+    assert (done.code, done.err) == (0, "")
+
+
+def test_plan_covers_every_operator_once_in_order(model: Path, costs: Path) -> None:
+    done = collage(
+        *("plan", model, "-t", "native", "-t", "onnxruntime", "--costs", costs),
+        *("--output-format", "json"),
+    )
+
+    plan = json.loads(done.out)
+    nodes = [node for kernel in plan["kernels"] for node in kernel["nodes"]]
+    assert done.code == 0
+    assert len(nodes) == len(set(nodes)) == plan["operators"]
+    assert plan["cost"] == pytest.approx(sum(kernel["cost"] for kernel in plan["kernels"]))
+    assert {"target", "label", "nodes", "cost"} <= plan["kernels"][0].keys()
+    assert plan["kernels"][0]["target"] == "onnxruntime"
+    assert plan["kernels"][-1]["nodes"][-1] == "y"
+
+
+def test_candidates_lists_what_the_rules_propose(model: Path) -> None:
+    done = collage(
+        "candidates", model, "-t", SPECS / "onnxruntime.collage", "--output-format", "json"
+    )
+
+    found = json.loads(done.out)["candidates"]
+    assert done.code == 0
+    assert ["conv.conv2d", "conv", "relu"] in [candidate["nodes"] for candidate in found]
+
+
+def test_compile_saves_what_run_runs(model: Path, tmp_path: Path) -> None:
+    store = tmp_path / "costs.sqlite"
+    compiled = collage(
+        *("compile", model, "-t", "native", "-t", "onnxruntime", "-o", tmp_path / "out"),
+        *("--store", store, "--output-format", "json"),
+    )
+    assert compiled.code == 0, compiled.err
+    report = json.loads(compiled.out)
+    assert report["verification"]["passed"]
+
+    x = np.random.default_rng(0).normal(size=(1, 3, 12, 12)).astype(np.float32)
+    np.savez(tmp_path / "in.npz", x=x)
+    ran = collage(
+        *("run", tmp_path / "out", "--inputs", tmp_path / "in.npz"),
+        *("--outputs", tmp_path / "result.npz", "--output-format", "json"),
+    )
+    assert ran.code == 0, ran.err
+    with np.load(tmp_path / "result.npz") as arrays:
+        assert arrays["y"].sum() == pytest.approx(1, abs=1e-4)
+    assert json.loads(ran.out)["outputs"]["y"]["shape"] == [1, 10]
+
+
+def lstm() -> onnx.ModelProto:
+    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=2, name="lstm_1")]
+    graph = helper.make_graph(
+        nodes,
+        "recurrent",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 1, 2]),
+            helper.make_tensor_value_info("w", TensorProto.FLOAT, [1, 8, 2]),
+            helper.make_tensor_value_info("r", TensorProto.FLOAT, [1, 8, 2]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 1, 1, 2])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+
+
+def assert_one_message(done: Done, code: int, *said: str) -> None:
+    """One clear message on stderr, nothing on stdout."""
+    assert done.code == code, done.err
+    assert done.out == ""
+    assert len(done.err.strip().splitlines()) == 1, done.err
+    for each in said:
+        assert each in done.err
+
+
+def test_a_file_that_is_not_onnx(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_text("this is prose")
+
+    assert_one_message(collage("candidates", path, "-t", "native"), 1, "model.onnx")
+
+
+def test_a_model_that_is_not_there(tmp_path: Path) -> None:
+    done = collage("candidates", tmp_path / "none.onnx", "-t", "native")
+
+    assert_one_message(done, 1, "none.onnx")
+
+
+def test_an_operator_that_cannot_be_imported_is_named_with_its_node(tmp_path: Path) -> None:
+    onnx.save(lstm(), tmp_path / "lstm.onnx")
+
+    done = collage("candidates", tmp_path / "lstm.onnx", "-t", "native")
+
+    assert_one_message(done, 1, "LSTM", "lstm_1")
+
+
+def test_a_spec_that_is_not_there(model: Path) -> None:
+    done = collage("candidates", model, "-t", "specs/nowhere.collage")
+
+    assert_one_message(done, 2, "there is no spec file specs/nowhere.collage", "native")
+
+
+def test_a_target_that_the_spec_does_not_have(model: Path) -> None:
+    done = collage("candidates", model, "-t", f"{SPECS / 'native.collage'}#tmv")
+
+    assert_one_message(done, 2, "has no target `tmv`; did you mean `tvm`?")
+
+
+def test_a_spec_with_mistakes_shows_them_all(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "five.collage"
+    path.write_text(FIVE_MISTAKES)
+
+    done = collage("candidates", model, "-t", path)
+
+    assert done.code == 1
+    assert done.err.count("error[") == 5
+
+
+def test_a_compiler_that_nothing_provides(model: Path, tmp_path: Path, costs: Path) -> None:
+    path = tmp_path / "other.collage"
+    path.write_text('collage 1;\ntarget t on llvm { compiler "onnxruntim"; rules op_call_by_kind(); }')
+
+    done = collage("plan", model, "-t", path, "--store", tmp_path / "costs.sqlite")
+    assert_one_message(done, 2, "no backend is named `onnxruntim`", "did you mean `onnxruntime`?")
+    # Proposing needs no backend.
+    assert collage("candidates", model, "-t", path).code == 0
+
+
+def test_an_output_folder_that_cannot_be_written_is_refused_before_any_work(
+    model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        done = collage(
+            *("compile", model, "-t", "native", "-o", folder, "--store", tmp_path / "c.sqlite")
+        )
+        assert_one_message(done, 2, "cannot write")
+    assert (tmp_path / "file").read_text() == "mine"
+    assert not (tmp_path / "c.sqlite").exists()
+
+
+def test_a_damaged_store(model: Path, tmp_path: Path) -> None:
+    store = tmp_path / "costs.sqlite"
+    store.write_bytes(b"not a database" * 100)
+
+    done = collage("plan", model, "-t", "native", "--store", store)
+
+    assert done.code == 2
+    assert "cannot use the cost store" in done.err
+    assert store.read_bytes() == b"not a database" * 100
+
+
+def test_a_wrong_cost_table(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "costs.yaml").write_text("tvm: {ops: {a: cheap}}")
+
+    done = collage("plan", model, "-t", "native", "--costs", tmp_path / "costs.yaml")
+
+    assert_one_message(done, 1, "tvm.ops.a: Input should be a valid number")
+
+
+@pytest.mark.parametrize("shape", ["x", "x=1,a", "=1"])
+def test_a_shape_that_is_not_one(model: Path, shape: str) -> None:
+    done = collage("candidates", model, "-t", "native", "--shape", shape)
+
+    assert_one_message(done, 2, "write it as NAME=1,3,224,224")
+
+
+def test_run_on_a_folder_without_a_model(tmp_path: Path) -> None:
+    assert_one_message(collage("run", tmp_path), 2, "holds no compiled model")
+
+
+def test_run_on_a_damaged_folder(tmp_path: Path) -> None:
+    (tmp_path / "model.so").write_text("no library")
+    (tmp_path / "signature.json").write_text('{"inputs": [], "outputs": []}')
+
+    assert_one_message(collage("run", tmp_path), 2, "is damaged")
+
+
+def test_a_wrong_option_ends_with_2() -> None:
+    done = collage("plan", "--no-such-option")
+
+    assert done.code == 2
+    assert "--no-such-option" in done.err
+
+
+def test_doctor_finds_nothing_missing_here() -> None:
+    done = collage("doctor", "--output-format", "json")
+
+    findings = {finding["what"]: finding for finding in json.loads(done.out)}
+    assert done.code == 0
+    assert findings["apache-tvm-ffi"]["found"] == "0.1.14.post1"
+    assert not any(finding["advice"] for finding in findings.values())
+
+
+def test_the_store_holds_what_plan_measured(model: Path, tmp_path: Path) -> None:
+    store = tmp_path / "costs.sqlite"
+    first = collage("plan", model, "-t", "native", "--store", store, "--output-format", "json")
+    second = collage("plan", model, "-t", "native", "--store", store, "--output-format", "json")
+
+    measured = json.loads(first.out)["measurements"]
+    reused = json.loads(second.out)["measurements"]
+    assert measured["measured"] > 0
+    assert (reused["measured"], reused["reused"]) == (0, measured["found"])
+    with CostStore(store) as costs:
+        assert len(costs) >= measured["measured"]

@@ -1,0 +1,146 @@
+"""Conditions are true, false or unknown."""
+
+from itertools import product
+
+import pytest
+
+from collage_dsl.graph import Form, Node, TensorType
+from collage_dsl.language import load
+from collage_dsl.rules import DFPattern
+from collage_dsl.rules.condition import (
+    UNKNOWN,
+    And,
+    Attr,
+    Calculate,
+    Compare,
+    Constant,
+    Expression,
+    Not,
+    Or,
+    evaluate,
+)
+
+
+def tensor(dtype: str, *shape: int | str) -> Node:
+    return Node("n", Form.INPUT, TensorType(dtype, shape))
+
+
+VALUES = {
+    "x": tensor("float32", 1, 16, 8, 8),
+    "s": tensor("bfloat16", "n", 64),
+    "t": tensor("bfloat16", "n", 64),
+    "q": tensor("int8", "?", 64),
+    "u": Node("u", Form.INPUT, TensorType("float32", None)),
+}
+"""`b` is an optional parameter that is not there."""
+
+
+def condition(text: str) -> Expression:
+    """`text` as a condition on values of those names."""
+    pattern = f"""collage 1;
+        pattern p(x, s, t, q, u, b?) {{
+          y = add?(where(x, s, concat(add(add(t, q), u))), b);
+          where {text};
+          yield y;
+        }}
+        target cpu on llvm {{ rules dfpattern(p); }}"""
+    rule = load(text=pattern)["cpu"].rule
+    assert isinstance(rule, DFPattern)
+    return rule.pattern.conditions[0].condition
+
+
+def of(text: str) -> object:
+    return evaluate(condition(text), VALUES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dtype(x) == f32",
+        "dtype(s) in [f32, bf16]",
+        "rank(x) == 4",
+        "dim(x, 1) % 16 == 0",
+        "dim(x, -1) == dim(x, 2)",
+        "dim(x, 1) / 3 == 5",
+        "shape(x) == [1, 16, 8, 8]",
+        "shape(x) in [[1], [1, 16, 8, 8]]",
+        "16 in shape(x)",
+        "not has(b)",
+        "rank(s) == 2 and dim(s, 1) == 64",
+        "2 + 3 * 4 - 6 / 2 == 11 or rank(x) == 0",
+        "shape(s) == shape(t)",
+        "shape(x) != shape(s)",
+        "shape(s) != [4, 63]",
+        "rank(x) == 4 or dim(s, 0) == 1",
+        "not (rank(x) == 5 and dim(s, 0) == 1)",
+    ],
+)
+def test_these_hold(text: str) -> None:
+    assert of(text) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dtype(x) == f16",
+        "dtype(x) in [f16, bf16]",
+        "rank(x) < 4",
+        "has(b)",
+        "shape(x) == [1, 16, 8, 9]",
+        "7 in shape(x)",
+        "shape(s) == [4, 63]",
+        "rank(x) == 5 and dim(s, 0) == 1",
+    ],
+)
+def test_these_do_not(text: str) -> None:
+    assert of(text) is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dim(s, 0) == 1",
+        "dim(s, 0) % 16 == 0",
+        "not dim(s, 0) == 1",
+        "shape(s) == [4, 64]",
+        "shape(s) in [[3, 63], [4, 64]]",
+        "shape(q) == shape(q)",
+        "rank(u) == 4",
+        "dim(x, 7) == 1",
+        "dtype(b) == f32 or rank(x) == 5",
+        "rank(x) == 4 and dim(s, 0) == 1",
+        "1 / (rank(x) - 4) == 1",
+    ],
+)
+def test_these_cannot_be_known(text: str) -> None:
+    assert of(text) is UNKNOWN
+
+
+TRUTHS = {True: Constant(True), False: Constant(False), UNKNOWN: Attr("missing")}
+
+
+@pytest.mark.parametrize(("left", "right"), tuple(product(TRUTHS, repeat=2)))
+def test_and_and_or_are_those_of_three_valued_logic(left: object, right: object) -> None:
+    """The least and the greatest, with unknown between false and true."""
+    rank = {False: 0, UNKNOWN: 1, True: 2}
+    both = evaluate(And(TRUTHS[left], TRUTHS[right]), {})
+    either = evaluate(Or(TRUTHS[left], TRUTHS[right]), {})
+
+    assert rank[both] == min(rank[left], rank[right])  # type: ignore[index]
+    assert rank[either] == max(rank[left], rank[right])  # type: ignore[index]
+
+
+def test_not_of_unknown_is_unknown() -> None:
+    assert evaluate(Not(TRUTHS[UNKNOWN]), {}) is UNKNOWN
+
+
+def test_a_dtype_attribute_is_compared_by_its_short_name() -> None:
+    same = Compare("==", Attr("out_dtype"), Constant("f32"))
+
+    assert evaluate(same, {}, {"out_dtype": "float32"}) is True
+    assert evaluate(same, {}, {"out_dtype": None}) is UNKNOWN
+
+
+def test_arithmetic_on_anything_but_numbers_is_unknown() -> None:
+    assert evaluate(Calculate("+", Constant("a"), Constant(1)), {}) is UNKNOWN
+    assert evaluate(Calculate("*", Constant(10**400), Constant(0.5)), {}) is UNKNOWN
