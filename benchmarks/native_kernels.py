@@ -11,6 +11,7 @@ through io binding, which costs it about 10 µs a call that a compiled function 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -40,13 +41,19 @@ EVICTED_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kernel, in Relax and in ONNX; the first `fed` tensors are inputs, the others weights."""
+    """
+    One kernel, in Relax and in ONNX; the first `fed` tensors are inputs, the others weights.
+
+    With `steps`, our side is as many kernels, the first of as many operands as `body` takes, each
+    next one of the result before it and of the tensors left over that it takes.
+    """
 
     name: str
     shapes: tuple[Shape, ...]
     body: Callable[..., Any]
     nodes: tuple[Any, ...]
     fed: int = 1
+    steps: tuple[Callable[..., Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,18 @@ def conv_bias_relu(emit: Emit, x: Any, w: Any, b: Any) -> Any:
     return R.nn.relu(emit(R.add(y, emit(R.reshape(b, (1, -1, 1, 1))))))
 
 
+def narrow(emit: Emit, x: Any, w: Any, b: Any) -> Any:
+    y = emit(R.nn.conv2d(x, w))
+    return R.nn.relu(emit(R.add(y, emit(R.reshape(b, (1, -1, 1, 1))))))
+
+
+APART = (
+    lambda emit, x, w: R.nn.conv2d(x, w, padding=1),
+    lambda emit, y, b: R.add(y, emit(R.reshape(b, (1, -1, 1, 1)))),
+    lambda emit, y: R.nn.relu(y),
+)
+
+
 def lrn(emit: Emit, x: Any) -> Any:
     """What the ONNX importer makes of LRN."""
     y = emit(R.expand_dims(emit(R.multiply(x, x)), [1]))
@@ -109,6 +128,13 @@ def cases() -> list[Case]:
                     groups=144, strides=2),
         Case("conv+bias+relu 64x56x56", ((1, 64, 56, 56), (64, 64, 3, 3), (64,)), conv_bias_relu,
              (node("Conv", "a b c", "t", pads=[1] * 4), node("Relu", "t"))),
+        Case("the same as three kernels", ((1, 64, 56, 56), (64, 64, 3, 3), (64,)), conv_bias_relu,
+             (node("Conv", "a b c", "t", pads=[1] * 4), node("Relu", "t")), 1, APART),
+        Case("1x1 conv+bias+relu 64x56x56", ((1, 64, 56, 56), (64, 64, 1, 1), (64,)), narrow,
+             (node("Conv", "a b c", "t"), node("Relu", "t"))),
+        Case("the same as three kernels", ((1, 64, 56, 56), (64, 64, 1, 1), (64,)), narrow,
+             (node("Conv", "a b c", "t"), node("Relu", "t")), 1,
+             (lambda emit, x, w: R.nn.conv2d(x, w), *APART[1:])),
         Case("matmul 128x768x768", ((128, 768), (768, 768)), lambda e, x, w: R.matmul(x, w),
              matmul),
         Case("matmul 128x3072x768", ((128, 3072), (3072, 768)), lambda e, x, w: R.matmul(x, w),
@@ -145,16 +171,16 @@ def cases() -> list[Case]:
     ]  # fmt: skip
 
 
-def fused(case: Case) -> Any:
-    """The one function into which TVM fuses the operators of a case."""
+def fused(shapes: Sequence[Shape], body: Callable[..., Any]) -> Any:
+    """The one function into which TVM fuses the operators of `body`."""
     builder = relax.BlockBuilder()
-    inner = [relax.Var(f"p{i}", relax.TensorType(s, "float32")) for i, s in enumerate(case.shapes)]
+    inner = [relax.Var(f"p{i}", relax.TensorType(s, "float32")) for i, s in enumerate(shapes)]
     with builder.function("kernel", inner, private=True, attrs={"Primitive": True}):
         with builder.dataflow():
-            result = builder.emit_output(case.body(builder.emit, *inner))
+            result = builder.emit_output(body(builder.emit, *inner))
         builder.emit_func_output(result)
     (kernel,) = builder.get().get_global_vars()
-    outer = [relax.Var(f"q{i}", relax.TensorType(s, "float32")) for i, s in enumerate(case.shapes)]
+    outer = [relax.Var(f"q{i}", relax.TensorType(s, "float32")) for i, s in enumerate(shapes)]
     with builder.function("main", outer):
         with builder.dataflow():
             result = builder.emit_output(relax.Call(kernel, outer))
@@ -222,31 +248,46 @@ def low(values: Sequence[float]) -> float:
     return float(np.percentile(values, 10))
 
 
+def chain(
+    case: Case, arrays: Sequence[np.ndarray], target: Any
+) -> tuple[Callable[[], None], Any, tuple[float, float]]:
+    """A call of our kernels one after the other, its result, and the seconds to make them."""
+    left = [tvm.runtime.tensor(array) for array in arrays]
+    calls, scheduling, building = [], 0.0, 0.0
+    carried: list[Any] = []
+    for body in case.steps or (case.body,):
+        count = len(inspect.signature(body).parameters) - 1 - len(carried)
+        operands, left = [*carried, *left[:count]], left[count:]
+        func = fused([tuple(operand.shape) for operand in operands], body)
+        begin = time.perf_counter()
+        scheduled = schedule(func, target=target)
+        middle = time.perf_counter()
+        built = tvm.compile(tvm.IRModule({"kernel": scheduled}), target=target)["kernel"]
+        scheduling, building = scheduling + middle - begin, building + time.perf_counter() - middle
+        shape = [int(extent) for extent in func.params[-1].shape]
+        carried = [tvm.runtime.tensor(np.zeros(shape, "float32"))]
+        calls.append((built, (*operands, *carried)))
+
+    def call() -> None:
+        for kernel, tensors in calls:
+            kernel(*tensors)
+
+    return call, carried[0], (scheduling, building)
+
+
 def run(case: Case, target: Any, rounds: int) -> Row:
     """Build a case both ways, compare the results, and time them."""
     random = np.random.default_rng(0)
     arrays = [random.standard_normal(shape).astype("float32") for shape in case.shapes]
-    func = fused(case)
-    begin = time.perf_counter()
-    scheduled = schedule(func, target=target)
-    middle = time.perf_counter()
-    built = tvm.compile(tvm.IRModule({"kernel": scheduled}), target=target)["kernel"]
-    end = time.perf_counter()
+    ours, result, seconds = chain(case, arrays, target)
     theirs = session(case, arrays)
     expected = theirs().numpy()
-    tensors = [tvm.runtime.tensor(a) for a in arrays]
-    shape = [int(extent) for extent in func.params[-1].shape]
-    result = tvm.runtime.tensor(np.zeros(shape, "float32"))
-
-    def ours() -> None:
-        built(*tensors, result)
-
     ours()
     got = result.numpy().reshape(expected.shape)
     error = float(np.abs(got - expected).max() / np.abs(expected).max())
     (tvm_hot, tvm_cold), (ort_hot, ort_cold) = measure([ours, theirs], rounds)
     return Row(
-        case.name, tvm_hot, ort_hot, tvm_cold, ort_cold, error, middle - begin, end - middle
+        case.name, tvm_hot, ort_hot, tvm_cold, ort_cold, error, *seconds
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collage_dsl.cost import CostTable, Infeasible
     from collage_dsl.diagnostics import Diagnostic, RuleError
-    from collage_dsl.engine.api import compile, realize
+    from collage_dsl.engine.api import compile, realize  # noqa: A004 (collage.compile is the contract)
     from collage_dsl.engine.compile import Compiled
     from collage_dsl.engine.steps import UncoveredError, choose, propose
     from collage_dsl.frontend.from_relax import from_relax

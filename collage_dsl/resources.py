@@ -1,9 +1,8 @@
 """The files that the package carries: the grammar and the specs."""
 
-from importlib.resources import files
 from pathlib import Path
 
-_PACKAGE = Path(str(files("collage_dsl")))
+_PACKAGE = Path(__file__).parent
 
 
 def folder(name: str) -> Path:

@@ -50,8 +50,8 @@ BROADCAST = frozenset(
     words(
         "add atan2 bitwise_and bitwise_or bitwise_xor dequantize divide equal floor_divide "
         "floor_mod greater greater_equal left_shift less less_equal log_add_exp logical_and "
-        "logical_or logical_xor maximum minimum mod multiply nn.prelu not_equal power quantize right_shift "
-        "subtract where"
+        "logical_or logical_xor maximum minimum mod multiply nn.prelu not_equal power quantize "
+        "right_shift subtract where"
     )
 )
 """

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.graph import Graph, Option
@@ -70,5 +69,3 @@ class Wrong(Faulty):
     def fail(self, graph: Graph) -> Graph:
         nodes = [replace(n, op="tanh") if n.op == self.on else n for n in graph.nodes]
         return Graph(nodes, graph.outputs, name=graph.name, returns_tuple=graph.returns_tuple)
-
-

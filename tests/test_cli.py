@@ -88,11 +88,9 @@ def test_check_needs_no_tvm(tmp_path: Path) -> None:
     program = "from collage_dsl.cli.main import main; main()"
     arguments = ["check", str(SPECS / "native.collage")]
 
+    program = f"import sys; sys.path.insert(0, {str(hidden)!r}); {program}"
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(hidden)!r}); {program}"]
-        + arguments,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True
     )
 
     assert (done.returncode, done.stdout) == (0, "1 file checked, nothing found\n")
@@ -221,7 +219,9 @@ def test_a_spec_with_mistakes_shows_them_all(model: Path, tmp_path: Path) -> Non
 
 def test_a_compiler_that_nothing_provides(model: Path, tmp_path: Path, costs: Path) -> None:
     path = tmp_path / "other.collage"
-    path.write_text('collage 1;\ntarget t on llvm { compiler "onnxruntim"; rules op_call_by_kind(); }')
+    path.write_text(
+        'collage 1;\ntarget t on llvm { compiler "onnxruntim"; rules op_call_by_kind(); }'
+    )
 
     done = collage("plan", model, "-t", path, "--store", tmp_path / "costs.sqlite")
     assert_one_message(done, 2, "no backend is named `onnxruntim`", "did you mean `onnxruntime`?")
@@ -290,7 +290,7 @@ def test_a_wrong_option_ends_with_2() -> None:
 def test_doctor_finds_nothing_missing_here() -> None:
     done = collage("doctor", "--output-format", "json")
 
-    findings = {finding["what"]: finding for finding in json.loads(done.out)}
+    findings = {finding["what"]: finding for finding in json.loads(done.out)["findings"]}
     assert done.code == 0
     assert findings["apache-tvm-ffi"]["found"] == "0.1.14.post1"
     assert not any(finding["advice"] for finding in findings.values())

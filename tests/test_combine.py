@@ -4,9 +4,18 @@ import random
 
 import pytest
 
-from collage_dsl.graph import Composite, Form, Graph, Kind, Node, OpSet, SubGraph, TupleType, members
+from collage_dsl.graph import (
+    Composite,
+    Form,
+    Graph,
+    Kind,
+    Node,
+    OpSet,
+    SubGraph,
+    TupleType,
+    members,
+)
 from collage_dsl.rules import (
-    TVM_DEFAULT,
     CombineByPrimitives,
     Constants,
     JoinAnything,
@@ -143,7 +152,11 @@ class _Side:
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize(
     "primitive",
-    [JoinAnything(), KindPair(Kind.ANCHOR, Kind.BROADCAST), KindPair(Kind.INJECTIVE, Kind.INJECTIVE)],
+    [
+        JoinAnything(),
+        KindPair(Kind.ANCHOR, Kind.BROADCAST),
+        KindPair(Kind.INJECTIVE, Kind.INJECTIVE),
+    ],
     ids=lambda p: type(p).__name__,
 )
 def test_combining_equals_the_slow_definition(
@@ -155,5 +168,3 @@ def test_combining_equals_the_slow_definition(
 
     assert len(found) == len(set(found))
     assert set(found) == slow_closure(graph, primitive)
-
-

@@ -41,9 +41,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def compiled(store: Path) -> collage.Compiled:
-    return collage.compile(
-        small_convolution(), [NATIVE, LIBRARY], store=store, race_seconds=0.05
-    )
+    return collage.compile(small_convolution(), [NATIVE, LIBRARY], store=store, race_seconds=0.05)
 
 
 def test_the_executable_computes_what_onnxruntime_does(compiled: collage.Compiled) -> None:
@@ -69,9 +67,7 @@ def test_the_report_has_the_mixed_plan_and_each_target_alone(compiled: collage.C
 
 
 def test_a_second_compilation_measures_nothing(compiled: collage.Compiled, store: Path) -> None:
-    again = collage.compile(
-        small_convolution(), [NATIVE, LIBRARY], store=store, race_seconds=0.05
-    )
+    again = collage.compile(small_convolution(), [NATIVE, LIBRARY], store=store, race_seconds=0.05)
 
     assert compiled.report.measurements.measured > 0
     assert again.report.measurements.measured == 0
@@ -201,5 +197,3 @@ def test_a_node_that_no_target_takes_is_named_with_the_reason_of_each(tmp_path: 
         "  `relu` (nn.relu):\n"
         "    target refusing: nn.relu: this library has no such kernel"
     )
-
-

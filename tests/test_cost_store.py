@@ -40,7 +40,8 @@ def test_two_processes_may_use_one_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"this is not a database, but long enough to look like one" * 30, b"SQLite format 3"]
+    "content",
+    [b"this is not a database, but long enough to look like one" * 30, b"SQLite format 3"],
 )
 def test_a_damaged_store_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "costs.sqlite"

@@ -129,6 +129,33 @@ def test_a_dropout_mask_that_is_used_is_refused() -> None:
     assert refusal(given) == "cannot import `Dropout_y`: the mask of a Dropout is used"
 
 
+def test_what_tvm_would_compute_otherwise_is_refused() -> None:
+    scales = np.array([1, 1, 0.6, 0.6], np.float32)
+    resize = node("Resize", "x roi scales", "y", mode="linear")
+    given = model([resize], {"x": (1, 1, 4, 4)}, ["y"], {"roi": scales[:0], "scales": scales})
+    infinite = node("IsInf", "x", "y", detect_negative=0)
+
+    assert refusal(given) == (
+        "cannot import `Resize_y`: Resize to what is no whole number of elements is not supported"
+    )
+    assert refusal(model([infinite], {"x": (4,)}, ["y"])) == (
+        "cannot import `IsInf_y`: IsInf with this detect_negative is not supported"
+    )
+
+
+def test_an_operator_is_known_in_its_own_domain_only() -> None:
+    given = model([node("Attention", "x x x", "y")], {"x": (1, 2, 3, 4)}, ["y"], opset=23)
+
+    assert refusal(given) == "cannot import `Attention_y`: operator Attention is not supported"
+
+
+def test_an_input_of_strings_is_refused() -> None:
+    given = model([node("Identity", "x", "y")], {"x": (2,)}, ["y"])
+    given.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.STRING
+
+    assert refusal(given) == "the input `x` is a tensor of strings"
+
+
 def test_a_symbolic_shape_that_stops_the_import_is_mentioned() -> None:
     given = model(
         [node("MaxPool", "x", "y", kernel_shape=[3, 3], auto_pad="SAME_UPPER")],

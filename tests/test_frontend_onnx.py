@@ -541,6 +541,38 @@ def test_pools_round_up_where_they_say_so(op: str, padded: int) -> None:
     assert len(operators(graph)) == 1
 
 
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+def test_a_padding_is_one_operator(mode: str) -> None:
+    graph = imported(
+        model(
+            [node("Pad", "x pads value", "y", mode=mode)],
+            {"x": (2, 3, 5)},
+            ["y"],
+            {"pads": np.array([0, 1, 2, 0, 0, 1]), "value": np.array(0.5, np.float32)},
+        )
+    )
+
+    assert operators(graph) == ("nn.pad",)
+
+
+def test_a_padding_may_name_its_axes() -> None:
+    graph = imported(
+        model(
+            [node("Pad", "x pads value axes", "y")],
+            {"x": (2, 3, 5)},
+            ["y"],
+            {
+                "pads": np.array([1, 2]),
+                "value": np.array(0.5, np.float32),
+                "axes": np.array([-1]),
+            },
+            opset=18,
+        )
+    )
+
+    assert shape(graph, "y") == (2, 3, 8)
+
+
 def test_the_parts_of_a_split_have_their_names() -> None:
     graph = imported(
         model(

@@ -12,6 +12,7 @@ import tvm
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
+from tvm.script import tirx as T
 
 from collage_dsl.frontend.dims import dim_of, expr_of
 from collage_dsl.frontend.errors import FrontendError, UnsupportedRelax
@@ -351,6 +352,22 @@ def test_what_a_graph_cannot_hold_is_named() -> None:
     assert refusal(Module, "calling") == "`y` calls the function `called`"
     assert refusal(Module, "called") == "`y` is a `call_dps_packed`, not the call of an operator"
     assert refusal(Module, "printing") == "`p` calls `print`, which has side effects"
+
+
+def test_a_dimension_found_as_it_runs_is_refused() -> None:
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((4,), "float32")) -> R.Tensor(None, "int64", ndim=2):
+            n = T.int64()
+            with R.dataflow():
+                a = R.nonzero(x)
+                b = R.match_cast(a, R.Tensor((1, n), "int64"))
+                c = R.add(b, b)
+                R.output(c)
+            return c
+
+    assert refusal(Module) == "`b` finds the dimension `n` as it runs"
 
 
 def test_lowered_modules_are_refused() -> None:

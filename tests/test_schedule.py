@@ -175,6 +175,30 @@ def allocated(func: Any) -> list[int]:
     return [math.prod(int(e) for e in buffer.shape) for buffer in func.body.block.alloc_buffers]
 
 
+@CORES
+def test_a_value_inside_a_kernel_may_be_a_result_too(cores: int) -> None:
+    def body(emit: Any, x: Any, w: Any) -> Any:
+        y = emit(R.nn.conv2d(x, w, padding=1))
+        return relax.Tuple([y, emit(R.nn.relu(y))])
+
+    def expect(x: Array, w: Array) -> Array:
+        y = convolved(x, w, padding=1)
+        return y, np.maximum(y, 0)
+
+    check([(1, 5, 13, 13), (7, 5, 3, 3)], body, expect, cores)
+
+
+@pytest.mark.parametrize("processor", ["haswell", "x86-64"])
+def test_a_narrower_processor_computes_the_same(processor: str) -> None:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((1, 17, 13, 13)).astype("float32")
+    w = random.standard_normal((19, 17, 3, 3)).astype("float32")
+    func = fused([x.shape, w.shape], lambda emit, x, w: R.nn.conv2d(x, w, padding=1))
+    target = native(processor=processor)
+    (found,) = outputs(schedule(func, target=target), target, [x, w])
+    np.testing.assert_allclose(found, convolved(x, w, padding=1), rtol=1e-4, atol=1e-4)
+
+
 def test_a_value_that_an_epilogue_reads_twice_is_summed_once() -> None:
     def body(emit: Any, x: Any, w: Any, b: Any) -> Any:
         return R.nn.silu(emit(R.add(emit(R.nn.conv2d(x, w)), b)))

@@ -230,4 +230,3 @@ def test_a_merged_plan_still_covers_and_can_run(seed: int) -> None:
 
     assert_covers(merged)
     assert len(merged.kernels) <= len(plan.kernels)
-

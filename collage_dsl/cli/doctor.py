@@ -27,7 +27,8 @@ def examine(output_format: str) -> int:
     """Print all findings; 2 where something is missing."""
     findings = [*_system(), *_packages(), _compiler()]
     if output_format == "json":
-        sys.stdout.write(json.dumps([asdict(f) for f in findings], indent=2) + "\n")
+        rows = [asdict(finding) for finding in findings]
+        sys.stdout.write(json.dumps({"findings": rows}, indent=2) + "\n")
     else:
         sys.stdout.write("".join(_line(finding) for finding in findings))
     return CANNOT if any(finding.advice for finding in findings) else 0

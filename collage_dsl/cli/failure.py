@@ -1,6 +1,7 @@
 """What each failure means to whoever typed the command."""
 
 from dataclasses import dataclass
+
 WRONG = 1
 """Exit code: something is wrong in what was given."""
 

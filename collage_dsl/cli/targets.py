@@ -59,6 +59,4 @@ def _with_cores(spec: FusionSpec, num_cores: int | None) -> FusionSpec:
     options = spec.target.options
     if num_cores is None or "num_cores" in options:
         return spec
-    return replace(
-        spec, target=replace(spec.target, options={**options, "num_cores": num_cores})
-    )
+    return replace(spec, target=replace(spec.target, options={**options, "num_cores": num_cores}))

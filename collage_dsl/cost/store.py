@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from collage_dsl.cost.cost import Cost, Infeasible
 
@@ -63,7 +64,7 @@ class CostStore:
             self.close()
             raise
 
-    def __enter__(self) -> "CostStore":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -26,7 +26,7 @@ def realize(plan: Plan, *, backends: Sequence[Backend] = ()) -> Any:
     ).module
 
 
-def compile(
+def compile(  # noqa: A001 (collage.compile is the contract)
     model: Any, targets: Sequence[FusionSpec | str | Path], **options: Any
 ) -> Compiled:
     """

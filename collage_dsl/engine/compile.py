@@ -146,6 +146,7 @@ def measurements_of(counts: Counts) -> MeasurementsDocument:
         measured=counts.measured,
         reused=counts.reused,
         infeasible=counts.infeasible,
+        reasons=counts.reasons,
     )
 
 
@@ -227,9 +228,7 @@ def latency(times: list[float]) -> LatencyDocument:
     return LatencyDocument(seconds=low(times), spread=upper - lower, runs=len(times))
 
 
-def _verified(
-    model: Any, graph: Graph, winner: Contender, backend_of: BackendOf
-) -> Verification:
+def _verified(model: Any, graph: Graph, winner: Contender, backend_of: BackendOf) -> Verification:
     """Raises `VerificationError`."""
     assert winner.plan is not None
     assert winner.executable is not None
@@ -244,5 +243,3 @@ def _verified(
     if not verification.passed:
         raise VerificationError(verification)
     return verification
-
-

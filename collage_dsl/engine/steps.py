@@ -7,7 +7,6 @@ from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.rules import FusionSpec, Trace
 from collage_dsl.search import NoPlanError, Plan, Problem, coalesce, dijkstra
 
-
 _SHOWN = 3
 """So many nodes, and reasons for each, are shown of what is not covered."""
 

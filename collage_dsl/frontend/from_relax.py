@@ -45,19 +45,28 @@ class _Reader:
         self.taken: set[str] = set()
         self.nodes: list[Node] = []
         self.index: dict[int, int] = {}
+        self.symbols: set[int] = set()
+        self.composites: dict[int, Any] = {}
         self.block = 0
 
     def read(self, function: str, found: Any) -> Graph:
         # All variables are named first, so that no derived name takes a variable's.
         self.name_variables(found)
         for param in found.params:
+            self.symbols |= set(map(hash, relax.analysis.definable_tir_vars_in_type(param.ty)))
             node = Node(self.names[hash(param)], Form.INPUT, type_of(param.ty))
             self.index[hash(param)] = self.add(node)
         for block in found.body.blocks:
-            for binding in block.bindings:
-                self.index[hash(binding.var)] = self.bound(binding)
+            self.read_block(block)
             self.block += bool(block.bindings)
         return self.finish(function, found.body.body)
+
+    def read_block(self, block: Any) -> None:
+        for binding in block.bindings:
+            if _is_composite(binding.value):
+                self.composites[hash(binding.var)] = binding.value
+            else:
+                self.index[hash(binding.var)] = self.bound(binding)
 
     def finish(self, function: str, body: Any) -> Graph:
         if isinstance(body, tvm.ir.Tuple):
@@ -93,7 +102,11 @@ class _Reader:
     def bound(self, binding: Any) -> int:
         """The node that a binding's variable stands for, which may be an earlier one."""
         name, value = self.names[hash(binding.var)], binding.value
+        if isinstance(binding, relax.MatchCast):
+            self.check_cast(name, binding)
         match value:
+            case tvm.ir.Call() if hash(value.op) in self.composites:
+                return self.inline(self.composites[hash(value.op)], value)
             case tvm.ir.Call():
                 return self.add_call(name, value)
             case tvm.ir.Tuple():
@@ -105,6 +118,22 @@ class _Reader:
             case relax.Function():
                 raise UnsupportedRelax(f"`{name}` is an inner function")
         return self.operand(value, name, 0)
+
+    def check_cast(self, name: str, cast: Any) -> None:
+        """A cast may repeat what is known; a dimension that it finds, nothing else defines."""
+        for symbol in relax.analysis.definable_tir_vars_in_type(cast.ty):
+            if hash(symbol) not in self.symbols:
+                raise UnsupportedRelax(f"`{name}` finds the dimension `{symbol.name}` as it runs")
+
+    def inline(self, composite: Any, call: Any) -> int:
+        """The result of a call of an inner `Composite` function, whose nodes become ours."""
+        self.name_variables(composite)
+        arguments = self.operands(call.args, "composite")
+        for param, argument in zip(composite.params, arguments, strict=True):
+            self.index[hash(param)] = argument
+        for block in composite.body.blocks:
+            self.read_block(block)
+        return self.operand(composite.body.body, "composite", 0)
 
     def add_call(self, name: str, call: Any) -> int:
         op = _operator(name, call)
@@ -157,6 +186,11 @@ class _Reader:
         node = Node(name, Form.CONSTANT, type_of(value.ty), value=array_of(value.value))
         self.index[hash(value)] = self.add(node)
         return self.index[hash(value)]
+
+
+def _is_composite(value: Any) -> bool:
+    attrs = value.attrs if isinstance(value, relax.Function) else None
+    return attrs is not None and "Composite" in attrs
 
 
 def _is_scalars(value: Any) -> bool:

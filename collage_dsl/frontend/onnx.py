@@ -26,6 +26,7 @@ from collage_dsl.frontend.onnx_constants import (
     fold,
     label,
 )
+from collage_dsl.frontend.onnx_limits import is_known, limit, takes_shapes
 from collage_dsl.frontend.onnx_model import (
     Shapes,
     give,
@@ -74,15 +75,16 @@ class _Importer:
         for tensor in self.graph.initializer:
             if self.uses[tensor.name]:
                 self.values[tensor.name] = numpy_helper.to_array(tensor)
+        parameters = self.parameters()
         try:
-            self.build()
+            self.build(parameters)
         except BaseException:
             self.builder._end_block()  # TVM leaves it open, and would warn of it on stderr.
             raise
         return from_relax(self.module(), names=self.names)
 
-    def build(self) -> None:
-        with self.builder.function("main", self.parameters()):
+    def build(self, parameters: list[Any]) -> None:
+        with self.builder.function("main", parameters):
             with self.builder.dataflow():
                 for node in self.nodes:
                     self.convert(node)
@@ -242,23 +244,25 @@ class _Importer:
         return known_dims(static_dims(type_))
 
     def convert_operator(self, node: onnx.NodeProto) -> None:
-        converters = _converters()
-        if node.domain not in _DOMAINS or node.op_type not in converters:
-            domain = f" of `{node.domain}`" if node.domain not in _DOMAINS else ""
+        if not is_known(node, _converters()):
+            domain = f" of `{node.domain}`" if node.domain else ""
             raise FrontendError(
                 f"{_cannot(node)}: operator {node.op_type}{domain} is not supported"
             )
+        reason = limit(node, self.uses.keys(), self.constant, self.static_shape)
+        if reason:
+            raise CannotConvertError(reason)
         self.store(node, self.result(node))
 
     def result(self, node: onnx.NodeProto) -> Value:
         site = Site(self, node, attributes(node))
         canonical = CANONICAL.get(node.op_type)
-        made = canonical(site) if canonical and node.domain != "com.microsoft" else None
+        made = canonical(site) if canonical else None
         return self.as_tvm_does(node) if made is None else made
 
     def as_tvm_does(self, node: onnx.NodeProto) -> Value:
         inputs = onnx_frontend.onnx_input(self.expr(name) if name else None for name in node.input)
-        if node.op_type not in _TAKE_SHAPES:
+        if not takes_shapes(node.op_type):
             inputs = onnx_frontend.onnx_input(map(self.tensor, inputs))
         attrs = attributes(node)
         attrs["tvm_custom"] = {"name": node.name, "num_outputs": len(node.output)}
@@ -318,15 +322,6 @@ class _Importer:
                 self.names[auxiliary.var] = f"{name}.{_short(auxiliary.value)}"
             waiting.clear()
         return module
-
-
-_DOMAINS = ("", "ai.onnx", "com.microsoft")
-
-_TAKE_SHAPES = frozenset({
-    "Reshape", "Resize", "ConstantOfShape", "Gather", "Slice", "Shape", "Expand", "Concat",
-    "Equal", "Where", "Cast", "CastLike", "Squeeze",
-})  # fmt: skip
-"""The operators whose TVM converters take a shape in the place of a tensor."""
 
 
 @cache

@@ -86,6 +86,8 @@ def _type(value: onnx.ValueInfoProto, given: tuple[int, ...] | None) -> tuple[st
     if not value.type.HasField("tensor_type") or not tensor.elem_type:
         raise FrontendError(f"the input `{name}` is not a tensor")
     dtype = str(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    if dtype == "object":
+        raise FrontendError(f"the input `{name}` is a tensor of strings")
     if not tensor.HasField("shape"):
         if given is None:
             raise FrontendError(f"the shape of the input `{name}` is not known; {give(name)}")

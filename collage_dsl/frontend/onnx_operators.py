@@ -306,8 +306,10 @@ def clip(site: Site) -> Value | None:
             return None
         low, high = (None if array is None else array.item() for array in arrays)
     dtype = str(x.ty.dtype.dtype)
-    if low is not None and high is not None:
+    if low is not None and high is not None and low <= high:
         return relax.op.clip(x, low, high)
+    if low is not None and high is not None:
+        return relax.op.full_like(x, relax.const(high, dtype))
     if low is not None:
         return relax.op.nn.relu(x) if low == 0 else relax.op.maximum(x, relax.const(low, dtype))
     return x if high is None else relax.op.minimum(x, relax.const(high, dtype))
@@ -382,6 +384,34 @@ def local_response_norm(site: Site) -> Value | None:
     return relax.op.divide(x, emit(relax.op.power(emit(relax.op.add(scaled, bias)), beta)))
 
 
+def pad(site: Site) -> Value | None:
+    x, rank = site.expr(0), site.expr(0).ty.ndim
+    mode = _PADDING.get(site.attrs.get("mode", b"constant"))
+    pads: Any = site.attrs.get("pads")
+    value, axes = site.attrs.get("value", 0.0), None
+    if site.scope.opset >= 11:
+        pads, value, axes = (site.constant(place) for place in (1, 2, 3))
+        if pads is None or (site.has(2) and value is None) or (site.has(3) and axes is None):
+            raise CannotConvertError("padding that is computed")
+    around = [0] * 2 * rank
+    chosen = range(rank) if axes is None else axes.tolist()
+    for place, axis in enumerate(chosen):
+        around[2 * axis % (2 * rank)] = int(pads[place])
+        around[(2 * axis + 1) % (2 * rank)] = int(pads[place + len(chosen)])
+    if min(around) < 0 or mode is None:
+        return None
+    fill = 0.0 if value is None else float(np.asarray(value).item())
+    return relax.op.nn.pad(x, around, pad_mode=mode, pad_value=fill)
+
+
+_PADDING = {
+    b"constant": "constant",
+    b"reflect": "reflect",
+    b"edge": "replicate",
+    b"wrap": "circular",
+}
+
+
 def reshape(site: Site) -> Value | None:
     """What keeps the shape is nothing."""
     shape = site.constant(1)
@@ -409,6 +439,7 @@ CANONICAL: Mapping[str, Converter] = {
         pool, {3: relax.op.nn.max_pool1d, 4: relax.op.nn.max_pool2d, 5: relax.op.nn.max_pool3d}
     ),
     "Mul": multiply,
+    "Pad": pad,
     "Reshape": reshape,
     "Softmax": partial(softmax, relax.op.nn.softmax),
     "Sub": subtract,

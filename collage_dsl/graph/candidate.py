@@ -99,4 +99,3 @@ def label_of(graph: Graph, sub_graph: SubGraph) -> str:
     for index in members(sub_graph.inside & graph.calls & ~tagged):
         parts[index] = graph.nodes[index].op
     return "+".join(parts[index] for index in sorted(parts)) or "tuple"
-

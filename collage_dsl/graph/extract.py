@@ -124,6 +124,4 @@ def without_weights(kernel: Graph) -> Graph:
         replace(node, value=None) if node.form is Form.CONSTANT and not steers(node) else node
         for node in kernel.nodes
     ]
-    return Graph(
-        nodes, kernel.outputs, name=kernel.name, returns_tuple=kernel.returns_tuple
-    )
+    return Graph(nodes, kernel.outputs, name=kernel.name, returns_tuple=kernel.returns_tuple)

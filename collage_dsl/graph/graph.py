@@ -10,6 +10,7 @@ from collage_dsl.graph.types import Form, Kind, TensorType, TupleType, Type
 Attribute = bool | int | float | str | tuple["Attribute", ...] | None
 """The value of an operator's attribute."""
 
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from collage_dsl.graph.graph import Attribute
@@ -41,8 +41,8 @@ class Operator:
 @cache
 def operators() -> Mapping[str, Operator]:
     """All operators by name, without the `relax.` prefix."""
-    name = f"operators-{TVM_VERSION}.json"
-    table = json.loads(files("collage_dsl.graph").joinpath(name).read_text("utf-8"))
+    path = Path(__file__).with_name(f"operators-{TVM_VERSION}.json")
+    table = json.loads(path.read_text("utf-8"))
     return {
         name: Operator(
             name,

@@ -1,8 +1,25 @@
-"""The rule language, and the text notation of small graphs."""
+"""
+The rule language, and the text notation of small graphs.
 
-from collage_dsl.language.graph_printer import format_graph
-from collage_dsl.language.graph_text import parse_graph
+What only some callers need is loaded on first use: a check should start fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from collage_dsl.language.load import UnreadableError, check, load, read
-from collage_dsl.language.printer import to_text
+
+if TYPE_CHECKING:
+    from collage_dsl.language.graph_printer import format_graph
+    from collage_dsl.language.graph_text import parse_graph
+    from collage_dsl.language.printer import to_text
+
+_HOME = {"format_graph": "graph_printer", "parse_graph": "graph_text", "to_text": "printer"}
 
 __all__ = ["UnreadableError", "check", "format_graph", "load", "parse_graph", "read", "to_text"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

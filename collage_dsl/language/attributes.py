@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from collage_dsl.graph import Attribute
 from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import long_dtype
-from collage_dsl.language import syntax
+from collage_dsl.language import graph_syntax, syntax
 from collage_dsl.language.calls import unknown_attribute
 from collage_dsl.language.findings import Findings, listed
 
@@ -30,7 +30,7 @@ class _WrongTypeError(Exception):
 
 
 def check_attributes(
-    operator: Operator, call: syntax.GraphCall, findings: Findings
+    operator: Operator, call: graph_syntax.GraphCall, findings: Findings
 ) -> Mapping[str, Attribute]:
     """What is written, and the defaults of what is not."""
     written: dict[str, Attribute] = {}
@@ -55,9 +55,9 @@ def check_attributes(
     return _normal(operator, written)
 
 
-def _typed(value: syntax.Value, type_: str) -> Attribute:
+def _typed(value: graph_syntax.Value, type_: str) -> Attribute:
     match value, type_:
-        case syntax.Nothing(), _:
+        case graph_syntax.Nothing(), _:
             return None
         case syntax.Literal(bool() as truth), "bool":
             return truth
@@ -72,9 +72,9 @@ def _typed(value: syntax.Value, type_: str) -> Attribute:
         case (syntax.Literal(str() as text), "dtype") | (syntax.Name(text), "dtype"):
             if dtype := long_dtype(text):
                 return dtype
-        case syntax.LiteralList(items), "ints" | "int|ints":
+        case graph_syntax.LiteralList(items), "ints" | "int|ints":
             return tuple(_typed(item, "int") for item in items)
-        case syntax.LiteralList(items), "floats":
+        case graph_syntax.LiteralList(items), "floats":
             return tuple(_typed(item, "float") for item in items)
     raise _WrongTypeError
 

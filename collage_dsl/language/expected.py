@@ -25,7 +25,7 @@ _HINTS = {
 }
 
 
-def expectation(accepted: frozenset[str]) -> str:
+def expectation(accepted: frozenset[str], start: str) -> str:
     """What a text can go on with: "`)` or `,`"."""
     left = set(accepted)
     words = []
@@ -38,18 +38,18 @@ def expectation(accepted: frozenset[str]) -> str:
         left -= _SOUGHT_LAST
     if "NAME" in left:
         left -= {"QUOTED"}
-    words += sorted(_WORDS.get(name) or f"`{spellings()[name]}`" for name in left)
+    words += sorted(_WORDS.get(name) or f"`{spellings(start)[name]}`" for name in left)
     if len(words) > 1:
         return f"{', '.join(words[:-1])} or {words[-1]}"
     return words[0] if words else "nothing more"
 
 
-def hint(found: str, accepted: frozenset[str]) -> str:
+def hint(found: str, accepted: frozenset[str], start: str) -> str:
     """What the user may have meant by `found`; often empty."""
     terminal, words = _HINTS.get(found[:1], ("", ""))
     if terminal in accepted:
         return words
     if not found.isidentifier():
         return "comments begin with `#`" if found == "/" else ""
-    keywords = (spellings().get(name, "") for name in accepted)
+    keywords = (spellings(start).get(name, "") for name in accepted)
     return did_you_mean(found, [word for word in keywords if word.isalpha()])

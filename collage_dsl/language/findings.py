@@ -1,7 +1,6 @@
 """Collecting diagnostics while a text is read and checked."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from collage_dsl.diagnostics import Diagnostic, Note, RuleError, Severity, in_file_order
 from collage_dsl.source import Span
@@ -36,6 +35,8 @@ class Findings:
 
 def did_you_mean(written: str, known: Iterable[str]) -> str:
     """A hint that names what `written` looks like; empty where nothing does."""
+    from difflib import get_close_matches  # here, since most files need no hint
+
     by_lower = {name.lower(): name for name in known}
     close = get_close_matches(written.lower(), by_lower, n=1, cutoff=0.7)
     return f"did you mean `{by_lower[close[0]]}`?" if close else ""

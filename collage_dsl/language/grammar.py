@@ -8,26 +8,29 @@ from collage_dsl.resources import folder
 
 
 @cache
-def lark() -> Lark:
-    """The parser. Making its tables takes about 0.1 s, so it is made once, when first needed."""
+def lark(start: str) -> Lark:
+    """
+    The parser of what `start` derives: `file` or `graph_text`. Making its tables takes most
+    of the time of a short check, so that each is made when first needed.
+    """
     return Lark(
         (folder("grammars") / "collage.lark").read_text("utf-8"),
         parser="lalr",
         lexer="contextual",
-        start=["file", "graph_text"],
+        start=start,
         propagate_positions=True,
         maybe_placeholders=True,
     )
 
 
 @cache
-def spellings() -> dict[str, str]:
+def spellings(start: str) -> dict[str, str]:
     """How each terminal is written, where it is always written the same way."""
     written = {}
-    for terminal in lark().terminals:
+    for terminal in lark(start).terminals:
         pattern = terminal.pattern
         if pattern.type == "str":
             written[terminal.name] = pattern.value
-        elif pattern.value.endswith("(?![A-Za-z0-9_])"):
+        elif "(?!" in pattern.value:  # a keyword
             written[terminal.name] = pattern.value.split("(?!")[0]
     return written

@@ -26,14 +26,15 @@ from collage_dsl.graph import (
     Type,
 )
 from collage_dsl.graph.operators import Operator, kind_of
-from collage_dsl.graph.types import dtype_names, long_dtype
-from collage_dsl.language import syntax
+from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
+from collage_dsl.language import graph_syntax, syntax
 from collage_dsl.language.attributes import check_attributes
 from collage_dsl.language.calls import check_count, find_operator
 from collage_dsl.language.findings import Findings, did_you_mean
+from collage_dsl.language.graph_tree import GraphBuilder
 from collage_dsl.language.inference import Call, MismatchError, infer
-from collage_dsl.language.parser import parse_graph as parse_syntax
-from collage_dsl.language.values import Scalar, array
+from collage_dsl.language.parser import is_small, parse_tree
+from collage_dsl.language.values import Scalar, array, fits
 from collage_dsl.source import Source, Span
 
 SHAPES = frozenset({"shape", "size"})
@@ -43,40 +44,48 @@ SHAPES = frozenset({"shape", "size"})
 def parse_graph(text: str, name: str = "graph") -> Graph:
     """The graph that `text` describes. Raises RuleError with everything wrong with it."""
     findings = Findings()
-    written = parse_syntax(Source(name, text), findings)
+    source = Source(name, text)
+    if not is_small(source, findings):
+        findings.raise_errors()
+    tree, broken = parse_tree(source, "graph_text", findings)
+    written = GraphBuilder(source, findings).graph(tree, broken)
     graph = build_graph(written, name, findings)
     findings.raise_errors()
     assert graph is not None
     return graph
 
 
-def build_graph(written: syntax.Graph, name: str, findings: Findings) -> Graph | None:
+def build_graph(written: graph_syntax.Graph, name: str, findings: Findings) -> Graph | None:
     """The graph; None where something in it was wrong and is reported."""
     return _Builder(written, findings).run(name)
 
 
 class _Builder:
-    def __init__(self, written: syntax.Graph, findings: Findings) -> None:
+    def __init__(self, written: graph_syntax.Graph, findings: Findings) -> None:
         self.written = written
         self.findings = findings
         self.nodes: list[Node] = []
         self.index: dict[str, int] = {}
         self.broken = {broken.name for broken in written.broken}
-        self.defined = {s.name.text for s in written.statements if not isinstance(s, syntax.Return)}
+        self.defined = {
+            statement.name.text
+            for statement in written.statements
+            if not isinstance(statement, graph_syntax.Return)
+        }
 
     def run(self, name: str) -> Graph | None:
         errors = self.findings.errors
-        returned: syntax.Return | None = None
+        returned: graph_syntax.Return | None = None
         for statement in self.written.statements:
             if returned is not None:
                 self.after_return(statement, returned)
                 break
             match statement:
-                case syntax.Input(input_name, type_):
+                case graph_syntax.Input(input_name, type_):
                     self.add(input_name, Node(input_name.text, Form.INPUT, self.type(type_)))
-                case syntax.Node():
+                case graph_syntax.Node():
                     self.node(statement)
-                case syntax.Return():
+                case graph_syntax.Return():
                     returned = statement
         if returned is None:
             if not self.broken:
@@ -93,9 +102,11 @@ class _Builder:
         return Graph(self.nodes, found, name=name, returns_tuple=returned.is_tuple)
 
     def after_return(
-        self, statement: syntax.Input | syntax.Node | syntax.Return, returned: syntax.Return
+        self,
+        statement: graph_syntax.Statement,
+        returned: graph_syntax.Return,
     ) -> None:
-        span = statement.span if isinstance(statement, syntax.Return) else statement.name.span
+        span = statement.span if isinstance(statement, graph_syntax.Return) else statement.name.span
         self.findings.error("E0601", span, "nothing comes after `return`")
 
     # Names.
@@ -131,17 +142,17 @@ class _Builder:
 
     # Nodes.
 
-    def node(self, statement: syntax.Node) -> None:
+    def node(self, statement: graph_syntax.Node) -> None:
         name = statement.name
         said = None if statement.type is None else self.type(statement.type)
         match statement.value:
-            case syntax.GraphCall() as call:
+            case graph_syntax.GraphCall() as call:
                 node = self.call(name.text, call, said)
-            case syntax.Constant() as constant:
+            case graph_syntax.Constant() as constant:
                 node = self.constant(name.text, constant)
-            case syntax.Tuple(fields):
+            case graph_syntax.Tuple(fields):
                 node = self.tuple_of(name.text, fields)
-            case syntax.Projection() as projection:
+            case graph_syntax.Projection() as projection:
                 node = self.projection(name.text, projection)
             case value:
                 plain = _plain(value)
@@ -159,7 +170,7 @@ class _Builder:
         type_ = TupleType(tuple(self.nodes[i].type for i in inputs))
         return Node(name, Form.TUPLE, type_, inputs)
 
-    def projection(self, name: str, written: syntax.Projection) -> Node | None:
+    def projection(self, name: str, written: graph_syntax.Projection) -> Node | None:
         of = self.operand(written.of)
         if of is None:
             return None
@@ -175,7 +186,7 @@ class _Builder:
         field = type_.fields[written.index]
         return Node(name, Form.PROJECTION, field, (of,), value=written.index)
 
-    def call(self, name: str, written: syntax.GraphCall, said: Type | None) -> Node | None:
+    def call(self, name: str, written: graph_syntax.GraphCall, said: Type | None) -> Node | None:
         operator = find_operator(written.operator, self.findings)
         if operator is None:
             return None
@@ -200,7 +211,7 @@ class _Builder:
 
     def operands(
         self,
-        written: Sequence[syntax.GraphOperand],
+        written: Sequence[graph_syntax.GraphOperand],
         user: str,
         operator: Operator | None,
     ) -> tuple[int, ...] | None:
@@ -209,7 +220,7 @@ class _Builder:
             match operand:
                 case syntax.Name():
                     index = self.operand(operand)
-                case syntax.Constant():
+                case graph_syntax.Constant():
                     node = self.constant(f"{user}.const{place}", operand)
                     index = None if node is None else self.derived(node.name, node)
                 case _:
@@ -221,12 +232,12 @@ class _Builder:
 
     def literal(
         self,
-        written: syntax.Value,
+        written: graph_syntax.Value,
         user: str,
         place: int,
         operator: Operator | None,
         before: Sequence[int | None],
-    ) -> int:
+    ) -> int | None:
         """A shape or number in place; where the operator takes a tensor, a scalar constant."""
         names = (operator and operator.operands) or ()
         operand = names[place] if place < len(names) else f"literal{place}"
@@ -235,12 +246,14 @@ class _Builder:
             earlier = (self.nodes[i].type for i in before if i is not None)
             dtypes = (type_.dtype for type_ in earlier if isinstance(type_, TensorType))
             type_ = TensorType(next(dtypes, "float32"), ())
+            if not self.fit([value], type_, written.span):
+                return None
             node = Node("", Form.CONSTANT, type_, value=array(type_.dtype, (), [value]))
             return self.derived(f"{user}.const{place}", node)
         node = Node("", Form.LITERAL, _literal_type(value, operand), value=value)
         return self.derived(f"{user}.{operand}", node)
 
-    def constant(self, name: str, written: syntax.Constant) -> Node | None:
+    def constant(self, name: str, written: graph_syntax.Constant) -> Node | None:
         type_ = self.tensor_type(written.type)
         if written.value is None:
             return Node(name, Form.CONSTANT, type_)
@@ -253,6 +266,8 @@ class _Builder:
             message = "the value of a constant is a number or a list of numbers"
             self.findings.error("E0603", written.value.span, message)
             return None
+        if not self.fit(elements, type_, written.value.span):
+            return None
         shape = type_.static_shape
         if isinstance(written.value, syntax.Literal) and prod(shape) <= _MOST_FILLED:
             elements *= prod(shape)
@@ -262,18 +277,26 @@ class _Builder:
             return None
         return Node(name, Form.CONSTANT, type_, value=array(type_.dtype, shape, elements))
 
+    def fit(self, elements: Sequence[Scalar], type_: TensorType, span: Span) -> bool:
+        for element in elements:
+            if not fits(element, type_.dtype):
+                message = f"{element} is no value of dtype {short_dtype(type_.dtype)}"
+                self.findings.error("E0603", span, message)
+                return False
+        return True
+
     # Types.
 
-    def type(self, written: syntax.Type) -> Type:
+    def type(self, written: graph_syntax.Type) -> Type:
         match written:
-            case syntax.TensorType():
+            case graph_syntax.TensorType():
                 return self.tensor_type(written)
-            case syntax.TupleType(fields):
+            case graph_syntax.TupleType(fields):
                 return TupleType(tuple(self.type(field) for field in fields))
-            case syntax.ObjectType(name):
+            case graph_syntax.ObjectType(name):
                 return OpaqueType(name.text)
 
-    def tensor_type(self, written: syntax.TensorType) -> TensorType:
+    def tensor_type(self, written: graph_syntax.TensorType) -> TensorType:
         name = written.dtype
         dtype = "unknown" if name.text == "unknown" else long_dtype(name.text)
         if dtype is None:
@@ -286,15 +309,15 @@ _MOST_FILLED = 1 << 20
 """The elements of a constant that one number may fill."""
 
 
-def _plain(value: syntax.Value) -> object:
+def _plain(value: graph_syntax.Value) -> object:
     match value:
         case syntax.Literal(plain):
             return plain
         case syntax.Name(text):
             return text
-        case syntax.LiteralList(items):
+        case graph_syntax.LiteralList(items):
             return tuple(map(_plain, items))
-        case syntax.Nothing():
+        case graph_syntax.Nothing():
             return None
 
 
@@ -315,11 +338,11 @@ def _literal_type(value: object, operand: str) -> OpaqueType:
             return OpaqueType("object")
 
 
-def _elements(value: syntax.Value) -> list[Scalar] | None:
+def _elements(value: graph_syntax.Value) -> list[Scalar] | None:
     match value:
         case syntax.Literal(bool() | int() | float() as scalar):
             return [scalar]
-        case syntax.LiteralList(items):
+        case graph_syntax.LiteralList(items):
             found: list[Scalar] = []
             for item in items:
                 elements = _elements(item)

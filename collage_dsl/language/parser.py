@@ -35,24 +35,23 @@ _ITEM_KEYWORDS = ("pattern", "rule", "target")
 
 def parse_file(source: Source, findings: Findings) -> syntax.File:
     """What `source` says, less the statements that `findings` now has syntax errors for."""
-    if not _is_small(source, findings) or not _edition_is_known(source, findings):
+    if not is_small(source, findings) or not _edition_is_known(source, findings):
         return syntax.File((), ())
-    run = _Run(source, "file", findings)
-    builder = Builder(source, findings)
-    file = builder.file(run.tree())
-    return syntax.File(file.items, (*run.broken, *file.broken))
+    tree, broken = parse_tree(source, "file", findings)
+    file = Builder(source, findings).file(tree)
+    return syntax.File(file.items, (*broken, *file.broken))
 
 
-def parse_graph(source: Source, findings: Findings) -> syntax.Graph:
-    """The same of a graph in the text notation."""
-    if not _is_small(source, findings):
-        return syntax.Graph((), Span(source, 0, 0), ())
-    run = _Run(source, "graph_text", findings)
-    graph = Builder(source, findings).graph(run.tree())
-    return syntax.Graph(graph.statements, graph.span, tuple(run.broken))
+def parse_tree(
+    source: Source, start: str, findings: Findings
+) -> tuple[Tree[Token], tuple[syntax.Broken, ...]]:
+    """The tree of the statements that can be read, and those that cannot."""
+    run = _Run(source, start, findings)
+    return run.tree(), tuple(run.broken)
 
 
-def _is_small(source: Source, findings: Findings) -> bool:
+def is_small(source: Source, findings: Findings) -> bool:
+    """Whether `source` may be parsed at all."""
     if len(source.text) <= MAX_CHARACTERS:
         return True
     at = Span(source, MAX_CHARACTERS, MAX_CHARACTERS)
@@ -101,7 +100,7 @@ class _Run:
         self.source = source
         self.start = start
         self.findings = findings
-        self.parser = lark().parse_interactive(source.text, start=start)
+        self.parser = lark(start).parse_interactive(source.text, start=start)
         self.blocks = [_Block()]
         self.open = 0
         self.end = 0
@@ -216,8 +215,8 @@ class _Run:
         elif wrong == "collage" and "_COLLAGE" not in accepted and len(self.blocks) == 1:
             self.findings.error("E0103", span, "the edition is said once, on the first line")
         else:
-            message = f"expected {expectation(accepted)}, found `{_shortened(wrong)}`"
-            self.findings.error("E0101", span, message, hint(str(wrong), accepted))
+            message = f"expected {expectation(accepted, self.start)}, found `{_shortened(wrong)}`"
+            self.findings.error("E0101", span, message, hint(str(wrong), accepted, self.start))
 
     def unexpected_end(self, wrong: Token) -> None:
         block = self.blocks[-1]
@@ -230,7 +229,8 @@ class _Run:
             self.feed(self.synthetic("SEMICOLON", ";", self.end))
             return
         else:
-            message = f"expected {expectation(self.accepted())}, found the end of the file"
+            expected = expectation(self.accepted(), self.start)
+            message = f"expected {expected}, found the end of the file"
             self.findings.error("E0101", Span(self.source, self.end, self.end), message)
         self.close_all()
 

@@ -1,37 +1,16 @@
 """From the trees of the parser library to syntax."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from lark import Token, Tree
 
 from collage_dsl.language import syntax
-from collage_dsl.language.findings import Findings
-from collage_dsl.source import Source, Span
-
-MAX_DEPTH = 200
-"""How deep syntax may be; what walks it calls itself."""
-
-_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
-
-Child = Any
-"""A `Tree`, a `Token`, or None for what is not there."""
+from collage_dsl.language.tokens import Child, NestingError, Reader, children
+from collage_dsl.source import Span
 
 
-class _NestingError(Exception):
-    """A part of an item is nested more deeply than may be."""
-
-    def __init__(self, span: Span) -> None:
-        super().__init__("nested too deeply")
-        self.span = span
-
-
-class Builder:
-    """Builds the syntax of one source."""
-
-    def __init__(self, source: Source, findings: Findings) -> None:
-        self.source = source
-        self.findings = findings
+class Builder(Reader):
+    """Builds the syntax of a file."""
 
     def file(self, tree: Tree[Token]) -> syntax.File:
         said = tree.children and _data(tree.children[0]) == "edition"
@@ -43,7 +22,7 @@ class Builder:
             try:
                 if item := self.item(child):
                     items.append(item)
-            except _NestingError as problem:
+            except NestingError as problem:
                 self.too_deep(problem.span)
                 name = self.name(child.children[0])  # type: ignore[union-attr]
                 broken.append(syntax.Broken(name.text, self.span(child)))
@@ -54,16 +33,12 @@ class Builder:
         message = "the file does not say which edition of the language it is in"
         self.findings.error("E0103", at, message, "begin with `collage 1;`")
 
-    def too_deep(self, span: Span) -> None:
-        message = f"this is nested more than {MAX_DEPTH} deep"
-        self.findings.error("E0105", span, message, "give parts of it a name")
-
     def item(self, tree: Child) -> syntax.Item | None:
         match tree.data, tree.children:
             case "pattern", [name, parameters, *statements]:
                 return syntax.Pattern(
                     self.name(name),
-                    tuple(self.parameter(child) for child in _children(parameters)),
+                    tuple(self.parameter(child) for child in children(parameters)),
                     tuple(self.statement(child) for child in statements),
                     self.span(tree),
                 )
@@ -107,8 +82,8 @@ class Builder:
                 return syntax.OperatorCall(
                     tuple(self.name(name) for name in operators.children),
                     optional is not None,
-                    tuple(self.operand(child, depth + 1) for child in _children(operands)),
-                    tuple(self.expression(child, depth + 1) for child in _children(attributes)),
+                    tuple(self.operand(child, depth + 1) for child in children(operands)),
+                    tuple(self.expression(child, depth + 1) for child in children(attributes)),
                     self.span(tree),
                 )
             case other:
@@ -176,178 +151,14 @@ class Builder:
 
     def arguments(self, tree: Child, depth: int) -> tuple[syntax.Argument, ...]:
         found = []
-        for argument in _children(tree):
+        for argument in children(tree):
             name, value = argument.children
             found.append(syntax.Argument(name and self.name(name), self.expression(value, depth)))
         return tuple(found)
 
-    # Graphs.
-
-    def graph(self, tree: Tree[Token]) -> syntax.Graph:
-        try:
-            statements = tuple(self.graph_statement(child) for child in tree.children)
-        except _NestingError as problem:
-            self.too_deep(problem.span)
-            statements = ()
-        return syntax.Graph(statements, Span(self.source, 0, len(self.source.text)), ())
-
-    def graph_statement(self, tree: Child) -> syntax.Input | syntax.Node | syntax.Return:
-        match tree.data, tree.children:
-            case "input", [name, type_]:
-                return syntax.Input(self.node_name(name), self.type(type_, 0))
-            case "node", [name, type_, value]:
-                said = type_ and self.type(type_, 0)
-                return syntax.Node(self.node_name(name), said, self.node_value(value))
-            case _, [*names, comma]:
-                is_tuple = comma is not None or len(names) > 1
-                return syntax.Return(
-                    tuple(self.node_name(name) for name in names), is_tuple, self.span(tree)
-                )
-            case other:
-                raise AssertionError(other)
-
-    def node_name(self, tree: Child) -> syntax.Name:
-        """A name between backticks is the name without them."""
-        token = tree.children[0]
-        return syntax.Name(str(token).strip("`"), self.span_of(token))
-
-    def node_value(self, tree: Child) -> syntax.NodeValue:
-        match tree.data, tree.children:
-            case "graph_call", [operator, operands, attributes]:
-                return syntax.GraphCall(
-                    self.name(operator),
-                    tuple(self.graph_operand(child) for child in _children(operands)),
-                    tuple(self.attribute(child) for child in _children(attributes)),
-                    self.span(tree),
-                )
-            case "constant", [type_, value]:
-                return self.constant(tree, type_, value)
-            case "tuple", names:
-                present = (name for name in names if name is not None)
-                return syntax.Tuple(tuple(map(self.node_name, present)), self.span(tree))
-            case "projection", [name, index]:
-                return syntax.Projection(self.node_name(name), self.integer(index), self.span(tree))
-            case _:
-                return self.value(tree, 0)
-
-    def graph_operand(self, tree: Child) -> syntax.GraphOperand:
-        match tree.data, tree.children:
-            case "node_name", _:
-                return self.node_name(tree)
-            case "constant", [type_, value]:
-                return self.constant(tree, type_, value)
-            case _:
-                return self.value(tree, 0)
-
-    def constant(self, tree: Child, type_: Child, value: Child) -> syntax.Constant:
-        said = value and self.value(value, 0)
-        return syntax.Constant(self.tensor_type(type_), said, self.span(tree))
-
-    def attribute(self, tree: Child) -> tuple[syntax.Name, syntax.Value]:
-        name, value = tree.children
-        return self.name(name), self.value(value, 0)
-
-    def value(self, tree: Child, depth: int) -> syntax.Value:
-        self.check_depth(tree, depth)
-        span = self.span(tree)
-        match tree.data, tree.children:
-            case "negative", [minus, number]:
-                return syntax.Literal(self.number(number, minus), span)
-            case "string", [text]:
-                return syntax.Literal(self.string(text), span)
-            case "boolean", [word]:
-                return syntax.Literal(word.type == "TRUE", span)
-            case "none", _:
-                return syntax.Nothing(span)
-            case "name", [name]:
-                return self.name(name)
-            case _, items:
-                values = (self.value(item, depth + 1) for item in items if item is not None)
-                return syntax.LiteralList(tuple(values), span)
-
-    def type(self, tree: Child, depth: int) -> syntax.Type:
-        self.check_depth(tree, depth)
-        match tree.data, tree.children:
-            case "tensor_type", _:
-                return self.tensor_type(tree)
-            case "tuple_type", fields:
-                present = (child for child in fields if child is not None)
-                parts = tuple(self.type(child, depth + 1) for child in present)
-                return syntax.TupleType(parts, self.span(tree))
-            case _, [name]:
-                return syntax.ObjectType(self.name(name), self.span(tree))
-            case other:
-                raise AssertionError(other)
-
-    def tensor_type(self, tree: Child) -> syntax.TensorType:
-        dtype, dims = tree.children
-        if dims is not None and isinstance(dims.children[0], Token):
-            return syntax.TensorType(self.name(dtype), None, self.span(tree))
-        found = tuple(self.dim(child.children[0]) for child in _children(dims))
-        return syntax.TensorType(self.name(dtype), found, self.span(tree))
-
-    def dim(self, token: Token) -> int | str:
-        return self.integer(token) if token.type == "NUMBER" else str(token).strip("`")
-
-    # Tokens.
-
-    def name(self, token: Child) -> syntax.Name:
-        return syntax.Name(str(token), self.span_of(token))
-
-    def string(self, token: Token) -> str:
-        """The text between the quotes, escapes replaced."""
-        text, result, at = str(token)[1:-1], [], 0
-        while (slash := text.find("\\", at)) >= 0:
-            result.append(text[at:slash])
-            at = slash + 2
-            escaped = text[slash + 1]
-            if escaped not in _ESCAPES:
-                start = self.span_of(token).start + 1 + slash
-                span = Span(self.source, start, start + 2)
-                known = r"the escapes are `\"`, `\\`, `\n`, `\r` and `\t`"
-                self.findings.error("E0104", span, f"unknown escape `\\{escaped}`", known)
-            result.append(_ESCAPES.get(escaped, ""))
-        return "".join(result) + text[at:]
-
-    def number(self, token: Token, minus: Token | None = None) -> int | float:
-        text = str(token)
-        is_integer = text.isdigit()
-        if is_integer and len(text) <= 18:
-            value: int | float = int(text)
-        else:
-            value = 10**18 if is_integer else float(text)
-            if is_integer or value == float("inf"):
-                self.findings.error("E0107", self.span_of(token), "this number is too large")
-        return value if minus is None else -value
-
-    def integer(self, token: Token) -> int:
-        value = self.number(token)
-        if isinstance(value, int):
-            return value
-        if not str(token).isdigit():
-            self.findings.error("E0101", self.span_of(token), "expected a whole number")
-        return 0
-
-    # Spans.
-
-    def span(self, tree: Child) -> Span:
-        return Span(self.source, tree.meta.start_pos, tree.meta.end_pos)
-
-    def span_of(self, token: Token) -> Span:
-        assert token.start_pos is not None
-        return Span(self.source, token.start_pos, token.start_pos + len(token))
-
-    def check_depth(self, tree: Child, depth: int) -> None:
-        if depth > MAX_DEPTH:
-            raise _NestingError(self.span(tree))
-
 
 def _data(child: Child) -> str:
     return str(getattr(child, "data", ""))
-
-
-def _children(tree: Child) -> list[Child]:
-    return [] if tree is None else list(tree.children)
 
 
 def _between(operator: str, operands: Sequence[Child]) -> list[Child]:

@@ -22,6 +22,23 @@ class Values:
         return _nested(self.shape, self.elements)
 
 
+_GREATEST = {"float16": 65504.0, "bfloat16": 3.38e38, "float32": 3.4e38}
+
+
+def fits(value: Scalar, dtype: str) -> bool:
+    """Whether a constant of `dtype` can hold `value`, rounded if it is a fraction."""
+    if "float" in dtype or dtype == "unknown":
+        return abs(value) <= _GREATEST.get(dtype, abs(value))
+    if dtype == "bool" or isinstance(value, bool):
+        return value in (0, 1)
+    if isinstance(value, float):
+        return False
+    bits = int(dtype.removeprefix("u").removeprefix("int"))
+    if dtype.startswith("u"):
+        return 0 <= value < 1 << bits
+    return -(1 << bits - 1) <= value < 1 << bits - 1
+
+
 def array(dtype: str, shape: tuple[int, ...], elements: Sequence[Scalar]) -> Any:
     """
     A numpy array where numpy is installed, as it is wherever graphs are run. Rules are

@@ -97,13 +97,11 @@ def _options(function: Any) -> dict[str, Option]:
 
 def _plain(value: Any) -> Option:
     if isinstance(value, tirx.IntImm | tirx.FloatImm):
-        return value.value  # type: ignore[no-any-return]
+        return value.value
     return value if isinstance(value, bool | int | float) else str(value)
 
 
-def _scheduled(
-    module: tvm.IRModule, realized: Realized, backend_of: BackendOf
-) -> tvm.IRModule:
+def _scheduled(module: tvm.IRModule, realized: Realized, backend_of: BackendOf) -> tvm.IRModule:
     result = tvm.IRModule(attrs=module.attrs)
     for var, function in module.functions_items():
         name = var.name_hint

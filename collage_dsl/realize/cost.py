@@ -3,7 +3,8 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import tvm
 
@@ -34,12 +35,16 @@ class MeasuringError(Exception):
 
 @dataclass(slots=True)
 class Counts:
-    """How many distinct kernels were asked for, and where their costs came from."""
+    """
+    How many distinct kernels were asked for, and where their costs came from. Why some are
+    infeasible, and how many for each reason.
+    """
 
     found: int = 0
     measured: int = 0
     reused: int = 0
     infeasible: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
 
 
 class MeasuredCost:
@@ -64,11 +69,10 @@ class MeasuredCost:
         self.store = store
         self.watch = watch
         self.counts = Counts()
-        self.reasons: dict[str, str] = {}
         self._known: dict[tuple[str, str], Cost] = {}
         self._worker = Worker[KernelTask | OverheadTask, float | Overhead](measure, timeout=timeout)
 
-    def __enter__(self) -> "MeasuredCost":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,12 +103,17 @@ class MeasuredCost:
         known = self.store.get(f"overhead.{part}", context)
         if known is not None:
             return known
+        parts = self._measured_overhead(toolchain, backend)
+        for name, cost in parts.items():
+            self.store.put(Measurement(f"overhead.{name}", context, toolchain.name, cost))
+        return parts[part]
+
+    def _measured_overhead(self, toolchain: Toolchain, backend: Backend) -> dict[str, Cost]:
         measured = self._worker.run(OverheadTask(toolchain, backend))
-        for name in ("launch", "entry"):
-            cost = Infeasible(measured.reason) if isinstance(measured, Failed) else None
-            value = cost or float(getattr(measured, name))
-            self.store.put(Measurement(f"overhead.{name}", context, toolchain.name, value))
-        return self._overhead(part, toolchain, backend)
+        if isinstance(measured, Failed):
+            return dict.fromkeys(("launch", "entry"), Infeasible(measured.reason))
+        assert isinstance(measured, Overhead)
+        return {"launch": measured.launch, "entry": measured.entry}
 
     def _cost(
         self, candidate: CandidateKernel, backend: Backend, found: Extract, key: tuple[str, str]
@@ -144,6 +153,8 @@ class MeasuredCost:
     def _count(self, cost: Cost) -> None:
         if isinstance(cost, Infeasible):
             self.counts.infeasible += 1
+            reasons = self.counts.reasons
+            reasons[cost.reason] = reasons.get(cost.reason, 0) + 1
         self.watch(self.counts)
 
 
@@ -155,9 +166,7 @@ def _inner_sub_graph(candidate: CandidateKernel, found: Extract) -> SubGraph:
         Composite(c.label, kernel.set_of(*names(c.inside)), kernel.set_of(*names(c.constants)))
         for c in candidate.sub_graph.composites
     )
-    return replace(
-        SubGraph(kernel.computed, kernel.constants), composites=composites
-    )
+    return replace(SubGraph(kernel.computed, kernel.constants), composites=composites)
 
 
 def _kernel_key(candidate: CandidateKernel, found: Extract) -> str:
@@ -191,5 +200,3 @@ def context_of(toolchain: Toolchain, backend: Backend) -> str:
 def _hash(content: object) -> str:
     text = json.dumps(content, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
-
-

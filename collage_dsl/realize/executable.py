@@ -169,4 +169,3 @@ def _check_replaceable(folder: Path) -> None:
         raise ExecutableError(f"cannot write {folder}: there is a file of that name")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / SIGNATURE).is_file():
         raise ExecutableError(f"{folder} is not empty and holds no compiled model")
-

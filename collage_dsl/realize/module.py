@@ -233,5 +233,3 @@ def _emit_composite(
         for i, value in zip(found.arguments, known, strict=True)
     ]
     return builder.emit(relax.Call(callee, arguments))
-
-

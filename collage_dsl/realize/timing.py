@@ -1,6 +1,5 @@
 """Timing of calls, with cold caches and on a clock that other processes disturb little."""
 
-import os
 import time
 from collections.abc import Callable
 from functools import cache
@@ -59,9 +58,7 @@ def cold_times(
     return times
 
 
-def interleaved(
-    calls: list[Call], num_cores: int, *, budget: float
-) -> list[list[float]]:
+def interleaved(calls: list[Call], num_cores: int, *, budget: float) -> list[list[float]]:
     """
     The seconds of each of `calls`, run in turn, so that whatever disturbs the machine
     disturbs all. Stops after `budget` seconds, but not before five rounds.
@@ -106,6 +103,7 @@ def _bytes(size: str) -> int:
 
 def cpu_name() -> str:
     """The model name of the processor, as the system gives it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
+    described = Path("/proc/cpuinfo")
+    lines = described.read_text().splitlines() if described.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, "unknown processor")

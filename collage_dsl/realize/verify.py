@@ -132,9 +132,7 @@ def reference_values(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Arr
     return dict(zip(names, results, strict=True))
 
 
-def _is_wrong(
-    kernel: CandidateKernel, values: Mapping[str, Array], backend_of: BackendOf
-) -> bool:
+def _is_wrong(kernel: CandidateKernel, values: Mapping[str, Array], backend_of: BackendOf) -> bool:
     graph = kernel.graph
     constants = graph.constants
     found = extract(graph, kernel.sub_graph.inside, constants)

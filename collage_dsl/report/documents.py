@@ -14,6 +14,40 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class DiagnosticDocument(Document):
+    """One thing wrong with a spec file; lines and columns count from 1, the end is exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    severity: Literal["error", "warning"]
+    code: str
+    message: str
+    help: str
+
+
+class CheckDocument(Document):
+    """The answer of `collage check`, in file order."""
+
+    diagnostics: list[DiagnosticDocument]
+
+
+class FindingDocument(Document):
+    """One thing that `collage doctor` looked at; `advice` is empty where all is well."""
+
+    what: str
+    found: str
+    advice: str
+
+
+class DoctorDocument(Document):
+    """The answer of `collage doctor`."""
+
+    findings: list[FindingDocument]
+
+
 class CandidateDocument(Document):
     """A kernel that a rule proposed; nodes and constants in graph order."""
 
@@ -58,6 +92,7 @@ class MeasurementsDocument(Document):
     measured: int
     reused: int
     infeasible: int
+    reasons: dict[str, int] = Field(description="why, and how many for each reason")
 
 
 class PlanDocument(Document):
@@ -160,5 +195,3 @@ def kernels_by_target(plan: Plan) -> dict[str, int]:
     for kernel in plan.kernels:
         counts[kernel.target] = counts.get(kernel.target, 0) + 1
     return counts
-
-

@@ -11,6 +11,9 @@ from collage_dsl.report.documents import (
     RunDocument,
 )
 
+_REASONS = 3
+"""So many of the reasons why kernels are infeasible are shown."""
+
 _LONGEST = 48
 """Longer labels are cut: a merged kernel of hundreds of operators still takes one line."""
 
@@ -68,10 +71,12 @@ def run_text(document: RunDocument) -> str:
 
 
 def measurements_text(document: MeasurementsDocument) -> str:
-    return (
+    first = (
         f"{_count(document.found, 'distinct kernel')}: {document.measured} measured now, "
         f"{document.reused} reused, {document.infeasible} infeasible\n"
     )
+    reasons = sorted(document.reasons.items(), key=lambda item: -item[1])
+    return first + "".join(f"  {count} x {reason}\n" for reason, count in reasons[:_REASONS])
 
 
 def seconds(value: float) -> str:

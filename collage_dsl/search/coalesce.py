@@ -16,9 +16,7 @@ from collage_dsl.graph import (
 from collage_dsl.search.plan import Plan, PlannedKernel, in_execution_order, is_acyclic
 
 
-def coalesce(
-    plan: Plan, cost: CostFunction, may_merge: Callable[[Toolchain], bool]
-) -> Plan:
+def coalesce(plan: Plan, cost: CostFunction, may_merge: Callable[[Toolchain], bool]) -> Plan:
     """
     `plan` with touching kernels of a target that `may_merge` merged as far as the kernels
     stay convex and can still run one after the other.

@@ -1,0 +1,75 @@
+"""
+What of ONNX is refused although TVM has a converter: where that computes something else.
+
+Found by running ONNX's own tests of its operators (onnx.backend.test).
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+
+from collage_dsl.frontend.arrays import Array
+from collage_dsl.frontend.onnx_constants import attributes
+
+MICROSOFT = "com.microsoft"
+
+_OF_MICROSOFT = frozenset({
+    "Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu", "SkipLayerNormalization",
+})  # fmt: skip
+"""The operators that TVM knows as onnxruntime defines them, not as ONNX does."""
+
+_TAKE_SHAPES = frozenset({
+    "Reshape", "Resize", "ConstantOfShape", "Gather", "Slice", "Shape", "Expand", "Concat",
+    "Equal", "Where", "Cast", "CastLike", "Squeeze",
+})  # fmt: skip
+
+
+def is_known(node: onnx.NodeProto, converters: Collection[str]) -> bool:
+    """Whether TVM has a converter for the operator of this domain."""
+    domains = (MICROSOFT,) if node.op_type in _OF_MICROSOFT else ("", "ai.onnx")
+    return node.domain in domains and node.op_type in converters
+
+
+def takes_shapes(op: str) -> bool:
+    """Whether TVM's converter takes a shape in the place of a tensor."""
+    return op in _TAKE_SHAPES
+
+
+def limit(
+    node: onnx.NodeProto,
+    used: Collection[str],
+    constant: Callable[[str], Array | None],
+    dims: Callable[[str], list[int] | None],
+) -> str:
+    """Why the node is refused, of whose outputs `used` are; empty where it is not."""
+    if node.op_type in _FIRST_OUTPUT_ONLY and any(name in used for name in node.output[1:]):
+        return f"only the first output of {node.op_type} is supported"
+    if node.op_type == "Resize" and len(node.input) > 2 and node.input[2]:
+        return _limit_of_scales(constant(node.input[2]), dims(node.input[0]))
+    attrs = attributes(node)
+    for name, allowed in _ATTRIBUTES.get(node.op_type, {}).items():
+        if name in attrs and attrs[name] not in allowed:
+            return f"{node.op_type} with this {name} is not supported"
+    return ""
+
+
+def _limit_of_scales(scales: Array | None, dims: list[int] | None) -> str:
+    """TVM derives the scales again, from a size that has been rounded."""
+    if scales is None or dims is None or not scales.size:
+        return ""
+    sizes = np.asarray(dims[-scales.size :]) * scales.astype(np.float64)
+    exact = np.allclose(sizes, np.round(sizes), rtol=0, atol=1e-4)
+    return "" if exact else "Resize to what is no whole number of elements is not supported"
+
+
+_FIRST_OUTPUT_ONLY = frozenset({"BatchNormalization", "LayerNormalization", "MaxPool"})
+
+_ATTRIBUTES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    "ConvTranspose": {"output_shape": ()},
+    "IsInf": {"detect_negative": (1,), "detect_positive": (1,)},
+    "Resize": {"antialias": (0,)},
+    "RoiAlign": {"mode": (b"avg",)},
+    "SpaceToDepth": {"mode": (b"DCR",)},
+}

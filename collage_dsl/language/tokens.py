@@ -1,0 +1,92 @@
+"""Tokens and spans of the trees of the parser library, as syntax has them."""
+
+from typing import Any
+
+from lark import Token
+
+from collage_dsl.language import syntax
+from collage_dsl.language.findings import Findings
+from collage_dsl.source import Source, Span
+
+MAX_DEPTH = 200
+"""How deep syntax may be; what walks it calls itself."""
+
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+
+Child = Any
+"""A `Tree`, a `Token`, or None for what is not there."""
+
+
+class NestingError(Exception):
+    """A part of a text is nested more deeply than may be."""
+
+    def __init__(self, span: Span) -> None:
+        super().__init__("nested too deeply")
+        self.span = span
+
+
+class Reader:
+    """Reads the tokens of one source."""
+
+    def __init__(self, source: Source, findings: Findings) -> None:
+        self.source = source
+        self.findings = findings
+
+    def name(self, token: Child) -> syntax.Name:
+        return syntax.Name(str(token), self.span_of(token))
+
+    def string(self, token: Token) -> str:
+        """The text between the quotes, escapes replaced."""
+        text, result, at = str(token)[1:-1], [], 0
+        while (slash := text.find("\\", at)) >= 0:
+            result.append(text[at:slash])
+            at = slash + 2
+            escaped = text[slash + 1]
+            if escaped not in _ESCAPES:
+                start = self.span_of(token).start + 1 + slash
+                span = Span(self.source, start, start + 2)
+                known = r"the escapes are `\"`, `\\`, `\n`, `\r` and `\t`"
+                self.findings.error("E0104", span, f"unknown escape `\\{escaped}`", known)
+            result.append(_ESCAPES.get(escaped, ""))
+        return "".join(result) + text[at:]
+
+    def number(self, token: Token, minus: Token | None = None) -> int | float:
+        text = str(token)
+        is_integer = text.isdigit()
+        if is_integer and len(text) <= 18:
+            value: int | float = int(text)
+        else:
+            value = 10**18 if is_integer else float(text)
+            if is_integer or value == float("inf"):
+                self.findings.error("E0107", self.span_of(token), "this number is too large")
+        return value if minus is None else -value
+
+    def integer(self, token: Token) -> int:
+        value = self.number(token)
+        if isinstance(value, int):
+            return value
+        if not str(token).isdigit():
+            self.findings.error("E0101", self.span_of(token), "expected a whole number")
+        return 0
+
+    # Spans.
+
+    def span(self, tree: Child) -> Span:
+        return Span(self.source, tree.meta.start_pos, tree.meta.end_pos)
+
+    def span_of(self, token: Token) -> Span:
+        assert token.start_pos is not None
+        return Span(self.source, token.start_pos, token.start_pos + len(token))
+
+    def check_depth(self, tree: Child, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise NestingError(self.span(tree))
+
+    def too_deep(self, span: Span) -> None:
+        message = f"this is nested more than {MAX_DEPTH} deep"
+        self.findings.error("E0105", span, message, "give parts of it a name")
+
+
+def children(tree: Child) -> list[Child]:
+    """Those of a part that may be missing."""
+    return [] if tree is None else list(tree.children)

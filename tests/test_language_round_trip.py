@@ -1,0 +1,320 @@
+"""What is printed reads back as the same: specs and graphs."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from collage_dsl.graph import Graph, Kind, Toolchain
+from collage_dsl.language import format_graph, load, parse_graph, to_text
+from collage_dsl.language.patterns import TOLERANCE
+from collage_dsl.rules import (
+    TVM_DEFAULT,
+    CombineByPrimitives,
+    Constants,
+    DFPattern,
+    FusionRule,
+    FusionSpec,
+    JoinAnything,
+    KindPair,
+    Limits,
+    OnlyValid,
+    OpCallByKind,
+    Pattern,
+    Tagged,
+    TupleArgs,
+    TupleProjections,
+    Union,
+)
+from collage_dsl.rules.condition import (
+    And,
+    Attr,
+    Calculate,
+    Compare,
+    Constant,
+    DimAt,
+    Dtype,
+    Expression,
+    Has,
+    Not,
+    Or,
+    Rank,
+    Shape,
+    Where,
+    Within,
+)
+from collage_dsl.rules.pattern import (
+    Anything,
+    Binding,
+    Call,
+    Number,
+    Operand,
+    Parameter,
+    Reference,
+)
+
+QUICK = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+labels = words.filter(bool)
+whole = st.integers(-(10**17), 10**17)
+numbers = whole | st.floats(allow_nan=False, allow_infinity=False)
+bounds = st.none() | st.integers(1, 99)
+dtypes = st.sampled_from(["f32", "bf16", "i8", "bool"])
+
+# Conditions, well typed.
+
+facts = st.sampled_from(["x", "o0", "v0"])
+sides = st.recursive(
+    st.builds(Constant, numbers) | st.builds(Rank, facts) | st.builds(DimAt, facts, whole),
+    lambda inner: st.builds(
+        Calculate,
+        st.sampled_from(["+", "-", "*", "/", "%"]),
+        inner,
+        inner.filter(lambda side: side != Constant(0)),
+    ),
+    max_leaves=6,
+)
+shapes = st.lists(st.integers(0, 99), max_size=3).map(tuple)
+comparisons = (
+    st.builds(Compare, st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), sides, sides)
+    | st.builds(Compare, st.just("=="), st.builds(Dtype, facts), st.builds(Constant, dtypes))
+    | st.builds(Compare, st.just("!="), st.builds(Shape, facts), st.builds(Constant, shapes))
+    | st.builds(Within, sides, st.builds(Constant, st.lists(numbers, min_size=1).map(tuple)))
+    | st.builds(
+        Within,
+        st.builds(Dtype, facts),
+        st.builds(Constant, st.lists(dtypes, min_size=1).map(tuple)),
+    )
+    | st.builds(
+        Within,
+        st.builds(Shape, facts),
+        st.builds(Constant, st.lists(shapes, min_size=1).map(tuple)),
+    )
+    | st.just(Has("o0"))
+    | st.builds(Constant, st.booleans())
+)
+conditions: st.SearchStrategy[Expression] = st.recursive(
+    comparisons,
+    lambda inner: (
+        st.builds(Not, inner) | st.builds(And, inner, inner) | st.builds(Or, inner, inner)
+    ),
+    max_leaves=8,
+)
+wheres = st.builds(
+    Where,
+    # With a question in it, so that it is not known to be false before anything is matched.
+    conditions.map(lambda condition: Or(Compare(">", Rank("x"), Constant(3)), condition)),
+    words,
+)
+attributes = st.lists(
+    st.sampled_from(
+        [
+            Where(Compare("==", Attr("groups"), Constant(1))),
+            Where(Within(Attr("data_layout"), Constant(("NCHW", "f32")))),
+            Where(Compare("!=", Attr("out_dtype"), Constant("f32"))),
+            Where(Within(Attr("strides"), Constant(((1, 1), (2, 2))))),
+            Where(Or(Compare("<", Attr("groups"), Constant(-2)), Not(Constant(False)))),
+        ]
+    ),
+    max_size=3,
+).map(tuple)
+
+
+@st.composite
+def patterns(draw: Any, name: str) -> Pattern:
+    """A chain of calls, of which optional ones take optional parameters."""
+    parameters = [Parameter("x"), Parameter("o0", constant=draw(st.booleans()), optional=True)]
+    bindings: list[Binding] = []
+    value: Operand = Call(("add",), (Reference("x"), Reference("o0")), optional=True)
+    for at in range(draw(st.integers(1, 5))):
+        bindings.append(Binding(f"v{at}", value))
+        before = Reference(f"v{at}")
+        value = draw(
+            st.sampled_from(
+                [
+                    Call(("nn.relu", "nn.gelu"), (before,), optional=True),
+                    Call(("exp",), (Call(("sqrt",), (before,)),)),
+                    Call(("reshape",), (before, Anything())),
+                    Call(("nn.conv2d",), (before, Reference("x")), draw(attributes)),
+                ]
+            )
+            | st.builds(
+                lambda n, t, b=before: Call(("multiply",), (Number(float(n), t), b)),
+                numbers,
+                st.sampled_from([0.0, TOLERANCE]),
+            )
+        )
+    bindings.append(Binding("y", value))
+    if all(isinstance(b.value, Call) and b.value.optional for b in bindings):
+        # So that something takes `x` for certain, which is no optional parameter.
+        bindings.append(Binding("z", Call(("exp",), (Reference("y"),))))
+    found = draw(st.lists(wheres, max_size=2).map(tuple))
+    return Pattern(name, tuple(parameters), tuple(bindings), bindings[-1].name, found)
+
+
+primitives = st.sampled_from([JoinAnything(), TupleArgs(), TupleProjections(), Constants()])
+primitives |= st.builds(KindPair, st.sampled_from(Kind), st.sampled_from(Kind))
+limits = st.builds(Limits, bounds, bounds, bounds, st.booleans())
+leaves = st.builds(
+    OpCallByKind, st.lists(st.sampled_from(Kind), min_size=1, unique=True).map(tuple)
+) | st.just(OpCallByKind())
+
+
+@st.composite
+def rules(draw: Any) -> FusionRule:
+    known = [draw(patterns(f"p{at}")) for at in range(draw(st.integers(1, 2)))]
+    found: FusionRule = draw(
+        st.recursive(
+            leaves | st.sampled_from([DFPattern(pattern) for pattern in known]),
+            lambda inner: (
+                st.builds(Tagged, labels, inner)
+                | st.builds(Union, st.lists(inner, min_size=1, max_size=3).map(tuple))
+                | st.builds(
+                    CombineByPrimitives,
+                    inner,
+                    st.just(TVM_DEFAULT) | st.lists(primitives, max_size=3).map(tuple),
+                    bounds,
+                    bounds,
+                )
+                | st.builds(OnlyValid, inner, limits)
+            ),
+            max_leaves=6,
+        )
+    )
+    return found
+
+
+options = st.dictionaries(
+    st.sampled_from(["mcpu", "num_cores", "fast"]), numbers | words | st.booleans()
+)
+targets = st.builds(
+    Toolchain, st.sampled_from(["onednn", "rule"]), st.just("llvm"), st.none() | labels, options
+)
+specs = st.builds(FusionSpec, targets, rules(), limits, st.booleans(), st.booleans())
+
+
+@QUICK
+@given(specs)
+def test_a_spec_is_read_back_as_it_was(spec: FusionSpec) -> None:
+    text = to_text(spec)
+
+    assert load(text=text) == {spec.name: spec}
+    assert to_text(load(text=text)) == text
+
+
+def test_the_specs_of_a_file_share_their_patterns() -> None:
+    text = """collage 1;
+        pattern p(x) { y = nn.relu(x); yield y; }
+        target a on llvm { rules dfpattern(p); }
+        target b on llvm { rules composite("b", dfpattern(p)); }"""
+    specs = load(text=text)
+    printed = to_text(specs)
+
+    assert printed.count("pattern p") == 1
+    assert load(text=printed) == specs
+
+
+def test_the_text_of_a_spec_is_canonical() -> None:
+    text = """collage 1;
+        pattern p(x,w:const,b ? ){k=(nn.conv2d)(x,w)[ groups==1,];y=add ?(k,b);
+        where ((dtype(x)in["float32",bf16])) and not(not has(b) or (rank(b)+1)*2==8);yield y;}
+        rule r = union(dfpattern(p), op_call_by_kind(),);
+        target t on llvm(num_cores:2){fallback;rules only_valid(r,taps:true,max_exits:any);}"""
+
+    assert (
+        to_text(load(text=text))
+        == """\
+collage 1;
+
+pattern p(x, w: const, b?) {
+  k = nn.conv2d(x, w) [groups == 1];
+  y = add?(k, b);
+  where dtype(x) in [f32, bf16] and not (not has(b) or (rank(b) + 1) * 2 == 8);
+  yield y;
+}
+
+target t on llvm(num_cores: 2) {
+  rules only_valid(union(dfpattern(p), op_call_by_kind()), max_exits: any, taps: allowed);
+  fallback;
+}
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        OpCallByKind(()),
+        Union(
+            (
+                DFPattern(Pattern("p", (), (Binding("y", Call(("exp",), (Anything(),))),), "y")),
+                DFPattern(Pattern("p", (), (Binding("y", Call(("sin",), (Anything(),))),), "y")),
+            )
+        ),
+        DFPattern(
+            Pattern("p", (), (Binding("y", Call(("add",), (Anything(), Number(1, 0.5)))),), "y")
+        ),
+    ],
+)
+def test_what_the_language_cannot_say_is_not_printed(rule: FusionRule) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        to_text(FusionSpec(Toolchain("t"), rule))
+
+
+# Graphs.
+
+node_names = st.sampled_from(["x", "lv1", "/conv/Conv_output_0", "return", "a.b", "graph", "é"])
+
+
+@st.composite
+def graph_texts(draw: Any) -> str:
+    """A graph of calls, tuples and projections on tensors of one shape."""
+    dims = draw(st.sampled_from(["4, 8", "n, 8", "`n * 2`, 8", "?, 8", ""]))
+    names = [f"`{name}`" for name in draw(st.permutations(["x", "/a/b:0", "return", "é.ö", "lv"]))]
+    lines = [f"{names[0]}: f32[{dims}]; c0 = const f32[] 0.5;"]
+    known, tuples = [names[0]], []
+    for at in range(1, draw(st.integers(1, 5))):
+        one, other = draw(st.sampled_from(known)), draw(st.sampled_from(known))
+        name = names[at]
+        choice = draw(st.integers(0, 7))
+        if choice == 0:
+            lines.append(f"t{at} = ({one}, {other},); {name} = t{at}.1;")
+            tuples.append(f"t{at}")
+        else:
+            value = [
+                f"add({one}, {other})",
+                f"multiply({one}, 0.25)",
+                f"clip({one}, -1.5, 6.0)",
+                f"nn.softmax({one}) [axis = 0]",
+                f"maximum({one}, const f32[])",
+                f"subtract({one}, c0)",
+                f"take({one}, {other}) [axis = none]",
+            ][choice - 1]
+            said = f": f32[{dims}]" if choice == 7 else ""
+            lines.append(f"{name}{said} = {value};")
+        known.append(name)
+    outputs = draw(st.lists(st.sampled_from(known + tuples), min_size=1, max_size=3))
+    comma = draw(st.sampled_from(["", ","]))
+    return f"graph {{ {' '.join(lines)} return {', '.join(outputs)}{comma}; }}"
+
+
+def same(one: Graph, other: Graph) -> bool:
+    return (one.nodes, one.outputs, one.returns_tuple) == (
+        other.nodes,
+        other.outputs,
+        other.returns_tuple,
+    )
+
+
+@QUICK
+@given(graph_texts())
+def test_a_graph_is_read_back_as_it_was(text: str) -> None:
+    graph = parse_graph(text)
+    printed = format_graph(graph)
+
+    assert same(parse_graph(printed), graph)
+    assert format_graph(parse_graph(printed)) == printed

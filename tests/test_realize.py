@@ -1,0 +1,170 @@
+"""Plans as Relax modules."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from collage_dsl.backends.registry import find_backend
+from collage_dsl.frontend.from_relax import from_relax
+from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.graph import CandidateKernel, Composite, Graph, SubGraph, Toolchain, members
+from collage_dsl.realize.build import build
+from collage_dsl.realize.executable import ModelExecutable, Signature
+from collage_dsl.realize.module import Realized, kernel_name, realize
+from collage_dsl.realize.verify import relative_error, run_onnx
+from tests.models import small_convolution
+
+TVM = Toolchain("tvm")
+LIBRARY = Toolchain("ort", compiler="onnxruntime", options={"num_cores": 1})
+
+
+def backend_of(toolchain: Toolchain) -> object:
+    return find_backend(toolchain.compiler or "tvm")
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return from_onnx(small_convolution())
+
+
+def kernels(graph: Graph, *groups: tuple[Toolchain, Sequence[str]]) -> list[CandidateKernel]:
+    """Candidates of the named nodes, and one of TVM for every other call."""
+    chosen = [CandidateKernel(graph, SubGraph(graph.set_of(*g)), t) for t, g in groups]
+    taken = 0
+    for candidate in chosen:
+        taken |= candidate.sub_graph.inside
+    rest = [CandidateKernel(graph, SubGraph(1 << i), TVM) for i in members(graph.calls & ~taken)]
+    return sorted([*chosen, *rest], key=lambda c: c.sub_graph.order)
+
+
+def functions(realized: Realized) -> dict[str, relax.Function]:
+    return {v.name_hint: f for v, f in realized.module.functions_items()}
+
+
+def outputs(graph: Graph, chosen: Sequence[CandidateKernel]) -> np.ndarray:
+    """What the built module computes."""
+    executable = build(realize(graph, chosen, backend_of), backend_of)
+    x = np.random.default_rng(5).normal(size=(1, 3, 12, 12)).astype(np.float32)
+    expected = run_onnx(small_convolution(), {"x": x})["y"]
+    actual = ModelExecutable(executable, Signature.of(graph)).run({"x": x})["y"]
+    assert relative_error(actual, expected) < 1e-5
+    return actual
+
+
+def test_a_kernel_of_tvm_is_a_private_primitive_function(graph: Graph) -> None:
+    chosen = kernels(graph, (TVM, ["conv.conv2d", "conv", "relu"]))
+    realized = realize(graph, chosen, backend_of)
+    kernel = functions(realized)["tvm_conv2d_add_relu"]
+
+    assert kernel.attrs["Primitive"]
+    assert "global_symbol" not in kernel.attrs
+    relax.analysis.well_formed(realized.module)
+    assert realized.kernels["tvm_conv2d_add_relu"].nodes == {"conv.conv2d", "conv", "relu"}
+    outputs(graph, chosen)
+
+
+def test_a_library_kernel_carries_codegen_symbol_and_options(graph: Graph) -> None:
+    chosen = kernels(graph, (LIBRARY, ["conv.conv2d", "conv"]))
+    realized = realize(graph, chosen, backend_of)
+    kernel = functions(realized)["ort_conv2d_add"]
+
+    assert kernel.attrs["Codegen"] == "onnxruntime"
+    assert kernel.attrs["global_symbol"] == "ort_conv2d_add"
+    assert kernel.attrs["collage.num_cores"] == 1
+    assert len(kernel.params) == 1, "weights are bound inside"
+    relax.analysis.well_formed(realized.module)
+    outputs(graph, chosen)
+
+
+def test_a_composite_is_an_inner_function_of_a_library_kernel(graph: Graph) -> None:
+    inside = graph.set_of("conv.conv2d", "conv", "relu")
+    tags = (Composite("ort.conv", graph.set_of("conv.conv2d", "conv")),)
+    tagged = CandidateKernel(graph, SubGraph(inside, 0, tags), LIBRARY)
+    chosen = sorted(
+        [
+            tagged,
+            *(CandidateKernel(graph, SubGraph(1 << i), TVM) for i in members(graph.calls & ~inside)),
+        ],
+        key=lambda c: c.sub_graph.order,
+    )
+    realized = realize(graph, chosen, backend_of)
+    kernel = functions(realized)["ort_conv2d_add_relu"]
+    inner = [
+        binding.value
+        for block in kernel.body.blocks
+        for binding in block.bindings
+        if isinstance(binding.value, relax.Function)
+    ]
+
+    assert [function.attrs["Composite"] for function in inner] == ["ort.conv"]
+    relax.analysis.well_formed(realized.module)
+    read_back = from_relax(tvm.IRModule({"k": kernel}), "k")
+    assert read_back.operators(read_back.calls) == ("nn.conv2d", "add", "nn.relu")
+    outputs(graph, chosen)
+
+
+def test_a_plan_of_library_kernels_only_runs(graph: Graph) -> None:
+    whole = CandidateKernel(graph, SubGraph(graph.computed), LIBRARY)
+
+    outputs(graph, [whole])
+
+
+def test_equal_kernels_share_a_function_and_others_have_names_of_their_own() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, 4), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.nn.relu(x))
+            z = builder.emit(relax.op.nn.relu(y))
+            w = builder.emit(relax.op.sum(z, axis=1))
+            out = builder.emit_output(relax.op.nn.relu(w))
+        builder.emit_func_output(out)
+    graph = from_relax(builder.get())
+
+    realized = realize(graph, kernels(graph), backend_of)
+
+    assert set(functions(realized)) == {"main", "tvm_relu", "tvm_relu_2", "tvm_sum"}
+
+
+def test_running_fuse_ops_leaves_the_chosen_kernels_alone(graph: Graph) -> None:
+    realized = realize(graph, kernels(graph, (TVM, ["conv.conv2d", "conv"])), backend_of)
+    fused = relax.transform.FuseOps()(realized.module)
+
+    assert {v.name_hint for v, _ in fused.functions_items()} == set(functions(realized))
+
+
+def test_the_name_of_a_large_kernel_stays_short(graph: Graph) -> None:
+    whole = CandidateKernel(graph, SubGraph(graph.computed), LIBRARY)
+
+    assert kernel_name(whole) == "ort_conv2d_add_8_operators"
+
+
+def test_a_kernel_with_several_results_gives_each() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((2, 6), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            parts = builder.emit(relax.op.split(x, 2, axis=1))
+            a = builder.emit(relax.TupleGetItem(parts, 0))
+            b = builder.emit(relax.TupleGetItem(parts, 1))
+            e = builder.emit(relax.op.exp(a))
+            joined = builder.emit(relax.op.concat([e, b], axis=1))
+            out = builder.emit_output(relax.Tuple([joined, b]))
+        builder.emit_func_output(out)
+    graph = from_relax(builder.get())
+    x_value = np.random.default_rng(2).normal(size=(2, 6)).astype(np.float32)
+    left, right = x_value[:, :3], x_value[:, 3:]
+
+    for toolchain in (TVM, LIBRARY):
+        every = [CandidateKernel(graph, SubGraph(1 << i), toolchain) for i in members(graph.calls)]
+        executable = build(realize(graph, every, backend_of), backend_of)
+        first, second = relax.VirtualMachine(executable, tvm.cpu())["main"](
+            tvm.runtime.tensor(x_value)
+        )
+        assert np.allclose(first.numpy(), np.concatenate([np.exp(left), right], 1), rtol=1e-5)
+        assert np.array_equal(second.numpy(), right)
+
+
