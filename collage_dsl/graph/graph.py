@@ -28,7 +28,7 @@ class Node:
     op: str = ""
     attrs: Mapping[str, Attribute] = field(default_factory=dict, hash=False)
     kind: Kind = Kind.INJECTIVE
-    value: object = field(default=None, compare=False)
+    value: object = field(default=None, compare=False, repr=False)
     block: int = 0
 
     @property

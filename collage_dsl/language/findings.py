@@ -11,10 +11,12 @@ class Findings:
 
     def __init__(self) -> None:
         self._found: list[Diagnostic] = []
+        self.errors = 0
 
     def error(
         self, code: str, span: Span, message: str, hint: str = "", notes: tuple[Note, ...] = ()
     ) -> None:
+        self.errors += 1
         self._found.append(Diagnostic(code, message, span, hint, Severity.ERROR, notes))
 
     def warning(self, code: str, span: Span, message: str, hint: str = "") -> None:
@@ -22,10 +24,6 @@ class Findings:
 
     def in_order(self) -> tuple[Diagnostic, ...]:
         return in_file_order(self._found)
-
-    @property
-    def errors(self) -> int:
-        return sum(diagnostic.is_error for diagnostic in self._found)
 
     def raise_errors(self) -> None:
         """Raise all errors at once, if there are any."""

@@ -1,5 +1,6 @@
 """Reading `.collage` files: `load` gives the fusion specs of one, `check` what is wrong."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -73,6 +74,7 @@ class _FileChecker:
         self.file = file
         self.findings = findings
         self.broken = frozenset(broken.name for broken in file.broken)
+        self.broken_inside = sorted(file.broken, key=_start)
 
     def run(self) -> dict[str, FusionSpec]:
         patterns = [item for item in self.file.items if isinstance(item, syntax.Pattern)]
@@ -108,13 +110,18 @@ class _FileChecker:
         names = frozenset(pattern.name.text for pattern in written)
         checked: dict[str, Pattern | None] = {}
         for pattern in written:
-            broken = frozenset(b.name for b in self.file.broken if _contains(pattern.span, b.span))
+            broken = frozenset(broken.name for broken in self.inside(pattern.span))
             found = check_pattern(pattern, broken, names, self.findings)
             checked.setdefault(pattern.name.text, found)
         return checked
 
     def is_whole(self, span: Span) -> bool:
-        return not any(_contains(span, broken.span) for broken in self.file.broken)
+        return not self.inside(span)
+
+    def inside(self, span: Span) -> list[syntax.Broken]:
+        """The statements inside `span` that have syntax errors."""
+        first = bisect_left(self.broken_inside, span.start, key=_start)
+        return self.broken_inside[first : bisect_right(self.broken_inside, span.end, key=_start)]
 
     def check_use(self, items: list[syntax.Pattern | syntax.Rule], used: set[str]) -> None:
         if self.file.broken or self.findings.errors:
@@ -126,5 +133,5 @@ class _FileChecker:
                 self.findings.warning("W0405", item.name.span, message)
 
 
-def _contains(outer: Span, inner: Span) -> bool:
-    return outer.start <= inner.start <= outer.end
+def _start(broken: syntax.Broken) -> int:
+    return broken.span.start
