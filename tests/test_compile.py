@@ -12,9 +12,9 @@ from collage_dsl.cost import CostStore, Infeasible
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Toolchain
-from collage_dsl.realize.cost import MeasuredCost
-from collage_dsl.realize.executable import ExecutableError
-from collage_dsl.realize.verify import VerificationError, relative_error, run_onnx
+from collage_dsl.realization.cost import MeasuredCost
+from collage_dsl.realization.executable import ExecutableError
+from collage_dsl.realization.verify import VerificationError, relative_error, run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from tests.faulty_backends import Crashing, Hanging, Refusing, Wrong
 from tests.models import small_convolution

@@ -21,24 +21,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"graph", "cost"},
     "frontend": {"graph"},
     "backends": {"graph"},
-    "realize": {"graph", "cost", "backends", "frontend"},
+    "realization": {"graph", "cost", "backends", "frontend"},
     "report": {"graph", "rules", "search", "cost"},
     "engine": {
-        *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realize"},
+        *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
         "report",
     },
-    # `collage run` loads and times what `realize` built, with no engine in between.
+    # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
-        *{"cost", "search", "frontend", "realize"},
+        *{"cost", "search", "frontend", "realization"},
     },
 }
 MAY_USE = {
     "lark": {"language"},
-    "tvm": {"frontend", "backends", "targets", "realize"},
-    "tvm_ffi": {"frontend", "backends", "targets", "realize"},
-    "onnx": {"frontend", "backends", "realize"},
-    "onnxruntime": {"frontend", "backends", "realize"},
+    "tvm": {"frontend", "backends", "targets", "realization"},
+    "tvm_ffi": {"frontend", "backends", "targets", "realization"},
+    "onnx": {"frontend", "backends", "realization"},
+    "onnxruntime": {"frontend", "backends", "realization"},
 }
 
 

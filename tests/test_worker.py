@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from collage_dsl.realize.worker import Failed, Worker
+from collage_dsl.realization.worker import Failed, Worker
 
 
 def work(task: str) -> str | int:

@@ -15,8 +15,8 @@ from collage_dsl.engine.compile import Compiled, backends_of, compile_model, mea
 from collage_dsl.engine.steps import choose, explain_uncovered, propose
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
-from collage_dsl.realize.cost import MeasuredCost
-from collage_dsl.realize.executable import check_writable
+from collage_dsl.realization.cost import MeasuredCost
+from collage_dsl.realization.executable import check_writable
 from collage_dsl.report.documents import (
     CandidateDocument,
     CandidatesDocument,

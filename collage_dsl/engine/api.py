@@ -8,7 +8,7 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import find_backend
 from collage_dsl.engine.compile import Compiled, compile_model
 from collage_dsl.language import load
-from collage_dsl.realize.module import realize as realize_kernels
+from collage_dsl.realization.module import realize as realize_kernels
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan
 

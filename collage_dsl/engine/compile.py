@@ -17,13 +17,13 @@ from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.steps import choose, explain_uncovered, propose
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
-from collage_dsl.realize.build import build
-from collage_dsl.realize.cost import Counts, MeasuredCost
-from collage_dsl.realize.executable import ModelExecutable, Signature
-from collage_dsl.realize.measure import random_inputs
-from collage_dsl.realize.module import BackendOf, realize
-from collage_dsl.realize.timing import interleaved, low
-from collage_dsl.realize.verify import Verification, VerificationError, run_onnx, verify
+from collage_dsl.realization.build import build
+from collage_dsl.realization.cost import Counts, MeasuredCost
+from collage_dsl.realization.executable import ModelExecutable, Signature
+from collage_dsl.realization.measure import random_inputs
+from collage_dsl.realization.module import BackendOf, realize
+from collage_dsl.realization.timing import interleaved, low
+from collage_dsl.realization.verify import Verification, VerificationError, run_onnx, verify
 from collage_dsl.report.documents import (
     CompileDocument,
     ContenderDocument,

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_PRELOAD = ["collage_dsl.realize.measure"]
+_PRELOAD = ["collage_dsl.realization.measure"]
 """Imported once, in the server that new workers are forked from."""
 
 

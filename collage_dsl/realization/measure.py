@@ -22,9 +22,9 @@ from collage_dsl.graph import (
     Toolchain,
     tensors,
 )
-from collage_dsl.realize.build import build
-from collage_dsl.realize.module import realize
-from collage_dsl.realize.timing import cold_times, low
+from collage_dsl.realization.build import build
+from collage_dsl.realization.module import realize
+from collage_dsl.realization.timing import cold_times, low
 
 Array = np.ndarray[Any, Any]
 

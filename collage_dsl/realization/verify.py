@@ -10,9 +10,9 @@ import onnxruntime
 
 from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, TensorType, extract, members
-from collage_dsl.realize.build import build
-from collage_dsl.realize.executable import ModelExecutable, Signature
-from collage_dsl.realize.module import BackendOf, realize
+from collage_dsl.realization.build import build
+from collage_dsl.realization.executable import ModelExecutable, Signature
+from collage_dsl.realization.module import BackendOf, realize
 
 Array = np.ndarray[Any, Any]
 

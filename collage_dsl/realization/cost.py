@@ -20,10 +20,10 @@ from collage_dsl.graph import (
     fingerprint,
     without_weights,
 )
-from collage_dsl.realize.measure import KernelTask, Overhead, OverheadTask, measure
-from collage_dsl.realize.module import BackendOf, kernel_extract
-from collage_dsl.realize.timing import cpu_name
-from collage_dsl.realize.worker import Failed, Worker
+from collage_dsl.realization.measure import KernelTask, Overhead, OverheadTask, measure
+from collage_dsl.realization.module import BackendOf, kernel_extract
+from collage_dsl.realization.timing import cpu_name
+from collage_dsl.realization.worker import Failed, Worker
 
 _METHOD = 1
 """Counts the ways of measuring; costs measured in another way are not reused."""

@@ -12,7 +12,7 @@ from collage_dsl.backends.schedule import schedule
 from collage_dsl.backends.tvm import tvm_target
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.graph import Option, Toolchain
-from collage_dsl.realize.module import OPTION_PREFIX, BackendOf, Realized
+from collage_dsl.realization.module import OPTION_PREFIX, BackendOf, Realized
 
 _FUSE = (
     relax.transform.LegalizeOps,
