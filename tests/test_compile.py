@@ -58,7 +58,7 @@ def test_the_report_has_the_mixed_plan_and_each_target_alone(compiled: collage.C
     by_name = {contender.name: contender for contender in report.contenders}
 
     assert list(by_name) == ["mixed", "tvm", "onnxruntime"]
-    assert by_name["onnxruntime"].kernels == 1
+    assert by_name["onnxruntime"].targets["onnxruntime"].kernels == 1
     fastest = min(c.measured.seconds for c in report.contenders if c.measured)
     assert by_name[report.chosen].measured is not None
     assert by_name[report.chosen].measured.seconds == fastest

@@ -229,6 +229,14 @@ def test_a_long_line_is_cut_around_the_mistake() -> None:
     assert shown[carets.index("^")] == "b"
 
 
+def test_of_two_definitions_the_later_is_wrong() -> None:
+    text = "collage 1;\nrule f = op_call_by_kind();\npattern f(x) { y = exp(x); yield y; }"
+    (diagnostic,) = check(Source("t", text))
+
+    assert (diagnostic.code, str(diagnostic.span)) == ("E0202", "t:3:9")
+    assert [str(note.span) for note in diagnostic.notes] == ["t:2:6"]
+
+
 # Depth and size: what recursion would not survive is a diagnostic.
 
 

@@ -31,7 +31,7 @@ from collage_dsl.report.documents import (
     MeasurementsDocument,
     PlanDocument,
     VerificationDocument,
-    operators_by_target,
+    shares,
 )
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import NoPlanError, Plan
@@ -214,8 +214,7 @@ def _document(contender: Contender, times: list[float] | None) -> ContenderDocum
     plan = contender.plan
     return ContenderDocument(
         name=contender.name,
-        targets=operators_by_target(plan) if plan else {},
-        kernels=len(plan.kernels) if plan else 0,
+        targets=shares(plan) if plan else {},
         estimated=plan.cost if plan else None,
         measured=latency(times) if times else None,
         reason=contender.reason or None,

@@ -7,7 +7,7 @@ What only some callers need is loaded on first use: a check should start fast.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from collage_dsl.language.load import UnreadableError, check, load, read
+from collage_dsl.language.loading import UnreadableError, check, load, read
 
 if TYPE_CHECKING:
     from collage_dsl.language.graph_printer import format_graph

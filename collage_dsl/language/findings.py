@@ -1,6 +1,7 @@
 """Collecting diagnostics while a text is read and checked."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from collage_dsl.diagnostics import Diagnostic, Note, RuleError, Severity, in_file_order
 from collage_dsl.source import Span
@@ -33,11 +34,20 @@ class Findings:
 
 def did_you_mean(written: str, known: Iterable[str]) -> str:
     """A hint that names what `written` looks like; empty where nothing does."""
+    close = _closest(written[:_LONGEST_NAME], tuple(known))
+    return f"did you mean `{close}`?" if close else ""
+
+
+_LONGEST_NAME = 80
+
+
+@lru_cache(maxsize=256)
+def _closest(written: str, known: tuple[str, ...]) -> str:
     from difflib import get_close_matches  # here, since most files need no hint
 
     by_lower = {name.lower(): name for name in known}
     close = get_close_matches(written.lower(), by_lower, n=1, cutoff=0.7)
-    return f"did you mean `{by_lower[close[0]]}`?" if close else ""
+    return by_lower[close[0]] if close else ""
 
 
 def listed(words: Iterable[str], last: str = "or") -> str:

@@ -30,6 +30,8 @@ _RESYNC = re.compile(
     r"""\#[^\n]* | "(?:[^"\\\n]|\\[^\n])*" | [{};] | ^(?:pattern|rule|target)(?![A-Za-z0-9_])""",
     re.MULTILINE | re.VERBOSE,
 )
+_EQUALS = re.compile(r"\s*=")
+_BRACES = re.compile(r"\}(?:\s*\})*")
 _ITEM_KEYWORDS = ("pattern", "rule", "target")
 
 
@@ -188,9 +190,9 @@ class _Run:
         """Whether the statement is no setting or binding, but an item after a missing brace."""
         if block.brace is None or block.first is None or self.start != "file":
             return False
-        start = _start(block.first)
-        rest = self.source.text[start + len(block.first) :].lstrip()
-        return str(block.first) in _ITEM_KEYWORDS and rest[:1] != "="
+        after = _start(block.first) + len(block.first)
+        is_binding = _EQUALS.match(self.source.text, after)
+        return str(block.first) in _ITEM_KEYWORDS and is_binding is None
 
     def misses_semicolon(self, wrong: Token) -> bool:
         """Whether all would be well had there been a `;` before the token that is wrong."""
@@ -257,7 +259,10 @@ class _Run:
                 case "{":
                     depth += 1
                 case "}" if depth == 0:
-                    return found.start() if block.brace is not None else found.end()
+                    if block.brace is not None:
+                        return found.start()
+                    several = _BRACES.match(self.source.text, found.start())
+                    return several.end() if several else found.end()
                 case "}":
                     depth -= 1
                     if depth == 0:

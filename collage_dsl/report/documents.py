@@ -1,5 +1,6 @@
 """The JSON documents of the commands. Their schemas are in `docs/schemas`."""
 
+from collections import Counter
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -127,6 +128,13 @@ class LatencyDocument(Document):
     runs: int
 
 
+class ShareDocument(Document):
+    """What one target has in a plan."""
+
+    operators: int
+    kernels: int
+
+
 class ContenderDocument(Document):
     """
     One plan that was built and raced: the `mixed` one, or one of a single target. Where it
@@ -134,8 +142,7 @@ class ContenderDocument(Document):
     """
 
     name: str
-    targets: dict[str, int] = Field(description="operator calls by target")
-    kernels: int
+    targets: dict[str, ShareDocument]
     estimated: float | None
     measured: LatencyDocument | None
     reason: str | None = None
@@ -180,18 +187,15 @@ class TensorDocument(Document):
     mean: float
 
 
-def operators_by_target(plan: Plan) -> dict[str, int]:
-    """How many operator calls each target runs, in order of first use."""
-    counts: dict[str, int] = {}
+def shares(plan: Plan) -> dict[str, ShareDocument]:
+    """The operator calls and kernels of each target, in order of first use."""
+    operators: Counter[str] = Counter()
+    kernels: Counter[str] = Counter()
     for kernel in plan.kernels:
         calls = kernel.candidate.sub_graph.inside & plan.graph.calls
-        counts[kernel.target] = counts.get(kernel.target, 0) + calls.bit_count()
-    return counts
-
-
-def kernels_by_target(plan: Plan) -> dict[str, int]:
-    """How many kernels each target runs, in order of first use."""
-    counts: dict[str, int] = {}
-    for kernel in plan.kernels:
-        counts[kernel.target] = counts.get(kernel.target, 0) + 1
-    return counts
+        operators[kernel.target] += calls.bit_count()
+        kernels[kernel.target] += 1
+    return {
+        target: ShareDocument(operators=count, kernels=kernels[target])
+        for target, count in operators.items()
+    }

@@ -42,7 +42,7 @@ def compile_text(document: CompileDocument) -> str:
     lines = [
         f"{document.model}: {_count(document.plan.operators, 'operator')}",
         "",
-        _table(("plan", "operators", "kernels", "estimated", "measured", "spread", ""), rows),
+        _table(("plan", "operators in kernels", "estimated", "measured", "spread", ""), rows),
         _gain(document),
         *(f"launching a kernel of {t}: {seconds(s)}" for t, s in document.launch.items()),
     ]
@@ -91,11 +91,10 @@ def _contender_row(contender: ContenderDocument, chosen: str) -> tuple[str, ...]
     name = contender.name if contender.name == "mixed" else f"{contender.name} alone"
     measured = contender.measured
     if measured is None or contender.estimated is None:
-        return (name, "", "", "", "", "", contender.reason or "not built")
+        return (name, "", "", "", "", contender.reason or "not built")
     return (
         name,
-        ", ".join(f"{target} {count}" for target, count in contender.targets.items()),
-        str(contender.kernels),
+        ", ".join(f"{t} {s.operators} in {s.kernels}" for t, s in contender.targets.items()),
         seconds(contender.estimated),
         seconds(measured.seconds),
         seconds(measured.spread),

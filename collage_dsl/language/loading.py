@@ -80,7 +80,7 @@ class _FileChecker:
         patterns = [item for item in self.file.items if isinstance(item, syntax.Pattern)]
         rules = [item for item in self.file.items if isinstance(item, syntax.Rule)]
         targets = [item for item in self.file.items if isinstance(item, syntax.Target)]
-        self.check_names([item for item in self.file.items if item not in targets])
+        self.check_names([i for i in self.file.items if not isinstance(i, syntax.Target)])
         self.check_names(targets)
         checked = self.patterns(patterns)
         written = {rule.name.text: rule for rule in reversed(rules)}
