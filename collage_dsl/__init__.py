@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collage_dsl.language import format_graph, load, parse_graph, to_text
     from collage_dsl.rules import FusionSpec
     from collage_dsl.search import NoPlanError, Plan
+    from collage_dsl.targets.attach import attach, extract
 
 _HOME = {
     "CandidateKernel": "graph",
@@ -33,8 +34,10 @@ _HOME = {
     "Plan": "search",
     "RuleError": "diagnostics",
     "UncoveredError": "engine.steps",
+    "attach": "targets.attach",
     "choose": "engine.steps",
     "compile": "engine.api",
+    "extract": "targets.attach",
     "format_graph": "language",
     "from_onnx": "frontend.onnx",
     "from_relax": "frontend.from_relax",
@@ -58,8 +61,10 @@ __all__ = [
     "Plan",
     "RuleError",
     "UncoveredError",
+    "attach",
     "choose",
     "compile",
+    "extract",
     "format_graph",
     "from_onnx",
     "from_relax",

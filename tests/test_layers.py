@@ -21,11 +21,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"graph", "cost"},
     "frontend": {"graph"},
     "backends": {"graph"},
+    "targets": {"rules", "language", "backends"},
     "realization": {"graph", "cost", "backends", "frontend"},
     "report": {"graph", "rules", "search", "cost"},
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
-        "report",
+        *{"report", "targets"},
     },
     # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {

@@ -1,0 +1,1 @@
+"""Fusion specs in TVM Targets. Needs TVM."""

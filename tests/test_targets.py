@@ -1,0 +1,105 @@
+"""Specs that travel inside TVM targets."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tvm
+from tvm import relax
+
+import collage_dsl as collage
+from collage_dsl.resources import folder
+from collage_dsl.targets.attach import ATTRIBUTE, TargetError
+
+KINDS = ("llvm", "c", "cuda", "rocm", "vulkan", "opencl", "metal", "hexagon", "webgpu", "nvptx")
+
+
+def spec_for(kind: str = "llvm") -> collage.FusionSpec:
+    text = (
+        f"collage 1;\nrule all = op_call_by_kind();\ntarget t on {kind} {{ rules all; fallback; }}"
+    )
+    return collage.load(text=text)["t"]
+
+
+def saved_and_loaded(target: Any) -> Any:
+    return tvm.ir.load_json(tvm.ir.save_json(target))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "journey",
+    [
+        lambda target: target,
+        lambda target: tvm.target.Target(str(target)),
+        lambda target: tvm.target.Target(target.export()),
+        saved_and_loaded,
+        lambda target: pickle.loads(pickle.dumps(target)),
+        lambda target: target.with_host(tvm.target.Target({"kind": "llvm"})),
+    ],
+    ids=["itself", "str", "export", "save_json", "pickle", "with_host"],
+)
+def test_a_spec_survives_every_journey_of_a_target(
+    kind: str, journey: Callable[[Any], Any]
+) -> None:
+    target = collage.attach({"kind": kind}, spec_for(kind))
+
+    assert collage.extract(journey(target)) == spec_for(kind)
+
+
+@pytest.mark.parametrize("name", ["native", "onnxruntime"])
+def test_the_shipped_specs_can_travel(name: str) -> None:
+    spec = next(iter(collage.load(folder("specs") / f"{name}.collage").values()))
+
+    assert collage.extract(collage.attach({"kind": "llvm"}, spec)) == spec
+
+
+def test_a_target_with_a_spec_can_be_compiled_for() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4,), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.nn.relu(x))
+        builder.emit_func_output(y)
+
+    assert tvm.compile(builder.get(), collage.attach("llvm", spec_for())) is not None
+
+
+def test_the_options_of_the_target_stay() -> None:
+    target = collage.attach({"kind": "llvm", "num-cores": 3}, spec_for())
+
+    assert target.export()["num-cores"] == 3
+    assert target.features.fusion_spec == collage.to_text(spec_for())
+
+
+def test_attaching_again_replaces_the_spec() -> None:
+    target = collage.attach({"kind": "llvm"}, spec_for())
+    other = collage.load(text="collage 1;\ntarget other on llvm { rules op_call_by_kind(); }")
+
+    replaced = collage.attach(target, other["other"])
+
+    assert collage.extract(replaced) == other["other"]
+
+
+def test_a_target_without_a_spec_gives_none() -> None:
+    assert collage.extract(tvm.target.Target({"kind": "llvm"})) is None
+
+
+@pytest.mark.parametrize("option", ["fusion_spec", "partition_rule"])
+def test_a_spec_written_the_original_way_is_told_the_new_one(option: str) -> None:
+    with pytest.raises(TargetError, match=r"collage\.attach") as caught:
+        collage.extract({"kind": "llvm", option: "collage 1;"})
+
+    assert ATTRIBUTE in str(caught.value)
+
+
+def test_a_spec_for_another_kind_of_target_is_refused() -> None:
+    with pytest.raises(TargetError, match="`t` is a spec for cuda, the target is llvm"):
+        collage.attach({"kind": "llvm"}, spec_for("cuda"))
+
+
+def test_a_feature_that_is_no_spec_is_refused_with_its_diagnostics() -> None:
+    target = tvm.target.Target({"kind": "llvm", ATTRIBUTE: "collage 1;\nrule a = ;"})
+
+    with pytest.raises(collage.RuleError, match="fusion_spec of a target:2:10"):
+        collage.extract(target)
