@@ -8,6 +8,7 @@ from typing import Any
 
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.onnxruntime import OnnxRuntime
+from collage_dsl.backends.runtime.build import NoCompiler
 from collage_dsl.graph import Graph, Option
 
 _WORKING = OnnxRuntime()
@@ -69,3 +70,11 @@ class Wrong(Faulty):
     def fail(self, graph: Graph) -> Graph:
         nodes = [replace(n, op="tanh") if n.op == self.on else n for n in graph.nodes]
         return Graph(nodes, graph.outputs, name=graph.name, returns_tuple=graph.returns_tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking(Faulty):
+    """Needs a compiler that this machine does not have."""
+
+    def prepare(self) -> None:
+        raise NoCompiler("no C++ compiler `missing`: install one")

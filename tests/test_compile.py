@@ -2,21 +2,27 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import collage_dsl as collage
-from collage_dsl.cost import CostStore, Infeasible
+from collage_dsl.backends.base import LibraryBackend
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.cost import Cost, CostStore, Infeasible
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.graph import Toolchain
-from collage_dsl.realization.cost import MeasuredCost
+from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain, members
+from collage_dsl.realization.build import BuildError, build
+from collage_dsl.realization.cost import MeasuredCost, MeasuringError, context_of
 from collage_dsl.realization.executable import ExecutableError
+from collage_dsl.realization.module import realize
 from collage_dsl.realization.verify import VerificationError, relative_error, run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
-from tests.faulty_backends import Crashing, Hanging, Refusing, Wrong
+from collage_dsl.targets.attach import TargetError
+from tests.faulty_backends import Crashing, Hanging, Lacking, Refusing, Wrong
 from tests.models import small_convolution
 
 NATIVE = FusionSpec(Toolchain("tvm"), OpCallByKind())
@@ -117,6 +123,11 @@ def test_a_saved_folder_is_replaced_but_no_other(
         "signature.json",
     ]
 
+    (tmp_path / "out" / "notes.txt").write_text("precious")
+    with pytest.raises(ExecutableError, match=r"holds `notes\.txt` too, which would be lost"):
+        compiled.save(tmp_path / "out")
+    assert (tmp_path / "out" / "notes.txt").read_text() == "precious"
+
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     with pytest.raises(ExecutableError, match="is not empty and holds no compiled model"):
@@ -179,6 +190,7 @@ def test_a_backend_that_computes_wrong_is_caught_and_its_kernel_named(tmp_path: 
         )
 
     assert "wrong: `wrong` nn.relu at `relu`" in str(caught.value)
+    assert caught.value.verification is not None
     assert caught.value.verification.error > caught.value.verification.tolerance
 
 
@@ -197,3 +209,83 @@ def test_a_node_that_no_target_takes_is_named_with_the_reason_of_each(tmp_path: 
         "  `relu` (nn.relu):\n"
         "    target refusing: nn.relu: this library has no such kernel"
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ([], "no target is given"),
+        (["a", "b", "a"], "two of the targets are named `a`"),
+        (["mixed"], "a target cannot be named `mixed`"),
+    ],
+)
+def test_targets_need_names_that_tell_them_apart(names: list[str], said: str) -> None:
+    specs = [FusionSpec(Toolchain(name), OpCallByKind()) for name in names]
+
+    with pytest.raises(TargetError, match=said):
+        collage.compile(small_convolution(), specs)
+
+
+def test_a_link_to_a_folder_stays_a_link(compiled: collage.Compiled, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    compiled.save(tmp_path / "link")
+
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "model.so").exists()
+
+
+def test_the_current_folder_is_not_replaced(
+    compiled: collage.Compiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ExecutableError, match="it is the current folder"):
+        compiled.save(".")
+
+
+def cost_with(store: CostStore, backend: LibraryBackend, timeout: float = 60) -> Cost:
+    """The cost of the relu of the small model for `backend`."""
+    graph = from_onnx(small_convolution())
+    spec = faulty(backend.name)
+    with MeasuredCost(backends_of([spec], [backend]), store, timeout=timeout) as cost:
+        return next(cost(c) for c in spec.candidates(graph) if c.label == "nn.relu")
+
+
+def test_a_missing_compiler_ends_the_run_and_is_not_remembered_as_a_cost(tmp_path: Path) -> None:
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        with pytest.raises(MeasuringError, match=r"cannot measure kernels: no C\+\+ compiler"):
+            cost_with(store, Lacking())
+        lasting = len(store)
+
+        assert lasting <= 2, "no more than the overheads of TVM itself"
+
+
+def test_what_was_too_slow_for_one_time_limit_is_tried_again_with_another(tmp_path: Path) -> None:
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        cost_with(store, Wrong())  # The overheads, which take their time.
+        assert cost_with(store, Hanging(), timeout=1.5) == Infeasible("took longer than 1.5 s")
+        assert cost_with(store, Hanging(), timeout=2.5) == Infeasible("took longer than 2.5 s")
+
+
+def test_backends_with_other_settings_do_not_share_costs() -> None:
+    contexts = {
+        context_of(Toolchain("t", compiler="crashing"), backend)
+        for backend in (Crashing("add"), Crashing("nn.relu"))
+    }
+
+    assert len(contexts) == 2
+
+
+def test_two_targets_of_tvm_for_two_processors_are_refused() -> None:
+    graph = from_onnx(small_convolution())
+    other = Toolchain("other", options={"mcpu": "x86-64"})
+    first, *rest = [
+        CandidateKernel(graph, SubGraph(1 << i), NATIVE.target) for i in members(graph.calls)
+    ]
+    chosen = [replace(first, toolchain=other), *rest]
+    realized = realize(graph, chosen, lambda _: Tvm())
+
+    with pytest.raises(BuildError, match="`other` and `tvm` want TVM to compile for two"):
+        build(realized, lambda _: Tvm())

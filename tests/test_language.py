@@ -312,3 +312,19 @@ def test_checking_imports_no_tvm() -> None:
 def test_codes_are_four_digits_and_have_titles() -> None:
     assert all(code[0] in "EW" and code[1:].isdigit() and len(code) == 5 for code in CODES)
     assert all(CODES.values())
+
+
+def test_patterns_that_call_each_other_stay_small() -> None:
+    doubling = "".join(
+        f"pattern p{n + 1}(x) {{ y = add(p{n}(x), p{n}(x)); yield y; }} " for n in range(20)
+    )
+    text = f"collage 1; pattern p0(x) {{ y = nn.relu(x); yield y; }} {doubling}"
+
+    assert codes(text) == ["E0406"]
+
+
+def test_patterns_that_call_each_other_are_not_deep() -> None:
+    chain = "".join(f"pattern p{n}(x) {{ y = p{n + 1}(x); yield y; }} " for n in range(2000))
+    text = f"collage 1; {chain} pattern p2000(x) {{ y = nn.relu(x); yield y; }}"
+
+    assert set(codes(text)) == {"E0105"}

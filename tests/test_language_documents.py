@@ -1,8 +1,8 @@
 """
 The documents in `tests/language/` run: each section says what holds of the text in it.
 
-A `collage` block is checked, a `graph` block is read; a `diagnostics` block after it has
-everything that is wrong with it. Without one, nothing is.
+A `collage` block is checked and the tests in it are run, a `graph` block is read; a
+`diagnostics` block after it has everything that is wrong with it. Without one, nothing is.
 """
 
 import re
@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from collage_dsl.diagnostics import RuleError
+from collage_dsl.engine.testing import run_tests
 from collage_dsl.language import check, parse_graph
 from collage_dsl.language.codes import CODES
+from collage_dsl.language.loading import load_contents
 from collage_dsl.source import Source
 
 DOCUMENTS = sorted((Path(__file__).parent / "language").glob("*.md"))
@@ -49,7 +51,10 @@ def examples() -> Iterator[Example]:
 def found(example: Example) -> str:
     if example.language == "collage":
         diagnostics = check(Source(example.document, example.text))
-        return "\n\n".join(map(str, diagnostics))
+        if diagnostics:
+            return "\n\n".join(map(str, diagnostics))
+        outcomes = run_tests(load_contents(Source(example.document, example.text)))
+        return "\n\n".join(str(failure) for each in outcomes for failure in each.failures)
     try:
         parse_graph(example.text, example.document)
     except RuleError as problem:

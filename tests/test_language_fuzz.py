@@ -24,13 +24,22 @@ pattern conv(x, w: const, b?: const, r?) {
   where dtype(x) in [f32, bf16] and not has(b) or dim(w, -1) % 16 == 0 else "why \\"not\\"";
   yield y;
 }
-rule library = union(composite("lib.conv", dfpattern(conv)), op_call_by_kind(anchor));
+let act = one_of(nn.relu, tanh);
+pattern block(x, w, b?: const) { y = act?(conv(x, w, b, _)); yield y; }
+rule library = union(
+  dfpattern(block), composite("lib.conv", dfpattern(conv)), op_call_by_kind(anchor));
 target lib on llvm(mcpu: "znver4", num_cores: 2) {
   compiler "lib";
   rules combine_by_primitives(library, using: [kind(anchor -> broadcast)], max_nodes: 4);
   limits { max_depth 8; taps allowed; }
   after max_coalesce();
   fallback;
+}
+test "fuse" {
+  graph { x: f32[1, 4]; `a/b` = nn.relu(x); y = exp(`a/b`); return y; }
+  costs { lib { "nn.*": 1.5ms; "*": 10us; } }
+  expect not matches(conv, at: y, nodes: 2) and kernels(lib) <= 2;
+  expect proposes(lib, ["a/b", y]);
 }
 """
 GRAPH = """\

@@ -51,6 +51,7 @@ from collage_dsl.rules.pattern import (
     Number,
     Operand,
     Parameter,
+    PatternCall,
     Reference,
 )
 
@@ -124,6 +125,21 @@ attributes = st.lists(
 ).map(tuple)
 
 
+ACTIVATION = Pattern(
+    "act",
+    (Parameter("a"),),
+    (Binding("b", Call(("nn.relu", "nn.silu"), (Reference("a"),))),),
+    "b",
+    (Where(Compare("==", Rank("a"), Constant(4)), "images only"),),
+)
+BLOCK = Pattern(
+    "block",
+    (Parameter("a"), Parameter("c")),
+    (Binding("b", PatternCall(ACTIVATION, (Call(("add",), (Reference("a"), Reference("c"))),))),),
+    "b",
+)
+
+
 @st.composite
 def patterns(draw: Any, name: str) -> Pattern:
     """A chain of calls, of which optional ones take optional parameters."""
@@ -140,6 +156,8 @@ def patterns(draw: Any, name: str) -> Pattern:
                     Call(("exp",), (Call(("sqrt",), (before,)),)),
                     Call(("reshape",), (before, Anything())),
                     Call(("nn.conv2d",), (before, Reference("x")), draw(attributes)),
+                    PatternCall(ACTIVATION, (before,), draw(st.booleans())),
+                    PatternCall(BLOCK, (before, Reference("x"))),
                 ]
             )
             | st.builds(
@@ -149,7 +167,7 @@ def patterns(draw: Any, name: str) -> Pattern:
             )
         )
     bindings.append(Binding("y", value))
-    if all(isinstance(b.value, Call) and b.value.optional for b in bindings):
+    if all(getattr(b.value, "optional", False) for b in bindings):
         # So that something takes `x` for certain, which is no optional parameter.
         bindings.append(Binding("z", Call(("exp",), (Reference("y"),))))
     found = draw(st.lists(wheres, max_size=2).map(tuple))

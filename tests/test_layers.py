@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"graph", "rules", "search", "cost"},
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
-        *{"report", "targets"},
+        *{"report", "targets", "diagnostics"},
     },
     # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {

@@ -264,3 +264,62 @@ def test_matches_that_overlap_are_all_found() -> None:
     graph = "a: f32[4]; r = nn.relu(a); s = nn.relu(a); y = add(r, s); return y;"
 
     assert sorted(map(sorted, matched(text, graph, "y"))) == [["r", "y"], ["s", "y"]]
+
+
+# Classes, and patterns that call patterns.
+
+ACTIVATION = """
+  let act = one_of(nn.relu, nn.silu);
+  pattern activation(x) { y = act(x); where rank(x) == 2 else "matrices only"; yield y; }
+  pattern bias(x, b: const) { y = add(x, b); yield y; }
+  pattern p(x, w, b?) { m = matmul(x, w); y = activation?(bias?(m, b)); yield y; }"""
+MATRICES = "x: f32[4,8]; w: f32[8,8]; b = const f32[8]; m = matmul(x, w);"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "inside"),
+    [
+        ("y = nn.silu(m);", {"m", "y"}),
+        ("s = add(m, b); y = nn.relu(s);", {"m", "s", "y"}),
+        ("s = add(b, m); y = nn.relu(s);", {"m", "s", "y"}),
+        ("y = add(m, b);", {"m", "y"}),
+    ],
+)
+def test_what_a_called_pattern_covers_is_part_of_the_match(nodes: str, inside: set[str]) -> None:
+    assert matched(ACTIVATION, f"{MATRICES} {nodes} return y;", "y") == [inside]
+
+
+def test_constants_of_a_called_pattern_are_bound() -> None:
+    graph = parse_graph(f"{MATRICES} s = add(m, b); y = nn.relu(s); return y;")
+    (match,) = matches(pattern(ACTIVATION), graph, graph.index("y"), Attempt())
+
+    assert graph.names(match.constants) == {"b"}
+    assert set(match.bound) == {"x", "w", "b", "m", "y"}
+
+
+def test_the_conditions_of_a_called_pattern_hold_too() -> None:
+    graph = "x: f32[1,4,8]; w: f32[8,8]; m = matmul(x, w); y = nn.relu(m); return y;"
+
+    assert reason(ACTIVATION, graph, "y") == "matrices only (at `y`)"
+
+
+def test_two_calls_of_a_pattern_have_names_of_their_own() -> None:
+    text = """
+      pattern f(x) { y = nn.relu(x); yield y; }
+      pattern p(x, z) { y = maximum(f(x), f(z)); yield y; }"""
+
+    both = "a: f32[4]; b: f32[4]; r = nn.relu(a); s = nn.relu(b); y = maximum(r, s); return y;"
+    same = "a: f32[4]; r = nn.relu(a); y = maximum(r, r); return y;"
+    assert matched(text, both, "y") == [{"r", "s", "y"}]
+    assert matched(text, same, "y") == [{"r", "y"}]
+
+
+def test_a_parameter_used_twice_in_a_called_pattern_is_one_value() -> None:
+    text = """
+      pattern swish(x) { y = multiply(x, sigmoid(x)); yield y; }
+      pattern p(x) { y = swish(exp(x)); yield y; }"""
+
+    graph = "a: f32[4]; e = exp(a); s = sigmoid(e); y = multiply(e, s); return y;"
+    other = "a: f32[4]; e = exp(a); s = sigmoid(a); y = multiply(e, s); return y;"
+    assert matched(text, graph, "y") == [{"e", "s", "y"}]
+    assert not matched(text, other, "y")

@@ -160,3 +160,69 @@ def test_a_kernel_with_several_results_gives_each() -> None:
         )
         assert np.allclose(first.numpy(), np.concatenate([np.exp(left), right], 1), rtol=1e-5)
         assert np.array_equal(second.numpy(), right)
+
+
+def test_a_tuple_that_passes_whole_from_one_kernel_to_another() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((2, 6), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            parts = builder.emit(relax.op.split(x, 2, axis=1))
+            out = builder.emit_output(relax.op.concat(parts, axis=0))
+        builder.emit_func_output(out)
+    graph = from_relax(builder.get())
+    x_value = np.random.default_rng(2).normal(size=(2, 6)).astype(np.float32)
+
+    executable = build(realize(graph, kernels(graph), backend_of), backend_of)
+    actual = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(x_value))
+
+    assert np.array_equal(actual.numpy(), np.concatenate([x_value[:, :3], x_value[:, 3:]], 0))
+
+
+def test_a_tuple_inside_a_kernel_that_a_call_outside_takes_too() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((2, 3), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            a = builder.emit(relax.op.nn.relu(x))
+            pair = builder.emit(relax.Tuple([a, x]))
+            c = builder.emit(relax.op.concat(pair, axis=0))
+            d = builder.emit(relax.op.concat(pair, axis=1))
+            out = builder.emit_output(relax.Tuple([c, d]))
+        builder.emit_func_output(out)
+    graph = from_relax(builder.get())
+    tuples = graph.names(graph.free) - {"out"}
+    relu, concat = (
+        n.name for n in graph.nodes if n.op in ("nn.relu", "concat") and n.name != "lv3"
+    )
+    chosen = kernels(graph, (LIBRARY, [relu, concat, *tuples]))
+    x_value = np.random.default_rng(2).normal(size=(2, 3)).astype(np.float32)
+
+    executable = build(realize(graph, chosen, backend_of), backend_of)
+    first, second = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(x_value))
+
+    positive = np.maximum(x_value, 0)
+    assert np.array_equal(first.numpy(), np.concatenate([positive, x_value], 0))
+    assert np.array_equal(second.numpy(), np.concatenate([positive, x_value], 1))
+
+
+def test_kernels_whose_composites_differ_only_in_place_do_not_share_a_function() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4,), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            value = x
+            for _ in range(3):
+                value = builder.emit(relax.op.nn.relu(value))
+            out = builder.emit_output(relax.op.nn.relu(value))
+        builder.emit_func_output(out)
+    graph = from_relax(builder.get())
+    a, b, c, d = (1 << i for i in members(graph.calls))
+    chosen = [
+        CandidateKernel(graph, SubGraph(a | b, 0, (Composite("L", a),)), LIBRARY),
+        CandidateKernel(graph, SubGraph(c | d, 0, (Composite("L", d),)), LIBRARY),
+    ]
+
+    realized = realize(graph, chosen, backend_of)
+
+    assert set(functions(realized)) == {"main", "ort_relu_relu", "ort_relu_relu_2"}

@@ -187,7 +187,7 @@ def test_neighbours_are_merged_as_far_as_they_can_run_as_one() -> None:
     plan = dijkstra(Problem(diamond, [*kernels, candidate(diamond, "c")], lambda _: 1.0))
 
     # c, of another target, lies between a and d: only b can join one of them.
-    merged = coalesce(plan, lambda k: 0.5 * len(k.nodes), lambda t: t == LIBRARY)
+    merged = coalesce(plan, lambda k: 0.5 * len(k.nodes), lambda k: k.target == LIBRARY.name)
 
     assert [(k.target, sorted(k.nodes)) for k in merged.kernels] == [
         ("library", ["a", "b"]),
@@ -226,7 +226,55 @@ def test_a_merged_plan_still_covers_and_can_run(seed: int) -> None:
     ]
     plan = dijkstra(Problem(graph, found, lambda _: 1.0))
 
-    merged = coalesce(plan, lambda _: 1.0, lambda t: t == LIBRARY)
+    merged = coalesce(plan, lambda _: 1.0, lambda k: k.target == LIBRARY.name)
 
     assert_covers(merged)
     assert len(merged.kernels) <= len(plan.kernels)
+
+
+def test_where_a_merged_kernel_is_refused_its_halves_are_tried() -> None:
+    names = "abcdefgh"
+    edges = {n: [names[i - 1] if i else "x"] for i, n in enumerate(names)}
+    chain = graph_of(edges, ["h"])
+    plan = dijkstra(Problem(chain, [candidate(chain, n) for n in names], lambda _: 1.0))
+
+    def cost(kernel: CandidateKernel) -> Cost:
+        spoilt = len(kernel.nodes) > 1 and "d" in kernel.nodes
+        return Infeasible("d stays alone") if spoilt else 0.5 * len(kernel.nodes)
+
+    merged = coalesce(plan, cost, lambda _: True)
+
+    assert [sorted(k.nodes) for k in merged.kernels] == [["a", "b"], ["c"], ["d"], list("efgh")]
+
+
+def test_merging_keeps_to_the_limits_of_the_spec() -> None:
+    kernels = [candidate(CHAIN, name) for name in "abc"]
+    spec = FusionSpec(NATIVE, OpCallByKind(), Limits(max_nodes=2), coalesce=True)
+
+    merged = choose(CHAIN, kernels, cost=lambda _: 1.0, merge=[spec])
+
+    assert [len(k.nodes) for k in merged.kernels] == [2, 1]
+
+
+def test_many_branches_side_by_side_do_not_multiply() -> None:
+    # Written breadth first: all first calls, then all second, then all third.
+    branches = range(40)
+    edges: dict[str, list[str]] = {}
+    for step, before in (("a", "x"), ("b", "a"), ("c", "b")):
+        for k in branches:
+            edges[f"{step}{k}"] = [f"{before}{k}" if before != "x" else "x"]
+    graph = graph_of(edges, [f"c{k}" for k in branches])
+    spec = FusionSpec(NATIVE, COMBINED)
+
+    plan = choose(graph, propose(graph, spec), cost=lambda _: 1.0)
+
+    assert len(plan.kernels) == len(branches)
+
+
+def test_a_long_chain_is_merged_into_one() -> None:
+    length = 1500
+    edges = {f"n{i}": [f"n{i - 1}" if i else "x"] for i in range(length)}
+    graph = graph_of(edges, [f"n{length - 1}"])
+    plan = dijkstra(Problem(graph, [candidate(graph, n) for n in edges], lambda _: 1.0))
+
+    assert len(coalesce(plan, lambda _: 1.0, lambda _: True).kernels) == 1

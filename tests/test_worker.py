@@ -4,6 +4,7 @@ import ctypes
 import os
 import time
 from collections.abc import Iterator
+from threading import Timer
 
 import pytest
 
@@ -20,6 +21,10 @@ def work(task: str) -> str | int:
             raise ValueError("the first line\nthe second")
         case "exit":
             os._exit(3)
+        case "memory":
+            raise MemoryError
+        case "later":
+            Timer(0.1, os._exit, [0]).start()
         case "print":
             os.write(1, b"noise")
         case "process":
@@ -51,6 +56,20 @@ def test_a_crash_fails_its_own_task_only(worker: Worker[str, str | int]) -> None
     assert worker.run("that") == "did that"
 
 
+def test_a_process_that_ends_after_its_answer_is_replaced() -> None:
+    with Worker(work, timeout=60) as worker:
+        assert worker.run("later") == "did later"
+        time.sleep(0.5)
+        assert worker.run("that") == "did that"
+        assert worker.run("that") == "did that"
+
+
+def test_what_the_machine_lacks_is_told_apart_from_what_the_task_does(
+    worker: Worker[str, str | int],
+) -> None:
+    assert worker.run("memory") == Failed("MemoryError", passing=True)
+
+
 def test_a_process_that_ends_itself_is_replaced(worker: Worker[str, str | int]) -> None:
     assert worker.run("exit") == Failed("ended with exit code 3")
     assert worker.run("that") == "did that"
@@ -61,7 +80,7 @@ def test_a_task_that_hangs_is_ended() -> None:
         impatient.timeout = 60
         impatient.run("warm up")
         impatient.timeout = 0.2
-        assert impatient.run("hang") == Failed("took longer than 0.2 s")
+        assert impatient.run("hang") == Failed("took longer than 0.2 s", timed_out=True)
         impatient.timeout = 60
         assert impatient.run("that") == "did that"
 

@@ -31,6 +31,10 @@ class Backend(ABC):
         """Whether the constants of a sub-graph go into its kernel rather than being operands."""
         return False
 
+    def prepare(self) -> None:
+        """Raise OSError where this machine lacks what any kernel needs, say a compiler."""
+        return
+
     @abstractmethod
     def supports(self, graph: Graph) -> str | None:
         """

@@ -12,7 +12,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.engines import pack
 from collage_dsl.backends.onnx_writer import OPSET, Unsupported, outline, to_onnx
-from collage_dsl.backends.runtime.build import make_module
+from collage_dsl.backends.runtime.build import kernel_library, make_module
 from collage_dsl.graph import Form, Graph, Option, tensors
 
 _WRITER = 1
@@ -37,6 +37,9 @@ class OnnxRuntime(LibraryBackend):
     @property
     def version(self) -> str:
         return f"onnxruntime {onnxruntime.__version__}, opset {OPSET}, writer {_WRITER}"
+
+    def prepare(self) -> None:
+        kernel_library()
 
     def supports(self, graph: Graph) -> str | None:
         reason = _unfit(graph)

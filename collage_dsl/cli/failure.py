@@ -12,6 +12,7 @@ _GIVEN = {
     "FrontendError",
     "RuleError",
     "TableError",
+    "TargetError",
     "UncoveredError",
     "UnsupportedRelax",
     "VerificationError",
@@ -20,7 +21,6 @@ _GIVEN = {
 
 _ENVIRONMENT = {
     "BuildError",
-    "BackendNotInstalled",
     "CommandError",
     "CompileError",
     "ExecutableError",

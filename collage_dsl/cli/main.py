@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from collage_dsl.cli.failure import explained
+from collage_dsl.cli.formats import FORMATS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -73,7 +74,7 @@ def app(traceback: bool) -> None:
 @click.argument("files", nargs=-1, required=True, type=_FILE)
 @click.option(
     "--output-format",
-    type=click.Choice(["full", "concise", "json"]),
+    type=click.Choice(FORMATS),
     default="full",
     show_default=True,
     help="How to answer.",
@@ -83,6 +84,47 @@ def check(files: tuple[Path, ...], output_format: str) -> int:
     from collage_dsl.cli.check import check_files
 
     return check_files(files, output_format)
+
+
+@app.command()
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.option("--check", is_flag=True, help="Write nothing; name the files that would change.")
+@click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
+@click.option(
+    "--stdin-filename",
+    metavar="NAME",
+    default="<stdin>",
+    show_default=True,
+    help="What to call the text on standard input, for which `-` stands among FILES.",
+)
+def fmt(files: tuple[Path, ...], check: bool, diff: bool, stdin_filename: str) -> int:
+    """Write spec files in the one style. Needs no TVM."""
+    from collage_dsl.cli.fmt import Mode, format_files
+
+    if check and diff:
+        raise click.UsageError("--check and --diff cannot be used together")
+    mode = Mode.CHECK if check else Mode.DIFF if diff else Mode.WRITE
+    return format_files(files, mode, stdin_filename)
+
+
+@app.command()
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+@_output_format
+def test(files: tuple[Path, ...], output_format: str) -> int:
+    """Run the tests in spec files. Only those that name a model need TVM."""
+    from collage_dsl.cli.test import test_files
+
+    return test_files(files, output_format)
+
+
+@app.command()
+@click.argument("code", required=False)
+@_output_format
+def explain(code: str | None, output_format: str) -> None:
+    """Say what a code means, with a wrong and a right example; without CODE, list all."""
+    from collage_dsl.cli.explain import explain_code
+
+    explain_code(code, output_format)
 
 
 @app.command()

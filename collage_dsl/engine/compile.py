@@ -19,11 +19,11 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.realization.build import build
 from collage_dsl.realization.cost import Counts, MeasuredCost
-from collage_dsl.realization.executable import ModelExecutable, Signature
+from collage_dsl.realization.executable import PLAN, REPORT, ModelExecutable, Signature
 from collage_dsl.realization.measure import random_inputs
 from collage_dsl.realization.module import BackendOf, realize
 from collage_dsl.realization.timing import interleaved, low
-from collage_dsl.realization.verify import Verification, VerificationError, run_onnx, verify
+from collage_dsl.realization.verify import Verification, failed, run_onnx, verify
 from collage_dsl.report.documents import (
     CompileDocument,
     ContenderDocument,
@@ -35,11 +35,13 @@ from collage_dsl.report.documents import (
 )
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import NoPlanError, Plan
+from collage_dsl.targets.attach import TargetError
 
 Array = np.ndarray[Any, Any]
 
-PLAN_FILE = "plan.json"
-REPORT_FILE = "report.json"
+
+MIXED = "mixed"
+"""What reports call the plan over all targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,8 @@ class Compiled:
     def save(self, folder: str | Path) -> None:
         """Write executable, plan and report to `folder`; see `ModelExecutable.save`."""
         documents = {
-            PLAN_FILE: self.report.plan.model_dump_json(indent=2),
-            REPORT_FILE: self.report.model_dump_json(indent=2),
+            PLAN: self.report.plan.model_dump_json(indent=2),
+            REPORT: self.report.model_dump_json(indent=2),
         }
         self.executable.save(Path(folder), documents)
 
@@ -77,6 +79,18 @@ def backends_of(specs: Sequence[FusionSpec], given: Sequence[Backend] = ()) -> B
     """The backend of each toolchain in `specs`; raises what `find_backend` does."""
     found = {spec.name: find_backend(spec.target.compiler or "tvm", given) for spec in specs}
     return lambda toolchain: found[toolchain.name]
+
+
+def check_names(specs: Sequence[FusionSpec]) -> None:
+    """Raise `TargetError` where the targets are not one or more of different names."""
+    names = [spec.name for spec in specs]
+    if not names:
+        raise TargetError("no target is given")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise TargetError(f"two of the targets are named `{twice}`")
+    if MIXED in names:
+        raise TargetError(f"a target cannot be named `{MIXED}`: reports call the mixed plan so")
 
 
 def compile_model(
@@ -99,6 +113,7 @@ def compile_model(
     turn; the fastest is kept. It is compared with onnxruntime on random inputs; a difference
     raises `VerificationError`. `watch` hears the name of each step and the kernels counted.
     """
+    check_names(specs)
     backend_of = backends_of(specs, backends)
     watch("import", Counts())
     graph = from_onnx(model, shapes=shapes)
@@ -159,7 +174,7 @@ def _plans(
         mixed = choose(graph, found, cost=cost, merge=specs)
     except NoPlanError as error:
         raise explain_uncovered(graph, specs, cost, error) from error
-    plans: list[tuple[str, Plan | str]] = [("mixed", mixed)]
+    plans: list[tuple[str, Plan | str]] = [(MIXED, mixed)]
     if len(specs) > 1:
         plans.extend((spec.name, _alone(graph, spec, cost)) for spec in specs)
     return plans
@@ -240,5 +255,5 @@ def _verified(model: Any, graph: Graph, winner: Contender, backend_of: BackendOf
         winner.executable, expected, inputs, graph, winner.plan.candidates, backend_of
     )
     if not verification.passed:
-        raise VerificationError(verification)
+        raise failed(verification)
     return verification

@@ -31,11 +31,16 @@ def choose(
     A cheapest plan of the candidates `found`. Raises `search.NoPlanError`.
 
     Neighbouring kernels of those specs in `merge` that say `after max_coalesce()` are merged
-    afterwards, where that costs no more.
+    afterwards, within the limits of the spec, where that costs no more.
     """
     plan = dijkstra(Problem(graph, found, cost))
-    merging = {spec.target for spec in merge if spec.coalesce}
-    return coalesce(plan, cost, merging.__contains__) if merging else plan
+    limits = {spec.name: spec.limits for spec in merge if spec.coalesce}
+
+    def may_merge(kernel: CandidateKernel) -> bool:
+        found = limits.get(kernel.target)
+        return found is not None and not found.refusal(graph, kernel.sub_graph)
+
+    return coalesce(plan, cost, may_merge) if limits else plan
 
 
 def explain_uncovered(

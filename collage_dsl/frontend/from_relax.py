@@ -19,27 +19,33 @@ Names = Mapping[Any, str]
 
 
 def from_relax(
-    module: tvm.IRModule, function: str = "main", *, names: Names | None = None
+    module: tvm.IRModule,
+    function: str = "main",
+    *,
+    names: Names | None = None,
+    output_names: Sequence[str] | None = None,
 ) -> Graph:
     """
     The graph of one function of `module`, nodes in the order of its bindings.
 
     A node has the name of its variable, or what `names` has for the variable or constant.
     Each constant comes before its first user, `conv` say, and is named `conv.const1` after the
-    place where it is used; literals are named after their operand: `reshape.shape`.
+    place where it is used; literals are named after their operand: `reshape.shape`. Outputs are
+    called `output_names`, by default as their nodes.
     """
     if function not in {var.name_hint for var in module.get_global_vars()}:
         raise UnsupportedRelax(f"the module has no function `{function}`")
     found = module[function]
     if not isinstance(found, relax.Function):
         raise UnsupportedRelax(f"`{function}` is not a Relax function")
-    return _Reader(names or {}).read(function, found)
+    return _Reader(names or {}, output_names).read(function, found)
 
 
 class _Reader:
     """Makes the nodes of one function. Expressions are known by their handle, their hash."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, output_names: Sequence[str] | None) -> None:
+        self.output_names = output_names
         self.given = {hash(expr): name for expr, name in names.items()}
         self.names: dict[int, str] = {}
         self.taken: set[str] = set()
@@ -71,14 +77,23 @@ class _Reader:
     def finish(self, function: str, body: Any) -> Graph:
         if isinstance(body, tvm.ir.Tuple):
             outputs = self.operands(body.fields, "output")
-            return Graph(self.nodes, outputs, name=function, returns_tuple=True)
+            return self.graph(function, outputs, returns_tuple=True)
         output = self.operand(body, "output", 0)
         node = self.nodes[output]
         if node.form is not Form.TUPLE:
-            return Graph(self.nodes, [output], name=function, returns_tuple=False)
+            return self.graph(function, [output], returns_tuple=False)
         if output == len(self.nodes) - 1:
             self.nodes.pop()  # It belongs to the function's return, and has no other user.
-        return Graph(self.nodes, node.inputs, name=function, returns_tuple=True)
+        return self.graph(function, node.inputs, returns_tuple=True)
+
+    def graph(self, function: str, outputs: Sequence[int], *, returns_tuple: bool) -> Graph:
+        return Graph(
+            self.nodes,
+            outputs,
+            name=function,
+            returns_tuple=returns_tuple,
+            output_names=self.output_names,
+        )
 
     def name_variables(self, found: Any) -> None:
         bindings = (binding.var for block in found.body.blocks for binding in block.bindings)
@@ -138,10 +153,35 @@ class _Reader:
     def add_call(self, name: str, call: Any) -> int:
         op = _operator(name, call)
         inputs = self.operands(call.args, name, operand_names(op))
+        inputs = tuple(self.spread(i, name) for i in inputs)
         type_ = type_of(call.ty)
         kind = kind_of(op, tuple(self.nodes[i].type for i in inputs), type_)
         attrs = attributes_of(call.attrs)
         return self.add(Node(name, Form.CALL, type_, inputs, op, attrs, kind, block=self.block))
+
+    def spread(self, index: int, user: str) -> int:
+        """
+        A value that a call takes; one that another call gave as a tuple as a tuple of its
+        projections, so that what passes from kernel to kernel is always a tensor.
+        """
+        node = self.nodes[index]
+        if not isinstance(node.type, TupleType) or node.form is Form.TUPLE:
+            return index
+        fields = [
+            self.add(
+                Node(
+                    self.unique(f"{node.name}.{place}"),
+                    Form.PROJECTION,
+                    type_,
+                    (index,),
+                    value=place,
+                    block=self.block,
+                )
+            )
+            for place, type_ in enumerate(node.type.fields)
+        ]
+        name = self.unique(f"{user}.args")
+        return self.add(Node(name, Form.TUPLE, node.type, tuple(fields), block=self.block))
 
     def add_tuple(self, name: str, value: Any) -> int:
         inputs = self.operands(value.fields, name)

@@ -2,6 +2,8 @@
 
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -16,7 +18,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from collage_dsl.frontend.arrays import Array, constant
 from collage_dsl.frontend.dims import Symbols
-from collage_dsl.frontend.errors import CannotConvertError, FrontendError
+from collage_dsl.frontend.errors import CannotConvertError, FrontendError, sentence
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Linear, Pending
 from collage_dsl.frontend.onnx_constants import (
@@ -62,6 +64,7 @@ class _Importer:
         self.graph = model.graph
         self.opset = opset_of(model)
         self.nodes = live_nodes(model.graph)
+        self.makers = {name: node for node in self.nodes for name in node.output}
         self.outputs = [value.name for value in model.graph.output]
         self.uses = Counter(name for node in self.nodes for name in node.input)
         self.uses.update(self.outputs)
@@ -81,14 +84,14 @@ class _Importer:
         except BaseException:
             self.builder._end_block()  # TVM leaves it open, and would warn of it on stderr.
             raise
-        return from_relax(self.module(), names=self.names)
+        return from_relax(self.module(), names=self.names, output_names=self.outputs)
 
     def build(self, parameters: list[Any]) -> None:
         with self.builder.function("main", parameters):
             with self.builder.dataflow():
                 for node in self.nodes:
                     self.convert(node)
-                results = [self.output(name) for name in self.outputs]
+                results = [self.result_of(name) for name in self.outputs]
                 returned = self.builder.emit_output(
                     results[0] if len(results) == 1 else relax.Tuple(results)
                 )
@@ -182,16 +185,21 @@ class _Importer:
     # Nodes.
 
     def convert(self, node: onnx.NodeProto) -> None:
-        try:
+        with self.blaming(node):
             self.convert_node(node)
+
+    @contextmanager
+    def blaming(self, node: onnx.NodeProto) -> Iterator[None]:
+        """Whatever fails inside, fails because of `node`."""
+        try:
+            yield
         except FrontendError:
             raise
         except CannotConvertError as error:
             raise FrontendError(f"{_cannot(node)}: {error}{self.hint()}") from None
         except Exception as error:
             # Converters raise anything, from ValueError to InternalError to AttributeError.
-            reason = (str(error).strip() or type(error).__name__).splitlines()[-1]
-            reason = f"operator {node.op_type}: {reason}{self.hint()}"
+            reason = f"operator {node.op_type}: {sentence(error)}{self.hint()}"
             raise FrontendError(f"{_cannot(node)}: {reason}") from error
 
     def hint(self) -> str:
@@ -279,6 +287,8 @@ class _Importer:
     def store(self, node: onnx.NodeProto, made: Value) -> None:
         """The value or values that a converter made, under the names of the node's outputs."""
         names = list(node.output)
+        if isinstance(made, Linear):
+            self.check(made)
         if isinstance(made, Affine | Linear | np.ndarray):
             self.values[names[0]] = made
             return
@@ -295,8 +305,25 @@ class _Importer:
             if name and self.uses[name]:
                 self.values[name] = self.bind(field, name)
 
+    def check(self, pending: Linear) -> None:
+        """Raise now what emitting `pending` would raise at a later node."""
+        weight = pending.weight
+        type_ = relax.TensorType(weight.values.shape, str(weight.values.dtype))
+        self.builder.normalize(pending.call(relax.Var(weight.name or "weight", type_)))
+
+    def result_of(self, name: str) -> Any:
+        """An output of the model, which may be emitted only now."""
+        node = self.makers.get(name)
+        if node is None:
+            return self.output(name)
+        with self.blaming(node):
+            return self.output(name)
+
     def output(self, name: str) -> Any:
-        """An output, which keeps its name even where it is another value passed on."""
+        """
+        An output. Its node has its name, even where it is another value passed on; but that of
+        an input or of another output keeps its own.
+        """
         value = self.tensor(self.expr(name))
         if isinstance(value, tvm.ir.Var) and self.names.get(value) not in (
             *self.outputs,

@@ -36,25 +36,30 @@ def _what(model: str | Path | onnx.ModelProto) -> str:
 
 
 def _read(path: Path) -> onnx.ModelProto:
-    if not path.is_file():
-        reason = "it is a directory" if path.is_dir() else "there is no such file"
-        raise FrontendError(f"cannot read `{path}`: {reason}")
-    if path.stat().st_size == 0:
-        raise FrontendError(f"`{path}` is not an ONNX model: the file is empty")
-    try:
-        model = onnx.load_model(path, format="protobuf", load_external_data=False)
-    except DecodeError:
-        raise FrontendError(
-            f"`{path}` is not an ONNX model, or only a part of one: it cannot be decoded"
-        ) from None
-    except OSError as error:
-        raise FrontendError(f"cannot read `{path}`: {error.strerror}") from error
+    model = load_structure(path)
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         reason = str(error).splitlines()[0]
         raise FrontendError(f"cannot read the external data of `{path}`: {reason}") from error
     return model
+
+
+def load_structure(path: Path) -> onnx.ModelProto:
+    """The model at `path` without external data. Raises `FrontendError`."""
+    if not path.is_file():
+        reason = "it is a directory" if path.is_dir() else "there is no such file"
+        raise FrontendError(f"cannot read `{path}`: {reason}")
+    if path.stat().st_size == 0:
+        raise FrontendError(f"`{path}` is not an ONNX model: the file is empty")
+    try:
+        return onnx.load_model(path, format="protobuf", load_external_data=False)
+    except DecodeError:
+        raise FrontendError(
+            f"`{path}` is not an ONNX model, or only a part of one: it cannot be decoded"
+        ) from None
+    except OSError as error:
+        raise FrontendError(f"cannot read `{path}`: {error.strerror}") from error
 
 
 def opset_of(model: onnx.ModelProto) -> int:
@@ -103,7 +108,7 @@ def _type(value: onnx.ValueInfoProto, given: tuple[int, ...] | None) -> tuple[st
 
 
 def _dim(name: str, place: int, dim: Any) -> Dim:
-    if dim.HasField("dim_value") and dim.dim_value > 0:
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
         return int(dim.dim_value)
     return str(dim.dim_param) or f"{name}_{place}"
 

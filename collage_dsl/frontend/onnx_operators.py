@@ -421,6 +421,27 @@ def reshape(site: Site) -> Value | None:
     return x if static_dims(x.ty) == shape.tolist() else None
 
 
+def gather(site: Site) -> Value | None:
+    """One `take`. Indices from the end are resolved where constant; else `take` wraps around."""
+    if not isinstance(site.expr(0).ty, relax.TensorType) or site.expr(0).ty.ndim < 1:
+        return None
+    x, axis = site.expr(0), site.attrs.get("axis", 0)
+    indices, size = site.constant(1), static_dims(x.ty)[axis]
+    if indices is not None and (size is not None or indices.min(initial=0) >= 0):
+        return relax.op.take(x, site.scope.literal(_from_start(indices, size)), axis)
+    if not isinstance(site.expr(1).ty, relax.TensorType):
+        return None
+    return relax.op.take(x, site.expr(1), axis, mode="wrap")
+
+
+def _from_start(indices: Array, size: int | None) -> Array:
+    if size is None:
+        return indices
+    if indices.min(initial=0) < -size or indices.max(initial=-1) >= size:
+        raise CannotConvertError(f"an index is out of range for an axis of size {size}")
+    return np.where(indices < 0, indices + size, indices)
+
+
 CANONICAL: Mapping[str, Converter] = {
     "Add": add,
     "AveragePool": partial(
@@ -430,6 +451,7 @@ CANONICAL: Mapping[str, Converter] = {
     "Clip": clip,
     "Conv": convolution,
     "Div": divide,
+    "Gather": gather,
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
     "LRN": local_response_norm,

@@ -19,7 +19,8 @@ class Extract:
 
     `arguments` are the nodes of the original graph that its parameters stand for, in the
     order of the parameters; `results` those whose values it returns, in order, all of them
-    tensors: of a call that gives a tuple, the projections that are used.
+    tensors: of a call that gives a tuple, the projections that are used, and of a tuple that
+    is used outside too, its fields.
     """
 
     graph: Graph
@@ -53,13 +54,19 @@ def extract(graph: Graph, inside: OpSet, constants: OpSet = 0, *, name: str = "m
 
 
 def _tensor_results(graph: Graph, inside: OpSet) -> tuple[int, ...]:
-    results: list[int] = []
-    for index in members(graph.exit(inside)):
-        if isinstance(graph.nodes[index].type, TensorType):
-            results.append(index)
-            continue
-        used = members(graph.users_of[index] & ~inside)
-        results.extend(i for i in used if graph.nodes[i].form is Form.PROJECTION)
+    """The exits; for a tuple its fields, which make it again outside."""
+    results: set[int] = set()
+    pending = list(members(graph.exit(inside)))
+    while pending:
+        index = pending.pop()
+        node = graph.nodes[index]
+        if isinstance(node.type, TensorType):
+            results.add(index)
+        elif node.form is Form.TUPLE:
+            pending.extend(i for i in node.inputs if inside >> i & 1)
+        else:
+            used = members(graph.users_of[index] & ~inside)
+            results |= {i for i in used if graph.nodes[i].form is Form.PROJECTION}
     return tuple(sorted(results))
 
 

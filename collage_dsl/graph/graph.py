@@ -49,6 +49,9 @@ class Graph:
     Every set of nodes is an `OpSet` over the indexes of `nodes`. Parameters, constants and
     literals are nodes too, but never *inside* a sub-graph: a sub-graph is a set of calls,
     tuples and projections. A graph does not change once made.
+
+    `output_names` are what the outputs are called: by default as their nodes. They differ where
+    one node is two outputs, and where an output is a parameter or a constant.
     """
 
     def __init__(
@@ -58,14 +61,19 @@ class Graph:
         *,
         name: str = "main",
         returns_tuple: bool | None = None,
+        output_names: Iterable[str] | None = None,
     ) -> None:
         self.nodes = tuple(nodes)
         self.outputs = tuple(outputs)
+        names = (self.nodes[i].name for i in self.outputs) if output_names is None else output_names
+        self.output_names = tuple(names)
         self.name = name
         self.returns_tuple = len(self.outputs) != 1 if returns_tuple is None else returns_tuple
         self._index = {node.name: index for index, node in enumerate(self.nodes)}
         if len(self._index) != len(self.nodes):
             raise ValueError(f"two nodes of graph `{name}` have the same name")
+        if len(self.output_names) != len(self.outputs):
+            raise ValueError(f"graph `{name}` has not as many outputs as names for them")
         for index, node in enumerate(self.nodes):
             if any(operand >= index for operand in node.inputs):
                 raise ValueError(f"node `{node.name}` comes before one of its inputs")
@@ -145,6 +153,22 @@ class Graph:
                 reached |= below[user]
             below[index] = reached
         return tuple(below)
+
+    @cached_property
+    def depth_first(self) -> tuple[int, ...]:
+        """All nodes, each after its inputs, what flows into one input before the next input."""
+        order: list[int] = []
+        seen = 0
+        pending = [(index, False) for index in reversed((*self.outputs, *range(len(self.nodes))))]
+        while pending:
+            index, inputs_done = pending.pop()
+            if inputs_done:
+                order.append(index)
+            elif not seen >> index & 1:
+                seen |= 1 << index
+                pending.append((index, True))
+                pending.extend((i, False) for i in reversed(self.nodes[index].inputs))
+        return tuple(order)
 
     @cached_property
     def results(self) -> OpSet:

@@ -1,16 +1,23 @@
 """Calls of operators, in patterns and in graphs: known operators with the right operands."""
 
+from collections.abc import Iterable
+
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language import syntax
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.source import Span
 
 
-def find_operator(name: syntax.Name, findings: Findings) -> Operator | None:
-    """The operator called `name`; None after reporting that there is none."""
+def find_operator(
+    name: syntax.Name, findings: Findings, others: Iterable[str] = ()
+) -> Operator | None:
+    """
+    The operator called `name`; None after reporting that there is none. `others` could be
+    meant too.
+    """
     known = operators()
     if name.text not in known:
-        hint = did_you_mean(name.text, known)
+        hint = did_you_mean(name.text, (*known, *others))
         findings.error("E0201", name.span, f"unknown operator `{name.text}`", hint)
     return known.get(name.text)
 

@@ -23,7 +23,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0207": "a part of a pattern is never used",
         "E0208": "a word of the language cannot be a name",
         "E0209": "a pattern where a rule is needed, or the reverse",
-        "E0210": "rules that use each other",
+        "E0210": "definitions that use each other",
         # Patterns and conditions.
         "E0301": "a pattern cannot match",
         "E0302": "a condition can never hold",
@@ -38,8 +38,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0402": "unknown argument",
         "E0403": "an argument is missing, given twice, or too many",
         "E0404": "an argument has another type",
-        "W0405": "nothing uses a pattern or rule",
-        "E0406": "rules grow too large when written out",
+        "W0405": "nothing uses a definition",
+        "E0406": "rules or patterns grow too large when written out",
         "E0501": "unknown setting of a target",
         "E0502": "a setting is missing or given twice",
         "E0503": "a setting has a value of another type",
@@ -47,6 +47,21 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0601": "a graph returns nothing",
         "E0602": "an attribute without a default has no value",
         "E0603": "a type is not known or does not fit",
+        # Imports.
+        "E0801": "an imported file cannot be found or read",
+        "E0802": "files import each other",
+        "E0803": "an imported file does not define a name",
+        "E0804": "an imported file has errors",
+        "W0805": "nothing uses an import",
+        # Tests.
+        "E0701": "a test has no graph, several, or expects nothing",
+        "E0702": "something that cannot be expected",
+        "E0703": "a plan is asked for without costs",
+        "E0710": "an expectation does not hold",
+        "E0711": "a test cannot be run",
+        # Comments that ignore warnings.
+        "W0801": "a comment that ignores a warning is not as it should be",
+        "W0802": "a comment ignores what is not there",
     }
 )
 """The short title of each code."""

@@ -8,10 +8,12 @@ _STARTS_A_VALUE = _VALUE_WORDS | {"NOT", "MINUS", "APPROXIMATE", "LSQB", "LPAR",
 _ARITHMETIC = frozenset({"PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO"})
 _OPERATORS = _ARITHMETIC | {"COMPARISON", "IN", "_OR", "_AND"}
 _SOUGHT_LAST = frozenset({"OPTIONAL", "COMMA", "DOT", "LPAR", "LSQB", "COLON", "_ARROW", "_ELSE"})
+_ITEMS = frozenset({"_IMPORT", "_LET", "_PATTERN", "_RULE", "_TARGET", "_TEST"})
 _WORDS = {
     "NAME": "a name",
     "NUMBER": "a number",
     "STRING": "a string in double quotes",
+    "DURATION": "a time such as `10us`",
     "QUOTED": "a name",
     "COMPARISON": "a comparison",
     "$END": "the end of the file",
@@ -32,6 +34,9 @@ def expectation(accepted: frozenset[str], start: str) -> str:
     if {"NAME", "LPAR"} <= left:
         words.append("a value")
         left -= _STARTS_A_VALUE
+    if {"_PATTERN", "_RULE"} <= left:
+        words.append("a definition")
+        left -= _ITEMS
     if left - _OPERATORS:
         left -= _OPERATORS
     if left - _SOUGHT_LAST:

@@ -10,13 +10,17 @@ from collage_dsl.source import Span
 class GraphBuilder(Reader):
     """Builds the syntax of a graph."""
 
-    def graph(self, tree: Tree[Token], broken: tuple[syntax.Broken, ...]) -> graph_syntax.Graph:
+    def graph(
+        self, tree: Tree[Token], broken: tuple[syntax.Broken, ...], span: Span | None = None
+    ) -> graph_syntax.Graph:
+        """The graph that `tree` says, which is the whole text or what `span` covers of it."""
         try:
             statements = tuple(self.graph_statement(child) for child in tree.children)
         except NestingError as problem:
             self.too_deep(problem.span)
             statements = ()
-        return graph_syntax.Graph(statements, Span(self.source, 0, len(self.source.text)), broken)
+        span = span or Span(self.source, 0, len(self.source.text))
+        return graph_syntax.Graph(statements, span, broken)
 
     def graph_statement(self, tree: Child) -> graph_syntax.Statement:
         match tree.data, tree.children:

@@ -1,19 +1,35 @@
 """Reading `.collage` files: `load` gives the fusion specs of one, `check` what is wrong."""
 
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from collage_dsl.diagnostics import Diagnostic, Note
+from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
 from collage_dsl.language.conditions import reserved
 from collage_dsl.language.findings import Findings
+from collage_dsl.language.ignores import without_ignored
+from collage_dsl.language.imports import Definition, Exports, Library, brought
+from collage_dsl.language.linking import with_distinct_names
 from collage_dsl.language.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.language.patterns import check_pattern
-from collage_dsl.language.rules import RuleScope
+from collage_dsl.language.rules import CheckedRule, RuleScope
+from collage_dsl.language.scope import PatternScope
 from collage_dsl.language.targets import check_target
+from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules import FusionSpec, Pattern
 from collage_dsl.source import Source, Span
+
+if TYPE_CHECKING:
+    from collage_dsl.language.spec_tests import SpecTest
+
+_Named = syntax.Let | syntax.Pattern | syntax.Rule
 
 _MOST_BYTES = 4 * MAX_CHARACTERS + 4
 """More than any text of the characters that a file may have."""
@@ -24,27 +40,51 @@ class UnreadableError(Exception):
 
 
 def load(
-    path: str | Path | None = None, *, text: str | None = None, name: str | None = None
+    path: str | Path | None = None,
+    *,
+    text: str | None = None,
+    name: str | None = None,
+    search: Sequence[Path] = (),
 ) -> Mapping[str, FusionSpec]:
     """
     The fusion specs of the file at `path`, or in `text`, by the names of their targets and
-    in file order. `name` is what messages call the text.
+    in file order. `name` is what messages call the text. Files that it imports are looked
+    for beside it, in the folders of `search`, and among the specs that ship.
 
     Raises RuleError with every error there is, UnreadableError where there is no text.
     """
     if (path is None) == (text is None):
         raise TypeError("load takes either a path or a text")
     source = Source(name or "<text>", text) if text is not None else read(path or "", name)
+    folder = None if path is None else Path(path).parent
+    return load_contents(source, search, folder=folder).specs
+
+
+def load_contents(
+    source: Source, search: Sequence[Path] = (), *, folder: Path | None = None
+) -> "Contents":
+    """What `load` gives, and the tests. Raises RuleError with every error there is."""
     findings = Findings()
-    specs = _specs(source, findings)
+    contents = _contents(source, findings, search, folder)
     findings.raise_errors()
-    return specs
+    return contents
 
 
-def check(source: Source) -> tuple[Diagnostic, ...]:
-    """Every error and warning about `source`, in file order."""
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The specs of a file, and the tests of its patterns and rules."""
+
+    specs: Mapping[str, FusionSpec]
+    tests: "tuple[SpecTest, ...]" = ()
+
+
+def check(source: Source, search: Sequence[Path] = ()) -> tuple[Diagnostic, ...]:
+    """
+    Every error and warning about `source`, in file order. Imports are looked for beside the
+    file of its name, if there is one, and then where `load` looks.
+    """
     findings = Findings()
-    _specs(source, findings)
+    _contents(source, findings, search)
     return findings.in_order()
 
 
@@ -64,56 +104,199 @@ def read(path: str | Path, name: str | None = None) -> Source:
     raise UnreadableError(f"cannot read {path}: {why}")
 
 
-def _specs(source: Source, findings: Findings) -> dict[str, FusionSpec]:
+def _contents(
+    source: Source, findings: Findings, search: Sequence[Path], folder: Path | None = None
+) -> Contents:
     file = parse_file(source, findings)
-    return _FileChecker(file, findings).run()
+    library = Library((*search, shipped_folder("specs")), _exports)
+    path = _path_of(source)
+    if path is not None:
+        library.active.append(path.resolve())
+        folder = folder or path.parent
+    return _FileChecker(file, findings, library, folder).run()
+
+
+def _path_of(source: Source) -> Path | None:
+    """The file that the text has come from, as far as its name says."""
+    try:
+        return Path(source.name) if Path(source.name).is_file() else None
+    except ValueError:  # a null character in it
+        return None
+
+
+def _exports(path: Path, library: Library) -> Exports:
+    """What the file at `path` defines."""
+    findings = Findings()
+    try:
+        file = parse_file(read(path), findings)
+    except UnreadableError as problem:
+        findings.error("E0801", Span(Source(str(path), ""), 0, 0), str(problem))
+        file = syntax.File((), ())
+    checker = _FileChecker(file, findings, library, path.parent)
+    checker.run()
+    return checker.exports()
 
 
 class _FileChecker:
-    def __init__(self, file: syntax.File, findings: Findings) -> None:
+    def __init__(
+        self, file: syntax.File, findings: Findings, library: Library, folder: Path | None
+    ) -> None:
         self.file = file
         self.findings = findings
+        self.library = library
+        self.folder = folder
         self.broken = frozenset(broken.name for broken in file.broken)
         self.broken_inside = sorted(file.broken, key=_start)
 
-    def run(self) -> dict[str, FusionSpec]:
+    def run(self) -> Contents:
         patterns = [item for item in self.file.items if isinstance(item, syntax.Pattern)]
         rules = [item for item in self.file.items if isinstance(item, syntax.Rule)]
+        lets = [item for item in self.file.items if isinstance(item, syntax.Let)]
         targets = [item for item in self.file.items if isinstance(item, syntax.Target)]
-        self.check_names([i for i in self.file.items if not isinstance(i, syntax.Target)])
-        self.check_names(targets)
-        checked = self.patterns(patterns)
+        self.check_names(list(self.definitions()))
+        self.check_names([(target, target.name) for target in targets])
+        imported = self.imports()
+        inner = self.patterns(patterns, lets, imported)
         written = {rule.name.text: rule for rule in reversed(rules)}
-        scope = RuleScope(checked, written, self.broken, self.findings)
+        scope = RuleScope(inner.checked, written, self.broken, self.findings)
+        for name, definition in imported.definitions.items():
+            if isinstance(definition, CheckedRule) and name not in written:
+                scope.checked[name] = definition
+        self.inner, self.scope = inner, scope
         specs = [(t, check_target(t, self.is_whole(t.span), scope, self.findings)) for t in targets]
         used_by_targets = set(scope.used)
         for rule in written.values():
             if rule.name.text not in scope.checked:
                 scope.named(rule.name, 0)
+        self.check_imports({*scope.used, *(used for _, used in inner.uses)})
         if targets:
-            self.check_use([*patterns, *rules], used_by_targets)
-        return {target.name.text: spec for target, spec in specs if spec is not None}
+            self.check_use([*lets, *patterns, *rules], _with_used(used_by_targets, inner.uses))
+        found = {target.name.text: spec for target, spec in specs if spec is not None}
+        names = frozenset(target.name.text for target in targets) | self.broken
+        tests = self.tests(scope, found, names)
+        return Contents(with_distinct_names(found) if imported.definitions else found, tests)
 
-    def check_names(self, items: Sequence[syntax.Item]) -> None:
+    def exports(self) -> Exports:
+        """What the file defines itself; what it imports is not passed on."""
+        found: dict[str, Definition] = {}
+        for item in self.file.items:
+            match item:
+                case syntax.Pattern(name):
+                    definition: Definition | None = self.inner.checked.get(name.text)
+                case syntax.Let(name):
+                    definition = self.inner.known.get(name.text)
+                case syntax.Rule(name):
+                    definition = self.scope.checked.get(name.text)
+                case _:
+                    continue
+            if definition is not None:
+                found[name.text] = definition
+        errors = tuple(d for d in self.findings.in_order() if d.is_error)
+        return Exports(found, self.inner.depths, self.inner.sizes, errors)
+
+    def imports(self) -> Exports:
+        """Everything that is imported, by the names that it has here."""
+        found: dict[str, Definition] = {}
+        depths: dict[int, int] = {}
+        sizes: dict[int, int] = {}
+        for item in self.file.items:
+            if not isinstance(item, syntax.Import):
+                continue
+            exports = self.library.exports(item, self.folder, self.findings)
+            if exports is None:
+                self.broken |= _names_of(item)
+                continue
+            errors = self.findings.errors
+            found.update(brought(item, exports, self.findings))
+            if self.findings.errors > errors:
+                self.broken |= _names_of(item) - found.keys()
+            depths.update(exports.depths)
+            sizes.update(exports.sizes)
+        return Exports(found, depths, sizes)
+
+    def check_imports(self, used: set[str]) -> None:
+        """Report the imported names that nothing uses."""
+        if self.file.broken or self.findings.errors:
+            return
+        for item in self.file.items:
+            if not isinstance(item, syntax.Import):
+                continue
+            for imported in item.names:
+                if imported.visible.text not in used:
+                    name = imported.visible
+                    self.findings.warning("W0805", name.span, f"nothing uses `{name.text}`")
+            prefix = item.prefix
+            if prefix and not any(name.startswith(f"{prefix.text}.") for name in used):
+                self.findings.warning("W0805", prefix.span, f"nothing uses `{prefix.text}`")
+
+    def definitions(self) -> Iterator[tuple[syntax.Item, syntax.Name]]:
+        """The names that the file defines or imports, but those of targets."""
+        for item in self.file.items:
+            match item:
+                case syntax.Import(_, None, names):
+                    yield from ((item, imported.visible) for imported in names)
+                case syntax.Import(_, prefix) if prefix is not None:
+                    yield item, prefix
+                case syntax.Let(name) | syntax.Pattern(name) | syntax.Rule(name):
+                    yield item, name
+
+    def tests(
+        self, scope: RuleScope, specs: Mapping[str, FusionSpec], targets: frozenset[str]
+    ) -> "tuple[SpecTest, ...]":
+        written = [item for item in self.file.items if isinstance(item, syntax.Test)]
+        if not written:
+            return ()
+        from collage_dsl.language.spec_tests import check_test  # few files need it
+
+        whole = [test for test in written if self.is_whole(test.span)]
+        checked = (check_test(test, scope, specs, targets, self.findings) for test in whole)
+        return tuple(test for test in checked if test is not None)
+
+    def check_names(self, items: Sequence[tuple[syntax.Item, syntax.Name]]) -> None:
         first: dict[str, Span] = {}
-        for item in items:
-            name = item.name
+        for item, name in items:
             if not isinstance(item, syntax.Target) and (why := reserved(name.text)):
                 self.findings.error("E0208", name.span, why)
+            elif isinstance(item, syntax.Let | syntax.Pattern) and name.text in operators():
+                message = f"`{name.text}` is an operator, and no other name for one"
+                self.findings.error("E0208", name.span, message)
+            elif isinstance(item, syntax.Import) and item.prefix and name.text in _namespaces():
+                message = f"operators begin with `{name.text}.`, so no import can"
+                self.findings.error("E0208", name.span, message)
             if name.text in first:
                 note = Note("the first definition", first[name.text])
                 message = f"`{name.text}` is defined twice"
                 self.findings.error("E0202", name.span, message, notes=(note,))
             first.setdefault(name.text, name.span)
 
-    def patterns(self, written: list[syntax.Pattern]) -> dict[str, Pattern | None]:
-        names = frozenset(pattern.name.text for pattern in written)
-        checked: dict[str, Pattern | None] = {}
-        for pattern in written:
+    def patterns(
+        self, written: list[syntax.Pattern], lets: list[syntax.Let], imported: Exports
+    ) -> PatternScope:
+        """The scope in which every pattern and every class of operators has been checked."""
+
+        def check_one(pattern: syntax.Pattern) -> Pattern | None:
             broken = frozenset(broken.name for broken in self.inside(pattern.span))
-            found = check_pattern(pattern, broken, names, self.findings)
-            checked.setdefault(pattern.name.text, found)
-        return checked
+            return check_pattern(pattern, broken, scope, self.findings)
+
+        named = {pattern.name.text: pattern for pattern in reversed(written)}
+        classes = {let.name.text: let for let in reversed(lets)}
+        scope = PatternScope(named, classes, self.broken, self.findings, check_one)
+        scope.depths.update(imported.depths)
+        scope.sizes.update(imported.sizes)
+        for name, definition in imported.definitions.items():
+            if isinstance(definition, Pattern) and name not in named:
+                scope.checked[name] = definition
+            elif isinstance(definition, tuple) and name not in classes:
+                scope.known[name] = definition
+        for let in lets:
+            scope.operators(let.name)
+        for pattern in written:
+            if named[pattern.name.text] is pattern:
+                scope.pattern(pattern.name)
+            else:
+                check_one(pattern)
+        scope.uses -= {("", name) for name in (*named, *classes)}
+        return scope
 
     def is_whole(self, span: Span) -> bool:
         return not self.inside(span)
@@ -123,14 +306,49 @@ class _FileChecker:
         first = bisect_left(self.broken_inside, span.start, key=_start)
         return self.broken_inside[first : bisect_right(self.broken_inside, span.end, key=_start)]
 
-    def check_use(self, items: list[syntax.Pattern | syntax.Rule], used: set[str]) -> None:
+    def check_use(self, items: Sequence[_Named], used: set[str]) -> None:
         if self.file.broken or self.findings.errors:
             return
         for item in items:
             if item.name.text not in used:
-                what = "pattern" if isinstance(item, syntax.Pattern) else "rule"
-                message = f"no target uses {what} `{item.name.text}`"
+                message = f"no target uses {_what(item)} `{item.name.text}`"
                 self.findings.warning("W0405", item.name.span, message)
+
+
+def _what(item: _Named) -> str:
+    match item:
+        case syntax.Let():
+            return "class"
+        case syntax.Pattern():
+            return "pattern"
+        case syntax.Rule():
+            return "rule"
+
+
+def _with_used(names: set[str], uses: set[tuple[str, str]]) -> set[str]:
+    """`names`, and what is used by what is used."""
+    by: defaultdict[str, list[str]] = defaultdict(list)
+    for user, used in sorted(uses):
+        by[user].append(used)
+    found, waiting = set(names), list(names)
+    while waiting:
+        new = [name for name in by[waiting.pop()] if name not in found]
+        found.update(new)
+        waiting += new
+    return found
+
+
+def _names_of(item: syntax.Import) -> frozenset[str]:
+    """The names that an import would make visible, as far as the file uses them."""
+    if item.prefix is None:
+        return frozenset(imported.visible.text for imported in item.names)
+    text = item.span.source.text
+    return frozenset(re.findall(rf"(?<![\w.]){item.prefix.text}\.[\w.]+", text))
+
+
+@cache
+def _namespaces() -> frozenset[str]:
+    return frozenset(name.split(".")[0] for name in operators() if "." in name)
 
 
 def _start(broken: syntax.Broken) -> int:

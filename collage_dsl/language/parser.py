@@ -26,13 +26,15 @@ MAX_CHARACTERS = 1 << 20
 MAX_NESTING = 200
 
 _END = "$END"
+_ITEM_KEYWORDS = ("import", "let", "pattern", "rule", "target", "test")
+_ITEM = "|".join(_ITEM_KEYWORDS)
 _RESYNC = re.compile(
-    r"""\#[^\n]* | "(?:[^"\\\n]|\\[^\n])*" | [{};] | ^(?:pattern|rule|target)(?![A-Za-z0-9_])""",
+    rf"""\#[^\n]* | "(?:[^"\\\n]|\\[^\n])*" | [{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
     re.MULTILINE | re.VERBOSE,
 )
+_DEFINED = re.compile(rf"(?:{_ITEM})\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)")
 _EQUALS = re.compile(r"\s*=")
 _BRACES = re.compile(r"\}(?:\s*\})*")
-_ITEM_KEYWORDS = ("pattern", "rule", "target")
 
 
 def parse_file(source: Source, findings: Findings) -> syntax.File:
@@ -199,7 +201,7 @@ class _Run:
         if "SEMICOLON" not in self.accepted():
             return False
         between = self.source.text[self.end : _start(wrong)]
-        keywords = (*_ITEM_KEYWORDS, "where", "yield", "return", "}")
+        keywords = (*_ITEM_KEYWORDS, "where", "yield", "return", "expect", "costs", "}")
         return "\n" in between or str(wrong) in keywords
 
     def unexpected(self, wrong: Token) -> None:
@@ -269,7 +271,7 @@ class _Run:
                         return found.end()
                 case ";" if depth == 0:
                     return found.end()
-                case "pattern" | "rule" | "target" if self.start == "file":
+                case word if word in _ITEM_KEYWORDS and self.start == "file":
                     return found.start()
         return len(self.source.text)
 
@@ -310,13 +312,15 @@ class _Run:
                 return "condition"
             case "yield" | "return":
                 return "result"
-            case "rule" if block.brace is None:
-                return "rule"
+            case "rule" | "let" | "import" as word if block.brace is None:
+                return {"let": "definition"}.get(word, word)
+            case "expect":
+                return "expectation"
             case _ if self.start == "graph_text":
                 return "node"
             case _:
                 owner = self.blocks[-2].first if len(self.blocks) > 1 else None
-                return "binding" if str(owner) == "pattern" else "setting"
+                return {"pattern": "binding", "graph": "node"}.get(str(owner), "setting")
 
     def span(self, token: Token) -> Span:
         start = _start(token)
@@ -340,5 +344,5 @@ def _shortened(token: Token) -> str:
 
 def _defined_name(span: Span) -> str:
     """The name that a broken statement would have defined; empty where it cannot be seen."""
-    words = re.match(r"(?:pattern|rule|target)\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)", span.text)
+    words = _DEFINED.match(span.text)
     return "" if words is None else words[1] or words[2]

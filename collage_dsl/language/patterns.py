@@ -1,11 +1,11 @@
 """From the syntax of a pattern to the pattern, with everything in it checked."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language import syntax
-from collage_dsl.language.calls import check_count, find_operator
+from collage_dsl.language.calls import check_count
 from collage_dsl.language.conditions import (
     AttributeScope,
     Checker,
@@ -14,7 +14,9 @@ from collage_dsl.language.conditions import (
     dtype_of,
     reserved,
 )
-from collage_dsl.language.findings import Findings, did_you_mean
+from collage_dsl.language.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.pattern_shape import calls, depth, references, size
+from collage_dsl.language.scope import MAX_DEPTH, MAX_SIZE, PatternScope
 from collage_dsl.rules.condition import Where
 from collage_dsl.rules.pattern import (
     Anything,
@@ -24,6 +26,7 @@ from collage_dsl.rules.pattern import (
     Operand,
     Parameter,
     Pattern,
+    PatternCall,
     Reference,
 )
 from collage_dsl.source import Span
@@ -32,19 +35,15 @@ TOLERANCE = 1e-4
 """How far, relatively, a constant may be from `~0.7071`."""
 
 
-MAX_DEPTH = 100
-
-
 def check_pattern(
-    written: syntax.Pattern, broken: frozenset[str], patterns: frozenset[str], findings: Findings
+    written: syntax.Pattern, broken: frozenset[str], scope: PatternScope, findings: Findings
 ) -> Pattern | None:
     """
     The pattern that `written` says; None where something in it was wrong and is reported.
 
-    Nothing is said about names in `broken`, whose definitions have syntax errors;
-    `patterns` are the names of all patterns.
+    Nothing is said about names in `broken`, whose definitions have syntax errors.
     """
-    return _PatternChecker(written, broken, patterns, findings).run()
+    return _PatternChecker(written, broken, scope, findings).run()
 
 
 class _PatternChecker:
@@ -52,13 +51,15 @@ class _PatternChecker:
         self,
         written: syntax.Pattern,
         broken: frozenset[str],
-        patterns: frozenset[str],
+        scope: PatternScope,
         findings: Findings,
     ) -> None:
         self.written = written
         self.broken = broken
-        self.patterns = patterns
+        self.scope = scope
         self.findings = findings
+        self.is_complete = True
+        """Whether everything that this pattern calls could be checked."""
         self.parameters: dict[str, Parameter] = {}
         self.bindings: dict[str, Binding] = {}
         self.defined: dict[str, Span] = {}
@@ -80,7 +81,9 @@ class _PatternChecker:
             if isinstance(statement, syntax.Where)
         ]
         result = self.result()
-        if self.findings.errors > errors or result is None or self.broken & {"", *self.all_names}:
+        if self.findings.errors > errors or result is None or not self.is_complete:
+            return None
+        if self.broken & {"", *self.all_names}:
             return None
         pattern = Pattern(
             self.written.name.text,
@@ -91,7 +94,7 @@ class _PatternChecker:
             self.written.name.span,
         )
         self.check_use(pattern, result)
-        self.check_depth(result)
+        self.check_depth(pattern, result)
         return pattern if self.findings.errors == errors else None
 
     # Names.
@@ -166,11 +169,19 @@ class _PatternChecker:
             case syntax.OperatorCall():
                 return self.call(written)
 
-    def call(self, written: syntax.OperatorCall) -> Call | None:
-        found = [self.operator(name, written) for name in written.operators]
-        known = tuple(operator for operator in found if operator is not None)
+    def call(self, written: syntax.OperatorCall) -> Call | PatternCall | None:
+        names = written.operators
+        called = [name for name in names if self.scope.is_pattern(name.text)]
+        if called and len(names) == 1:
+            return self.pattern_call(written)
+        for name in called:
+            message = f"`{name.text}` is a pattern, and only operators can be alternatives"
+            self.findings.error("E0201", name.span, message)
+        found = [self.operators(name, written) for name in names if name not in called]
+        known = tuple({op.name: op for each in found for op in each or ()}.values())
+        complete = not called and all(each is not None for each in found)
         operands = [self.operand(operand) for operand in written.operands]
-        if len(known) == len(found):
+        if complete:
             self.check_literals(known, written, operands)
         attributes = [self.attribute(known, each) for each in written.attributes] if known else []
         present = tuple(operand for operand in operands if operand is not None)
@@ -178,20 +189,46 @@ class _PatternChecker:
         if written.optional and not written.operands and any(op.operands is None for op in known):
             message = "an optional operator needs an operand to stand for"
             self.findings.error("E0301", written.span, message)
-        if len(known) < len(found) or len(present) < len(operands):
+        self.is_complete &= complete
+        if not complete or len(present) < len(operands):
             return None
-        names = tuple(operator.name for operator in known)
-        return Call(names, present, conditions, written.optional, _of_operators(written))
+        ops = tuple(operator.name for operator in known)
+        return Call(ops, present, conditions, written.optional, _of_operators(written))
 
-    def operator(self, name: syntax.Name, call: syntax.OperatorCall) -> Operator | None:
-        if name.text in self.patterns:
-            message = f"`{name.text}` is a pattern, and only operators can be called"
-            self.findings.error("E0201", name.span, message)
+    def operators(
+        self, name: syntax.Name, call: syntax.OperatorCall
+    ) -> tuple[Operator, ...] | None:
+        """The operator or the class of them that is called."""
+        found = self.scope.operators(name)
+        for op in found or ():
+            if not check_count(op, len(call.operands), call.span, "the pattern", self.findings):
+                return None
+        return found
+
+    def pattern_call(self, written: syntax.OperatorCall) -> PatternCall | None:
+        pattern = self.scope.pattern(written.operators[0])
+        operands = [self.operand(operand) for operand in written.operands]
+        for attribute in written.attributes:
+            message = "a pattern has no attributes"
+            hint = "ask in the pattern, or about its result in a `where` statement"
+            self.findings.error("E0306", attribute.span, message, hint)
+        if pattern is None:
+            self.is_complete = False
             return None
-        operator = find_operator(name, self.findings)
-        if operator is not None:
-            check_count(operator, len(call.operands), call.span, "the pattern", self.findings)
-        return operator
+        wanted, given = len(pattern.parameters), len(operands)
+        if wanted != given:
+            message = f"`{pattern.name}` takes {count(wanted, 'operand')}, this gives {given}"
+            names = listed((parameter.name for parameter in pattern.parameters), "and")
+            hint = f"it takes {names}" if names else ""
+            self.findings.error("E0203", written.span, message, hint)
+            return None
+        if written.optional and not operands:
+            message = "an optional pattern needs an operand to stand for"
+            self.findings.error("E0301", written.span, message)
+        present = tuple(operand for operand in operands if operand is not None)
+        if len(present) < given:
+            return None
+        return PatternCall(pattern, present, written.optional, _of_operators(written))
 
     def check_literals(
         self,
@@ -216,7 +253,7 @@ class _PatternChecker:
         match operand:
             case Reference(name) if name in self.parameters:
                 return self.parameters[name].constant
-            case Reference() | Call():
+            case Reference() | Call() | PatternCall():
                 return True
             case _:
                 return False
@@ -260,7 +297,7 @@ class _PatternChecker:
 
     def calls(self) -> Iterator[Call]:
         for binding in self.bindings.values():
-            yield from _calls(binding.value)
+            yield from calls(binding.value)
 
     def attributes_of(self, call: Call) -> set[str]:
         return {name for op in call.ops for name in operators()[op].attrs}
@@ -292,15 +329,23 @@ class _PatternChecker:
                 message = f"`{name}` is not optional, so the operator that takes it is not either"
                 self.findings.warning("W0308", span, message, f"write `{name}?`")
 
-    def check_depth(self, result: syntax.Name) -> None:
+    def check_depth(self, pattern: Pattern, result: syntax.Name) -> None:
         """Matching goes down from the result, one call inside the other."""
+        scope, total = self.scope, 0
         depths: dict[str, int] = {}
         for name, binding in self.bindings.items():
-            depths[name] = _depth(binding.value, depths)
+            depths[name] = depth(binding.value, depths, scope.depths)
+            total += size(binding.value, scope.sizes)
             if depths[name] > MAX_DEPTH:
                 message = f"the pattern is more than {MAX_DEPTH} operators deep here"
                 self.findings.error("E0105", self.defined[name], message)
                 return
+            if total > MAX_SIZE:
+                message = f"written out, this pattern has more than {MAX_SIZE} calls"
+                self.findings.error("E0406", self.defined[name], message)
+                return
+        scope.depths[id(pattern)] = max(depths.values(), default=0)
+        scope.sizes[id(pattern)] = total
         if depths.get(result.text) == 0:
             message = f"there is no operator in `{result.text}`"
             self.findings.error("E0301", result.span, message)
@@ -318,36 +363,8 @@ class _PatternChecker:
             if always:
                 required.add(name)
             if name in self.bindings:
-                waiting += _references(self.bindings[name].value, always)
+                waiting += references(self.bindings[name].value, always)
         return reached, required
-
-
-def _references(operand: Operand, always: bool) -> Iterator[tuple[str, bool]]:
-    """The names in `operand`, and whether they are there whenever it is matched."""
-    match operand:
-        case Reference(name):
-            yield name, always
-        case Call(operands=operands, optional=optional):
-            for at, inner in enumerate(operands):
-                yield from _references(inner, always and not (optional and at > 0))
-
-
-def _depth(operand: Operand, depths: Mapping[str, int]) -> int:
-    """The number of calls on the longest way from `operand` to a parameter."""
-    match operand:
-        case Reference(name):
-            return depths.get(name, 0)
-        case Call(operands=operands):
-            return 1 + max((_depth(inner, depths) for inner in operands), default=0)
-        case _:
-            return 0
-
-
-def _calls(operand: Operand) -> Iterator[Call]:
-    if isinstance(operand, Call):
-        yield operand
-        for inner in operand.operands:
-            yield from _calls(inner)
 
 
 def _of_operators(written: syntax.OperatorCall) -> Span:

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype
+from collage_dsl.language.pattern_shape import called
 from collage_dsl.language.patterns import TOLERANCE
 from collage_dsl.rules import (
     FUSIBLE,
@@ -28,7 +29,15 @@ from collage_dsl.rules import (
 )
 from collage_dsl.rules import condition as conditions
 from collage_dsl.rules.condition import Expression, Value, Where
-from collage_dsl.rules.pattern import Anything, Call, Number, Operand, Parameter, Reference
+from collage_dsl.rules.pattern import (
+    Anything,
+    Call,
+    Number,
+    Operand,
+    Parameter,
+    PatternCall,
+    Reference,
+)
 
 WIDTH = 100
 
@@ -45,22 +54,24 @@ def to_text(spec: FusionSpec | Mapping[str, FusionSpec]) -> str:
     """
     specs = [spec] if isinstance(spec, FusionSpec) else list(spec.values())
     patterns: dict[str, Pattern] = {}
-    for pattern in (p for spec in specs for p in _patterns(spec.rule)):
+    for pattern in (p for spec in specs for p in patterns_of(spec.rule)):
         if patterns.setdefault(pattern.name, pattern) != pattern:
             raise ValueError(f"two patterns are named `{pattern.name}`")
     parts = ["collage 1;", *map(_pattern, patterns.values()), *map(_target, specs)]
     return "\n\n".join(parts) + "\n"
 
 
-def _patterns(rule: FusionRule) -> Iterator[Pattern]:
+def patterns_of(rule: FusionRule) -> Iterator[Pattern]:
+    """The patterns that `rule` uses, each before those that call it; some repeatedly."""
     match rule:
         case DFPattern(pattern):
+            yield from called(pattern)
             yield pattern
         case Union(rules):
             for each in rules:
-                yield from _patterns(each)
+                yield from patterns_of(each)
         case Tagged(_, inner) | CombineByPrimitives(inner) | OnlyValid(inner):
-            yield from _patterns(inner)
+            yield from patterns_of(inner)
         case OpCallByKind():
             pass
         case _:
@@ -96,6 +107,9 @@ def _operand(operand: Operand) -> str:
             return f"{'~' if tolerance else ''}{_value(value)}"
         case Call():
             return _call(operand)
+        case PatternCall(pattern, operands, optional):
+            inner = ", ".join(map(_operand, operands))
+            return f"{pattern.name}{'?' if optional else ''}({inner})"
         case _:
             assert_never(operand)
 

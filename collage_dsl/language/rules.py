@@ -1,6 +1,7 @@
 """From the syntax of rules to fusion rules."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
@@ -47,6 +48,15 @@ LATER = ("op_predicate", "max_coalesce", "primitive", "horizontal", "vertical", 
 """Rules of the design that this version cannot evaluate."""
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedRule:
+    """A rule (None where it is wrong), how deep it is nested, and how many parts it has."""
+
+    rule: FusionRule | None
+    depth: int
+    size: int
+
+
 class RuleScope:
     """The patterns and rules of a file by name. A rule is checked when it is first used."""
 
@@ -61,21 +71,24 @@ class RuleScope:
         self.rules = rules
         self.broken = broken
         self.findings = findings
-        self.checked: dict[str, tuple[FusionRule | None, int, int]] = {}
+        self.checked: dict[str, CheckedRule] = {}
         self.used: set[str] = set()
         self.active: list[str] = []
 
     def rule(self, written: syntax.Expression) -> FusionRule | None:
         """The rule that `written` says; None where something in it was wrong."""
-        found, _, _ = _Expression(self).rule(written, 0)
-        return found
+        return _Expression(self).rule(written, 0).rule
 
-    def named(self, name: syntax.Name, depth: int) -> tuple[FusionRule | None, int, int]:
-        """The rule of that name, how deep it is nested and how many parts it has."""
+    def is_rule(self, name: str) -> bool:
+        """Whether that is the name of a rule of the file, or of an imported one."""
+        return name in self.rules or name in self.checked
+
+    def named(self, name: syntax.Name, depth: int) -> CheckedRule:
+        """The rule of that name."""
         self.used.add(name.text)
         if name.text in self.active:
             self.recursion(name)
-            return None, 0, 0
+            return CheckedRule(None, 0, 0)
         if name.text not in self.checked:
             self.active.append(name.text)
             written = self.rules[name.text].value
@@ -93,11 +106,7 @@ class RuleScope:
 
 
 class _Expression:
-    """
-    Checks an expression that stands for a rule.
-
-    The results are the rule, how deep it is, and its number of parts.
-    """
+    """Checks an expression that stands for a rule."""
 
     def __init__(self, scope: RuleScope) -> None:
         self.scope = scope
@@ -115,12 +124,12 @@ class _Expression:
         self.deepest = 0
         self.size = 0
 
-    def rule(self, written: syntax.Expression, depth: int) -> tuple[FusionRule | None, int, int]:
+    def rule(self, written: syntax.Expression, depth: int) -> CheckedRule:
         """`depth` is that of the rules that use this one."""
         self.depth = depth
         self.deepest = depth
         found = self.part(written)
-        return found, self.deepest - depth, self.size
+        return CheckedRule(found, self.deepest - depth, self.size)
 
     def part(self, written: syntax.Expression) -> FusionRule | None:
         self.size += 1
@@ -146,10 +155,11 @@ class _Expression:
 
     def name(self, name: syntax.Name) -> FusionRule | None:
         scope = self.scope
-        if name.text in scope.rules:
-            found, deep, size = scope.named(name, self.depth + 1)
-            self.deepest = max(self.deepest, self.depth + 1 + deep)
-            self.size += size
+        if scope.is_rule(name.text):
+            checked = scope.named(name, self.depth + 1)
+            found = checked.rule
+            self.deepest = max(self.deepest, self.depth + 1 + checked.depth)
+            self.size += checked.size
             if self.deepest > MAX_DEPTH and found:
                 self.too_deep(name.span)
                 return None
@@ -177,7 +187,7 @@ class _Expression:
             self.findings.error("E0401", name.span, message)
             return
         hint = did_you_mean(name.text, self.functions)
-        if not hint and name.text in self.scope.rules:
+        if not hint and self.scope.is_rule(name.text):
             hint = f"a rule is used by its name alone: `{name.text}`"
         self.findings.error("E0401", name.span, f"unknown rule `{name.text}`", hint)
 
@@ -205,7 +215,7 @@ class _Expression:
             scope.used.add(name.text)
             pattern = scope.patterns[name.text]
             return None if pattern is None else DFPattern(pattern)
-        elif name.text in scope.rules:
+        elif scope.is_rule(name.text):
             scope.used.add(name.text)
             message = f"`{name.text}` is a rule, and a pattern is needed here"
             self.findings.error("E0209", name.span, message, f"write `{name.text}` alone")

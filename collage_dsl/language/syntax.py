@@ -1,8 +1,12 @@
 """What a text says, before names are looked up: each part with the span it was written at."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from collage_dsl.source import Span
+
+if TYPE_CHECKING:
+    from collage_dsl.language import graph_syntax
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +166,78 @@ class Target:
     span: Span
 
 
-Item = Pattern | Rule | Target
+@dataclass(frozen=True, slots=True)
+class Let:
+    """`let name = one_of(…);`"""
+
+    name: Name
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """`model "file.onnx";`"""
+
+    path: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """`"nn.conv2d": 1ms;`, in seconds."""
+
+    operators: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TargetCosts:
+    """`tvm { "*": 10us; }`"""
+
+    target: Name
+    prices: tuple[Price, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    targets: tuple[TargetCosts, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    expectation: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """`test "what holds" { graph { … } expect …; }`"""
+
+    name: str
+    statements: "tuple[graph_syntax.Graph | Model | Costs | Expect, ...]"
+    name_span: Span
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """`name`, or `name as visible`."""
+
+    name: Name
+    visible: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """`import "path" as prefix;`, or `import "path" only (names);`, which has no prefix."""
+
+    path: str
+    prefix: Name | None
+    names: tuple[Imported, ...]
+    span: Span
+
+
+Item = Import | Let | Pattern | Rule | Target | Test
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ MAX_DEPTH = 200
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
 Child = Any
 """A `Tree`, a `Token`, or None for what is not there."""
 
@@ -68,6 +70,11 @@ class Reader:
         if not str(token).isdigit():
             self.findings.error("E0101", self.span_of(token), "expected a whole number")
         return 0
+
+    def seconds(self, token: Token) -> float:
+        """`1.5ms` is 0.0015."""
+        number = str(token).rstrip("nums")
+        return float(number) * _UNITS[str(token)[len(number) :]]
 
     # Spans.
 

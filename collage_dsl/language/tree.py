@@ -1,12 +1,16 @@
 """From the trees of the parser library to syntax."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from lark import Token, Tree
 
 from collage_dsl.language import syntax
 from collage_dsl.language.tokens import Child, NestingError, Reader, children
 from collage_dsl.source import Span
+
+if TYPE_CHECKING:
+    from collage_dsl.language import graph_syntax
 
 
 class Builder(Reader):
@@ -42,6 +46,17 @@ class Builder(Reader):
                     tuple(self.statement(child) for child in statements),
                     self.span(tree),
                 )
+            case "import_as", [path, prefix]:
+                return syntax.Import(self.string(path), self.name(prefix), (), self.span_of(path))
+            case "import_only", [path, *names]:
+                brought = (tuple(name.children) for name in names)
+                found = tuple(
+                    syntax.Imported(self.name(name), self.name(visible or name))
+                    for name, visible in brought
+                )
+                return syntax.Import(self.string(path), None, found, self.span_of(path))
+            case "let", [name, value]:
+                return syntax.Let(self.name(name), self.expression(value, 0))
             case "rule", [name, value]:
                 return syntax.Rule(self.name(name), self.expression(value, 0))
             case "target", [name, kind, options, *settings]:
@@ -52,6 +67,10 @@ class Builder(Reader):
                     tuple(self.setting(child) for child in settings),
                     self.span(tree),
                 )
+            case "test", [name, *statements]:
+                found = tuple(self.test_statement(child) for child in statements)
+                said = self.string(name)
+                return syntax.Test(said, found, self.span_of(name), self.span(tree))
         return None
 
     # Patterns.
@@ -100,6 +119,31 @@ class Builder(Reader):
     def field(self, tree: Child) -> syntax.Field:
         name, value = tree.children
         return syntax.Field(self.name(name), value and self.expression(value, 0))
+
+    # Tests.
+
+    def test_statement(
+        self, tree: Child
+    ) -> "graph_syntax.Graph | syntax.Model | syntax.Costs | syntax.Expect":
+        match tree.data, tree.children:
+            case "model", [path]:
+                return syntax.Model(self.string(path), self.span(tree))
+            case "costs", tables:
+                return syntax.Costs(tuple(map(self.target_costs, tables)), self.span(tree))
+            case "expect", [expectation]:
+                return syntax.Expect(self.expression(expectation, 0))
+            case _:
+                from collage_dsl.language.graph_tree import GraphBuilder  # few files need it
+
+                return GraphBuilder(self.source, self.findings).graph(tree, (), self.span(tree))
+
+    def target_costs(self, tree: Child) -> syntax.TargetCosts:
+        name, *prices = tree.children
+        found = (price.children for price in prices)
+        return syntax.TargetCosts(
+            self.name(name),
+            tuple(syntax.Price(self.string(ops), self.seconds(price)) for ops, price in found),
+        )
 
     # Expressions.
 

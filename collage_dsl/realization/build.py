@@ -9,7 +9,7 @@ from tvm import relax, tirx
 
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.schedule import schedule
-from collage_dsl.backends.tvm import tvm_target
+from collage_dsl.backends.tvm import machine_target, tvm_target
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.graph import Option, Toolchain
 from collage_dsl.realization.module import OPTION_PREFIX, BackendOf, Realized
@@ -41,10 +41,21 @@ def lower(realized: Realized, backend_of: BackendOf) -> tvm.IRModule:
 def build(realized: Realized, backend_of: BackendOf) -> Any:
     """The `relax.VMExecutable` of a realized module."""
     module = lower(realized, backend_of)
+    toolchain = _native_toolchain(realized, backend_of)
+    return tvm.compile(module, tvm_target(toolchain), relax_pipeline=_PIPELINE)
+
+
+def _native_toolchain(realized: Realized, backend_of: BackendOf) -> Toolchain:
+    """What TVM compiles for. Raises `BuildError` where kernels of TVM are for two targets."""
     toolchains = [kernel.toolchain for kernel in realized.kernels.values()]
     native = [t for t in toolchains if not isinstance(backend_of(t), LibraryBackend)]
-    target = tvm_target(native[0] if native else toolchains[0])
-    return tvm.compile(module, target, relax_pipeline=_PIPELINE)
+    chosen = next(iter(native or toolchains), Toolchain("host"))
+    other = next((t for t in native if machine_target(t) != machine_target(chosen)), None)
+    if other:
+        raise BuildError(
+            f"targets `{chosen.name}` and `{other.name}` want TVM to compile for two processors"
+        )
+    return chosen
 
 
 _PIPELINE = tvm.transform.Sequential(

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 import tvm
@@ -13,15 +13,18 @@ from collage_dsl.backends.tvm import Tvm, machine_target
 from collage_dsl.cost import Cost, CostStore, Infeasible, Measurement
 from collage_dsl.graph import (
     CandidateKernel,
-    Composite,
     Extract,
     SubGraph,
     Toolchain,
-    fingerprint,
     without_weights,
 )
 from collage_dsl.realization.measure import KernelTask, Overhead, OverheadTask, measure
-from collage_dsl.realization.module import BackendOf, kernel_extract
+from collage_dsl.realization.module import (
+    BackendOf,
+    inner_composites,
+    kernel_extract,
+    kernel_key,
+)
 from collage_dsl.realization.timing import cpu_name
 from collage_dsl.realization.worker import Failed, Worker
 
@@ -30,7 +33,7 @@ _METHOD = 1
 
 
 class MeasuringError(Exception):
-    """Not even a small kernel of TVM itself can be measured."""
+    """Kernels cannot be measured on this machine as it is now."""
 
 
 @dataclass(slots=True)
@@ -54,7 +57,9 @@ class MeasuredCost:
     A cost is looked up in `store` by what the kernel computes, its target, the versions of
     the libraries and the machine; where there is none, the kernel is built and timed in
     another process. One that cannot be built, crashes or takes longer than `timeout` seconds
-    is infeasible. `watch` is told of every change of the counts.
+    is infeasible, which is stored too. What is wrong with the machine and not with the kernel
+    (no compiler, no memory) raises `MeasuringError` and is not stored. `watch` is told of
+    every change of the counts.
     """
 
     def __init__(
@@ -69,7 +74,9 @@ class MeasuredCost:
         self.store = store
         self.watch = watch
         self.counts = Counts()
+        self.timeout = timeout
         self._known: dict[tuple[str, str], Cost] = {}
+        self._no_overhead: dict[str, Infeasible] = {}
         self._worker = Worker[KernelTask | OverheadTask, float | Overhead](measure, timeout=timeout)
 
     def __enter__(self) -> Self:
@@ -81,7 +88,7 @@ class MeasuredCost:
     def __call__(self, candidate: CandidateKernel) -> Cost:
         backend = self.backend_of(candidate.toolchain)
         found = kernel_extract(candidate, backend)
-        key = (_kernel_key(candidate, found), context_of(candidate.toolchain, backend))
+        key = (_hash(kernel_key(candidate, found)), context_of(candidate.toolchain, backend))
         if key not in self._known:
             self._known[key] = self._cost(candidate, backend, found, key)
             self._count(self._known[key])
@@ -100,20 +107,25 @@ class MeasuredCost:
 
     def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
         context = context_of(toolchain, backend)
-        known = self.store.get(f"overhead.{part}", context)
+        known = self._no_overhead.get(context, self.store.get(f"overhead.{part}", context))
         if known is not None:
             return known
-        parts = self._measured_overhead(toolchain, backend)
-        for name, cost in parts.items():
-            self.store.put(Measurement(f"overhead.{name}", context, toolchain.name, cost))
+        measured = self._work(OverheadTask(toolchain, backend))
+        if isinstance(measured, Failed):
+            self._no_overhead[context] = Infeasible(measured.reason)
+            return self._no_overhead[context]
+        assert isinstance(measured, Overhead)
+        parts = {"launch": measured.launch, "entry": measured.entry}
+        for name, seconds in parts.items():
+            self.store.put(Measurement(f"overhead.{name}", context, toolchain.name, seconds))
         return parts[part]
 
-    def _measured_overhead(self, toolchain: Toolchain, backend: Backend) -> dict[str, Cost]:
-        measured = self._worker.run(OverheadTask(toolchain, backend))
-        if isinstance(measured, Failed):
-            return dict.fromkeys(("launch", "entry"), Infeasible(measured.reason))
-        assert isinstance(measured, Overhead)
-        return {"launch": measured.launch, "entry": measured.entry}
+    def _work(self, task: KernelTask | OverheadTask) -> float | Overhead | Failed:
+        """What the worker answers. Raises `MeasuringError` where the machine is to blame."""
+        answer = self._worker.run(task)
+        if isinstance(answer, Failed) and answer.passing:
+            raise MeasuringError(f"cannot measure kernels: {answer.reason}")
+        return answer
 
     def _cost(
         self, candidate: CandidateKernel, backend: Backend, found: Extract, key: tuple[str, str]
@@ -123,32 +135,44 @@ class MeasuredCost:
         unsupported = backend.supports(found.graph)
         if unsupported:
             return Infeasible(unsupported)
-        stored = self.store.get(*key)
+        kernel, context = key
+        # A kernel that was too slow for one time limit may not be for another.
+        too_slow = f"{kernel} in {self.timeout:g} s"
+        stored = self.store.get(kernel, context)
+        if stored is None:
+            stored = self.store.get(too_slow, context)
         if stored is not None:
             self.counts.reused += 1
             return stored
-        cost = self._measure(candidate, backend, found)
+        measured = self._measure(candidate, backend, found)
         self.counts.measured += 1
-        self.store.put(Measurement(*key, candidate.label, cost))
+        name = too_slow if isinstance(measured, Failed) and measured.timed_out else kernel
+        cost = Infeasible(measured.reason) if isinstance(measured, Failed) else measured
+        self.store.put(Measurement(name, context, candidate.label, cost))
         return cost
 
-    def _measure(self, candidate: CandidateKernel, backend: Backend, found: Extract) -> Cost:
+    def _measure(
+        self, candidate: CandidateKernel, backend: Backend, found: Extract
+    ) -> float | Failed:
+        """Seconds, without what entering the executable costs."""
         toolchain = candidate.toolchain
         entry = self._entry(toolchain)
         can_warm = not isinstance(self.launch(toolchain, backend), Infeasible)
-        seconds = self._worker.run(
+        seconds = self._work(
             KernelTask(
                 without_weights(found.graph),
-                _inner_sub_graph(candidate, found),
+                SubGraph(
+                    found.graph.computed,
+                    found.graph.constants,
+                    inner_composites(candidate, found),
+                ),
                 toolchain,
                 backend,
                 can_warm,
             )
         )
-        if isinstance(seconds, Failed):
-            return Infeasible(seconds.reason)
-        assert isinstance(seconds, float)
-        return max(seconds - entry, 0.0)
+        assert not isinstance(seconds, Overhead)
+        return seconds if isinstance(seconds, Failed) else max(seconds - entry, 0.0)
 
     def _count(self, cost: Cost) -> None:
         if isinstance(cost, Infeasible):
@@ -156,27 +180,6 @@ class MeasuredCost:
             reasons = self.counts.reasons
             reasons[cost.reason] = reasons.get(cost.reason, 0) + 1
         self.watch(self.counts)
-
-
-def _inner_sub_graph(candidate: CandidateKernel, found: Extract) -> SubGraph:
-    """The candidate's sub-graph as one of the kernel's own graph, which it covers."""
-    kernel = found.graph
-    names = candidate.graph.names
-    composites = tuple(
-        Composite(c.label, kernel.set_of(*names(c.inside)), kernel.set_of(*names(c.constants)))
-        for c in candidate.sub_graph.composites
-    )
-    return replace(SubGraph(kernel.computed, kernel.constants), composites=composites)
-
-
-def _kernel_key(candidate: CandidateKernel, found: Extract) -> str:
-    """What the kernel computes, and which composites a library is told of."""
-    composites = [
-        (c.label, sorted(found.graph.index(name) for name in candidate.graph.names(c.inside)))
-        for c in candidate.sub_graph.composites
-    ]
-    structure = fingerprint(found.graph)
-    return structure if not composites else _hash([structure, composites])
 
 
 def context_of(toolchain: Toolchain, backend: Backend) -> str:
@@ -188,7 +191,7 @@ def context_of(toolchain: Toolchain, backend: Backend) -> str:
             toolchain.compiler,
             sorted(toolchain.options.items()),
             machine_target(toolchain),
-            type(backend).__qualname__,
+            repr(backend),
             backend.version,
             tvm_version,
             cpu_name(),

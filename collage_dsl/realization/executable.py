@@ -3,21 +3,25 @@
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm
+from pydantic import TypeAdapter, ValidationError
 from tvm import relax
 
-from collage_dsl.backends.runtime.build import addons
+from collage_dsl.backends.runtime.build import addons, kernel_object
 from collage_dsl.graph import Graph, TensorType, members
 
 Array = np.ndarray[Any, Any]
 
 LIBRARY = "model.so"
 SIGNATURE = "signature.json"
+PLAN = "plan.json"
+REPORT = "report.json"
+"""All that is in the folder of a compiled model."""
 
 
 class ExecutableError(Exception):
@@ -35,18 +39,24 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What goes into a model and comes out of it, in order."""
+    """
+    What goes into a model and comes out of it, in order.
+
+    `library_bytes` is the size of the library that was saved: to load one that is cut short
+    ends the process.
+    """
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    library_bytes: int = 0
 
     @classmethod
     def of(cls, graph: Graph) -> "Signature":
         inputs = (graph.nodes[index] for index in members(graph.parameters))
-        outputs = (graph.nodes[index] for index in graph.outputs)
+        outputs = zip(graph.output_names, graph.outputs, strict=True)
         return cls(
             tuple(_value(node.name, node.tensor) for node in inputs),
-            tuple(_value(node.name, node.tensor) for node in outputs),
+            tuple(_value(name, graph.nodes[index].tensor) for name, index in outputs),
         )
 
     def to_json(self) -> str:
@@ -54,13 +64,8 @@ class Signature:
 
     @classmethod
     def from_json(cls, text: str) -> "Signature":
-        rows = json.loads(text)
-        return cls(
-            *(
-                tuple(Value(r["name"], r["dtype"], tuple(r["shape"])) for r in rows[side])
-                for side in ("inputs", "outputs")
-            )
-        )
+        """The signature that `to_json` wrote. Raises ValueError."""
+        return TypeAdapter(cls).validate_json(text)
 
 
 def _value(name: str, type_: TensorType) -> Value:
@@ -93,7 +98,12 @@ class ModelExecutable:
 
     def call(self, tensors: Sequence[Any]) -> list[Any]:
         """Run on TVM tensors, as they come from `tensors`."""
-        result = self._main(*tensors)
+        try:
+            result = self._main(*tensors)
+        except (TypeError, ValueError) as error:
+            # The inputs are as the signature says, so the signature is not the model's.
+            said = str(error).strip().splitlines()[0]
+            raise ExecutableError(f"the model and its {SIGNATURE} differ: {said}") from error
         return [result] if len(self.signature.outputs) == 1 else list(result)
 
     def save(self, folder: Path, documents: Mapping[str, str]) -> None:
@@ -101,13 +111,13 @@ class ModelExecutable:
         Write the executable and `documents` (contents by file name) to `folder`, which plain
         TVM can load: `tvm.runtime.load_module(folder / "model.so")`.
 
-        The folder appears complete or not at all. One that holds an executable already is
-        replaced; any other that is not empty is refused with `ExecutableError`.
+        The folder appears complete or not at all. One in which there is an executable and
+        nothing else is replaced; any other that is not empty is refused with
+        `ExecutableError`.
         """
-        folder = folder.absolute()
+        folder = folder.resolve()
+        check_writable(folder)
         try:
-            _check_replaceable(folder)
-            folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".collage-") as scratch:
                 new = Path(scratch, "new")
                 new.mkdir()
@@ -116,11 +126,16 @@ class ModelExecutable:
                     folder.rename(Path(scratch, "old"))
                 new.rename(folder)
         except OSError as error:
-            raise ExecutableError(f"cannot write {folder}: {error.strerror or error}") from error
+            raise _cannot_write(folder, error) from error
 
     def _write(self, folder: Path, documents: Mapping[str, str]) -> None:
-        self._executable.export_library(str(folder / LIBRARY), addons=addons())
-        texts = {SIGNATURE: self.signature.to_json(), **documents}
+        try:
+            self._executable.export_library(str(folder / LIBRARY), addons=addons())
+        except RuntimeError as error:  # The linker's words, after a line of TVM's.
+            said = str(error).strip().splitlines()
+            raise OSError(f"the linker failed: {said[-1] if said else error}") from error
+        signature = replace(self.signature, library_bytes=(folder / LIBRARY).stat().st_size)
+        texts = {SIGNATURE: signature.to_json(), **documents}
         for name, text in texts.items():
             (folder / name).write_text(text + "\n", "utf-8")
 
@@ -131,11 +146,16 @@ class ModelExecutable:
             raise ExecutableError(f"{folder} holds no compiled model")
         try:
             signature = Signature.from_json((folder / SIGNATURE).read_text("utf-8"))
-            library = tvm.runtime.load_module(str(folder / LIBRARY))
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+            _check_size(folder / LIBRARY, signature.library_bytes)
+            return cls(tvm.runtime.load_module(str(folder / LIBRARY)), signature)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            reason = f"{SIGNATURE}: {where}: {first['msg']}"
+            raise ExecutableError(f"{folder} is damaged: {reason}") from error
+        except (OSError, ValueError, TypeError, AttributeError, RuntimeError) as error:
             said = str(error).strip().splitlines() or [type(error).__name__]
             raise ExecutableError(f"{folder} is damaged: {said[0]}") from error
-        return cls(library, signature)
 
     def _tensor(self, value: Value, inputs: Mapping[str, Array]) -> Any:
         array = inputs.get(value.name)
@@ -146,26 +166,43 @@ class ModelExecutable:
                 f"input `{value.name}` is {array.dtype}{list(array.shape)}, "
                 f"the model takes {value.dtype}{list(value.shape)}"
             )
-        return tvm.runtime.tensor(np.ascontiguousarray(array))
+        return tvm.runtime.tensor(np.asarray(array, order="C"))
+
+
+def _check_size(library: Path, expected: int) -> None:
+    found = library.stat().st_size
+    if found != expected:
+        raise ValueError(f"{LIBRARY} has {found} bytes and was saved with {expected}")
 
 
 def check_writable(folder: Path) -> None:
     """
-    Raise `ExecutableError` where `save` would fail: cheap, to be asked before a long
-    compilation.
+    Raise where `save` would fail: `ExecutableError` for the folder, `NoCompiler` for want of
+    what links the library. Cheap, to be asked before a long compilation.
     """
-    folder = folder.absolute()
+    kernel_object()
+    folder = folder.resolve()
     try:
         _check_replaceable(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".collage-"):
             pass
     except OSError as error:
-        raise ExecutableError(f"cannot write {folder}: {error.strerror or error}") from error
+        raise _cannot_write(folder, error) from error
 
 
 def _check_replaceable(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ExecutableError(f"cannot write {folder}: there is a file of that name")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / SIGNATURE).is_file():
+    held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if held and SIGNATURE not in held:
         raise ExecutableError(f"{folder} is not empty and holds no compiled model")
+    foreign = held - {LIBRARY, SIGNATURE, PLAN, REPORT}
+    if foreign:
+        raise ExecutableError(f"{folder} holds `{min(foreign)}` too, which would be lost")
+    if Path.cwd().is_relative_to(folder):
+        raise ExecutableError(f"cannot write {folder}: it is the current folder")
+
+
+def _cannot_write(folder: Path, error: OSError) -> ExecutableError:
+    return ExecutableError(f"cannot write {folder}: {error.strerror or error}")

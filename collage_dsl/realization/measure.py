@@ -65,7 +65,8 @@ class Overhead:
 
 
 def measure(task: KernelTask | OverheadTask) -> float | Overhead:
-    """Do what `task` says; what a worker process runs."""
+    """Do what `task` says; what a worker process runs. OSError is the machine's fault."""
+    task.backend.prepare()
     return measure_kernel(task) if isinstance(task, KernelTask) else measure_overhead(task)
 
 

@@ -130,8 +130,7 @@ class _Writer:
     def function(self, kernel: CandidateKernel, found: Extract) -> Any:
         """The global function that runs `kernel`, shared with equal kernels."""
         bound = [id(n.value) for n in found.graph.nodes if n.form is Form.CONSTANT]
-        labels = tuple(composite.label for composite in kernel.sub_graph.composites)
-        key = (kernel.toolchain.name, fingerprint(found.graph), tuple(bound), labels)
+        key = (kernel.toolchain.name, kernel_key(kernel, found), tuple(bound))
         if key not in self.functions:
             name = self.unique_name(kernel)
             self.kernels[name] = kernel
@@ -148,7 +147,7 @@ class _Writer:
 
     def define(self, name: str, kernel: CandidateKernel, found: Extract) -> Any:
         library = isinstance(self.backend_of(kernel.toolchain), LibraryBackend)
-        composites = _renumbered(kernel, found) if library else []
+        composites = inner_composites(kernel, found) if library else ()
         attrs = _attributes(name, kernel.toolchain) if library else {"Primitive": True}
         function = _function(found.graph, composites, attrs)
         return self.builder.add_func(function, name)
@@ -166,16 +165,18 @@ def _attributes(name: str, toolchain: Toolchain) -> dict[str, Any]:
     return {"Codegen": toolchain.compiler, "global_symbol": name, **options}
 
 
-def _renumbered(kernel: CandidateKernel, found: Extract) -> list[Composite]:
+def inner_composites(kernel: CandidateKernel, found: Extract) -> tuple[Composite, ...]:
     """The composites of `kernel` as sets of nodes of the kernel's own graph."""
-    return [
-        Composite(
-            composite.label,
-            found.graph.set_of(*kernel.graph.names(composite.inside)),
-            found.graph.set_of(*kernel.graph.names(composite.constants)),
-        )
-        for composite in kernel.sub_graph.composites
-    ]
+    graph, names = found.graph, kernel.graph.names
+    return tuple(
+        Composite(c.label, graph.set_of(*names(c.inside)), graph.set_of(*names(c.constants)))
+        for c in kernel.sub_graph.composites
+    )
+
+
+def kernel_key(kernel: CandidateKernel, found: Extract) -> str:
+    """What `kernel` computes, and which composites a library is told of."""
+    return f"{fingerprint(found.graph)} {inner_composites(kernel, found)}"
 
 
 def _function(graph: Graph, composites: Sequence[Composite], attrs: Mapping[str, Any]) -> Any:

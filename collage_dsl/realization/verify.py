@@ -1,7 +1,7 @@
 """Comparison of a compiled model with onnxruntime."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 
 from collage_dsl.backends.onnx_writer import to_onnx
+from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, TensorType, extract, members
 from collage_dsl.realization.build import build
 from collage_dsl.realization.executable import ModelExecutable, Signature
@@ -17,7 +18,14 @@ from collage_dsl.realization.module import BackendOf, realize
 Array = np.ndarray[Any, Any]
 
 TOLERANCE = 1e-4
-"""Allowed difference, relative to the largest magnitude of the expected output."""
+"""
+Allowed difference, relative to the largest magnitude of the expected output; for dtypes of
+less precision, a few units of theirs. Integers have to be equal.
+"""
+
+
+_EXACT = "biu"
+"""The kinds of dtypes, as numpy calls them, whose values have no rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,44 +42,54 @@ class Verification:
 
 
 class VerificationError(Exception):
-    """A compiled model computes something else than the original."""
+    """A compiled model computes something else than the original, or it cannot be told."""
 
-    def __init__(self, verification: Verification) -> None:
+    def __init__(self, message: str, verification: Verification | None = None) -> None:
+        super().__init__(message)
         self.verification = verification
-        blamed = ", ".join(verification.wrong_kernels) or "no single kernel; the import differs"
-        super().__init__(
-            f"outputs differ from onnxruntime by {verification.error:.1e} of the largest, "
-            f"{verification.tolerance:.0e} is allowed; wrong: {blamed}"
-        )
+
+
+def failed(verification: Verification) -> VerificationError:
+    """The error that says by how much a model is wrong, and where."""
+    blamed = ", ".join(verification.wrong_kernels) or "no single kernel; the import differs"
+    return VerificationError(
+        f"outputs differ from onnxruntime by {verification.error:.1e} of the largest, "
+        f"{verification.tolerance:.0e} is allowed; wrong: {blamed}",
+        verification,
+    )
+
+
+def tolerance(expected: Array) -> float:
+    """The relative error that is allowed where `expected` is right."""
+    if expected.dtype.kind in _EXACT:
+        return 0.0
+    return max(TOLERANCE, 4 * float(np.finfo(expected.dtype).eps))
 
 
 def relative_error(actual: Array, expected: Array) -> float:
     """
-    The largest absolute difference over the largest expected magnitude; infinite where the
-    shapes differ or only one side has a number.
+    The largest absolute difference over the largest expected magnitude. Infinite where shapes
+    or dtypes differ, where integers do, and where only one side is NaN, or the same infinity.
     """
-    if actual.shape != expected.shape:
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return float("inf")
-    if actual.size == 0:
-        return 0.0
-    actual, expected = actual.astype(np.float64), expected.astype(np.float64)
-    if not np.array_equal(np.isfinite(actual), np.isfinite(expected)):
-        return float("inf")
+    if expected.dtype.kind in _EXACT:
+        return 0.0 if np.array_equal(actual, expected) else float("inf")
     finite = np.isfinite(expected)
-    if not finite.any():
+    if not np.array_equal(actual[~finite], expected[~finite], equal_nan=True):
+        return float("inf")
+    wanted, found = expected[finite].astype(np.float64), actual[finite].astype(np.float64)
+    if not wanted.size:
         return 0.0
-    largest = float(np.abs(expected[finite]).max())
-    difference = float(np.abs(actual[finite] - expected[finite]).max())
+    largest, difference = float(np.abs(wanted).max()), float(np.abs(found - wanted).max())
+    if not np.isfinite(difference):
+        return float("inf")
     return difference / largest if largest else difference
 
 
 def run_onnx(model: onnx.ModelProto | str, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of `model` in onnxruntime without optimisations."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    source = model if isinstance(model, str) else model.SerializeToString()
-    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    session = reference_session(model)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
@@ -87,12 +105,17 @@ def verify(
     """
     Compare the outputs of `executable` for `inputs` with the `expected` ones, by name. Where
     they differ, each kernel is run alone on the values that it should have been given.
+    Raises `VerificationError` where no output is finite.
     """
+    if not any(np.isfinite(value).any() or not value.size for value in expected.values()):
+        raise VerificationError("no output of the model is a finite number to be compared")
     actual = executable.run(inputs)
-    error = max(relative_error(actual[name], value) for name, value in expected.items())
-    if error <= TOLERANCE:
-        return Verification(error)
-    return Verification(error, wrong_kernels=wrong_kernels(graph, kernels, inputs, backend_of))
+    errors = {name: relative_error(actual[name], value) for name, value in expected.items()}
+    worst = max(errors, key=lambda name: errors[name] - tolerance(expected[name]))
+    verification = Verification(errors[worst], tolerance(expected[worst]))
+    if verification.passed:
+        return verification
+    return replace(verification, wrong_kernels=wrong_kernels(graph, kernels, inputs, backend_of))
 
 
 def wrong_kernels(
@@ -144,7 +167,7 @@ def _is_wrong(kernel: CandidateKernel, values: Mapping[str, Array], backend_of: 
     )
     inputs = {graph.nodes[i].name: values[graph.nodes[i].name] for i in found.arguments}
     actual = executable.run(inputs)
-    return any(relative_error(actual[n], values[n]) > TOLERANCE for n in actual)
+    return any(relative_error(actual[n], values[n]) > tolerance(values[n]) for n in actual)
 
 
 def _last_name(kernel: CandidateKernel) -> str:

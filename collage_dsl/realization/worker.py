@@ -21,9 +21,16 @@ _PRELOAD = ["collage_dsl.realization.measure"]
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A task that gave no result, and why in one sentence."""
+    """
+    A task that gave no result, and why in one sentence.
+
+    Another time it might give one where it was too slow (`timed_out`), or where the trouble
+    is with this machine now, not with the task: no compiler, no memory, no room (`passing`).
+    """
 
     reason: str
+    timed_out: bool = False
+    passing: bool = False
 
 
 class Worker(Generic[Task, Result]):
@@ -50,15 +57,14 @@ class Worker(Generic[Task, Result]):
         self.stop()
 
     def run(self, task: Task) -> Result | Failed:
-        connection = self._connection or self._start()
-        connection.send(task)
+        connection = self._send(task)
         if not connection.poll(self.timeout):
             self.stop()
-            return Failed(f"took longer than {self.timeout:g} s")
+            return Failed(f"took longer than {self.timeout:g} s", timed_out=True)
         try:
             answer: Result | Failed = connection.recv()
-        except EOFError:
-            return Failed(self._ended())
+        except (EOFError, ConnectionResetError):
+            return self._ended()
         return answer
 
     def stop(self) -> None:
@@ -71,23 +77,40 @@ class Worker(Generic[Task, Result]):
             self._connection.close()
         self._process = self._connection = None
 
+    def _send(self, task: Task) -> "Connection[Any, Any]":
+        """Hand the task over; to a new process where the last one ended after its answer."""
+        if self._connection is not None:
+            try:
+                self._connection.send(task)
+            except OSError:
+                self.stop()
+            else:
+                return self._connection
+        connection = self._start()
+        connection.send(task)
+        return connection
+
     def _start(self) -> "Connection[Any, Any]":
         context = get_context("forkserver")
         context.set_forkserver_preload(_PRELOAD)
         ours, theirs = context.Pipe()
-        with _without_main():
-            self._process = context.Process(target=_serve, args=(theirs, self.work), daemon=True)
-            self._process.start()
+        process = context.Process(target=_serve, args=(theirs, self.work), daemon=True)
+        with _without_main(), _without_interrupts():
+            process.start()
+            self._process = process
         theirs.close()
         self._connection = ours
         return ours
 
-    def _ended(self) -> str:
+    def _ended(self) -> Failed:
         assert self._process is not None
         self._process.join()
         code = self._process.exitcode or 0
         self.stop()
-        return f"crashed ({_signal_name(-code)})" if code < 0 else f"ended with exit code {code}"
+        if code >= 0:
+            return Failed(f"ended with exit code {code}")
+        # Nobody but the system, out of memory, or a person kills a process so.
+        return Failed(f"crashed ({_signal_name(-code)})", passing=-code == signal.SIGKILL)
 
 
 def _signal_name(number: int) -> str:
@@ -109,6 +132,16 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes started in here are not interrupted from the keyboard; we end them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> None:
     """
     Answer tasks until the other side closes. Any exception is an answer here: this process is
@@ -123,7 +156,7 @@ def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> No
         try:
             answer = work(task)
         except Exception as error:
-            answer = Failed(_one_line(error))
+            answer = Failed(_one_line(error), passing=isinstance(error, OSError | MemoryError))
         connection.send(answer)
 
 

@@ -2,14 +2,23 @@
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import collage_dsl.rules.condition as conditions
-from collage_dsl.graph import Form, Graph, Node, OpSet, members, opset
+from collage_dsl.graph import Form, Graph, Node, OpSet, members
 from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import UNKNOWN, Where
-from collage_dsl.rules.pattern import Anything, Call, Number, Operand, Parameter, Pattern, Reference
+from collage_dsl.rules.pattern import (
+    Anything,
+    Call,
+    Number,
+    Operand,
+    Parameter,
+    Pattern,
+    PatternCall,
+    Reference,
+)
 from collage_dsl.source import Span
 
 
@@ -29,10 +38,13 @@ class Attempt:
     because: str = "the pattern matches nothing"
     span: Span | None = None
     progress: int = -1
+    reason: str = ""
+    """What the pattern itself says, where its condition has a text."""
 
-    def refuse(self, progress: int, because: str, span: Span | None) -> None:
+    def refuse(self, progress: int, because: str, span: Span | None, reason: str) -> None:
         if progress > self.progress:
             self.because, self.span, self.progress = because, span, progress
+            self.reason = reason
 
 
 def matches(pattern: Pattern, graph: Graph, root: int, attempt: Attempt) -> tuple[Match, ...]:
@@ -53,16 +65,39 @@ def matches(pattern: Pattern, graph: Graph, root: int, attempt: Attempt) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class _Partial:
-    """What has matched so far."""
+    """What has matched so far; `frames` counts the calls of patterns on the way."""
 
     inside: OpSet = 0
+    constants: OpSet = 0
     bound: Mapping[str, int] = field(default_factory=dict)
+    frames: int = 0
 
     def binding(self, name: str, index: int) -> "_Partial":
-        return _Partial(self.inside, {**self.bound, name: index})
+        return replace(self, bound={**self.bound, name: index})
 
     def covering(self, index: int) -> "_Partial":
-        return _Partial(self.inside | 1 << index, self.bound)
+        return replace(self, inside=self.inside | 1 << index)
+
+    def holding(self, constant: int) -> "_Partial":
+        return replace(self, constants=self.constants | 1 << constant)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """
+    The pattern that names belong to. In a called pattern the parameters stand for `operands`
+    of the caller, and bound names have a prefix that tells calls apart.
+    """
+
+    pattern: Pattern
+    values: Mapping[str, Operand]
+    prefix: str = ""
+    operands: Mapping[str, Operand] = field(default_factory=dict)
+    caller: "_Frame | None" = None
+
+
+def _frame(pattern: Pattern) -> _Frame:
+    return _Frame(pattern, {binding.name: binding.value for binding in pattern.bindings})
 
 
 class _Matcher:
@@ -70,14 +105,23 @@ class _Matcher:
         self.pattern = pattern
         self.graph = graph
         self.attempt = attempt
-        self.values = {binding.name: binding.value for binding in pattern.bindings}
 
     def run(self, root: int) -> Iterator[Match]:
-        for partial in self.operand(Reference(self.pattern.result), root, _Partial()):
-            if partial.inside and self.holds(partial, root):
-                yield Match(partial.inside, self.constants(partial), partial.bound)
+        frame = _frame(self.pattern)
+        for partial in self.result(frame, root, _Partial()):
+            if partial.inside and self.is_closed(partial, root):
+                own = {name: i for name, i in partial.bound.items() if "." not in name}
+                yield Match(partial.inside, partial.constants, own)
 
-    def operand(self, operand: Operand, index: int, so_far: _Partial) -> Iterator[_Partial]:
+    def result(self, frame: _Frame, index: int, so_far: _Partial) -> Iterator[_Partial]:
+        """The ways in which the pattern of `frame` matches at `index`, conditions and all."""
+        for partial in self.reference(frame, frame.pattern.result, index, so_far):
+            if self.holds(frame, partial, index):
+                yield partial
+
+    def operand(
+        self, frame: _Frame, operand: Operand, index: int, so_far: _Partial
+    ) -> Iterator[_Partial]:
         match operand:
             case Anything():
                 yield so_far
@@ -85,29 +129,60 @@ class _Matcher:
                 if self.is_number(operand, self.graph.nodes[index], so_far):
                     yield so_far
             case Reference(name):
-                yield from self.reference(name, index, so_far)
-            case Call():
-                yield from self.call(operand, index, so_far)
+                yield from self.reference(frame, name, index, so_far)
+            case Call() | PatternCall():
+                if isinstance(operand, Call):
+                    yield from self.call(frame, operand, index, so_far)
+                else:
+                    yield from self.inner(frame, operand, index, so_far)
                 if operand.optional:
-                    yield from self.operand(operand.operands[0], index, so_far)
+                    yield from self.operand(frame, operand.operands[0], index, so_far)
             case _:
                 assert_never(operand)
 
-    def reference(self, name: str, index: int, so_far: _Partial) -> Iterator[_Partial]:
-        if name in so_far.bound:
-            if so_far.bound[name] == index:
+    def reference(
+        self, frame: _Frame, name: str, index: int, so_far: _Partial
+    ) -> Iterator[_Partial]:
+        key = frame.prefix + name
+        if key in so_far.bound:
+            if so_far.bound[key] == index:
                 yield so_far
             else:
-                seen = self.graph.nodes[so_far.bound[name]].name
+                seen = self.graph.nodes[so_far.bound[key]].name
                 here = self.graph.nodes[index].name
                 self.refuse(so_far, f"`{name}` is `{seen}` already and cannot be `{here}` too")
             return
-        parameter = self.pattern.parameter(name)
+        parameter = frame.pattern.parameter(name)
         if parameter is None:
-            for partial in self.operand(self.values[name], index, so_far):
-                yield partial.binding(name, index)
+            for partial in self.operand(frame, frame.values[name], index, so_far):
+                yield partial.binding(key, index)
         elif self.accepts(parameter, index, so_far):
-            yield so_far.binding(name, index)
+            held = so_far.holding(index) if parameter.constant else so_far
+            for partial in self.argument(frame, name, index, held):
+                yield partial.binding(key, index)
+
+    def argument(
+        self, frame: _Frame, parameter: str, index: int, so_far: _Partial
+    ) -> Iterator[_Partial]:
+        """What a parameter of a called pattern stands for."""
+        if frame.caller is None:
+            yield so_far
+        else:
+            yield from self.operand(frame.caller, frame.operands[parameter], index, so_far)
+
+    def inner(
+        self, frame: _Frame, call: PatternCall, index: int, so_far: _Partial
+    ) -> Iterator[_Partial]:
+        """The match of a called pattern, with names of its own."""
+        number = so_far.frames + 1
+        names = (parameter.name for parameter in call.pattern.parameters)
+        callee = replace(
+            _frame(call.pattern),
+            prefix=f"{number}.",
+            operands=dict(zip(names, call.operands, strict=True)),
+            caller=frame,
+        )
+        yield from self.result(callee, index, replace(so_far, frames=number))
 
     def accepts(self, parameter: Parameter, index: int, so_far: _Partial) -> bool:
         node = self.graph.nodes[index]
@@ -116,7 +191,7 @@ class _Matcher:
             return False
         return True
 
-    def call(self, call: Call, index: int, so_far: _Partial) -> Iterator[_Partial]:
+    def call(self, frame: _Frame, call: Call, index: int, so_far: _Partial) -> Iterator[_Partial]:
         node = self.graph.nodes[index]
         if node.op not in call.ops or len(node.inputs) != len(call.operands):
             wanted = " | ".join(call.ops)
@@ -125,18 +200,22 @@ class _Matcher:
         covered = so_far.covering(index)
         if not self.attributes_hold(call, node, covered):
             return
-        yield from self.operands(call.operands, node.inputs, covered)
+        yield from self.operands(frame, call.operands, node.inputs, covered)
         if len(node.inputs) == 2 and is_commutative(node.op):
-            yield from self.operands(call.operands, node.inputs[::-1], covered)
+            yield from self.operands(frame, call.operands, node.inputs[::-1], covered)
 
     def operands(
-        self, wanted: tuple[Operand, ...], given: tuple[int, ...], so_far: _Partial
+        self,
+        frame: _Frame,
+        wanted: tuple[Operand, ...],
+        given: tuple[int, ...],
+        so_far: _Partial,
     ) -> Iterator[_Partial]:
         if not wanted:
             yield so_far
             return
-        for partial in self.operand(wanted[0], given[0], so_far):
-            yield from self.operands(wanted[1:], given[1:], partial)
+        for partial in self.operand(frame, wanted[0], given[0], so_far):
+            yield from self.operands(frame, wanted[1:], given[1:], partial)
 
     def attributes_hold(self, call: Call, node: Node, so_far: _Partial) -> bool:
         return all(
@@ -144,26 +223,32 @@ class _Matcher:
             for where in call.attributes
         )
 
-    def holds(self, partial: _Partial, root: int) -> bool:
-        """Whether the conditions hold and no inner value is used outside the match."""
+    def is_closed(self, partial: _Partial, root: int) -> bool:
+        """Whether no inner value is used outside the match."""
         for index in members(partial.inside & ~(1 << root)):
             node = self.graph.nodes[index]
             if self.graph.users_of[index] & ~partial.inside or self.graph.results >> index & 1:
                 self.refuse(partial, f"`{node.name}` is used outside the match too")
                 return False
-        missing = [p.name for p in self.pattern.parameters if not self.is_bound(p, partial)]
+        return True
+
+    def holds(self, frame: _Frame, partial: _Partial, index: int) -> bool:
+        """Whether the parameters of a pattern are matched, and its conditions hold."""
+        pattern, start = frame.pattern, len(frame.prefix)
+        bound = {
+            name[start:]: self.graph.nodes[i]
+            for name, i in partial.bound.items()
+            if name.startswith(frame.prefix)
+        }
+        missing = [p.name for p in pattern.parameters if not p.optional and p.name not in bound]
         if missing:
             self.refuse(partial, f"nothing was matched by `{missing[0]}`")
             return False
-        bound = {name: self.graph.nodes[index] for name, index in partial.bound.items()}
-        result = self.graph.nodes[root]
+        result = self.graph.nodes[index]
         return all(
             self.is_true(where, partial, result, conditions.evaluate(where.condition, bound))
-            for where in self.pattern.conditions
+            for where in pattern.conditions
         )
-
-    def is_bound(self, parameter: Parameter, partial: _Partial) -> bool:
-        return parameter.optional or parameter.name in partial.bound
 
     def is_true(self, where: Where, so_far: _Partial, node: Node, held: object) -> bool:
         if held is UNKNOWN:
@@ -172,7 +257,7 @@ class _Matcher:
         elif not held:
             written = where.span.text if where.span else "a condition"
             reason = where.reason or f"`{written}` does not hold"
-            self.refuse(so_far, f"{reason} (at `{node.name}`)", where.span)
+            self.refuse(so_far, f"{reason} (at `{node.name}`)", where.span, where.reason)
         return held is not UNKNOWN and bool(held)
 
     def is_number(self, number: Number, node: Node, so_far: _Partial) -> bool:
@@ -193,12 +278,10 @@ class _Matcher:
         self.refuse(so_far, f"`{node.name}` is not {number.value:g}")
         return False
 
-    def constants(self, partial: _Partial) -> OpSet:
-        wanted = (p.name for p in self.pattern.parameters if p.constant)
-        return opset(partial.bound[name] for name in wanted if name in partial.bound)
-
-    def refuse(self, so_far: _Partial, because: str, span: Span | None = None) -> None:
-        self.attempt.refuse(so_far.inside.bit_count(), because, span)
+    def refuse(
+        self, so_far: _Partial, because: str, span: Span | None = None, reason: str = ""
+    ) -> None:
+        self.attempt.refuse(so_far.inside.bit_count(), because, span, reason)
 
 
 def rounded(value: float, dtype: str) -> float:

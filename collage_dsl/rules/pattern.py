@@ -56,7 +56,22 @@ class Call:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-Operand = Call | Reference | Anything | Number
+@dataclass(frozen=True, slots=True)
+class PatternCall:
+    """
+    What another pattern matches: `activation?(t)`.
+
+    Its parameters are bound to the operands and its conditions hold too; what it covers is
+    part of the match. Like a call, an `optional` one may be missing.
+    """
+
+    pattern: "Pattern"
+    operands: tuple["Operand", ...]
+    optional: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Operand = Call | PatternCall | Reference | Anything | Number
 
 
 @dataclass(frozen=True, slots=True)

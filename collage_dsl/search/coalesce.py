@@ -1,103 +1,117 @@
 """Merging neighbouring kernels of one target after the search."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from collage_dsl.cost import CostFunction, Infeasible
-from collage_dsl.graph import (
-    CandidateKernel,
-    Form,
-    Graph,
-    OpSet,
-    SubGraph,
-    Toolchain,
-    members,
-    opset,
-)
-from collage_dsl.search.plan import Plan, PlannedKernel, in_execution_order, is_acyclic
+from collage_dsl.graph import CandidateKernel, Form, Graph, OpSet, SubGraph, members, opset
+from collage_dsl.search.plan import Plan, PlannedKernel, in_execution_order, producers
+
+MayMerge = Callable[[CandidateKernel], bool]
+"""Whether a kernel that is made of several may be."""
 
 
-def coalesce(plan: Plan, cost: CostFunction, may_merge: Callable[[Toolchain], bool]) -> Plan:
+def coalesce(plan: Plan, cost: CostFunction, may_merge: MayMerge) -> Plan:
     """
-    `plan` with touching kernels of a target that `may_merge` merged as far as the kernels
-    stay convex and can still run one after the other.
+    `plan` with touching kernels of one target merged as far as `may_merge` allows and all
+    kernels can still run one after the other.
 
-    A merged kernel is kept only where it is feasible and costs no more than its parts.
+    A merged kernel is kept only where it is feasible and costs no more than its parts; where
+    it is not, its halves, in execution order, are tried in its place.
     """
-    groups = _grow(plan, may_merge)
-    kernels: list[PlannedKernel] = []
-    for group in groups:
-        kernels.extend(_merged(group, cost))
+    groups = _Groups(plan, may_merge).grown()
+    kernels = [merged for group in groups for merged in _priced(group, cost, may_merge)]
     by_candidate = {kernel.candidate: kernel for kernel in kernels}
     ordered = in_execution_order(plan.graph, list(by_candidate))
     return Plan(plan.graph, tuple(by_candidate[candidate] for candidate in ordered))
 
 
-def _grow(plan: Plan, may_merge: Callable[[Toolchain], bool]) -> list[list[PlannedKernel]]:
+class _Groups:
     """
-    The kernels in groups, each as large as the rules of merging allow.
+    The kernels of a plan in groups that will each be one kernel, and which group needs which.
 
-    Kernels that may not be merged now may not be merged later either, since whatever lies
-    between them stays there; so every group is grown once, in execution order.
+    Groups are numbered by their first kernel's place in the plan.
     """
-    groups = [[kernel] for kernel in plan.kernels]
-    position = 0
-    while position < len(groups):
-        other = _partner(plan, groups, position, may_merge)
-        if other is None:
-            position += 1
-        else:
-            groups[position].extend(groups.pop(other))
-    return groups
 
+    def __init__(self, plan: Plan, may_merge: MayMerge) -> None:
+        self.may_merge = may_merge
+        self.plan = plan
+        self.groups = {number: [number] for number in range(len(plan.kernels))}
+        needs = producers(plan.graph, [k.candidate.sub_graph.inside for k in plan.kernels])
+        self.needs = dict(enumerate(needs))
+        self.users: dict[int, set[int]] = {number: set() for number in self.groups}
+        for number, needed in self.needs.items():
+            for other in needed:
+                self.users[other].add(number)
 
-def _partner(
-    plan: Plan,
-    groups: list[list[PlannedKernel]],
-    position: int,
-    may_merge: Callable[[Toolchain], bool],
-) -> int | None:
-    """The first later group that can be merged into the one at `position`."""
-    toolchain = groups[position][0].candidate.toolchain
-    if not may_merge(toolchain):
-        return None
-    insides = [_inside(group) for group in groups]
-    for other in range(position + 1, len(groups)):
-        same = groups[other][0].candidate.toolchain == toolchain
-        if same and _can_merge(plan.graph, insides, position, other):
-            return other
-    return None
+    def grown(self) -> list[list[PlannedKernel]]:
+        """
+        Each group as large as the rules of merging allow, in execution order: those that may
+        not be merged now may not be later either, for what lies between them stays there.
+        """
+        for number in list(self.groups):
+            while number in self.groups and (partner := self.partner(number)) is not None:
+                self.merge(number, partner)
+        return [self.kernels(number) for number in self.groups]
 
+    def kernels(self, *numbers: int) -> list[PlannedKernel]:
+        """The kernels of these groups in execution order."""
+        places = sorted(place for number in numbers for place in self.groups[number])
+        return [self.plan.kernels[place] for place in places]
 
-def _can_merge(graph: Graph, insides: list[OpSet], one: int, other: int) -> bool:
-    union = insides[one] | insides[other]
-    between = _between(graph, union)
-    touching = graph.output(insides[one]) | graph.output(insides[other])
-    if not touching & (union | between):
+    def partner(self, number: int) -> int | None:
+        """The first group that can be merged into this one."""
+        touching = sorted(self.users[number] | self.needs[number])
+        return next((other for other in touching if self.can_merge(number, other)), None)
+
+    def can_merge(self, one: int, other: int) -> bool:
+        targets = {self.plan.kernels[number].target for number in (one, other)}
+        if len(targets) > 1 or self.has_detour(one, other) or self.has_detour(other, one):
+            return False
+        return self.may_merge(_union(self.kernels(one, other)))
+
+    def has_detour(self, start: int, end: int) -> bool:
+        """Whether a path leads from `start` to `end` through a third group."""
+        pending = self.users[start] - {end}
+        seen = set(pending)
+        while pending:
+            users = self.users[pending.pop()]
+            if end in users:
+                return True
+            pending |= users - seen
+            seen |= users
         return False
-    if len(graph.blocks(union)) > 1 or not graph.is_convex(union | between):
-        return False
-    rest = [inside for k, inside in enumerate(insides) if k not in (one, other)]
-    return is_acyclic(graph, [union, *rest])
+
+    def merge(self, kept: int, other: int) -> None:
+        self.groups[kept].extend(self.groups.pop(other))
+        for mine, theirs in ((self.needs, self.users), (self.users, self.needs)):
+            mine[kept].discard(other)
+            for neighbour in mine.pop(other) - {kept}:
+                theirs[neighbour].discard(other)
+                theirs[neighbour].add(kept)
+                mine[kept].add(neighbour)
 
 
-def _between(graph: Graph, inside: OpSet) -> OpSet:
-    """Free nodes outside on the paths that lead from `inside` back to it."""
-    below, pending = 0, graph.output(inside) & graph.free
-    while pending:
-        below |= pending
-        pending = graph.output(pending) & graph.free & ~(inside | below)
-    found, pending = 0, graph.input(inside) & below
-    while pending:
-        found |= pending
-        pending = graph.input(pending) & below & ~found
-    return found
+def _priced(
+    group: Sequence[PlannedKernel], cost: CostFunction, may_merge: MayMerge
+) -> list[PlannedKernel]:
+    if len(group) == 1:
+        return list(group)
+    whole = _union(group)
+    price = cost(whole) if may_merge(whole) else Infeasible("not allowed")
+    if not isinstance(price, Infeasible) and price <= sum(kernel.cost for kernel in group):
+        return [PlannedKernel(whole, price)]
+    # No path leaves the group and comes back, so none leaves the first half but to the second.
+    half = len(group) // 2
+    return [*_priced(group[:half], cost, may_merge), *_priced(group[half:], cost, may_merge)]
 
 
-def _inside(group: list[PlannedKernel]) -> OpSet:
-    result = 0
-    for kernel in group:
-        result |= kernel.candidate.sub_graph.inside
-    return result
+def _union(kernels: Iterable[PlannedKernel]) -> CandidateKernel:
+    candidates = [kernel.candidate for kernel in kernels]
+    graph, union = candidates[0].graph, SubGraph(0)
+    for candidate in candidates:
+        union |= candidate.sub_graph
+    union |= SubGraph(_absorbable(graph, union.inside))
+    return CandidateKernel(graph, union, candidates[0].toolchain)
 
 
 def _absorbable(graph: Graph, inside: OpSet) -> OpSet:
@@ -111,16 +125,14 @@ def _absorbable(graph: Graph, inside: OpSet) -> OpSet:
     )
 
 
-def _merged(group: list[PlannedKernel], cost: CostFunction) -> list[PlannedKernel]:
-    if len(group) == 1:
-        return group
-    candidate = group[0].candidate
-    union = candidate.sub_graph
-    for kernel in group[1:]:
-        union |= kernel.candidate.sub_graph
-    union |= SubGraph(_absorbable(candidate.graph, union.inside))
-    whole = CandidateKernel(candidate.graph, union, candidate.toolchain)
-    price = cost(whole)
-    if isinstance(price, Infeasible) or price > sum(kernel.cost for kernel in group):
-        return group
-    return [PlannedKernel(whole, price)]
+def _between(graph: Graph, inside: OpSet) -> OpSet:
+    """Free nodes outside on the paths that lead from `inside` back to it."""
+    below, pending = 0, graph.output(inside) & graph.free
+    while pending:
+        below |= pending
+        pending = graph.output(pending) & graph.free & ~(inside | below)
+    found, pending = 0, graph.input(inside) & below
+    while pending:
+        found |= pending
+        pending = graph.input(pending) & below & ~found
+    return found

@@ -26,12 +26,11 @@ def dijkstra(problem: Problem) -> Plan:
     A cheapest plan; of equally cheap ones, one with the fewest kernels, then the one found
     first. Raises `NoPlanError`.
 
-    A state is a set of covered calls. Only candidates whose first call is the next uncovered
-    one extend it, so that each set of kernels is reached in one order only (Collage RFC,
-    phase 3). Candidates with several exits may wait for each other; which of them were taken
+    A state is a set of covered nodes, by rank. Only candidates whose first call is the next
+    uncovered one extend it, so that each set of kernels is reached in one order only (Collage
+    RFC, phase 3). Candidates with several exits may wait for each other; which of them were taken
     is therefore part of the state, and a step that would close a cycle is not taken.
     """
-    calls = problem.graph.calls
     order = count()
     start = _State((0, ()), 0.0, 0)
     best = {start.key: (0.0, 0)}
@@ -40,21 +39,23 @@ def dijkstra(problem: Problem) -> Plan:
         cost, kernels, _, state = heapq.heappop(queue)
         if (cost, kernels) > best[state.key]:
             continue
-        uncovered = calls & ~state.key[0]
+        uncovered = problem.calls & ~state.key[0]
         if not uncovered:
             return problem.plan(_path(state))
-        for candidate in problem.starting_at.get(first(uncovered), ()):
-            after = _step(problem, state, candidate)
+        for candidate, ranks in problem.starting_at.get(first(uncovered), ()):
+            after = _step(problem, state, candidate, ranks)
             if after and (after.cost, after.kernels) < best.get(after.key, (float("inf"), 0)):
                 best[after.key] = (after.cost, after.kernels)
                 heapq.heappush(queue, (after.cost, after.kernels, next(order), after))
     raise problem.no_plan()
 
 
-def _step(problem: Problem, state: _State, candidate: CandidateKernel) -> _State | None:
+def _step(
+    problem: Problem, state: _State, candidate: CandidateKernel, ranks: OpSet
+) -> _State | None:
     inside = candidate.sub_graph.inside
     covered, ragged = state.key
-    if inside & covered:
+    if ranks & covered:
         return None
     if problem.graph.exit(inside).bit_count() > 1:
         ragged = (*ragged, inside)
@@ -63,7 +64,7 @@ def _step(problem: Problem, state: _State, candidate: CandidateKernel) -> _State
     cost = problem.cost(candidate)
     if isinstance(cost, Infeasible):
         return None
-    key = (covered | inside, ragged)
+    key = (covered | ranks, ragged)
     return _State(key, state.cost + cost, state.kernels + 1, state, candidate)
 
 

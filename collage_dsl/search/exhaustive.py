@@ -14,7 +14,7 @@ def exhaustive(problem: Problem) -> Plan:
     Time grows exponentially: for graphs of some ten operator calls.
     """
     best: tuple[float, int, tuple[CandidateKernel, ...]] | None = None
-    for chosen in _covers(problem, problem.graph.calls, 0):
+    for chosen in _covers(problem):
         cost = sum(_price(problem, candidate) for candidate in chosen)
         if best is None or (cost, len(chosen)) < best[:2]:
             best = (cost, len(chosen), chosen)
@@ -23,26 +23,21 @@ def exhaustive(problem: Problem) -> Plan:
     return problem.plan(best[2])
 
 
-def _covers(
-    problem: Problem, calls: OpSet, covered: OpSet
-) -> Iterator[tuple[CandidateKernel, ...]]:
-    for chosen in _disjoint(problem, calls, covered):
+def _covers(problem: Problem) -> Iterator[tuple[CandidateKernel, ...]]:
+    for chosen in _disjoint(problem, 0):
         if is_acyclic(problem.graph, [c.sub_graph.inside for c in chosen]):
             yield chosen
 
 
-def _disjoint(
-    problem: Problem, calls: OpSet, covered: OpSet
-) -> Iterator[tuple[CandidateKernel, ...]]:
-    uncovered = calls & ~covered
+def _disjoint(problem: Problem, covered: OpSet) -> Iterator[tuple[CandidateKernel, ...]]:
+    uncovered = problem.calls & ~covered
     if not uncovered:
         yield ()
         return
-    for candidate in problem.starting_at.get(first(uncovered), ()):
-        inside = candidate.sub_graph.inside
-        if inside & covered or isinstance(problem.cost(candidate), Infeasible):
+    for candidate, ranks in problem.starting_at.get(first(uncovered), ()):
+        if ranks & covered or isinstance(problem.cost(candidate), Infeasible):
             continue
-        for rest in _disjoint(problem, calls, covered | inside):
+        for rest in _disjoint(problem, covered | ranks):
             yield (candidate, *rest)
 
 

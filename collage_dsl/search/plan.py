@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from heapq import heappop, heappush
 
 from collage_dsl.cost import CostFunction, Infeasible
-from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members, opset
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +80,36 @@ class Problem:
             known = self._known[candidate] = self._cost(candidate)
         return known
 
+    # Searches cover calls depth first: with one branch finished before the next is begun,
+    # few of them are covered in part at a time, and few sets of covered nodes are met.
+
     @cached_property
-    def starting_at(self) -> dict[int, tuple[CandidateKernel, ...]]:
-        """Candidates by their first operator call, larger ones first, then as proposed."""
-        starts: dict[int, list[CandidateKernel]] = {}
+    def _rank(self) -> dict[int, int]:
+        return {index: rank for rank, index in enumerate(self.graph.depth_first)}
+
+    @cached_property
+    def calls(self) -> OpSet:
+        """All operator calls, by rank."""
+        return self._ranked(self.graph.calls)
+
+    @cached_property
+    def starting_at(self) -> dict[int, tuple[tuple[CandidateKernel, OpSet], ...]]:
+        """
+        By the rank of their first call, the candidates, each with the ranks of all nodes
+        inside; larger ones first, then as proposed.
+        """
+        starts: dict[int, list[tuple[CandidateKernel, OpSet]]] = {}
         for candidate in self.candidates:
-            calls = candidate.sub_graph.inside & self.graph.calls
-            if calls:
-                starts.setdefault(first(calls), []).append(candidate)
+            ranks = self._ranked(candidate.sub_graph.inside)
+            if ranks & self.calls:
+                starts.setdefault(first(ranks & self.calls), []).append((candidate, ranks))
         return {
-            index: tuple(sorted(found, key=lambda c: -c.sub_graph.inside.bit_count()))
-            for index, found in starts.items()
+            rank: tuple(sorted(found, key=lambda pair: -pair[1].bit_count()))
+            for rank, found in starts.items()
         }
+
+    def _ranked(self, nodes: OpSet) -> OpSet:
+        return opset(self._rank[index] for index in members(nodes))
 
     def no_plan(self) -> NoPlanError:
         """The error that says which calls no feasible candidate covers."""
@@ -120,37 +139,42 @@ def in_execution_order(
 ) -> tuple[CandidateKernel, ...]:
     """
     `kernels` so that each comes after those whose results it needs; where several could
-    come next, the one with the first node. Raises `CyclicPlanError` where there is no such order.
+    come next, the one with the first node. Raises `CyclicPlanError` where there is no such
+    order.
     """
-    remaining = sorted(kernels, key=lambda k: k.sub_graph.order)
-    needs = _needs(graph, [kernel.sub_graph.inside for kernel in remaining])
-    ready_first: list[CandidateKernel] = []
-    done: set[int] = set()
-    waiting = dict(enumerate(remaining))
-    while waiting:
-        ready = next((i for i in waiting if needs[i] <= done), None)
-        if ready is None:
-            raise CyclicPlanError("kernels " + ", ".join(k.label for k in waiting.values()))
-        ready_first.append(waiting.pop(ready))
-        done.add(ready)
-    return tuple(ready_first)
+    waiting = sorted(kernels, key=lambda kernel: kernel.sub_graph.order)
+    order = _topological(producers(graph, [kernel.sub_graph.inside for kernel in waiting]))
+    if len(order) < len(waiting):
+        left = set(range(len(waiting))) - set(order)
+        raise CyclicPlanError("kernels " + ", ".join(waiting[i].label for i in sorted(left)))
+    return tuple(waiting[i] for i in order)
 
 
 def is_acyclic(graph: Graph, insides: Sequence[OpSet]) -> bool:
     """Whether kernels of these disjoint sets of nodes can run one after the other."""
-    needs = _needs(graph, insides)
-    done: set[int] = set()
-    waiting = set(range(len(insides)))
-    while waiting:
-        ready = {i for i in waiting if needs[i] <= done}
-        if not ready:
-            return False
-        done |= ready
-        waiting -= ready
-    return True
+    return len(_topological(producers(graph, insides))) == len(insides)
 
 
-def _needs(graph: Graph, insides: Sequence[OpSet]) -> list[set[int]]:
+def _topological(needs: Sequence[set[int]]) -> list[int]:
+    """Numbers after those they need, least first; those on and behind a cycle are left out."""
+    users: dict[int, list[int]] = {}
+    for number, needed in enumerate(needs):
+        for other in needed:
+            users.setdefault(other, []).append(number)
+    missing = [len(needed) for needed in needs]
+    ready = [number for number, count in enumerate(missing) if not count]
+    order = []
+    while ready:
+        number = heappop(ready)
+        order.append(number)
+        for user in users.get(number, ()):
+            missing[user] -= 1
+            if not missing[user]:
+                heappush(ready, user)
+    return order
+
+
+def producers(graph: Graph, insides: Sequence[OpSet]) -> list[set[int]]:
     """For each set, the others that it takes a value from, looking through free nodes."""
     owner = {index: k for k, inside in enumerate(insides) for index in members(inside)}
     return [_producers(graph, inside, owner) - {k} for k, inside in enumerate(insides)]

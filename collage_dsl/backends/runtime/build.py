@@ -29,11 +29,11 @@ _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
 _SHOWN_LINES = 20
 
 
-class NoCompiler(Exception):  # noqa: N818, reads as what it says
+class NoCompiler(OSError):  # noqa: N818, reads as what it says
     """There is no C++ compiler, which library kernels need once to be compiled and linked."""
 
 
-class CompileError(Exception):
+class CompileError(OSError):
     """The C++ compiler refused; the message is what it said, shortened."""
 
 

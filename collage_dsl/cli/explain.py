@@ -1,0 +1,36 @@
+"""`collage explain`."""
+
+import json
+import sys
+
+from collage_dsl.cli.failure import CommandError
+from collage_dsl.language.codes import CODES
+from collage_dsl.language.explanations import explanation
+from collage_dsl.language.findings import did_you_mean
+
+
+def explain_code(code: str | None, output_format: str) -> None:
+    """Show the page of `code`, or without one the titles of all."""
+    if code is None:
+        _list_codes(output_format)
+        return
+    known = code.upper()
+    if known not in CODES:
+        hint = did_you_mean(known, CODES) or "`collage explain` lists all codes"
+        raise CommandError(f"there is no code `{code}`; {hint}")
+    found = explanation(known)
+    if output_format == "json":
+        _print_json({"code": found.code, "title": found.title, "page": found.page})
+    else:
+        sys.stdout.write(found.page)
+
+
+def _list_codes(output_format: str) -> None:
+    if output_format == "json":
+        _print_json({"codes": dict(CODES)})
+    else:
+        sys.stdout.write("".join(f"{code}  {title}\n" for code, title in CODES.items()))
+
+
+def _print_json(document: object) -> None:
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,97 @@
+"""`collage fmt`."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from difflib import unified_diff
+from enum import Enum
+from pathlib import Path
+
+from collage_dsl.cli.failure import CANNOT, WRONG
+from collage_dsl.cli.files import spec_files
+from collage_dsl.diagnostics import RuleError
+from collage_dsl.language import UnreadableError, read
+from collage_dsl.language.formatter import format_source
+from collage_dsl.source import Source
+
+STDIN = Path("-")
+
+
+class Mode(Enum):
+    """What to do with a file that is not as it should be."""
+
+    WRITE = "write"
+    CHECK = "check"
+    DIFF = "diff"
+
+
+def format_files(paths: Sequence[Path], mode: Mode, stdin_name: str) -> int:
+    """Format what is at `paths`; the exit code. One file that cannot be does not stop the rest."""
+    files = spec_files(paths)
+    codes = [_format_file(file, mode, stdin_name) for file in files]
+    return max(codes, default=0)
+
+
+def _format_file(file: Path, mode: Mode, stdin_name: str) -> int:
+    try:
+        source = _stdin(stdin_name) if file == STDIN else read(file)
+        formatted = format_source(source)
+        return _answer(file, source, formatted, mode)
+    except UnreadableError as problem:
+        sys.stderr.write(f"error: {problem}\n")
+        return CANNOT
+    except RuleError as problem:
+        sys.stderr.write(f"{problem}\n\n")
+        return WRONG
+    except OSError as problem:
+        reason = (problem.strerror or type(problem).__name__).lower()
+        sys.stderr.write(f"error: cannot write {file}: {reason}\n")
+        return CANNOT
+
+
+def _stdin(name: str) -> Source:
+    try:
+        return Source(name, sys.stdin.buffer.read().decode("utf-8-sig"))
+    except UnicodeDecodeError as problem:
+        reason = f"it is not UTF-8 (byte {problem.start})"
+        raise UnreadableError(f"cannot read {name}: {reason}") from None
+
+
+def _answer(file: Path, source: Source, formatted: str, mode: Mode) -> int:
+    is_changed = formatted != source.text
+    match mode:
+        case Mode.CHECK if is_changed:
+            sys.stdout.write(f"would reformat {source.name}\n")
+        case Mode.DIFF if is_changed:
+            sys.stdout.write(_diff(source, formatted))
+        case Mode.WRITE if file == STDIN:
+            sys.stdout.write(formatted)
+        case Mode.WRITE if is_changed:
+            _replace(file, formatted)
+            sys.stderr.write(f"reformatted {source.name}\n")
+    return WRONG if is_changed and mode is not Mode.WRITE else 0
+
+
+def _diff(source: Source, formatted: str) -> str:
+    before = source.text.splitlines(keepends=True)
+    after = formatted.splitlines(keepends=True)
+    lines = unified_diff(before, after, source.name, source.name)
+    shown = (
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+    return "".join(shown)
+
+
+def _replace(file: Path, text: str) -> None:
+    """All of `text` or nothing is written; the file keeps its mode, and a link stays a link."""
+    path = file.resolve()
+    handle, temporary = tempfile.mkstemp(prefix=".collage-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(text.encode("utf-8"))
+        os.chmod(temporary, path.stat().st_mode & 0o7777)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

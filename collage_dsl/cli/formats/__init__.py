@@ -1,0 +1,29 @@
+"""The formats in which `collage check` answers: for people, programs and CI services."""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from collage_dsl.diagnostics import Diagnostic
+
+Render = Callable[[Sequence[Diagnostic], Sequence[Path]], str]
+"""From what was found in the files that were looked at to the answer."""
+
+_HOMES = {
+    "full": ("text", "full"),
+    "concise": ("text", "concise"),
+    "json": ("rows", "as_json"),
+    "github": ("github", "annotations"),
+    "gitlab": ("gitlab", "code_quality"),
+    "junit": ("junit", "test_report"),
+    "sarif": ("sarif", "log"),
+}
+
+FORMATS = tuple(_HOMES)
+
+
+def render(format_: str, found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
+    """The answer in `format_`, which alone is imported."""
+    module, name = _HOMES[format_]
+    function: Render = getattr(import_module(f"{__name__}.{module}"), name)
+    return function(found, files)

@@ -1,0 +1,30 @@
+"""For GitLab: a Code Quality report."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from collage_dsl.cli.formats.places import Place, fingerprints, relative
+from collage_dsl.diagnostics import Diagnostic
+
+
+def code_quality(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
+    issues = [_issue(d, mark) for d, mark in zip(found, fingerprints(found), strict=True)]
+    return json.dumps(issues, indent=2) + "\n"
+
+
+def _issue(diagnostic: Diagnostic, fingerprint: str) -> dict[str, object]:
+    place = Place.of(diagnostic.span)
+    return {
+        "description": f"{diagnostic.code}: {diagnostic.message}",
+        "check_name": diagnostic.code,
+        "fingerprint": fingerprint,
+        "severity": "major" if diagnostic.is_error else "minor",
+        "location": {
+            "path": relative(diagnostic.span.source.name),
+            "positions": {
+                "begin": {"line": place.line, "column": place.column},
+                "end": {"line": place.end_line, "column": place.end_column},
+            },
+        },
+    }

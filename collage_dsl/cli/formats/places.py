@@ -1,0 +1,56 @@
+"""Where a diagnostic is, in the words of CI services."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from collage_dsl.diagnostics import Diagnostic
+from collage_dsl.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lines and columns from 1, columns in characters; the end is exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    @classmethod
+    def of(cls, span: Span) -> "Place":
+        position = span.source.position
+        return cls(*position(span.start), *position(span.end))
+
+
+def relative(name: str) -> str:
+    """The path of a file from the current folder, with `/`; as it is where it lies elsewhere."""
+    path = Path(name)
+    try:
+        return path.absolute().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def uri(name: str) -> str:
+    """A URI reference: relative where the file lies below the current folder."""
+    path = relative(name)
+    return Path(path).as_uri() if Path(path).is_absolute() else quote(path)
+
+
+def fingerprints(found: Iterable[Diagnostic]) -> Iterator[str]:
+    """
+    What tells each finding from the others, and stays when lines are added above it: its
+    code, file and line of text, and its number among those that have the same.
+    """
+    seen: Counter[str] = Counter()
+    for diagnostic in found:
+        span = diagnostic.span
+        line = span.source.line(span.source.position(span.start)[0]).strip()
+        text = "\0".join([diagnostic.code, relative(span.source.name), line])
+        digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+        seen[digest] += 1
+        yield f"{digest[:32]}:{seen[digest]}"

@@ -1,0 +1,27 @@
+"""For programs: the document whose schema is `docs/schemas/check.json`."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from collage_dsl.cli.formats.places import Place
+from collage_dsl.diagnostics import Diagnostic
+
+
+def as_json(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
+    return json.dumps({"diagnostics": [_row(diagnostic) for diagnostic in found]}, indent=2) + "\n"
+
+
+def _row(diagnostic: Diagnostic) -> dict[str, object]:
+    place = Place.of(diagnostic.span)
+    return {
+        "file": diagnostic.span.source.name,
+        "line": place.line,
+        "column": place.column,
+        "end_line": place.end_line,
+        "end_column": place.end_column,
+        "severity": diagnostic.severity.value,
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        "help": diagnostic.help,
+    }

@@ -1,0 +1,79 @@
+"""For code scanning services: SARIF 2.1.0."""
+
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from collage_dsl.cli.formats.places import Place, fingerprints, uri
+from collage_dsl.diagnostics import Diagnostic, Note
+from collage_dsl.language.explanations import explanation
+from collage_dsl.source import Span
+
+_SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+
+
+def log(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
+    rules = sorted({diagnostic.code for diagnostic in found})
+    marks = fingerprints(found)
+    run = {
+        "tool": {
+            "driver": {
+                "name": "collage",
+                "semanticVersion": version("collage_dsl"),
+                "rules": [_rule(code) for code in rules],
+            }
+        },
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(d, rules.index(d.code), m) for d, m in zip(found, marks, strict=True)],
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(code: str) -> dict[str, object]:
+    about = explanation(code)
+    return {
+        "id": code,
+        "shortDescription": {"text": about.title},
+        "help": {"text": about.page, "markdown": about.page},
+        "defaultConfiguration": {"level": "warning" if code.startswith("W") else "error"},
+    }
+
+
+def _result(diagnostic: Diagnostic, rule: int, fingerprint: str) -> dict[str, object]:
+    text = diagnostic.message + (f"\nhelp: {diagnostic.help}" if diagnostic.help else "")
+    result: dict[str, object] = {
+        "ruleId": diagnostic.code,
+        "ruleIndex": rule,
+        "level": diagnostic.severity.value,
+        "message": {"text": text},
+        "locations": [{"physicalLocation": _location(diagnostic.span)}],
+        "partialFingerprints": {"primaryLocationLineHash": fingerprint},
+    }
+    if related := [_related(note) for note in diagnostic.notes]:
+        result["relatedLocations"] = related
+    return result
+
+
+def _related(note: Note) -> dict[str, object]:
+    related: dict[str, object] = {"message": {"text": note.message}}
+    if note.span is not None:
+        related["physicalLocation"] = _location(note.span)
+    return related
+
+
+def _location(span: Span) -> dict[str, object]:
+    place = Place.of(span)
+    where = uri(span.source.name)
+    base = {} if ":" in where.partition("/")[0] else {"uriBaseId": "%SRCROOT%"}
+    return {
+        "artifactLocation": {"uri": where, **base},
+        "region": {
+            "startLine": place.line,
+            "startColumn": place.column,
+            "endLine": place.end_line,
+            "endColumn": place.end_column,
+        },
+    }

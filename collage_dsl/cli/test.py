@@ -1,0 +1,65 @@
+"""`collage test`."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from collage_dsl.cli.failure import CANNOT, WRONG
+from collage_dsl.diagnostics import RuleError
+from collage_dsl.engine.testing import Outcome, run_tests
+from collage_dsl.language import UnreadableError, read
+from collage_dsl.language.loading import load_contents
+
+
+def test_files(files: Sequence[Path], output_format: str) -> int:
+    """Run the tests in `files`, print what came of them; the exit code."""
+    outcomes: list[Outcome] = []
+    code = 0
+    for file in files:
+        try:
+            outcomes.extend(run_tests(load_contents(read(file))))
+        except UnreadableError as error:
+            sys.stderr.write(f"error: {error}\n")
+            code = CANNOT
+        except RuleError as error:
+            sys.stderr.write(f"{error}\n\n")
+            code = max(code, WRONG)
+    sys.stdout.write(_render(outcomes, output_format))
+    if not all(outcome.passed for outcome in outcomes):
+        code = max(code, WRONG)
+    return code
+
+
+def _render(outcomes: Sequence[Outcome], output_format: str) -> str:
+    if output_format == "json":
+        return json.dumps({"tests": [_row(outcome) for outcome in outcomes]}, indent=2) + "\n"
+    shown = "".join(f"{failure}\n\n" for outcome in outcomes for failure in outcome.failures)
+    return shown + _summary(outcomes)
+
+
+def _summary(outcomes: Sequence[Outcome]) -> str:
+    failed = sum(not outcome.passed for outcome in outcomes)
+    passed = f"{len(outcomes) - failed} test{'s' * (len(outcomes) - failed != 1)} passed"
+    return f"{passed}, {failed} failed\n" if failed else f"{passed}\n"
+
+
+def _row(outcome: Outcome) -> dict[str, object]:
+    line, column = outcome.test.span.source.position(outcome.test.span.start)
+    return {
+        "file": outcome.test.span.source.name,
+        "line": line,
+        "column": column,
+        "name": outcome.test.name,
+        "passed": outcome.passed,
+        "failures": [
+            {
+                "code": failure.code,
+                "line": failure.span.source.position(failure.span.start)[0],
+                "column": failure.span.source.position(failure.span.start)[1],
+                "message": failure.message,
+                "notes": [note.message for note in failure.notes],
+            }
+            for failure in outcome.failures
+        ],
+    }

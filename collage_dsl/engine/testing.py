@@ -1,0 +1,179 @@
+"""Running the tests of `.collage` files."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from operator import eq, ge, gt, le, lt, ne
+from pathlib import Path
+from typing import Any, assert_never
+
+from collage_dsl.diagnostics import Diagnostic, Note
+from collage_dsl.engine.steps import UncoveredError, choose, explain_uncovered, propose
+from collage_dsl.graph import Graph
+from collage_dsl.language.loading import Contents
+from collage_dsl.language.spec_tests import (
+    Candidates,
+    Expectation,
+    Kernels,
+    Matches,
+    Proposes,
+    Question,
+    SpecTest,
+    TargetOf,
+    WhyNot,
+)
+from collage_dsl.rules import FusionSpec
+from collage_dsl.rules.matcher import Attempt, matches
+from collage_dsl.search import NoPlanError, Plan
+
+_HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one test: nothing wrong, or each expectation that does not hold."""
+
+    test: SpecTest
+    failures: tuple[Diagnostic, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures
+
+
+class UnusableError(Exception):
+    """A test cannot be run: its model cannot be read, or has no such node."""
+
+
+def run_tests(contents: Contents) -> Iterator[Outcome]:
+    """The outcome of each test of a file, in file order. A `model` needs TVM."""
+    for test in contents.tests:
+        yield Outcome(test, tuple(_failures(test, contents.specs)))
+
+
+def _failures(test: SpecTest, specs: Mapping[str, FusionSpec]) -> Iterator[Diagnostic]:
+    try:
+        asked = _Asked(test, specs, test.graph or _model(test))
+    except UnusableError as problem:
+        yield Diagnostic("E0711", str(problem), test.span)
+        return
+    for expectation in test.expectations:
+        try:
+            failure = _failure(expectation, asked.answer(expectation.question))
+        except (UnusableError, UncoveredError) as problem:
+            message, *more = str(problem).splitlines()
+            notes = tuple(Note(line.strip()) for line in more)
+            failure = Diagnostic("E0711", message, expectation.span, notes=notes)
+        if failure is not None:
+            yield failure
+
+
+def _failure(expectation: Expectation, answer: "_Answer") -> Diagnostic | None:
+    if _HOLDS[expectation.operator](answer.value, expectation.value):
+        return None
+    notes = (Note(answer.remark),) if answer.remark else ()
+    return Diagnostic("E0710", f"found {answer.found}", expectation.span, notes=notes)
+
+
+def _model(test: SpecTest) -> Graph:
+    from collage_dsl.frontend.onnx import from_onnx  # needs TVM, and few tests need this
+
+    path = Path(test.span.source.name).parent / test.model
+    if not path.is_file():
+        raise UnusableError(f"there is no model `{test.model}`")
+    return from_onnx(path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The value to compare, how to show it, and what else there is to say."""
+
+    value: int | str
+    found: str
+    remark: str = ""
+
+
+class _Asked:
+    """One test, of which questions are asked."""
+
+    def __init__(self, test: SpecTest, specs: Mapping[str, FusionSpec], graph: Graph) -> None:
+        self.test = test
+        self.specs = tuple(spec for name, spec in specs.items() if name in test.costs)
+        self.graph = graph
+        self.plan = cache(self._plan)
+
+    def answer(self, question: Question) -> _Answer:
+        match question:
+            case Matches():
+                return self.matches(question)
+            case WhyNot():
+                return self.why_not(question)
+            case Candidates(spec):
+                return _counted(len(propose(self.graph, spec)), "candidate")
+            case Proposes():
+                return self.proposes(question)
+            case Kernels(target):
+                kernels = [k for k in self.plan().kernels if target in (None, k.target)]
+                return _counted(len(kernels), "kernel", ", ".join(k.label for k in kernels))
+            case TargetOf(node):
+                self.index(node)
+                running = (k.target for k in self.plan().kernels if node in k.nodes)
+                target = next(running, "")
+                return _Answer(target, f"`{target}`" if target else "no target")
+            case _:
+                assert_never(question)
+
+    def index(self, node: str) -> int:
+        try:
+            return self.graph.index(node)
+        except KeyError:
+            raise UnusableError(f"the model has no node `{node}`") from None
+
+    def matches(self, question: Matches) -> _Answer:
+        roots = range(len(self.graph)) if question.at is None else [self.index(question.at)]
+        attempts = {root: Attempt() for root in roots}
+        found = [m for r in roots for m in matches(question.pattern, self.graph, r, attempts[r])]
+        sizes = [(match.inside & self.graph.calls).bit_count() for match in found]
+        fitting = sum(question.nodes in (None, size) for size in sizes)
+        remark = ""
+        if not found and question.at is not None:
+            remark = attempts[roots[0]].because
+        elif fitting < len(found):
+            remark = f"the matches have {', '.join(map(str, sizes))} operators"
+        return _counted(fitting, "match", remark, "es")
+
+    def why_not(self, question: WhyNot) -> _Answer:
+        attempt = Attempt()
+        if matches(question.pattern, self.graph, self.index(question.at), attempt):
+            return _Answer("", "a match")
+        reason = attempt.reason or attempt.because
+        return _Answer(reason, f'"{reason}"')
+
+    def proposes(self, question: Proposes) -> _Answer:
+        for node in sorted(question.nodes):
+            self.index(node)
+        found = [candidate.nodes for candidate in propose(self.graph, question.spec)]
+        if question.nodes in found:
+            return _Answer(1, "it")
+        return _counted(0, "such candidate", f"there are {len(found)} candidates")
+
+    def _plan(self) -> Plan:
+        from collage_dsl.cost.table import CostTable, TargetCosts  # few tests need it
+
+        tables = {name: TargetCosts(ops=dict(ops)) for name, ops in self.test.costs.items()}
+        cost = CostTable(tables)
+        try:
+            return choose(self.graph, propose(self.graph, *self.specs), cost=cost, merge=self.specs)
+        except NoPlanError as error:
+            raise explain_uncovered(self.graph, self.specs, cost, error) from error
+
+
+def _counted(number: int, noun: str, remark: str = "", plural: str = "s") -> _Answer:
+    return _Answer(number, f"{number} {noun}{'' if number == 1 else plural}", remark)

@@ -1,0 +1,69 @@
+"""A model in onnxruntime, whose answers are the reference for ours."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as refusals
+
+from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.onnx_model import load_structure
+
+_REFUSALS = (
+    refusals.Fail,
+    refusals.InvalidArgument,
+    refusals.InvalidGraph,
+    refusals.InvalidProtobuf,
+    refusals.NotImplemented,
+    refusals.RuntimeException,
+)
+
+
+def reference_session(model: str | Path | onnx.ModelProto) -> Any:
+    """
+    An onnxruntime session that runs `model` without optimisations. Raises `FrontendError` where
+    onnxruntime refuses it, which costs far less to ask before a compilation than after.
+
+    Names of nodes mean nothing, but onnxruntime refuses a model with a name twice: there they
+    are left out.
+    """
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    loaded = model if isinstance(model, onnx.ModelProto) else load_structure(Path(model))
+    if _has_name_twice(loaded):
+        loaded = _without_names(loaded)
+    elif not isinstance(model, onnx.ModelProto):
+        return _session(str(model), options)
+    if not isinstance(model, onnx.ModelProto):
+        folder = str(Path(model).absolute().parent)
+        options.add_session_config_entry(_WEIGHTS_FOLDER, folder)
+    return _session(loaded.SerializeToString(), options)
+
+
+_WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
+
+
+def _session(source: str | bytes, options: Any) -> Any:
+    try:
+        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except _REFUSALS as error:
+        said = " ".join(str(error).split())
+        reason = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .*? failed:", "", said)
+        raise FrontendError(f"onnxruntime refuses the model: {reason.rstrip('.')}") from error
+
+
+def _has_name_twice(model: onnx.ModelProto) -> bool:
+    counts = Counter(node.name for node in model.graph.node if node.name)
+    return any(count > 1 for count in counts.values())
+
+
+def _without_names(model: onnx.ModelProto) -> onnx.ModelProto:
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    for node in result.graph.node:
+        node.ClearField("name")
+    return result

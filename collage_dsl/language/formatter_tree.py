@@ -1,0 +1,336 @@
+"""
+What the formatter sees of a text: words, brackets, statements and comments.
+
+It does not know what a construct means, so that a new one needs no change here. Only what
+stands in brackets and between semicolons counts.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>[ \t\r\n\f]+)
+    | (?P<comment>\#[^\n]*)
+    | (?P<string>"(?:[^"\\\n]|\\[^\n])*" | `[^`\n]+`)
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
+    | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?[A-Za-z_]*)
+    | (?P<sign>==|!=|<=|>=|->|\.\.|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_KEYWORDS = frozenset({"and", "or", "not", "in", "on", "else", "because", "only", "through", "to"})
+"""Words inside a statement that are not called and not indexed."""
+
+_OPERATORS = frozenset(
+    ["=", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "|", "&", "->", ":"]
+)
+_CLOSING = {"(": ")", "[": "]"}
+
+_ALIASES = {"combine": "combine_by_primitives"}
+"""The upstream names of rules, and ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A token; `space` says whether one is before it, `called` whether it opens a call or index."""
+
+    text: str
+    space: bool
+    called: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """`own_line` says that nothing is before it on its line; `blank`, that an empty line is."""
+
+    text: str
+    own_line: bool
+    blank: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One of the parts of a bracket, with the comments before it and that at its end."""
+
+    before: tuple[Comment, ...]
+    nodes: tuple["Node", ...]
+    after: Comment | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """
+    `(…)` or `[…]`. `flat` is its text on one line, None where a comment forbids that.
+
+    A comma after the only item is kept where it makes a tuple.
+    """
+
+    opening: Word
+    after_opening: Comment | None
+    items: tuple[Item, ...]
+    is_tuple_of_one: bool
+    flat: str | None
+
+    @property
+    def closing(self) -> str:
+        return _CLOSING[self.opening.text]
+
+    @property
+    def parts(self) -> int:
+        """The items that are not only comments."""
+        return sum(bool(item.nodes) for item in self.items)
+
+
+Node = Word | Comment | Group
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`{ … }`"""
+
+    after_opening: Comment | None
+    lines: tuple["Line", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Up to `;`, or up to the end of its block. `blank` says that an empty line is before it."""
+
+    nodes: tuple[Node, ...]
+    block: Block | None
+    after: Comment | None
+    blank: bool
+
+    @property
+    def first(self) -> str:
+        node = self.nodes[0] if self.nodes else None
+        return node.text if isinstance(node, Word) else ""
+
+
+Line = Statement | Comment
+
+
+def flat(nodes: Sequence[Node]) -> str | None:
+    """`nodes` on one line; None where a comment ends a line inside."""
+    written: list[str] = []
+    for node in nodes:
+        text = node.flat if isinstance(node, Group) else node.text
+        if text is None or isinstance(node, Comment):
+            return None
+        written.append(f" {text}" if written and has_space(node) else text)
+    return "".join(written)
+
+
+def has_space(node: Node) -> bool:
+    """Whether there is a space before `node`, where it does not begin a line."""
+    if isinstance(node, Group):
+        return node.opening.space
+    return isinstance(node, Comment) or node.space
+
+
+def words(text: str) -> Iterator[str]:
+    """The tokens of `text` that say something: no white space and no commas."""
+    for found in _TOKEN.finditer(text):
+        if found.lastgroup != "space" and found[0] != ",":
+            yield found[0].rstrip()
+
+
+def comments(text: str) -> Iterator[tuple[int, int]]:
+    """Where each comment of `text` begins and ends."""
+    for found in _TOKEN.finditer(text):
+        if found.lastgroup == "comment":
+            yield found.span()
+
+
+def statements(text: str) -> tuple[Line, ...]:
+    """The lines of a whole text, which has no syntax errors."""
+    return _Reader(_scan(text)).lines()
+
+
+@dataclass(slots=True)
+class _Before:
+    """What the space before the next token depends on."""
+
+    text: str = ""
+    kind: str = ""
+    begins: bool = False
+    unary: bool = False
+    item: str = ""
+
+    def is_name(self) -> bool:
+        return self.kind == "word" and not self.begins and self.text not in _KEYWORDS
+
+
+@dataclass(frozen=True, slots=True)
+class _Scanned:
+    node: Word | Comment
+    blank: bool
+
+
+def _scan(text: str) -> list[_Scanned]:
+    """Each token, with the space that belongs before it."""
+    found: list[_Scanned] = []
+    before, breaks, depth = _Before(), 2, 0
+    for match in _TOKEN.finditer(text):
+        kind, token = match.lastgroup or "", match[0]
+        if kind == "space":
+            breaks += token.count("\n")
+            continue
+        if kind == "comment":
+            found.append(_Scanned(Comment(token.rstrip(), breaks > 0, breaks > 1), breaks > 1))
+            breaks = 0
+            continue
+        begins = before.text in ("", ";", "{", "}")
+        if begins and depth == 0:
+            before.item = token
+        called = token in ("(", "[") and _opens_call(before, token)
+        word = Word(_ours(token, before.item, text, match.end()), _space(before, token), called)
+        found.append(_Scanned(word, breaks > 1))
+        unary = token == "-" and (before.kind != "number" and not _ends_value(before))
+        before = _Before(token, kind, begins, unary, before.item)
+        depth += (token == "{") - (token == "}")
+        breaks = 0
+    return found
+
+
+def _ours(token: str, item: str, text: str, end: int) -> str:
+    """Our name for a rule that upstream calls otherwise."""
+    if token in _ALIASES and item in ("rule", "target") and text[end:].lstrip()[:1] == "(":
+        return _ALIASES[token]
+    return token
+
+
+def _ends_value(before: _Before) -> bool:
+    return before.is_name() or before.kind == "string" or before.text in (")", "]", "?")
+
+
+def _opens_call(before: _Before, token: str) -> bool:
+    return before.is_name() or (token == "(" and before.text in ("?", ")", "]"))
+
+
+def _space(before: _Before, token: str) -> bool:
+    if token in (")", "]", ";", ",") or before.text in ("(", "["):
+        return False
+    if before.text == ",":
+        return True
+    if token in (":", "?", ".", "..") or before.text in (".", "..", "~") or before.unary:
+        return token in ("?", "..") and before.text in _OPERATORS
+    if token in ("(", "["):
+        return not _opens_call(before, token)
+    return True
+
+
+class _Reader:
+    """Builds the lines from the tokens."""
+
+    def __init__(self, scanned: list[_Scanned]) -> None:
+        self.scanned = scanned
+        self.at = 0
+
+    def peek(self) -> Word | Comment | None:
+        return self.scanned[self.at].node if self.at < len(self.scanned) else None
+
+    def is_at(self, *texts: str) -> bool:
+        node = self.peek()
+        return isinstance(node, Word) and node.text in texts
+
+    def trailing_comment(self) -> Comment | None:
+        """The comment that follows on the same line."""
+        node = self.peek()
+        if not isinstance(node, Comment) or node.own_line:
+            return None
+        self.at += 1
+        return node
+
+    def lines(self) -> tuple[Line, ...]:
+        found: list[Line] = []
+        while (node := self.peek()) is not None and not self.is_at("}"):
+            if isinstance(node, Comment):
+                self.at += 1
+                found.append(node)
+            else:
+                found += self.statement()
+        return tuple(found)
+
+    def statement(self) -> list[Line]:
+        blank = self.scanned[self.at].blank
+        nodes, comments = _without_last_comments(self.nodes(";", "{", "}"))
+        block = self.block() if self.is_at("{") else None
+        if self.is_at(";"):
+            self.at += 1
+        ending = self.trailing_comment()
+        if ending is not None:
+            comments.append(ending)
+        if block is not None and block.after_opening is None and comments and ending is None:
+            block = Block(comments.pop(0), block.lines)
+        after = comments.pop(0) if comments else None
+        return [Statement(tuple(nodes), block, after, blank), *comments]
+
+    def block(self) -> Block:
+        self.at += 1
+        after_opening = self.trailing_comment()
+        lines = self.lines()
+        self.at += 1
+        return Block(after_opening, lines)
+
+    def nodes(self, *ends: str) -> list[Node]:
+        """Up to one of `ends`, which is not read."""
+        found: list[Node] = []
+        while (node := self.peek()) is not None and not self.is_at(*ends):
+            if isinstance(node, Word) and node.text in _CLOSING:
+                found.append(self.group(node))
+            else:
+                self.at += 1
+                found.append(node)
+        return found
+
+    def group(self, opening: Word) -> Group:
+        self.at += 1
+        after_opening = self.trailing_comment()
+        closing = _CLOSING[opening.text]
+        items: list[Item] = []
+        comma = False
+        while not self.is_at(closing) and self.peek() is not None:
+            before, nodes = _without_first_comments(self.nodes(",", closing))
+            nodes, comments = _without_last_comments(nodes)
+            comma = self.is_at(",")
+            if comma:
+                self.at += 1
+                if (ending := self.trailing_comment()) is not None:
+                    comments.append(ending)
+            after = comments.pop(0) if comments and nodes else None
+            items.append(Item(tuple(before), tuple(nodes), after))
+            if comments:
+                items.append(Item(tuple(comments), (), None))
+        self.at += 1
+        lonely = comma and not opening.called and opening.text == "("
+        lonely = lonely and sum(bool(item.nodes) for item in items) == 1
+        line = None if after_opening else _flat_group(opening, items, lonely)
+        return Group(opening, after_opening, tuple(items), lonely, line)
+
+
+def _flat_group(opening: Word, items: Sequence[Item], is_tuple_of_one: bool) -> str | None:
+    written = []
+    for item in items:
+        text = flat(item.nodes)
+        if text is None or item.before or item.after:
+            return None
+        written.append(text)
+    comma = "," if is_tuple_of_one else ""
+    return f"{opening.text}{', '.join(written)}{comma}{_CLOSING[opening.text]}"
+
+
+def _without_first_comments(nodes: list[Node]) -> tuple[list[Comment], list[Node]]:
+    comments: list[Comment] = []
+    for node in nodes:
+        if not isinstance(node, Comment):
+            break
+        comments.append(node)
+    return comments, nodes[len(comments) :]
+
+
+def _without_last_comments(nodes: list[Node]) -> tuple[list[Node], list[Comment]]:
+    comments, rest = _without_first_comments(nodes[::-1])
+    return rest[::-1], comments[::-1]

@@ -1,0 +1,103 @@
+"""
+Comments that ignore warnings: `# collage: ignore[W0405] kept for the next release`.
+
+Such a comment stands at the end of the line it is about, or on the lines before it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from collage_dsl.diagnostics import Diagnostic, Severity, in_file_order
+from collage_dsl.language.codes import CODES
+from collage_dsl.language.findings import did_you_mean
+from collage_dsl.source import Source, Span
+
+_ABOUT_IGNORING = frozenset({"W0801", "W0802"})
+_SAYS_SO = re.compile(r"#\s*collage:\s*ignore\b(?P<codes>\s*\[[^\]]*\])?(?P<reason>.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ignore:
+    """One code that the comment at `span` ignores on the line `about`."""
+
+    code: str
+    about: int
+    span: Span
+
+
+def without_ignored(source: Source, found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """
+    `found` less the warnings that comments in `source` ignore, and with what is wrong with
+    those comments. Errors cannot be ignored: nothing can be done with a file that has some.
+    """
+    if "ignore" not in source.text:
+        return tuple(found)
+    ignores: list[_Ignore] = []
+    wrong: list[Diagnostic] = []
+    for span, about in _comments(source):
+        _read(span, about, ignores, wrong)
+    left = [d for d in found if d.is_error or _key(d) not in {(i.code, i.about) for i in ignores}]
+    if not any(d.is_error for d in found):  # else warnings may be lacking
+        ignored = set(map(_key, found))
+        wrong += [_unused(i) for i in ignores if (i.code, i.about) not in ignored]
+    return in_file_order([*left, *wrong])
+
+
+def _key(diagnostic: Diagnostic) -> tuple[str, int]:
+    span = diagnostic.span
+    return diagnostic.code, span.source.position(span.start)[0]
+
+
+def _comments(source: Source) -> Iterator[tuple[Span, int]]:
+    """The comments that ignore something, each with the line it is about."""
+    from collage_dsl.language.formatter_tree import comments
+
+    for start, end in comments(source.text):
+        if not _SAYS_SO.match(source.text, start, end):
+            continue
+        line, column = source.position(start)
+        if not source.line(line)[: column - 1].strip():
+            line += 1
+            last = source.position(len(source.text))[0]
+            while line < last and source.line(line).lstrip().startswith("#"):
+                line += 1
+        yield Span(source, start, end), line
+
+
+def _read(span: Span, about: int, ignores: list[_Ignore], wrong: list[Diagnostic]) -> None:
+    said = _SAYS_SO.match(span.text)
+    assert said is not None
+    codes = re.findall(r"[^\s,\[\]]+", said["codes"] or "")
+    if not codes:
+        wrong.append(_wrong(span, "this comment does not say what to ignore", _EXAMPLE))
+    elif not said["reason"].strip():
+        wrong.append(_wrong(span, "this comment gives no reason", _EXAMPLE))
+    else:
+        for code in codes:
+            _read_code(code, span, about, ignores, wrong)
+
+
+_EXAMPLE = "write `# collage: ignore[W0405] the reason`"
+
+
+def _read_code(
+    code: str, span: Span, about: int, ignores: list[_Ignore], wrong: list[Diagnostic]
+) -> None:
+    start = span.start + span.text.index(code)
+    at = Span(span.source, start, start + len(code))
+    if code not in CODES:
+        wrong.append(_wrong(at, f"there is no code `{code}`", did_you_mean(code, CODES)))
+    elif not code.startswith("W") or code in _ABOUT_IGNORING:
+        wrong.append(_wrong(at, f"`{code}` cannot be ignored"))
+    else:
+        ignores.append(_Ignore(code, about, at))
+
+
+def _wrong(span: Span, message: str, hint: str = "") -> Diagnostic:
+    return Diagnostic("W0801", message, span, hint, Severity.WARNING)
+
+
+def _unused(ignore: _Ignore) -> Diagnostic:
+    message = f"there is no {ignore.code} here to ignore"
+    return Diagnostic("W0802", message, ignore.span, "remove the comment", Severity.WARNING)

@@ -1,0 +1,108 @@
+"""Importing files: where they are found, and what they bring."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from collage_dsl.diagnostics import Diagnostic, Note
+from collage_dsl.graph.operators import Operator
+from collage_dsl.language import syntax
+from collage_dsl.language.findings import Findings, count, did_you_mean
+from collage_dsl.language.rules import CheckedRule
+from collage_dsl.rules import Pattern
+
+MAX_DEPTH = 50
+"""So many files may import each other in a chain."""
+
+Definition = Pattern | tuple[Operator, ...] | CheckedRule
+"""What a name stands for: a pattern, a class of operators, or a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exports:
+    """
+    What a file defines, less its targets and tests; and its first error, if it has any.
+    `depths` and `sizes` are those of its patterns, by identity.
+    """
+
+    definitions: Mapping[str, Definition]
+    depths: Mapping[int, int] = field(default_factory=dict)
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    errors: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(slots=True)
+class Library:
+    """
+    The files that have been imported, each read once.
+
+    A path is looked for relative to the file that names it, then in each folder of `search`.
+    """
+
+    search: Sequence[Path]
+    check: "Callable[[Path, Library], Exports]"
+    loaded: dict[Path, Exports] = field(default_factory=dict)
+    active: list[Path] = field(default_factory=list)
+
+    def exports(
+        self, written: syntax.Import, folder: Path | None, findings: Findings
+    ) -> Exports | None:
+        """What the file brings; None after reporting why it brings nothing."""
+        path = self.find(written, folder, findings)
+        if path is None:
+            return None
+        if path in self.active:
+            message = f"`{written.path}` imports this file"
+            if path == self.active[-1]:
+                message = "this file imports itself"
+            findings.error("E0802", written.span, message)
+            return None
+        if len(self.active) >= MAX_DEPTH:
+            message = f"more than {MAX_DEPTH} files import each other here"
+            findings.error("E0802", written.span, message)
+            return None
+        if path not in self.loaded:
+            self.active.append(path)
+            self.loaded[path] = self.check(path, self)
+            self.active.pop()
+        found = self.loaded[path]
+        if found.errors:
+            message = f"`{written.path}` has {count(len(found.errors), 'error')}"
+            note = Note(found.errors[0].message, found.errors[0].span)
+            findings.error("E0804", written.span, message, notes=(note,))
+            return None
+        return found
+
+    def find(self, written: syntax.Import, folder: Path | None, findings: Findings) -> Path | None:
+        said = PurePosixPath(written.path)
+        if not written.path or said.is_absolute() or "\0" in written.path:
+            message = "an import names a file by a relative path"
+            findings.error("E0801", written.span, message)
+            return None
+        folders = [*([folder] if folder else []), *self.search]
+        for place in folders:
+            path = place / said
+            if path.is_file():
+                return path.resolve()
+        hint = ""
+        if not written.path.endswith(".collage"):
+            hint = f"did you mean `{written.path}.collage`?"
+        findings.error("E0801", written.span, f"there is no file `{written.path}`", hint)
+        return None
+
+
+def brought(
+    written: syntax.Import, exports: Exports, findings: Findings
+) -> Iterator[tuple[str, Definition]]:
+    """The names that an import makes visible, and what they stand for."""
+    if written.prefix is not None:
+        for name, definition in exports.definitions.items():
+            yield f"{written.prefix.text}.{name}", definition
+    for imported in written.names:
+        wanted = imported.name
+        if wanted.text in exports.definitions:
+            yield imported.visible.text, exports.definitions[wanted.text]
+        else:
+            hint = did_you_mean(wanted.text, exports.definitions)
+            message = f"`{written.path}` does not define `{wanted.text}`"
+            findings.error("E0803", wanted.span, message, hint)

@@ -1,0 +1,83 @@
+"""Specs whose patterns come from several files, so that they can be one text."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from collage_dsl.language.printer import patterns_of
+from collage_dsl.rules import (
+    CombineByPrimitives,
+    DFPattern,
+    FusionRule,
+    FusionSpec,
+    OnlyValid,
+    OpCallByKind,
+    Pattern,
+    Tagged,
+    Union,
+)
+from collage_dsl.rules.pattern import Anything, Call, Number, Operand, PatternCall, Reference
+
+
+def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec]:
+    """
+    The same specs; where two patterns that differ have one name, the later is `name_2`.
+
+    Files may use the same names for their own, but in one text each name stands for one thing.
+    """
+    names = _Names()
+    for spec in specs.values():
+        for pattern in patterns_of(spec.rule):
+            names.add(pattern)
+    if not names.clash:
+        return dict(specs)
+    return {n: replace(spec, rule=names.in_rule(spec.rule)) for n, spec in specs.items()}
+
+
+class _Names:
+    """A name for each pattern."""
+
+    def __init__(self) -> None:
+        self.of: dict[Pattern, str] = {}
+        self.taken: set[str] = set()
+        self.clash = False
+
+    def add(self, pattern: Pattern) -> None:
+        if pattern in self.of:
+            return
+        name, number = pattern.name, 1
+        while name in self.taken:
+            number += 1
+            name = f"{pattern.name}_{number}"
+        self.clash |= number > 1
+        self.taken.add(name)
+        self.of[pattern] = name
+
+    def in_rule(self, rule: FusionRule) -> FusionRule:
+        match rule:
+            case DFPattern(pattern):
+                return DFPattern(self.in_pattern(pattern))
+            case Union(rules):
+                return Union(tuple(map(self.in_rule, rules)))
+            case Tagged() | CombineByPrimitives() | OnlyValid():
+                return replace(rule, rule=self.in_rule(rule.rule))
+            case OpCallByKind():
+                return rule
+            case _:
+                assert_never(rule)
+
+    def in_pattern(self, pattern: Pattern) -> Pattern:
+        bindings = tuple(replace(b, value=self.in_operand(b.value)) for b in pattern.bindings)
+        return replace(pattern, name=self.of[pattern], bindings=bindings)
+
+    def in_operand(self, operand: Operand) -> Operand:
+        match operand:
+            case PatternCall(pattern, operands):
+                inner = tuple(map(self.in_operand, operands))
+                return replace(operand, pattern=self.in_pattern(pattern), operands=inner)
+            case Call(operands=operands):
+                return replace(operand, operands=tuple(map(self.in_operand, operands)))
+            case Reference() | Anything() | Number():
+                return operand
+            case _:
+                assert_never(operand)

@@ -1,0 +1,117 @@
+"""The patterns and operator classes of a file, each checked when it is first used."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.graph.operators import Operator
+from collage_dsl.language import syntax
+from collage_dsl.language.calls import find_operator
+from collage_dsl.language.findings import Findings, listed
+from collage_dsl.rules import Pattern
+
+MAX_DEPTH = 100
+"""Of operators and patterns in each other; what matches them calls itself."""
+
+MAX_SIZE = 10_000
+"""A pattern may have this many calls, with those of the patterns that it calls."""
+
+
+@dataclass(slots=True)
+class PatternScope:
+    """
+    Patterns and operator classes by name, and what has been found out about them. A name in
+    `broken` has a definition with a syntax error, so nothing is said about it.
+    """
+
+    patterns: Mapping[str, syntax.Pattern]
+    classes: Mapping[str, syntax.Let]
+    broken: frozenset[str]
+    findings: Findings
+    check: Callable[[syntax.Pattern], Pattern | None]
+    checked: dict[str, Pattern | None] = field(default_factory=dict)
+    known: dict[str, tuple[Operator, ...] | None] = field(default_factory=dict)
+    depths: dict[int, int] = field(default_factory=dict)
+    """Of the patterns in `checked`, and of those that they call, by identity; `sizes` too."""
+    sizes: dict[int, int] = field(default_factory=dict)
+    active: list[str] = field(default_factory=list)
+    uses: set[tuple[str, str]] = field(default_factory=set)
+    """Which definition (empty: none) uses which."""
+
+    def is_pattern(self, name: str) -> bool:
+        """Whether that is the name of a pattern of the file, or of an imported one."""
+        return name in self.patterns or name in self.checked
+
+    def pattern(self, name: syntax.Name) -> Pattern | None:
+        """The pattern of that name; None after reporting why it cannot be used."""
+        self.note_use(name)
+        if name.text in self.active:
+            self.recursion(name, self.patterns[name.text].name)
+            return None
+        if name.text not in self.checked:
+            if len(self.active) >= MAX_DEPTH:
+                message = f"more than {MAX_DEPTH} patterns call each other here"
+                self.findings.error("E0105", name.span, message)
+                return None
+            self.active.append(name.text)
+            self.checked[name.text] = self.check(self.patterns[name.text])
+            self.active.pop()
+        return self.checked[name.text]
+
+    def operators(self, name: syntax.Name) -> tuple[Operator, ...] | None:
+        """
+        The operator of that name, or those of a class; None after reporting that there are
+        none.
+        """
+        if name.text in self.broken:
+            return None
+        if name.text not in self.classes and name.text not in self.known:
+            found = find_operator(name, self.findings, (*self.classes, *self.patterns))
+            return None if found is None else (found,)
+        self.note_use(name)
+        if name.text in self.active:
+            self.recursion(name, self.classes[name.text].name)
+            return None
+        if name.text not in self.known:
+            if len(self.active) >= MAX_DEPTH:
+                message = f"more than {MAX_DEPTH} classes use each other here"
+                self.findings.error("E0105", name.span, message)
+                return None
+            self.active.append(name.text)
+            self.known[name.text] = self.members(self.classes[name.text].value)
+            self.active.pop()
+        return self.known[name.text]
+
+    def members(self, written: syntax.Expression) -> tuple[Operator, ...] | None:
+        """The operators in `one_of(nn.relu, nn.gelu)`, each once."""
+        match written:
+            case syntax.Application(syntax.Name("one_of"), arguments) if arguments:
+                parts = [self.member(argument) for argument in arguments]
+                if any(part is None for part in parts):
+                    return None
+                return tuple({op.name: op for part in parts for op in part or ()}.values())
+        hint = "write `one_of(nn.relu, nn.gelu)`"
+        self.findings.error("E0404", written.span, "a class of operators is needed here", hint)
+        return None
+
+    def member(self, argument: syntax.Argument) -> tuple[Operator, ...] | None:
+        value = argument.value
+        if argument.name is None and isinstance(value, syntax.Name):
+            if not self.is_pattern(value.text):
+                return self.operators(value)
+            message = f"`{value.text}` is a pattern, and an operator is needed here"
+            self.findings.error("E0209", value.span, message)
+            return None
+        self.findings.error("E0404", value.span, "the name of an operator is needed here")
+        return None
+
+    def recursion(self, name: syntax.Name, defined: syntax.Name) -> None:
+        cycle = self.active[self.active.index(name.text) :]
+        message = f"`{name.text}` uses itself"
+        if len(cycle) > 1:
+            message += f", through {listed(cycle[1:], 'and')}"
+        note = Note("the definition", defined.span)
+        self.findings.error("E0210", name.span, message, notes=(note,))
+
+    def note_use(self, name: syntax.Name) -> None:
+        self.uses.add((self.active[-1] if self.active else "", name.text))

@@ -1,0 +1,226 @@
+"""One style for rule files, which keeps their words, comments and meaning."""
+
+import re
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from collage_dsl.diagnostics import RuleError
+from collage_dsl.language import check, load
+from collage_dsl.language.formatter import WIDTH, format_source
+from collage_dsl.language.formatter_tree import words
+from collage_dsl.source import Source
+from tests.test_language_documents import examples
+from tests.test_language_fuzz import SPEC, cuts, mutants, soup
+
+QUICK = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+ROOT = Path(__file__).parent.parent
+
+
+def formatted(text: str) -> str:
+    return format_source(Source("test", text))
+
+
+def test_a_statement_has_a_line_and_settings_are_aligned() -> None:
+    text = """collage 1;pattern f(x,w:const,b ?){k=nn.conv2d(x,w)[ groups==1,];
+      y=(nn.relu|nn.gelu) ?(add?( k,b , ));where rank( x )==- 4 else"no"; yield y;}
+      target t on llvm(num_cores:2){compiler"c";rules dfpattern(f);
+      limits{max_exits 1;taps none;}fallback;}"""
+
+    assert formatted(text) == dedent("""\
+        collage 1;
+
+        pattern f(x, w: const, b?) {
+          k = nn.conv2d(x, w) [groups == 1];
+          y = (nn.relu | nn.gelu)?(add?(k, b));
+          where rank(x) == -4 else "no";
+          yield y;
+        }
+
+        target t on llvm(num_cores: 2) {
+          compiler "c";
+          rules    dfpattern(f);
+          limits   { max_exits 1; taps none; }
+          fallback;
+        }
+        """)
+
+
+def test_comments_stay_where_they_are() -> None:
+    text = dedent("""\
+        # The strategy.
+
+        collage 1;  # edition
+
+        # A pattern.
+        pattern f(
+          x,
+          # constant
+          w: const,  # weights
+          # nothing more
+        ) {  # opened
+          # first
+          y = matmul(x, w);  # product
+
+          # apart
+          yield y;
+          # last
+        }  # closed
+
+        # The end.
+        """)
+
+    assert formatted(text) == text
+
+
+def test_a_comment_in_the_middle_of_a_statement_stays_there() -> None:
+    text = "collage 1;\nrule a = # why\nunion(op_call_by_kind()\n# and\n) # done\n;"
+    once = formatted(text)
+
+    assert re.findall("#.*", once) == ["# why", "# and", "# done"]
+    assert formatted(once) == once
+    assert load(text=once) == load(text=text)
+
+
+def test_what_does_not_fit_is_broken_at_its_brackets() -> None:
+    text = """collage 1;
+      rule everything = union(composite("one", op_call_by_kind(elementwise)), composite("two",
+        combine_by_primitives(op_call_by_kind(anchor), using: [kind(anchor -> broadcast),
+        kind(broadcast -> reduce), tuple_args], max_depth: 4)));"""
+
+    assert formatted(text) == dedent("""\
+        collage 1;
+
+        rule everything = union(
+          composite("one", op_call_by_kind(elementwise)),
+          composite(
+            "two",
+            combine_by_primitives(
+              op_call_by_kind(anchor),
+              using: [kind(anchor -> broadcast), kind(broadcast -> reduce), tuple_args],
+              max_depth: 4,
+            ),
+          ),
+        );
+        """)
+
+
+def test_a_long_condition_is_broken_before_its_words() -> None:
+    text = dedent("""\
+        collage 1;
+
+        pattern f(x, w: const) {
+          y = matmul(x, w);
+          where dtype(x) in [f32, bf16]
+            and dim(w, 0) % 16 == 0
+            and (rank(x) == 2 or rank(x) == 3)
+            else "the blocked layout needs channels divisible by 16";
+          yield y;
+        }
+        """)
+    on_one_line = re.sub(r"\n    ", " ", text)
+
+    assert formatted(on_one_line) == text
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_empty_lines_stand_alone_and_around_blocks() -> None:
+    text = """
+
+      collage 1;
+      rule a = b;
+
+
+
+      rule c = d;
+      rule e = f;
+      target t on llvm{
+
+      rules a;}"""
+
+    assert formatted(text) == dedent("""\
+        collage 1;
+
+        rule a = b;
+
+        rule c = d;
+        rule e = f;
+
+        target t on llvm {
+          rules a;
+        }
+        """)
+
+
+def test_names_of_the_upstream_vocabulary_become_ours() -> None:
+    text = "collage 1;\nrule combined = combine(op_call_by_kind(), using: [tuple_args]);"
+
+    assert "= combine_by_primitives(" in formatted(text)
+
+
+def test_every_line_ends_as_on_unix_and_the_text_with_one() -> None:
+    assert (
+        formatted("collage 1;\r\nrule a = b; # c\r\n\r\n\r\n") == "collage 1;\n\nrule a = b;  # c\n"
+    )
+
+
+def test_a_text_with_syntax_errors_is_refused_with_all_of_them() -> None:
+    with pytest.raises(RuleError) as caught:
+        formatted("collage 1;\nrule a = ;\nrule b = union(;")
+
+    assert [d.code for d in caught.value.diagnostics] == ["E0101", "E0101"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "specs").rglob("*.collage")), ids=lambda p: p.stem)
+def test_the_shipped_specs_are_formatted(path: Path) -> None:
+    text = path.read_text("utf-8")
+
+    assert formatted(text) == text
+
+
+def holds(text: str) -> None:
+    """Where a text can be formatted, it keeps its words, comments, findings and meaning."""
+    try:
+        once = formatted(text)
+    except RuleError:
+        return
+    assert formatted(once) == once
+    renamed = {"combine": "combine_by_primitives"}
+    assert sorted(words(once)) == sorted(words(text)) or "combine" in text
+    assert [renamed.get(w, w) for w in words(once) if w[0] != "#"] == [
+        renamed.get(w, w) for w in words(text) if w[0] != "#"
+    ]
+    before, after = check(Source("test", text)), check(Source("test", once))
+    assert [d.code for d in before] == [d.code for d in after]
+    if not any(d.is_error for d in before):
+        assert load(text=once) == load(text=text)
+
+
+@pytest.mark.parametrize(
+    "text", [e.text for e in examples() if e.language == "collage"], ids=lambda text: text[11:40]
+)
+def test_formatting_the_examples_of_the_language_keeps_them(text: str) -> None:
+    holds(text)
+
+
+@QUICK
+@given(mutants(SPEC) | cuts(SPEC) | soup.map("collage 1; {}".format))
+@example("collage 1; rule r = -1 - -x;")
+@example("collage 1; rule r = (f) (x,);")
+def test_formatting_any_text_keeps_it(text: str) -> None:
+    holds(text)
+
+
+@QUICK
+@given(st.lists(st.tuples(st.integers(0, len(SPEC)), st.sampled_from(["#a\n", "\n#b\n", "\n\n"]))))
+@example([(60, "#a\n"), (62, "\n#b\n"), (62, "#a\n")])
+def test_comments_anywhere_are_kept(places: list[tuple[int, str]]) -> None:
+    text = SPEC
+    for at, comment in places:
+        text = f"{text[:at]}{comment}{text[at:]}"
+    holds(text)
