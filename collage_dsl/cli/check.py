@@ -2,8 +2,10 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from collage_dsl.cli.config import Config, Configs
 from collage_dsl.cli.failure import CANNOT, WRONG
 from collage_dsl.cli.files import spec_files
 from collage_dsl.cli.formats import render
@@ -11,18 +13,41 @@ from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.language import UnreadableError, check, read
 
 
-def check_files(paths: Sequence[Path], output_format: str) -> int:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`fail_level` is that of the configuration where it is None."""
+
+    output_format: str = "full"
+    fail_level: str | None = None
+    exit_zero: bool = False
+
+
+def check_files(paths: Sequence[Path], options: Options) -> int:
     """Print what is wrong with what is at `paths`; the exit code, for every format the same."""
-    unreadable = False
+    unreadable = failed = False
     found: list[Diagnostic] = []
     files = spec_files(paths)
+    configs = Configs()
     for file in files:
+        config = configs.of(file)
         try:
-            found.extend(check(read(file)))
+            shown = _found(file, config)
         except UnreadableError as problem:
             sys.stderr.write(f"error: {problem}\n")
             unreadable = True
-    sys.stdout.write(render(output_format, found, files))
+            continue
+        found += shown
+        failed |= _fails(shown, options.fail_level or config.fail_level)
+    sys.stdout.write(render(options.output_format, found, files))
     if unreadable:
         return CANNOT
-    return WRONG if any(d.is_error for d in found) else 0
+    return WRONG if failed and not options.exit_zero else 0
+
+
+def _found(file: Path, config: Config) -> list[Diagnostic]:
+    found = check(read(file), config.path)
+    return [diagnostic for diagnostic in found if diagnostic.code not in config.ignore]
+
+
+def _fails(found: Sequence[Diagnostic], level: str) -> bool:
+    return any(diagnostic.is_error or level == "warning" for diagnostic in found)

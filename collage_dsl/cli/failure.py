@@ -59,6 +59,8 @@ def explained(error: Exception) -> Failure:
             "install it with: pip install 'collage_dsl[tvm]'",
             CANNOT,
         )
+    if isinstance(error, OSError):
+        return Failure(f"error: {error}", CANNOT)
     first = (str(error).strip().splitlines() or [""])[0]
     return Failure(
         f"internal error: {name}: {first}\n"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from collage_dsl.cli.failure import explained
-from collage_dsl.cli.formats import FORMATS
+from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -79,11 +79,17 @@ def app(traceback: bool) -> None:
     show_default=True,
     help="How to answer.",
 )
-def check(files: tuple[Path, ...], output_format: str) -> int:
+@click.option(
+    "--fail-level",
+    type=click.Choice(FAIL_LEVELS),
+    help="What makes the exit code 1; else as [tool.collage] in pyproject.toml says, or error.",
+)
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
+def check(files: tuple[Path, ...], **options: Any) -> int:
     """Find everything wrong with spec files. Needs no TVM."""
-    from collage_dsl.cli.check import check_files
+    from collage_dsl.cli.check import Options, check_files
 
-    return check_files(files, output_format)
+    return check_files(files, Options(**options))
 
 
 @app.command()
@@ -211,7 +217,9 @@ def doctor(output_format: str) -> int:
 def main() -> None:
     """Run the command line; the only place where exceptions become messages and exit codes."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        sys.stdout.flush()
+        sys.exit(code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

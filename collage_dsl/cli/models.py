@@ -12,7 +12,7 @@ from collage_dsl.cli.targets import load_targets
 from collage_dsl.cost import CostFunction, CostStore, CostTable
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.compile import Compiled, backends_of, compile_model, measurements_of
-from collage_dsl.engine.steps import choose, explain_uncovered, propose
+from collage_dsl.engine.steps import plans_of, propose
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.realization.cost import MeasuredCost
@@ -25,7 +25,7 @@ from collage_dsl.report.documents import (
 )
 from collage_dsl.report.text import candidates_text, compile_text, plan_text
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import NoPlanError, Plan
+from collage_dsl.search import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,9 @@ def show_plan(request: Request, table: Path | None, output_format: str) -> None:
 
 
 def _chosen(graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction) -> Plan:
-    try:
-        return choose(graph, propose(graph, *specs), cost=cost, merge=specs)
-    except NoPlanError as error:
-        raise explain_uncovered(graph, specs, cost, error) from error
+    """The cheapest of the plan over all targets and that of each alone."""
+    plans = plans_of(graph, specs, cost).values()
+    return min((p for p in plans if isinstance(p, Plan)), key=lambda p: (p.cost, len(p.kernels)))
 
 
 @contextmanager
@@ -116,15 +115,21 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
 
 
 def parse_shapes(given: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
-    """`["x=1,3,224,224"]` as a mapping. Raises `CommandError`."""
+    """`["x=1,3,224,224", "scalar="]` as a mapping. Raises `CommandError`."""
     shapes = {}
     for text in given:
         name, _, dims = text.rpartition("=")
-        numbers = dims.split(",")
-        if not name or not all(number.strip().isdigit() for number in numbers):
+        numbers = [number.strip() for number in dims.split(",")] if dims.strip() else []
+        if not name or not all(number.isdecimal() for number in numbers):
             raise CommandError(f"--shape {text}: write it as NAME=1,3,224,224")
+        if any(len(number) > _DIGITS for number in numbers):
+            raise CommandError(f"--shape {text}: no dimension has more than {_DIGITS} digits")
         shapes[name] = tuple(int(number) for number in numbers)
     return shapes
+
+
+_DIGITS = 12
+"""No tensor of more elements along one axis fits in memory."""
 
 
 def answer(document: Document, text: str, output_format: str) -> None:

@@ -1,5 +1,8 @@
 """`collage run`."""
 
+import zipfile
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,8 @@ def run_folder(
     folder: Path, inputs: Path | None, outputs: Path | None, seed: int, output_format: str
 ) -> None:
     """Run the model in `folder` on the arrays in `inputs`, or on random ones."""
+    if seed < 0:
+        raise CommandError(f"--seed {seed}: a seed is not negative")
     executable = ModelExecutable.load(folder)
     given = _read(inputs) if inputs else _random(executable, seed)
     results = executable.run(given)
@@ -48,24 +53,38 @@ def _random(executable: ModelExecutable, seed: int) -> dict[str, Array]:
 
 def _read(path: Path) -> dict[str, Array]:
     try:
+        if path.exists() and not zipfile.is_zipfile(path):
+            raise ValueError("it is not a whole file as numpy.savez(FILE, NAME=ARRAY) writes it")
         with np.load(path, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (OSError, ValueError) as error:
-        raise CommandError(f"cannot read inputs from {path}: {error}") from error
+            found = dict(arrays)
+        strange = [name for name, array in found.items() if not isinstance(array, np.ndarray)]
+        if strange:
+            raise ValueError(f"`{strange[0]}` in it is not an array")
+        return found
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CommandError(f"cannot read inputs from {path}: {reason}") from error
 
 
-def _write(path: Path, arrays: dict[str, Array]) -> None:
+def _write(path: Path, arrays: Mapping[str, Array]) -> None:
+    """What `numpy.savez` writes, which takes no array named `file`."""
+    if path.suffix != ".npz":
+        path = Path(f"{path}.npz")
     try:
-        np.savez(path, allow_pickle=False, **arrays)
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, array, allow_pickle=False)
     except OSError as error:
         raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _summary(array: Array) -> TensorDocument:
+    values = array if array.size else np.full(1, np.nan)
     return TensorDocument(
         dtype=str(array.dtype),
         shape=list(array.shape),
-        smallest=float(array.min()),
-        largest=float(array.max()),
-        mean=float(array.mean()),
+        smallest=float(values.min()),
+        largest=float(values.max()),
+        mean=float(values.mean()),
     )

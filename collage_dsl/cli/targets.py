@@ -27,6 +27,8 @@ def load_targets(named: Sequence[str], num_cores: int | None = None) -> tuple[Fu
 
 def _load(named: str) -> tuple[FusionSpec, ...]:
     file, _, wanted = named.partition("#")
+    if not file:
+        raise CommandError(f"--target '{named}' names no file: write FILE or FILE#NAME")
     specs = load(_path(file))
     if not wanted:
         if not specs:

@@ -9,19 +9,25 @@ from typing import Self
 
 from collage_dsl.cost.cost import Cost, Infeasible
 
+_APPLICATION = 0x436F6C6C
+"""What SQLite keeps in the head of a file to tell whose it is: `Coll`."""
 _VERSION = 1
+_COLUMNS = "kernel, context, label, seconds, reason, measured_at"
 _SCHEMA = """
 CREATE TABLE cost (
     kernel TEXT NOT NULL,
     context TEXT NOT NULL,
     label TEXT NOT NULL,
-    seconds REAL,
+    seconds REAL CHECK (typeof(seconds) <> 'text' AND seconds >= 0),
     reason TEXT,
     measured_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
     PRIMARY KEY (kernel, context),
     CHECK ((seconds IS NULL) <> (reason IS NULL))
 ) WITHOUT ROWID;
 """
+
+
+_OTHER = "move the file away, or name another with --store"
 
 
 class StoreError(Exception):
@@ -47,8 +53,8 @@ class CostStore:
     """
     A SQLite file of measurements. Several processes may use it at once.
 
-    Raises `StoreError` where the file is damaged, of a newer version, or cannot be written;
-    a damaged file is left as it is.
+    Raises `StoreError` where the file is damaged, another program's, of a newer version, or
+    cannot be written; it is left as it is then.
     """
 
     def __init__(self, path: Path) -> None:
@@ -81,7 +87,11 @@ class CostStore:
         if not rows:
             return None
         seconds, reason = rows[0]
-        return float(str(seconds)) if reason is None else Infeasible(str(reason))
+        if reason is not None:
+            return Infeasible(str(reason))
+        if not isinstance(seconds, float) or not seconds >= 0:
+            raise StoreError(f"{self._cannot_use()}: it has {seconds!r} for a time; {_OTHER}")
+        return seconds
 
     def put(self, measurement: Measurement) -> None:
         """Keep `measurement`, in place of an older one of the same kernel and context."""
@@ -102,7 +112,14 @@ class CostStore:
         return int(str(self._run("SELECT count(*) FROM cost")[0][0]))
 
     def _prepare(self) -> None:
+        self._run("BEGIN")  # What is read below is of one moment.
+        owner = self._run("PRAGMA application_id")[0][0]
         version = int(str(self._run("PRAGMA user_version")[0][0]))
+        is_empty = not self._run("SELECT 1 FROM sqlite_master")
+        columns = ", ".join(str(row[1]) for row in self._run("PRAGMA table_info(cost)"))
+        self._run("COMMIT")
+        if owner != _APPLICATION and not (owner == 0 and (is_empty or columns == _COLUMNS)):
+            raise StoreError(f"{self._cannot_use()}: it is another program's; {_OTHER}")
         if version > _VERSION:
             raise StoreError(
                 f"the cost store {self.path} was written by a newer version of collage_dsl; "
@@ -117,6 +134,7 @@ class CostStore:
         self._run("BEGIN IMMEDIATE")
         if not self._run("SELECT name FROM sqlite_master WHERE name = 'cost'"):
             self._run(_SCHEMA)
+        self._run(f"PRAGMA application_id = {_APPLICATION}")
         self._run(f"PRAGMA user_version = {_VERSION}")
         self._run("COMMIT")
 
@@ -125,10 +143,10 @@ class CostStore:
             with closing(self._connection.execute(statement, values)) as cursor:
                 return cursor.fetchall()
         except sqlite3.DatabaseError as error:
-            raise StoreError(
-                f"cannot use the cost store {self.path}: {error}; "
-                "move the file away, or name another with --store"
-            ) from error
+            raise StoreError(f"{self._cannot_use()}: {error}; {_OTHER}") from error
+
+    def _cannot_use(self) -> str:
+        return f"cannot use the cost store {self.path}"
 
 
 def default_store_path() -> Path:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Annotated
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -13,6 +14,9 @@ from collage_dsl.graph import CandidateKernel
 
 class TableError(Exception):
     """A cost table cannot be used."""
+
+
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class TargetCosts(BaseModel):
@@ -26,9 +30,9 @@ class TargetCosts(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    ops: dict[str, float] = Field(min_length=1)
+    ops: dict[str, _Seconds] = Field(min_length=1)
     discount: float = Field(default=0.9, ge=0, le=1)
-    launch: float = Field(default=0, ge=0)
+    launch: _Seconds = 0
 
     def price(self, op: str) -> float | None:
         return next((cost for glob, cost in self.ops.items() if fnmatchcase(op, glob)), None)

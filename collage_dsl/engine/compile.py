@@ -14,7 +14,7 @@ from collage_dsl.backends.registry import find_backend
 from collage_dsl.backends.tvm import num_cores
 from collage_dsl.cost import CostFunction, CostStore, Infeasible
 from collage_dsl.cost.store import default_store_path
-from collage_dsl.engine.steps import choose, explain_uncovered, propose
+from collage_dsl.engine.steps import MIXED, plans_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.realization.build import build
@@ -34,14 +34,10 @@ from collage_dsl.report.documents import (
     shares,
 )
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import NoPlanError, Plan
+from collage_dsl.search import Plan
 from collage_dsl.targets.attach import TargetError
 
 Array = np.ndarray[Any, Any]
-
-
-MIXED = "mixed"
-"""What reports call the plan over all targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +72,15 @@ class Compiled:
 
 
 def backends_of(specs: Sequence[FusionSpec], given: Sequence[Backend] = ()) -> BackendOf:
-    """The backend of each toolchain in `specs`; raises what `find_backend` does."""
+    """
+    The backend of each toolchain in `specs`. Raises what `find_backend` does, and
+    `TargetError` for a target that nothing here can build kernels for.
+    """
+    other = next((spec.target for spec in specs if spec.target.kind != "llvm"), None)
+    if other:
+        raise TargetError(
+            f"target `{other.name}` is on {other.kind}: kernels can be built and timed on llvm only"
+        )
     found = {spec.name: find_backend(spec.target.compiler or "tvm", given) for spec in specs}
     return lambda toolchain: found[toolchain.name]
 
@@ -115,6 +119,8 @@ def compile_model(
     """
     check_names(specs)
     backend_of = backends_of(specs, backends)
+    for spec in specs:
+        backend_of(spec.target).prepare()
     watch("import", Counts())
     graph = from_onnx(model, shapes=shapes)
     with ExitStack() as stack:
@@ -128,11 +134,11 @@ def compile_model(
             )
         price = cost or measured
         assert price is not None
-        plans = _plans(graph, specs, price)
+        plans = plans_of(graph, specs, price)
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)
     watch("build", counts)
-    contenders = [_built(graph, plan, backend_of) for plan in plans]
+    contenders = [_built(graph, plan, backend_of) for plan in plans.items()]
     watch("race", counts)
     winner, documents = _race(graph, contenders, specs, race_seconds)
     watch("verify", counts)
@@ -163,28 +169,6 @@ def measurements_of(counts: Counts) -> MeasurementsDocument:
         infeasible=counts.infeasible,
         reasons=counts.reasons,
     )
-
-
-def _plans(
-    graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction
-) -> list[tuple[str, Plan | str]]:
-    """The mixed plan, then that of each target alone or the reason why it has none."""
-    found = propose(graph, *specs)
-    try:
-        mixed = choose(graph, found, cost=cost, merge=specs)
-    except NoPlanError as error:
-        raise explain_uncovered(graph, specs, cost, error) from error
-    plans: list[tuple[str, Plan | str]] = [(MIXED, mixed)]
-    if len(specs) > 1:
-        plans.extend((spec.name, _alone(graph, spec, cost)) for spec in specs)
-    return plans
-
-
-def _alone(graph: Graph, spec: FusionSpec, cost: CostFunction) -> Plan | str:
-    try:
-        return choose(graph, propose(graph, spec), cost=cost, merge=[spec])
-    except NoPlanError as error:
-        return str(error)
 
 
 def _launches(

@@ -7,6 +7,9 @@ from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.rules import FusionSpec, Trace
 from collage_dsl.search import NoPlanError, Plan, Problem, coalesce, dijkstra
 
+MIXED = "mixed"
+"""What reports call the plan over all targets."""
+
 _SHOWN = 3
 """So many nodes, and reasons for each, are shown of what is not covered."""
 
@@ -41,6 +44,33 @@ def choose(
         return found is not None and not found.refusal(graph, kernel.sub_graph)
 
     return coalesce(plan, cost, may_merge) if limits else plan
+
+
+def plans_of(
+    graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction
+) -> dict[str, Plan | str]:
+    """
+    The plan over all targets, named `MIXED`, then that of each target alone, or the reason
+    why it has none. Raises `UncoveredError` where there is not even the first.
+
+    One target alone can be cheaper than the mixture: a search sees the costs of kernels as
+    they are proposed, not what merging them afterwards will save.
+    """
+    try:
+        mixed = choose(graph, propose(graph, *specs), cost=cost, merge=specs)
+    except NoPlanError as error:
+        raise explain_uncovered(graph, specs, cost, error) from error
+    plans: dict[str, Plan | str] = {MIXED: mixed}
+    if len(specs) > 1:
+        plans |= {spec.name: _alone(graph, spec, cost) for spec in specs}
+    return plans
+
+
+def _alone(graph: Graph, spec: FusionSpec, cost: CostFunction) -> Plan | str:
+    try:
+        return choose(graph, propose(graph, spec), cost=cost, merge=[spec])
+    except NoPlanError as error:
+        return str(error)
 
 
 def explain_uncovered(

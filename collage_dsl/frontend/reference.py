@@ -52,7 +52,9 @@ def _session(source: str | bytes, options: Any) -> Any:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except _REFUSALS as error:
         said = " ".join(str(error).split())
-        reason = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .*? failed:", "", said)
+        reason = re.sub(
+            r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .*? failed:", "", said
+        )
         raise FrontendError(f"onnxruntime refuses the model: {reason.rstrip('.')}") from error
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from collage_dsl.graph.opset import OpSet, members, opset
-from collage_dsl.graph.types import Form, Kind, TensorType, TupleType, Type
+from collage_dsl.graph.types import Form, Kind, TensorType, Type
 
 Attribute = bool | int | float | str | tuple["Attribute", ...] | None
 """The value of an operator's attribute."""
@@ -228,9 +228,3 @@ class Graph:
     def operators(self, inside: OpSet) -> tuple[str, ...]:
         """The operators of the calls inside, in graph order."""
         return tuple(self.nodes[i].op for i in members(inside & self.calls))
-
-
-def field_type(type_: Type, index: int) -> Type:
-    """The type of field `index` of a tuple type."""
-    assert isinstance(type_, TupleType), f"{type_} has no fields"
-    return type_.fields[index]

@@ -60,8 +60,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0710": "an expectation does not hold",
         "E0711": "a test cannot be run",
         # Comments that ignore warnings.
-        "W0801": "a comment that ignores a warning is not as it should be",
-        "W0802": "a comment ignores what is not there",
+        "W0901": "a comment that ignores a warning is not as it should be",
+        "W0902": "a comment ignores what is not there",
     }
 )
 """The short title of each code."""

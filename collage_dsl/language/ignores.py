@@ -13,7 +13,7 @@ from collage_dsl.language.codes import CODES
 from collage_dsl.language.findings import did_you_mean
 from collage_dsl.source import Source, Span
 
-_ABOUT_IGNORING = frozenset({"W0801", "W0802"})
+_ABOUT_IGNORING = frozenset({"W0901", "W0902"})
 _SAYS_SO = re.compile(r"#\s*collage:\s*ignore\b(?P<codes>\s*\[[^\]]*\])?(?P<reason>.*)")
 
 
@@ -95,9 +95,9 @@ def _read_code(
 
 
 def _wrong(span: Span, message: str, hint: str = "") -> Diagnostic:
-    return Diagnostic("W0801", message, span, hint, Severity.WARNING)
+    return Diagnostic("W0901", message, span, hint, Severity.WARNING)
 
 
 def _unused(ignore: _Ignore) -> Diagnostic:
     message = f"there is no {ignore.code} here to ignore"
-    return Diagnostic("W0802", message, ignore.span, "remove the comment", Severity.WARNING)
+    return Diagnostic("W0902", message, ignore.span, "remove the comment", Severity.WARNING)

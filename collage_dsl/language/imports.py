@@ -40,7 +40,7 @@ class Library:
     """
 
     search: Sequence[Path]
-    check: "Callable[[Path, Library], Exports]"
+    check: "Callable[[Path, str, Library], Exports]"
     loaded: dict[Path, Exports] = field(default_factory=dict)
     active: list[Path] = field(default_factory=list)
 
@@ -48,9 +48,10 @@ class Library:
         self, written: syntax.Import, folder: Path | None, findings: Findings
     ) -> Exports | None:
         """What the file brings; None after reporting why it brings nothing."""
-        path = self.find(written, folder, findings)
-        if path is None:
+        found_at = self.find(written, folder, findings)
+        if found_at is None:
             return None
+        path = found_at.resolve()
         if path in self.active:
             message = f"`{written.path}` imports this file"
             if path == self.active[-1]:
@@ -63,7 +64,9 @@ class Library:
             return None
         if path not in self.loaded:
             self.active.append(path)
-            self.loaded[path] = self.check(path, self)
+            beside = folder is not None and found_at == folder / written.path
+            name = str(found_at) if beside else written.path
+            self.loaded[path] = self.check(path, name, self)
             self.active.pop()
         found = self.loaded[path]
         if found.errors:
@@ -83,7 +86,7 @@ class Library:
         for place in folders:
             path = place / said
             if path.is_file():
-                return path.resolve()
+                return path
         hint = ""
         if not written.path.endswith(".collage"):
             hint = f"did you mean `{written.path}.collage`?"

@@ -16,7 +16,17 @@ from collage_dsl.rules import (
     Tagged,
     Union,
 )
-from collage_dsl.rules.pattern import Anything, Call, Number, Operand, PatternCall, Reference
+from collage_dsl.rules.pattern import (
+    Anything,
+    Call,
+    FieldOf,
+    Number,
+    Operand,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+)
 
 
 def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec]:
@@ -77,6 +87,14 @@ class _Names:
                 return replace(operand, pattern=self.in_pattern(pattern), operands=inner)
             case Call(operands=operands):
                 return replace(operand, operands=tuple(map(self.in_operand, operands)))
+            case TupleOf(fields):
+                return TupleOf(tuple(map(self.in_operand, fields)))
+            case FieldOf(of, index):
+                return FieldOf(self.in_operand(of), index)
+            case Repeat(call):
+                inner_call = self.in_operand(call)
+                assert isinstance(inner_call, Call | PatternCall)
+                return replace(operand, call=inner_call)
             case Reference() | Anything() | Number():
                 return operand
             case _:

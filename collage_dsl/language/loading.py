@@ -16,7 +16,6 @@ from collage_dsl.language.conditions import reserved
 from collage_dsl.language.findings import Findings
 from collage_dsl.language.ignores import without_ignored
 from collage_dsl.language.imports import Definition, Exports, Library, brought
-from collage_dsl.language.linking import with_distinct_names
 from collage_dsl.language.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.language.patterns import check_pattern
 from collage_dsl.language.rules import CheckedRule, RuleScope
@@ -85,7 +84,7 @@ def check(source: Source, search: Sequence[Path] = ()) -> tuple[Diagnostic, ...]
     """
     findings = Findings()
     _contents(source, findings, search)
-    return findings.in_order()
+    return without_ignored(source, findings.in_order())
 
 
 def read(path: str | Path, name: str | None = None) -> Source:
@@ -124,13 +123,13 @@ def _path_of(source: Source) -> Path | None:
         return None
 
 
-def _exports(path: Path, library: Library) -> Exports:
-    """What the file at `path` defines."""
+def _exports(path: Path, name: str, library: Library) -> Exports:
+    """What the file at `path` defines; messages call it `name`."""
     findings = Findings()
     try:
-        file = parse_file(read(path), findings)
+        file = parse_file(read(path, name), findings)
     except UnreadableError as problem:
-        findings.error("E0801", Span(Source(str(path), ""), 0, 0), str(problem))
+        findings.error("E0801", Span(Source(name, ""), 0, 0), str(problem))
         file = syntax.File((), ())
     checker = _FileChecker(file, findings, library, path.parent)
     checker.run()
@@ -174,7 +173,11 @@ class _FileChecker:
         found = {target.name.text: spec for target, spec in specs if spec is not None}
         names = frozenset(target.name.text for target in targets) | self.broken
         tests = self.tests(scope, found, names)
-        return Contents(with_distinct_names(found) if imported.definitions else found, tests)
+        if imported.definitions:
+            from collage_dsl.language.linking import with_distinct_names  # few files need it
+
+            found = with_distinct_names(found)
+        return Contents(found, tests)
 
     def exports(self) -> Exports:
         """What the file defines itself; what it imports is not passed on."""

@@ -1,16 +1,20 @@
 """The operators in a pattern: how many there are, how deep, and what leads to what."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
+    FieldOf,
     Number,
     Operand,
     Pattern,
     PatternCall,
     Reference,
+    Repeat,
+    TupleOf,
 )
 
 
@@ -27,6 +31,14 @@ def references(operand: Operand, always: bool) -> Iterator[tuple[str, bool]]:
             for at, (parameter, inner) in enumerate(pairs):
                 missing = parameter.optional or (optional and at > 0)
                 yield from references(inner, always and not missing)
+        case TupleOf(fields):
+            for inner in fields:
+                yield from references(inner, always)
+        case FieldOf(inner):
+            yield from references(inner, always)
+        case Repeat(call, least):
+            found = references(call if least else replace(call, optional=True), always)
+            yield from found
         case Anything() | Number():
             pass
         case _:
@@ -41,6 +53,11 @@ def calls(operand: Operand) -> Iterator[Call]:
                 yield operand
             for inner in operands:
                 yield from calls(inner)
+        case TupleOf(fields):
+            for inner in fields:
+                yield from calls(inner)
+        case FieldOf(inner) | Repeat(inner):
+            yield from calls(inner)
         case Reference() | Anything() | Number():
             pass
         case _:
@@ -60,9 +77,11 @@ def _called(operand: Operand) -> Iterator[Pattern]:
             yield pattern
             for inner in operands:
                 yield from _called(inner)
-        case Call(operands=operands):
+        case Call(operands=operands) | TupleOf(operands):
             for inner in operands:
                 yield from _called(inner)
+        case FieldOf(inner) | Repeat(inner):
+            yield from _called(inner)
         case Reference() | Anything() | Number():
             pass
         case _:
@@ -82,6 +101,13 @@ def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) ->
         case PatternCall(pattern, operands):
             above = max((depth(inner, depths, of) for inner in operands), default=0)
             return 1 + of[id(pattern)] + above
+        case TupleOf(fields):
+            return 1 + max(depth(inner, depths, of) for inner in fields)
+        case FieldOf(inner):
+            return 1 + depth(inner, depths, of)
+        case Repeat(call, _, most):
+            base = depth(call.operands[0], depths, of)
+            return base + most * (depth(call, depths, of) - base)
         case Anything() | Number():
             return 0
         case _:
@@ -95,6 +121,12 @@ def size(operand: Operand, of: Mapping[int, int]) -> int:
             return 1 + sum(size(inner, of) for inner in operands)
         case PatternCall(pattern, operands):
             return 1 + of[id(pattern)] + sum(size(inner, of) for inner in operands)
+        case TupleOf(fields):
+            return 1 + sum(size(inner, of) for inner in fields)
+        case FieldOf(inner):
+            return 1 + size(inner, of)
+        case Repeat(call, _, most):
+            return most * size(call, of)
         case Reference() | Anything() | Number():
             return 0
         case _:

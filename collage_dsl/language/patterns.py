@@ -22,12 +22,15 @@ from collage_dsl.rules.pattern import (
     Anything,
     Binding,
     Call,
+    FieldOf,
     Number,
     Operand,
     Parameter,
     Pattern,
     PatternCall,
     Reference,
+    Repeat,
+    TupleOf,
 )
 from collage_dsl.source import Span
 
@@ -63,6 +66,7 @@ class _PatternChecker:
         self.parameters: dict[str, Parameter] = {}
         self.bindings: dict[str, Binding] = {}
         self.defined: dict[str, Span] = {}
+        self.others: list[syntax.Name] = []
         self.all_names = {
             *(parameter.name.text for parameter in written.parameters),
             *(s.name.text for s in written.statements if isinstance(s, syntax.Binding)),
@@ -91,6 +95,8 @@ class _PatternChecker:
             tuple(self.bindings.values()),
             result.text,
             tuple(where for _, where in checked if where),
+            tuple(name.text for name in self.others),
+            self.taps(),
             self.written.name.span,
         )
         self.check_use(pattern, result)
@@ -132,16 +138,35 @@ class _PatternChecker:
                 self.findings.error("E0304", self.written.name.span, message, "end with `yield y;`")
             return None
         if len(yields) > 1:
-            message = "a pattern yields one result"
+            message = "a pattern yields its results at once"
             note = Note("yielded here first", yields[0].span)
-            self.findings.error("E0304", yields[1].span, message, notes=(note,))
+            hint = "write `yield y, z;`"
+            self.findings.error("E0304", yields[1].span, message, hint, notes=(note,))
             return None
-        name = yields[0].name
+        known = [self.is_result(name) for name in yields[0].names]
+        first, *self.others = yields[0].names
+        twice = [name for at, name in enumerate(self.others) if name.text in _texts(yields[0], at)]
+        for name in twice:
+            self.findings.error("E0304", name.span, f"`{name.text}` is yielded twice")
+        return first if all(known) and not twice else None
+
+    def is_result(self, name: syntax.Name) -> bool:
         if name.text in self.parameters:
             message = f"`{name.text}` is a parameter, so this pattern has no operator in it"
             self.findings.error("E0301", name.span, message)
-            return None
-        return name if self.is_known(name) else None
+            return False
+        return self.is_known(name)
+
+    def taps(self) -> bool:
+        """Whether inner values may be used outside."""
+        said = [s.value for s in self.written.statements if isinstance(s, syntax.Taps)]
+        for value in said:
+            if value.text not in ("none", "allowed"):
+                message = "`taps` are `allowed` or `none`"
+                self.findings.error("E0404", value.span, message)
+        for value in said[1:]:
+            self.findings.error("E0502", value.span, "`taps` are given twice")
+        return bool(said) and said[0].text == "allowed"
 
     def is_known(self, name: syntax.Name) -> bool:
         if name.text in self.defined:
@@ -168,6 +193,26 @@ class _PatternChecker:
                 return Number(float(value), TOLERANCE if approximate else 0.0)
             case syntax.OperatorCall():
                 return self.call(written)
+            case syntax.TupleOf(fields):
+                found = [self.operand(part) for part in fields]
+                present = tuple(part for part in found if part is not None)
+                return TupleOf(present) if len(present) == len(found) else None
+            case syntax.FieldOf(of, index):
+                inner = self.operand(of)
+                return None if inner is None else FieldOf(inner, index)
+            case syntax.Repeat():
+                return self.repeat(written)
+
+    def repeat(self, written: syntax.Repeat) -> Repeat | None:
+        if not 0 <= written.least <= written.most <= MAX_DEPTH or written.most == 0:
+            message = f"something is repeated from 0 up to {MAX_DEPTH} times, the fewest first"
+            self.findings.error("E0301", written.span, message, "write `repeat[1..6] act(x)`")
+        if not written.call.operands or written.call.optional:
+            message = "what is repeated takes the value before, and is not optional"
+            self.findings.error("E0301", written.call.span, message)
+            return None
+        call = self.call(written.call)
+        return None if call is None else Repeat(call, written.least, written.most)
 
     def call(self, written: syntax.OperatorCall) -> Call | PatternCall | None:
         names = written.operators
@@ -193,7 +238,16 @@ class _PatternChecker:
         if not complete or len(present) < len(operands):
             return None
         ops = tuple(operator.name for operator in known)
-        return Call(ops, present, conditions, written.optional, _of_operators(written))
+        modifiers = _modifiers(written)
+        return Call(
+            ops,
+            present,
+            conditions,
+            written.optional,
+            "ordered" in modifiers,
+            "shared" in modifiers,
+            _of_operators(written),
+        )
 
     def operators(
         self, name: syntax.Name, call: syntax.OperatorCall
@@ -208,12 +262,20 @@ class _PatternChecker:
     def pattern_call(self, written: syntax.OperatorCall) -> PatternCall | None:
         pattern = self.scope.pattern(written.operators[0])
         operands = [self.operand(operand) for operand in written.operands]
+        for modifier in written.modifiers:
+            message = f"a pattern cannot be called `{modifier.text}`"
+            hint = "write it after the operators in the pattern"
+            self.findings.error("E0306", modifier.span, message, hint)
         for attribute in written.attributes:
             message = "a pattern has no attributes"
             hint = "ask in the pattern, or about its result in a `where` statement"
             self.findings.error("E0306", attribute.span, message, hint)
         if pattern is None:
             self.is_complete = False
+            return None
+        if pattern.others:
+            message = f"`{pattern.name}` yields several results, so that no call stands for it"
+            self.findings.error("E0304", written.span, message)
             return None
         wanted, given = len(pattern.parameters), len(operands)
         if wanted != given:
@@ -253,7 +315,7 @@ class _PatternChecker:
         match operand:
             case Reference(name) if name in self.parameters:
                 return self.parameters[name].constant
-            case Reference() | Call() | PatternCall():
+            case Reference() | Call() | PatternCall() | TupleOf() | FieldOf() | Repeat():
                 return True
             case _:
                 return False
@@ -316,6 +378,13 @@ class _PatternChecker:
     def check_use(self, pattern: Pattern, result: syntax.Name) -> None:
         """Every name has to be reached from the result, and optional ones not always."""
         reached, required = self.reach(result.text)
+        for other in self.others:
+            also, always = self.reach(other.text)
+            if not reached & also:
+                message = f"`{other.text}` has nothing in common with `{result.text}`"
+                self.findings.error("E0301", other.span, message)
+            reached |= also
+            required |= always
         for name, span in self.defined.items():
             parameter = self.parameters.get(name)
             if name not in reached:
@@ -365,6 +434,14 @@ class _PatternChecker:
             if name in self.bindings:
                 waiting += references(self.bindings[name].value, always)
         return reached, required
+
+
+def _texts(written: syntax.Yield, end: int) -> set[str]:
+    return {name.text for name in written.names[: end + 1]}
+
+
+def _modifiers(written: syntax.OperatorCall) -> set[str]:
+    return {modifier.text for modifier in written.modifiers}
 
 
 def _of_operators(written: syntax.OperatorCall) -> Span:

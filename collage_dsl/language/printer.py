@@ -32,11 +32,14 @@ from collage_dsl.rules.condition import Expression, Value, Where
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
+    FieldOf,
     Number,
     Operand,
     Parameter,
     PatternCall,
     Reference,
+    Repeat,
+    TupleOf,
 )
 
 WIDTH = 100
@@ -85,7 +88,9 @@ def _pattern(pattern: Pattern) -> str:
     parameters = ", ".join(map(_parameter, pattern.parameters))
     bindings = (f"  {b.name} = {_operand(b.value)};" for b in pattern.bindings)
     wheres = map(_where, pattern.conditions)
-    lines = [*bindings, *wheres, f"  yield {pattern.result};"]
+    taps = ["  taps allowed;"] if pattern.taps else []
+    results = ", ".join((pattern.result, *pattern.others))
+    lines = [*bindings, *wheres, *taps, f"  yield {results};"]
     return "\n".join([f"pattern {pattern.name}({parameters}) {{", *lines, "}"])
 
 
@@ -110,6 +115,13 @@ def _operand(operand: Operand) -> str:
         case PatternCall(pattern, operands, optional):
             inner = ", ".join(map(_operand, operands))
             return f"{pattern.name}{'?' if optional else ''}({inner})"
+        case TupleOf(fields):
+            comma = "," if len(fields) == 1 else ""
+            return f"({', '.join(map(_operand, fields))}{comma})"
+        case FieldOf(of, index):
+            return f"{_operand(of)}.{index}"
+        case Repeat(call, least, most):
+            return f"repeat[{least}..{most}] {_operand(call)}"
         case _:
             assert_never(operand)
 
@@ -120,7 +132,8 @@ def _call(call: Call) -> str:
     types = {name: t for op in call.ops for name, t in operators()[op].attrs.items()}
     conditions = ", ".join(_expression(w.condition, types) for w in call.attributes)
     brackets = f" [{conditions}]" if conditions else ""
-    return f"{ops}{'?' if call.optional else ''}({operands}){brackets}"
+    modifiers = f"{' ordered' if call.ordered else ''}{' shared' if call.shared else ''}"
+    return f"{ops}{'?' if call.optional else ''}({operands}){brackets}{modifiers}"
 
 
 def _where(where: Where) -> str:

@@ -92,9 +92,38 @@ class OperatorCall:
     operands: tuple["Operand", ...]
     attributes: tuple[Expression, ...]
     span: Span
+    modifiers: tuple[Name, ...] = ()
+    """`ordered`, `shared`."""
 
 
-Operand = Name | Number | OperatorCall
+@dataclass(frozen=True, slots=True)
+class TupleOf:
+    """`(a, b)`"""
+
+    fields: tuple["Operand", ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOf:
+    """`s.0`"""
+
+    of: "Operand"
+    index: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """`repeat[1..6] act(x)`"""
+
+    least: int
+    most: int
+    call: OperatorCall
+    span: Span
+
+
+Operand = Name | Number | OperatorCall | TupleOf | FieldOf | Repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +148,15 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
+class Taps:
+    """`taps none;` or `taps allowed;`"""
+
+    value: Name
+
+
+@dataclass(frozen=True, slots=True)
 class Yield:
-    name: Name
+    names: tuple[Name, ...]
     span: Span
 
 
@@ -128,7 +164,7 @@ class Yield:
 class Pattern:
     name: Name
     parameters: tuple[Parameter, ...]
-    statements: tuple[Binding | Where | Yield, ...]
+    statements: tuple[Binding | Where | Taps | Yield, ...]
     span: Span
 
 

@@ -49,12 +49,8 @@ class Builder(Reader):
             case "import_as", [path, prefix]:
                 return syntax.Import(self.string(path), self.name(prefix), (), self.span_of(path))
             case "import_only", [path, *names]:
-                brought = (tuple(name.children) for name in names)
-                found = tuple(
-                    syntax.Imported(self.name(name), self.name(visible or name))
-                    for name, visible in brought
-                )
-                return syntax.Import(self.string(path), None, found, self.span_of(path))
+                brought = tuple(self.imported(name) for name in names)
+                return syntax.Import(self.string(path), None, brought, self.span_of(path))
             case "let", [name, value]:
                 return syntax.Let(self.name(name), self.expression(value, 0))
             case "rule", [name, value]:
@@ -73,21 +69,27 @@ class Builder(Reader):
                 return syntax.Test(said, found, self.span_of(name), self.span(tree))
         return None
 
+    def imported(self, tree: Child) -> syntax.Imported:
+        name, visible = tree.children
+        return syntax.Imported(self.name(name), self.name(visible or name))
+
     # Patterns.
 
     def parameter(self, tree: Child) -> syntax.Parameter:
         name, optional, tag = tree.children
         return syntax.Parameter(self.name(name), optional is not None, tag and self.name(tag))
 
-    def statement(self, tree: Child) -> syntax.Binding | syntax.Where | syntax.Yield:
+    def statement(self, tree: Child) -> syntax.Binding | syntax.Where | syntax.Taps | syntax.Yield:
         match tree.data, tree.children:
             case "binding", [name, value]:
                 return syntax.Binding(self.name(name), self.operand(value, 0))
             case "where", [condition, reason]:
                 said = "" if reason is None else self.string(reason)
                 return syntax.Where(self.expression(condition, 0), said)
-            case _:
-                return syntax.Yield(self.name(tree.children[0]), self.span(tree))
+            case "taps", [value]:
+                return syntax.Taps(self.name(value))
+            case _, names:
+                return syntax.Yield(tuple(map(self.name, names)), self.span(tree))
 
     def operand(self, tree: Child, depth: int) -> syntax.Operand:
         self.check_depth(tree, depth)
@@ -97,13 +99,25 @@ class Builder(Reader):
             case "number", [approximate, minus, number]:
                 value = self.number(number, minus)
                 return syntax.Number(value, approximate is not None, self.span(tree))
-            case _, [operators, optional, operands, attributes]:
+            case "tuple_of", [first, others]:
+                fields = (self.operand(child, depth + 1) for child in [first, *children(others)])
+                return syntax.TupleOf(tuple(fields), self.span(tree))
+            case "field_of", [of, index]:
+                inner = self.operand(of, depth + 1)
+                return syntax.FieldOf(inner, self.integer(index), self.span(tree))
+            case "repeat", [least, most, call]:
+                bounds = self.integer(least), self.integer(most)
+                inner = self.operand(call, depth + 1)
+                assert isinstance(inner, syntax.OperatorCall)
+                return syntax.Repeat(*bounds, inner, self.span(tree))
+            case _, [operators, optional, operands, attributes, *modifiers]:
                 return syntax.OperatorCall(
                     tuple(self.name(name) for name in operators.children),
                     optional is not None,
                     tuple(self.operand(child, depth + 1) for child in children(operands)),
                     tuple(self.expression(child, depth + 1) for child in children(attributes)),
                     self.span(tree),
+                    tuple(map(self.name, modifiers)),
                 )
             case other:
                 raise AssertionError(other)

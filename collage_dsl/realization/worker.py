@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from types import ModuleType
@@ -135,6 +135,8 @@ def _without_main() -> Iterator[None]:
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
     """Processes started in here are not interrupted from the keyboard; we end them."""
+    # What it starts with the first process would unblock the signal again.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

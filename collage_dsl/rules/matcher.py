@@ -12,12 +12,15 @@ from collage_dsl.rules.condition import UNKNOWN, Where
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
+    FieldOf,
     Number,
     Operand,
     Parameter,
     Pattern,
     PatternCall,
     Reference,
+    Repeat,
+    TupleOf,
 )
 from collage_dsl.source import Span
 
@@ -71,12 +74,15 @@ class _Partial:
     constants: OpSet = 0
     bound: Mapping[str, int] = field(default_factory=dict)
     frames: int = 0
+    shared: OpSet = 0
+    """Of those inside, what may be used outside too."""
 
     def binding(self, name: str, index: int) -> "_Partial":
         return replace(self, bound={**self.bound, name: index})
 
-    def covering(self, index: int) -> "_Partial":
-        return replace(self, inside=self.inside | 1 << index)
+    def covering(self, index: int, *, shared: bool) -> "_Partial":
+        also = self.shared | 1 << index if shared else self.shared
+        return replace(self, inside=self.inside | 1 << index, shared=also)
 
     def holding(self, constant: int) -> "_Partial":
         return replace(self, constants=self.constants | 1 << constant)
@@ -115,9 +121,29 @@ class _Matcher:
 
     def result(self, frame: _Frame, index: int, so_far: _Partial) -> Iterator[_Partial]:
         """The ways in which the pattern of `frame` matches at `index`, conditions and all."""
-        for partial in self.reference(frame, frame.pattern.result, index, so_far):
-            if self.holds(frame, partial, index):
-                yield partial
+        pattern = frame.pattern
+        for first in self.reference(frame, pattern.result, index, so_far):
+            for partial in self.others(frame, pattern.others, first):
+                if self.holds(frame, partial, index):
+                    yield partial
+
+    def others(self, frame: _Frame, names: tuple[str, ...], so_far: _Partial) -> Iterator[_Partial]:
+        """The ways in which further results match: each somewhere below what is bound."""
+        if not names:
+            yield so_far
+            return
+        bound = so_far.bound.get(frame.prefix + names[0])
+        if bound is not None:
+            shared = replace(so_far, shared=so_far.shared | 1 << bound)
+            yield from self.others(frame, names[1:], shared)
+            return
+        below = 0
+        for index in so_far.bound.values():
+            below |= self.graph.downstream_of[index]
+        for index in members(below & ~so_far.inside):
+            for partial in self.reference(frame, names[0], index, so_far):
+                shared = replace(partial, shared=partial.shared | 1 << index)
+                yield from self.others(frame, names[1:], shared)
 
     def operand(
         self, frame: _Frame, operand: Operand, index: int, so_far: _Partial
@@ -137,8 +163,46 @@ class _Matcher:
                     yield from self.inner(frame, operand, index, so_far)
                 if operand.optional:
                     yield from self.operand(frame, operand.operands[0], index, so_far)
+            case TupleOf(fields):
+                yield from self.tuple_of(frame, fields, index, so_far)
+            case FieldOf():
+                yield from self.field_of(frame, operand, index, so_far)
+            case Repeat():
+                yield from self.repeat(frame, operand, index, so_far)
             case _:
                 assert_never(operand)
+
+    def tuple_of(
+        self, frame: _Frame, fields: tuple[Operand, ...], index: int, so_far: _Partial
+    ) -> Iterator[_Partial]:
+        node = self.graph.nodes[index]
+        if node.form is not Form.TUPLE or len(node.inputs) != len(fields):
+            self.refuse(so_far, f"`{node.name}` is {_what(node)}, not a tuple of {len(fields)}")
+            return
+        covered = so_far.covering(index, shared=frame.pattern.taps)
+        yield from self.operands(frame, fields, node.inputs, covered)
+
+    def field_of(
+        self, frame: _Frame, field_of: FieldOf, index: int, so_far: _Partial
+    ) -> Iterator[_Partial]:
+        node = self.graph.nodes[index]
+        if node.form is not Form.PROJECTION or node.value != field_of.index:
+            self.refuse(so_far, f"`{node.name}` is {_what(node)}, not field {field_of.index}")
+            return
+        covered = so_far.covering(index, shared=frame.pattern.taps)
+        yield from self.operand(frame, field_of.of, node.inputs[0], covered)
+
+    def repeat(
+        self, frame: _Frame, repeat: Repeat, index: int, so_far: _Partial
+    ) -> Iterator[_Partial]:
+        """The longest chain first."""
+        call, least, most = repeat.call, repeat.least, repeat.most
+        if most > 0:
+            rest = Repeat(call, max(least - 1, 0), most - 1)
+            longer = replace(call, operands=(rest, *call.operands[1:]))
+            yield from self.operand(frame, longer, index, so_far)
+        if least == 0:
+            yield from self.operand(frame, call.operands[0], index, so_far)
 
     def reference(
         self, frame: _Frame, name: str, index: int, so_far: _Partial
@@ -197,11 +261,11 @@ class _Matcher:
             wanted = " | ".join(call.ops)
             self.refuse(so_far, f"`{node.name}` is {_what(node)}, not {wanted}", call.span)
             return
-        covered = so_far.covering(index)
+        covered = so_far.covering(index, shared=call.shared or frame.pattern.taps)
         if not self.attributes_hold(call, node, covered):
             return
         yield from self.operands(frame, call.operands, node.inputs, covered)
-        if len(node.inputs) == 2 and is_commutative(node.op):
+        if len(node.inputs) == 2 and is_commutative(node.op) and not call.ordered:
             yield from self.operands(frame, call.operands, node.inputs[::-1], covered)
 
     def operands(
@@ -225,7 +289,7 @@ class _Matcher:
 
     def is_closed(self, partial: _Partial, root: int) -> bool:
         """Whether no inner value is used outside the match."""
-        for index in members(partial.inside & ~(1 << root)):
+        for index in members(partial.inside & ~(1 << root | partial.shared)):
             node = self.graph.nodes[index]
             if self.graph.users_of[index] & ~partial.inside or self.graph.results >> index & 1:
                 self.refuse(partial, f"`{node.name}` is used outside the match too")

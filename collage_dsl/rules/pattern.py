@@ -46,13 +46,16 @@ class Call:
     A call of one of `ops`: `nn.conv2d(x, w) [groups == 1]`, `(nn.relu | nn.silu)(t)`.
 
     An `optional` call, `add?(k, b)`, may be missing: then it stands for its first operand.
-    The operands of a commutative operator match in either order.
+    The operands of a commutative operator match in either order, unless the call is
+    `ordered`. The value of a `shared` call may be used outside the match too.
     """
 
     ops: tuple[str, ...]
     operands: tuple["Operand", ...]
     attributes: tuple[Where, ...] = ()
     optional: bool = False
+    ordered: bool = False
+    shared: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -71,7 +74,34 @@ class PatternCall:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-Operand = Call | PatternCall | Reference | Anything | Number
+@dataclass(frozen=True, slots=True)
+class TupleOf:
+    """A tuple of values: `concat((a, b))`. The tuple itself is part of the match."""
+
+    fields: tuple["Operand", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOf:
+    """One field of a tuple: `split(x).0`. The projection is part of the match."""
+
+    of: "Operand"
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """
+    `least` to `most` calls in a chain, each the first operand of the next:
+    `repeat[1..6] act(x)`. The first takes what is written, `x`.
+    """
+
+    call: Call | PatternCall
+    least: int
+    most: int
+
+
+Operand = Call | PatternCall | TupleOf | FieldOf | Repeat | Reference | Anything | Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +129,10 @@ class Pattern:
     bindings: tuple[Binding, ...]
     result: str
     conditions: tuple[Where, ...] = ()
+    others: tuple[str, ...] = ()
+    """Further results: `yield y, r;`. They may be used outside, as the first may."""
+    taps: bool = False
+    """Whether every value in it may be used outside."""
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def parameter(self, name: str) -> Parameter | None:

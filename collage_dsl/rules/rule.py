@@ -37,7 +37,8 @@ class OpCallByKind:
 @dataclass(frozen=True, slots=True)
 class DFPattern:
     """
-    Propose each match of `pattern`, rooted at each call in turn; matches may overlap.
+    Propose each match of `pattern`, rooted at each call, tuple and projection in turn; matches
+    may overlap.
 
         dfpattern(conv_block)
 
@@ -47,12 +48,12 @@ class DFPattern:
     pattern: Pattern
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        for index in members(graph.calls):
+        for index in members(graph.calls | graph.free):
             attempt = Attempt()
             found = matches(self.pattern, graph, index, attempt)
             for match in found:
                 yield SubGraph(match.inside, match.constants)
-            if not found:
+            if not found and graph.nodes[index].is_call:
                 because = f"pattern {self.pattern.name}: {attempt.because}"
                 trace.refused(1 << index, because, attempt.span)
 

@@ -21,6 +21,9 @@ _HOMES = {
 
 FORMATS = tuple(_HOMES)
 
+FAIL_LEVELS = ("error", "warning")
+"""The findings that make a check fail: errors only, or warnings too."""
+
 
 def render(format_: str, found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
     """The answer in `format_`, which alone is imported."""

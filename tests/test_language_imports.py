@@ -1,0 +1,106 @@
+"""Files that import each other."""
+
+from pathlib import Path
+
+import pytest
+
+from collage_dsl.diagnostics import RuleError
+from collage_dsl.language import check, load, read, to_text
+
+TARGET = "target t on llvm { rules dfpattern(p); }"
+
+
+def write(folder: Path, **files: str) -> Path:
+    """Files with these texts; the first."""
+    for name, text in files.items():
+        (folder / f"{name}.collage").write_text(f"collage 1; {text}")
+    return folder / f"{next(iter(files))}.collage"
+
+
+def codes(path: Path) -> list[str]:
+    return [diagnostic.code for diagnostic in check(read(path))]
+
+
+def test_a_file_is_found_beside_the_one_that_imports_it(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        a=f'import "b.collage" only (f); pattern p(x) {{ y = f(exp(x)); yield y; }} {TARGET}',
+        b="pattern f(x) { y = nn.relu(x); yield y; }",
+    )
+
+    assert codes(path) == []
+    assert list(load(path)) == ["t"]
+
+
+def test_a_file_is_found_on_the_search_path(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    write(tmp_path / "lib", b="pattern f(x) { y = nn.relu(x); yield y; }")
+    path = write(
+        tmp_path,
+        a=f'import "b.collage" as b; pattern p(x) {{ y = b.f(exp(x)); yield y; }} {TARGET}',
+    )
+
+    assert codes(path) == ["E0801"]
+    assert list(load(path, search=[tmp_path / "lib"])) == ["t"]
+
+
+def test_the_text_of_a_spec_needs_no_other_file(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        a=f"""import "b.collage" only (f);
+            pattern inner(x) {{ y = tanh(x); yield y; }}
+            pattern p(x) {{ y = f(inner(x)); yield y; }} {TARGET}""",
+        b="""let act = one_of(nn.relu, nn.gelu);
+            pattern inner(x) { y = act(x); yield y; }
+            pattern f(x) { y = inner(exp(x)); yield y; }""",
+    )
+    specs = load(path)
+    text = to_text(specs)
+
+    assert "import" not in text
+    assert "pattern inner(x)" in text
+    assert "pattern inner_2(x)" in text
+    assert load(text=text) == specs
+
+
+@pytest.mark.parametrize("second", ["a", "b"])
+def test_files_that_import_each_other_are_refused(tmp_path: Path, second: str) -> None:
+    path = write(
+        tmp_path,
+        a='import "b.collage" as b; pattern p(x) { y = b.f(x); yield y; }',
+        b=f'import "{second}.collage" as c; pattern f(x) {{ y = c.p(x); yield y; }}',
+    )
+
+    (found,) = check(read(path))
+    assert found.code == "E0804"
+    assert "import" in found.notes[0].message
+    assert codes(tmp_path / "b.collage") == (["E0802"] if second == "b" else ["E0804"])
+
+
+def test_a_chain_of_imports_is_not_long(tmp_path: Path) -> None:
+    files = {
+        f"f{n}": f'import "f{n + 1}.collage" only (p); pattern q(x) {{ y = p(x); yield y; }}'
+        for n in range(80)
+    }
+
+    assert codes(write(tmp_path, **files)) == ["E0804"]
+
+
+def test_a_file_imported_in_many_ways_is_read_once(tmp_path: Path) -> None:
+    files = {
+        f"f{n}": f"""import "f{n + 1}.collage" as a; import "f{n + 1}.collage" as b;
+            pattern p(x) {{ y = a.p(x); yield y; }} pattern q(x) {{ y = b.q(x); yield y; }}"""
+        for n in range(30)
+    }
+    end = "pattern p(x) { y = nn.relu(x); yield y; } pattern q(x) { y = exp(x); yield y; }"
+
+    assert codes(write(tmp_path, **files, f30=end)) == []
+
+
+def test_an_imported_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path, a='import "b.collage" as b; rule r = b.r;')
+    (tmp_path / "b.collage").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(RuleError) as caught:
+        load(path)
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == ["E0804"]
