@@ -9,10 +9,10 @@ demo: $(INSTALLED)
 	$(BIN)/collage demo
 
 test: $(INSTALLED) lint
-	$(BIN)/python -m pytest
+	$(BIN)/pytest
 
 test-slow: $(INSTALLED)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/pytest -m slow
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -1,8 +1,10 @@
-"""Write the JSON Schemas of the commands' answers to `docs/schemas`."""
+"""Write the JSON Schemas of the commands' answers and of specs to `docs/schemas`."""
 
 import json
 from pathlib import Path
 
+from collage_dsl.cli.documents import CodesDocument, ExplainDocument, OpsDocument
+from collage_dsl.language import forms
 from collage_dsl.report.documents import (
     CandidatesDocument,
     CheckDocument,
@@ -18,8 +20,11 @@ FOLDER = Path(__file__).parent.parent / "docs" / "schemas"
 COMMANDS: dict[str, type[Document]] = {
     "candidates": CandidatesDocument,
     "check": CheckDocument,
+    "codes": CodesDocument,
     "compile": CompileDocument,
     "doctor": DoctorDocument,
+    "explain": ExplainDocument,
+    "ops": OpsDocument,
     "plan": PlanDocument,
     "run": RunDocument,
 }
@@ -30,7 +35,13 @@ def schema(document: type[Document]) -> str:
     return json.dumps(document.model_json_schema(), indent=2) + "\n"
 
 
+def spec_schema() -> str:
+    """That of the JSON form of specs."""
+    return json.dumps(forms.schema(), indent=2) + "\n"
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)
     for command, document in COMMANDS.items():
         (FOLDER / f"{command}.json").write_text(schema(document), "utf-8")
+    (FOLDER / "spec.json").write_text(spec_schema(), "utf-8")

@@ -23,7 +23,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_tests_that_pass_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_files([write(tmp_path, SPEC)], "full") == 0
+    assert run_files([write(tmp_path, SPEC)], "full", []) == 0
     assert capsys.readouterr().out == "1 test passed\n"
 
 
@@ -32,7 +32,7 @@ def test_a_failure_is_shown_where_it_is_expected(
 ) -> None:
     path = write(tmp_path, SPEC.replace("== 1", "== 2"))
 
-    assert run_files([path], "full") == 1
+    assert run_files([path], "full", []) == 1
     shown = capsys.readouterr().out
     assert shown.startswith(f"{path}:5:10: error[E0710]: found 1 match\n")
     assert shown.endswith("0 tests passed, 1 failed\n")
@@ -41,7 +41,7 @@ def test_a_failure_is_shown_where_it_is_expected(
 def test_the_answer_is_data_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, SPEC.replace("== 1", "== 2"))
 
-    assert run_files([path], "json") == 1
+    assert run_files([path], "json", []) == 1
     (row,) = json.loads(capsys.readouterr().out)["tests"]
     assert (row["name"], row["passed"], row["line"]) == ("relu is matched", False, 3)
     assert [failure["code"] for failure in row["failures"]] == ["E0710"]
@@ -50,12 +50,14 @@ def test_the_answer_is_data_too(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_what_is_wrong_with_a_spec_is_shown_instead(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_files([write(tmp_path, SPEC.replace("nn.relu(x);", "nn.relo(x);", 1))], "full") == 1
+    assert (
+        run_files([write(tmp_path, SPEC.replace("nn.relu(x);", "nn.relo(x);", 1))], "full", []) == 1
+    )
     assert "error[E0201]" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_read_is_no_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_files([tmp_path / "none.collage", write(tmp_path, SPEC)], "full") == 2
+    assert run_files([tmp_path / "none.collage", write(tmp_path, SPEC)], "full", []) == 2
     assert capsys.readouterr().out == "1 test passed\n"

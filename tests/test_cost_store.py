@@ -69,6 +69,60 @@ def test_a_store_that_cannot_be_made_says_why(tmp_path: Path) -> None:
         CostStore(tmp_path / "file" / "costs.sqlite")
 
 
+def test_the_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    for statement in (
+        "CREATE TABLE letters (text TEXT)",
+        "DROP TABLE letters",
+        "CREATE TABLE cost (item TEXT, euros REAL)",
+        f"PRAGMA application_id = {0x12345678}",
+    ):
+        with sqlite3.connect(path) as connection:
+            connection.execute(statement)
+        connection.close()
+        content = path.read_bytes()
+        if statement.startswith("DROP"):
+            continue  # Of an empty database nobody can tell.
+
+        with pytest.raises(StoreError, match="another program's; move the file away"):
+            CostStore(path)
+        assert path.read_bytes() == content
+
+
+def test_a_store_from_before_it_said_whose_it_is_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as store:
+        store.put(Measurement(*KEY, "nn.relu", 1.0))
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA application_id = 0")
+    connection.close()
+
+    with CostStore(path) as store:
+        assert store.get(*KEY) == 1.0
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan")])
+def test_a_time_that_is_none_is_not_kept(tmp_path: Path, seconds: float) -> None:
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        with pytest.raises(StoreError, match="cannot use the cost store"):
+            store.put(Measurement(*KEY, "nn.relu", seconds))
+        assert store.get(*KEY) is None
+
+
+@pytest.mark.parametrize("seconds", ["fast", -1.0, float("inf")])
+def test_a_time_that_is_none_is_not_believed(tmp_path: Path, seconds: object) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as store:
+        store.put(Measurement(*KEY, "nn.relu", 1.0))
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("UPDATE cost SET seconds = ?", (seconds,))
+    connection.close()
+
+    with CostStore(path) as store, pytest.raises(StoreError, match="for a time"):
+        store.get(*KEY)
+
+
 GRAPH = graph_of({"a": ["x"], "b": ["a", "x"]}, ["b"])
 
 
@@ -100,6 +154,11 @@ def test_what_the_table_does_not_price_is_infeasible_and_says_so(tmp_path: Path)
         ("library: {ops: {}}", "library.ops: Dictionary should have at least 1 item"),
         ("library: {ops: {a: cheap}}", "library.ops.a: Input should be a valid number"),
         ("library: {lunch: 1, ops: {a: 1}}", "library.lunch: Extra inputs are not permitted"),
+        ("library: {ops: {a: -1}}", "library.ops.a: Input should be greater than or equal to 0"),
+        ("library: {ops: {a: .inf}}", "library.ops.a: Input should be a finite number"),
+        ("library: {ops: {a: .nan}}", "library.ops.a: Input should be"),
+        ("library: {launch: .inf, ops: {a: 1}}", "library.launch: Input should be a finite number"),
+        ("library: {launch: -1, ops: {a: 1}}", "library.launch: Input should be greater than"),
         ("[1, 2]", "Input should be a valid dictionary"),
         ("a: [", "cannot read the cost table"),
     ],

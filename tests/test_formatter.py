@@ -157,6 +157,15 @@ def test_empty_lines_stand_alone_and_around_blocks() -> None:
         """)
 
 
+def test_a_comment_that_ignores_a_warning_stays_with_the_line_it_is_about() -> None:
+    ignore = "# collage: ignore[W0405] a library"
+    pattern = f"pattern f(x) {{ y = nn.relu(x); yield y; }} {ignore}"
+    text = f"collage 1;\n\n{pattern}\nrule a = b; {ignore}\n"
+
+    assert formatted(text).splitlines()[2:4] == [ignore, "pattern f(x) {"]
+    assert formatted(text).endswith(f"}}\n\nrule a = b;  {ignore}\n")
+
+
 def test_names_of_the_upstream_vocabulary_become_ours() -> None:
     text = "collage 1;\nrule combined = combine(op_call_by_kind(), using: [tuple_args]);"
 

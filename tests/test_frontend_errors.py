@@ -217,3 +217,39 @@ def test_importing_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
         refusal(model([node("LSTM", "x x x", "y")], {"x": (2, 2, 2)}, ["y"]))
 
     assert capfd.readouterr() == ("", "")
+
+
+def test_shapes_that_do_not_fit_at_the_last_node_are_refused_there() -> None:
+    given = model([node("MatMul", "x w", "y")], {"x": (4, 7)}, ["y"], {"w": weights(8, 8)})
+
+    assert refusal(given) == (
+        "cannot import `MatMul_y`: operator MatMul: Matmul requires the reduction length of the "
+        "operands to be equal; however, the LHS x has shape [4, 7], while the RHS w has shape "
+        "[8, 8]; the reduction dimensions of 7 and 8 are not equal"
+    )
+
+
+def test_shapes_that_do_not_fit_are_refused_where_they_meet_and_not_where_they_are_used() -> None:
+    nodes = [node("Conv", "x w", "c"), node("Add", "c b", "y"), node("Relu", "y", "z")]
+    given = model(
+        nodes, {"x": (1, 4, 8, 8)}, ["z"], {"w": weights(8, 3, 3, 3), "b": weights(8, 1, 1)}
+    )
+
+    assert refusal(given).startswith("cannot import `Conv_c`: operator Conv: ")
+
+
+def test_a_refusal_is_free_of_the_notation_of_tvm() -> None:
+    given = model([node("Add", "x v", "y")], {"x": (2, 3), "v": (2, 4)}, ["y"])
+
+    assert refusal(given) == (
+        "cannot import `Add_y`: operator Add: the first input shape at dim 1 is 3 and the second "
+        "input shape at dim 1 is 4, which are not broadcastable"
+    )
+
+
+def test_an_index_that_is_always_out_of_range_is_refused() -> None:
+    given = model([node("Gather", "x i", "y")], {"x": (2, 3)}, ["y"], {"i": np.array([0, -3])})
+
+    assert refusal(given) == (
+        "cannot import `Gather_y`: an index is out of range for an axis of size 2"
+    )

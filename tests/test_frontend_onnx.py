@@ -719,3 +719,47 @@ def test_half_precision_is_kept() -> None:
     assert {graph.nodes[i].tensor.dtype for i in members(graph.calls | graph.constants)} == {
         "float16"
     }
+
+
+# Gather
+
+
+@pytest.mark.parametrize("indices", [[0, 2, 2], [-1, 0, -3], [[1], [-2]], -1, 1, []])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gather_of_constant_indices_is_one_take(indices: Any, axis: int) -> None:
+    chosen = np.asarray(indices, np.int64)
+
+    given = model(
+        [node("Gather", "x i", "g", axis=axis), node("Relu", "g", "y")],
+        {"x": (3, 4, 5)},
+        ["y"],
+        {"i": chosen},
+    )
+    graph = imported(given) if chosen.size else from_onnx(given)
+
+    assert operators(graph) == ("take", "nn.relu")
+    assert graph.nodes[graph.index("g")].attrs["mode"] == "fast"
+
+
+def test_gather_of_computed_indices_is_one_take_that_wraps() -> None:
+    given = model(
+        [
+            node("Sign", "x", "s"),
+            node("Cast", "s", "i", to=TensorProto.INT64),
+            node("Gather", "w i", "y", axis=0),
+        ],
+        {"x": (3, 4)},
+        ["y"],
+        {"w": weights(6, 5)},
+    )
+
+    graph = imported(given)
+
+    assert operators(graph)[-2:] == ("astype", "take")
+    assert graph.nodes[graph.index("y")].attrs["mode"] == "wrap"
+
+
+def test_a_dimension_of_no_elements_is_a_number() -> None:
+    graph = from_onnx(model([node("Relu", "x", "y")], {"x": (0, 8)}, ["y"]))
+
+    assert shape(graph, "x") == (0, 8)

@@ -328,3 +328,18 @@ def test_patterns_that_call_each_other_are_not_deep() -> None:
     text = f"collage 1; {chain} pattern p2000(x) {{ y = nn.relu(x); yield y; }}"
 
     assert set(codes(text)) == {"E0105"}
+
+
+def test_rules_with_parameters_stay_small() -> None:
+    doubling = "".join(f"rule r{n + 1}(x) = r{n}(union(x, x)); " for n in range(40))
+    text = f"collage 1; rule r0(x) = x; {doubling} rule r = r40(op_call_by_kind());"
+
+    assert codes(text) == ["E0406"]
+
+
+def test_a_mistake_in_a_rule_with_parameters_is_reported_once() -> None:
+    text = (
+        "collage 1; rule f(x) = unoin(x); rule a = op_call_by_kind(); rule b = union(f(a), f(a));"
+    )
+
+    assert codes(text) == ["E0401"]

@@ -16,8 +16,8 @@ QUICK = settings(
 
 SPEC = """\
 collage 1;
-pattern conv(x, w: const, b?: const, r?) {
-  k = nn.conv2d(x, w) [groups == 1, strides in [[1, 1], [2, 2]]];  # comment
+pattern conv(x: [n, c, 4], w: const & [_, c], b?: const, r?) {
+  k = nn.conv2d(x, w) [groups in 1..2, strides[*] <= 2];  # comment
   s = add?(k, b);
   t = add?(s, multiply(r, ~0.5));
   y = (nn.relu | nn.gelu)?(t);
@@ -25,8 +25,15 @@ pattern conv(x, w: const, b?: const, r?) {
   yield y;
 }
 let act = one_of(nn.relu, tanh);
+pattern pairs(x) {
+  taps allowed;
+  s = split((x, tanh(x))) shared;
+  y = repeat[1..3] act(add(s.0, s.1) ordered);
+  yield y, s;
+}
 pattern block(x, w, b?: const) { y = act?(conv(x, w, b, _)); yield y; }
-rule library = union(
+rule tagged(p, label) = max_coalesce(composite(label, dfpattern(p)));
+rule library = union(tagged(conv, "lib.most"),
   dfpattern(block), composite("lib.conv", dfpattern(conv)), op_call_by_kind(anchor));
 target lib on llvm(mcpu: "znver4", num_cores: 2) {
   compiler "lib";

@@ -19,6 +19,7 @@ from collage_dsl.rules import (
     JoinAnything,
     KindPair,
     Limits,
+    MaxCoalesce,
     OnlyValid,
     OpCallByKind,
     Pattern,
@@ -30,17 +31,21 @@ from collage_dsl.rules import (
 from collage_dsl.rules.condition import (
     And,
     Attr,
+    Bytes,
     Calculate,
     Compare,
     Constant,
     DimAt,
     Dtype,
+    Each,
     Expression,
     Has,
     Not,
     Or,
+    Range,
     Rank,
     Shape,
+    Size,
     Where,
     Within,
 )
@@ -48,11 +53,14 @@ from collage_dsl.rules.pattern import (
     Anything,
     Binding,
     Call,
+    FieldOf,
     Number,
     Operand,
     Parameter,
     PatternCall,
     Reference,
+    Repeat,
+    TupleOf,
 )
 
 QUICK = settings(
@@ -70,7 +78,11 @@ dtypes = st.sampled_from(["f32", "bf16", "i8", "bool"])
 
 facts = st.sampled_from(["x", "o0", "v0"])
 sides = st.recursive(
-    st.builds(Constant, numbers) | st.builds(Rank, facts) | st.builds(DimAt, facts, whole),
+    st.builds(Constant, numbers)
+    | st.builds(Rank, facts)
+    | st.builds(DimAt, facts, whole)
+    | st.builds(Size, facts)
+    | st.builds(Bytes, facts),
     lambda inner: st.builds(
         Calculate,
         st.sampled_from(["+", "-", "*", "/", "%"]),
@@ -84,6 +96,7 @@ comparisons = (
     st.builds(Compare, st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), sides, sides)
     | st.builds(Compare, st.just("=="), st.builds(Dtype, facts), st.builds(Constant, dtypes))
     | st.builds(Compare, st.just("!="), st.builds(Shape, facts), st.builds(Constant, shapes))
+    | st.builds(Within, sides, st.builds(Range, whole, st.just(10**17)))
     | st.builds(Within, sides, st.builds(Constant, st.lists(numbers, min_size=1).map(tuple)))
     | st.builds(
         Within,
@@ -118,6 +131,9 @@ attributes = st.lists(
             Where(Within(Attr("data_layout"), Constant(("NCHW", "f32")))),
             Where(Compare("!=", Attr("out_dtype"), Constant("f32"))),
             Where(Within(Attr("strides"), Constant(((1, 1), (2, 2))))),
+            Where(Compare("<=", Each(Attr("strides")), Constant(2))),
+            Where(Within(Each(Attr("padding")), Range(-1, 2))),
+            Where(Compare("==", Attr("groups"), DimAt("x", 1))),
             Where(Or(Compare("<", Attr("groups"), Constant(-2)), Not(Constant(False)))),
         ]
     ),
@@ -157,6 +173,10 @@ def patterns(draw: Any, name: str) -> Pattern:
                     Call(("reshape",), (before, Anything())),
                     Call(("nn.conv2d",), (before, Reference("x")), draw(attributes)),
                     PatternCall(ACTIVATION, (before,), draw(st.booleans())),
+                    Call(("concat",), (TupleOf((before, Reference("x"))),), shared=True),
+                    FieldOf(Call(("split",), (TupleOf((before,)),), ordered=True), 1),
+                    Repeat(Call(("tanh", "exp"), (before,)), 1, draw(st.integers(1, 3))),
+                    Repeat(PatternCall(ACTIVATION, (before,)), 0, 2),
                     PatternCall(BLOCK, (before, Reference("x"))),
                 ]
             )
@@ -171,7 +191,10 @@ def patterns(draw: Any, name: str) -> Pattern:
         # So that something takes `x` for certain, which is no optional parameter.
         bindings.append(Binding("z", Call(("exp",), (Reference("y"),))))
     found = draw(st.lists(wheres, max_size=2).map(tuple))
-    return Pattern(name, tuple(parameters), tuple(bindings), bindings[-1].name, found)
+    others = draw(st.sampled_from([(), ("v0",)])) if len(bindings) > 1 else ()
+    taps = draw(st.booleans())
+    result = bindings[-1].name
+    return Pattern(name, tuple(parameters), tuple(bindings), result, found, others, taps)
 
 
 primitives = st.sampled_from([JoinAnything(), TupleArgs(), TupleProjections(), Constants()])
@@ -199,6 +222,7 @@ def rules(draw: Any) -> FusionRule:
                     bounds,
                 )
                 | st.builds(OnlyValid, inner, limits)
+                | st.builds(MaxCoalesce, inner)
             ),
             max_leaves=6,
         )

@@ -226,3 +226,19 @@ def test_kernels_whose_composites_differ_only_in_place_do_not_share_a_function()
     realized = realize(graph, chosen, backend_of)
 
     assert set(functions(realized)) == {"main", "ort_relu_relu", "ort_relu_relu_2"}
+
+
+def test_kernels_of_tensors_without_elements_run() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((0, 8), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.nn.relu(relax.op.add(x, x)))
+        builder.emit_func_output(out)
+    graph = from_relax(builder.get())
+
+    executable = build(realize(graph, kernels(graph), backend_of), backend_of)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+
+    for _ in range(100):
+        assert main(tvm.runtime.tensor(np.zeros((0, 8), np.float32))).numpy().shape == (0, 8)

@@ -6,12 +6,12 @@ from collage_dsl.cli.models import Request, answer, compiled_model
 from collage_dsl.frontend.light import light_model
 from collage_dsl.report.text import compile_text
 
-_MODEL = "squeezenet"
+_MODEL = "alexnet"
 _TARGETS = ("native", "onnxruntime")
 
 
 def run_demo(model: Path | None, store: Path | None, num_cores: int, output_format: str) -> None:
-    """Compile SqueezeNet, with seeded random weights, or `model` for the shipped targets."""
+    """Compile AlexNet, with seeded random weights, or `model` for the shipped targets."""
     request = Request(model or Path(_MODEL), _TARGETS, store=store, num_cores=num_cores)
     compiled = compiled_model(request, None if model else light_model(_MODEL))
     answer(compiled.report, compile_text(compiled.report), output_format)

@@ -9,6 +9,7 @@ CANNOT = 2
 """Exit code: the command could not run."""
 
 _GIVEN = {
+    "FormError",
     "FrontendError",
     "RuleError",
     "TableError",

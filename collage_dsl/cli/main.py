@@ -116,11 +116,19 @@ def fmt(files: tuple[Path, ...], check: bool, diff: bool, stdin_filename: str) -
 @app.command()
 @click.argument("files", nargs=-1, required=True, type=_FILE)
 @_output_format
-def test(files: tuple[Path, ...], output_format: str) -> int:
+@click.option(
+    "--path",
+    "search",
+    metavar="DIR",
+    multiple=True,
+    type=_FILE,
+    help="Where imported files are looked for besides; may be given several times.",
+)
+def test(files: tuple[Path, ...], output_format: str, search: tuple[Path, ...]) -> int:
     """Run the tests in spec files. Only those that name a model need TVM."""
     from collage_dsl.cli.test import test_files
 
-    return test_files(files, output_format)
+    return test_files(files, output_format, search)
 
 
 @app.command()
@@ -131,6 +139,32 @@ def explain(code: str | None, output_format: str) -> None:
     from collage_dsl.cli.explain import explain_code
 
     explain_code(code, output_format)
+
+
+@app.command()
+@click.argument("glob", default="*")
+@_output_format
+def ops(glob: str, output_format: str) -> None:
+    """Show the operators of Relax whose names fit GLOB: operands, attributes, kind."""
+    from collage_dsl.cli.ops import show_operators
+
+    show_operators(glob, output_format)
+
+
+@app.command()
+@click.argument("file", type=_FILE)
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(["json", "yaml", "collage"]),
+    required=True,
+    help="The form to write on standard output.",
+)
+def convert(file: Path, form: str) -> None:
+    """Write the targets of a spec file as JSON, YAML or canonical text, and back by its suffix."""
+    from collage_dsl.cli.convert import convert_file
+
+    convert_file(file, form)
 
 
 @app.command()
@@ -194,7 +228,7 @@ def run(
 
 
 @app.command()
-@click.option("--model", type=_FILE, help="An ONNX file, in place of SqueezeNet.")
+@click.option("--model", type=_FILE, help="An ONNX file, in place of AlexNet.")
 @_store
 @_num_cores
 @_output_format

@@ -37,7 +37,7 @@ def run_folder(
     document = RunDocument(
         folder=str(folder),
         inputs="file" if inputs else "random",
-        outputs={name: _summary(array) for name, array in results.items()},
+        outputs={name: summary_of(array) for name, array in results.items()},
         measured=latency(times),
     )
     answer(document, run_text(document), output_format)
@@ -79,12 +79,14 @@ def _write(path: Path, arrays: Mapping[str, Array]) -> None:
         raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _summary(array: Array) -> TensorDocument:
-    values = array if array.size else np.full(1, np.nan)
+def summary_of(array: Array) -> TensorDocument:
+    """A tensor without elements has no smallest, largest or mean."""
+    facts = (array.min(), array.max(), array.mean()) if array.size else (None, None, None)
+    smallest, largest, mean = (None if fact is None else float(fact) for fact in facts)
     return TensorDocument(
         dtype=str(array.dtype),
         shape=list(array.shape),
-        smallest=float(values.min()),
-        largest=float(values.max()),
-        mean=float(values.mean()),
+        smallest=smallest,
+        largest=largest,
+        mean=mean,
     )

@@ -12,13 +12,13 @@ from collage_dsl.language import UnreadableError, read
 from collage_dsl.language.loading import load_contents
 
 
-def test_files(files: Sequence[Path], output_format: str) -> int:
+def test_files(files: Sequence[Path], output_format: str, search: Sequence[Path]) -> int:
     """Run the tests in `files`, print what came of them; the exit code."""
     outcomes: list[Outcome] = []
     code = 0
     for file in files:
         try:
-            outcomes.extend(run_tests(load_contents(read(file))))
+            outcomes.extend(run_tests(load_contents(read(file), search)))
         except UnreadableError as error:
             sys.stderr.write(f"error: {error}\n")
             code = CANNOT

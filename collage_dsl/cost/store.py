@@ -4,6 +4,7 @@ import os
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Self
 
@@ -89,7 +90,7 @@ class CostStore:
         seconds, reason = rows[0]
         if reason is not None:
             return Infeasible(str(reason))
-        if not isinstance(seconds, float) or not seconds >= 0:
+        if not isinstance(seconds, float) or not 0 <= seconds < inf:
             raise StoreError(f"{self._cannot_use()}: it has {seconds!r} for a time; {_OTHER}")
         return seconds
 

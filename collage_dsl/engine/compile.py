@@ -16,6 +16,7 @@ from collage_dsl.cost import CostFunction, CostStore, Infeasible
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.steps import MIXED, plans_of
 from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import Graph
 from collage_dsl.realization.build import build
 from collage_dsl.realization.cost import Counts, MeasuredCost
@@ -123,6 +124,7 @@ def compile_model(
         backend_of(spec.target).prepare()
     watch("import", Counts())
     graph = from_onnx(model, shapes=shapes)
+    reference_session(model)  # Refuses now what could not be verified in the end.
     with ExitStack() as stack:
         measured: MeasuredCost | None = None
         if cost is None:

@@ -23,6 +23,7 @@ class Sort(Enum):
     DTYPE = "a dtype"
     NUMBERS = "a list of numbers"
     LIST = "a list"
+    RANGE = "a range"
     OBJECT = "a value that cannot be compared"
     ANY = "anything"
 
@@ -42,7 +43,7 @@ _PER_AXIS = frozenset({"strides", "padding", "dilation", "output_padding", "pool
 """Attributes of which TVM always stores as many numbers as their default has."""
 
 _ARITHMETIC = ("+", "-", "*", "/", "%")
-_FUNCTIONS = {"dtype": 1, "rank": 1, "shape": 1, "dim": 2, "has": 1}
+_FUNCTIONS = {"dtype": 1, "rank": 1, "shape": 1, "dim": 2, "size": 1, "bytes": 1, "has": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,10 @@ class Checker:
                 return Typed(rules.Constant(value), _sort_of(value), span)
             case syntax.List(items, span):
                 return self.list(items, span)
+            case syntax.Elements(of, span):
+                return self.elements(of, span)
+            case syntax.Range(least, most, span):
+                return self.range(least, most, span)
             case syntax.Application():
                 return self.application(written)
             case syntax.Arrow(_, _, span):
@@ -131,6 +136,22 @@ class Checker:
             values.append(item.value.value)
         present = tuple(item for item in items if item is not None)
         return Typed(rules.Constant(tuple(values)), Sort.LIST, span, present)
+
+    def elements(self, of: syntax.Name, span: Span) -> Typed | None:
+        typed = self.scope.name(of)
+        if typed is None:
+            return None
+        if not isinstance(typed.value, rules.Attr) or typed.sort not in (Sort.NUMBERS, Sort.ANY):
+            message = f"`{of.text}` is {typed.sort.value}, which has no elements"
+            self.findings.error("E0303", span, message)
+            return None
+        return Typed(rules.Each(typed.value), Sort.NUMBER, span, attribute=of.text)
+
+    def range(self, least: float, most: float, span: Span) -> Typed | None:
+        if least > most:
+            self.findings.error("E0302", span, "nothing is in this range")
+            return None
+        return Typed(rules.Range(least, most), Sort.RANGE, span)
 
     # Functions.
 
@@ -192,10 +213,18 @@ class Checker:
         if operator in ("/", "%") and right.value == rules.Constant(0):
             self.findings.error("E0302", right.span, "this divides by zero, which is never known")
             return None
+        if isinstance(left.value, rules.Each) or isinstance(right.value, rules.Each):
+            message = "elements are compared, nothing else can be done with them"
+            self.findings.error("E0303", span, message)
+            return None
         value = rules.Calculate(cast(rules.Arithmetic, operator), left.value, right.value)
         return Typed(value, Sort.NUMBER, span)
 
     def comparison(self, operator: str, left: Typed, right: Typed, span: Span) -> Typed | None:
+        if isinstance(right.value, rules.Each):
+            message = f"write `{right.span.text}` on the left"
+            self.findings.error("E0303", right.span, "elements are compared one by one", message)
+            return None
         if operator not in ("==", "!="):
             if not (self.is_number(left, operator) & self.is_number(right, operator)):
                 return None
@@ -207,6 +236,10 @@ class Checker:
         return Typed(value, Sort.TRUTH, span)
 
     def within(self, left: Typed, right: Typed, span: Span) -> Typed | None:
+        if right.sort is Sort.RANGE:
+            if not self.is_number(left, "in"):
+                return None
+            return Typed(rules.Within(left.value, right.value), Sort.TRUTH, span)
         if right.sort in (Sort.NUMBERS, Sort.ANY) and left.sort in (Sort.NUMBER, Sort.ANY):
             return Typed(rules.Within(left.value, right.value), Sort.TRUTH, span)
         if right.sort is not Sort.LIST:
@@ -255,7 +288,7 @@ class Checker:
 def depends(expression: rules.Expression) -> bool:
     """Whether the value of `expression` depends on what is matched."""
     match expression:
-        case rules.Constant():
+        case rules.Constant() | rules.Range():
             return False
         case rules.Not(condition):
             return depends(condition)
@@ -270,9 +303,10 @@ def depends(expression: rules.Expression) -> bool:
 class AttributeScope:
     """The names inside the brackets of a call: the attributes that all its operators have."""
 
-    def __init__(self, operators: tuple[Operator, ...], findings: Findings) -> None:
+    def __init__(self, operators: tuple[Operator, ...], findings: Findings, values: Scope) -> None:
         self.operators = operators
         self.findings = findings
+        self.values = values
 
     def name(self, name: syntax.Name) -> Typed | None:
         types = [operator.attrs.get(name.text) for operator in self.operators]
@@ -286,9 +320,7 @@ class AttributeScope:
         return Typed(rules.Attr(name.text), sort, name.span, attribute=name.text)
 
     def fact(self, function: syntax.Name, of: syntax.Name) -> bool:
-        message = f"`{function.text}` cannot be asked about a single call"
-        self.findings.error("E0306", function.span, message, "ask it in a `where` statement")
-        return False
+        return self.values.fact(function, of)
 
 
 def check_lengths(where: rules.Where, operators: tuple[Operator, ...], findings: Findings) -> None:
@@ -334,6 +366,8 @@ def _fact(function: str, of: str, axis: int, span: Span) -> Typed:
         "rank": (rules.Rank(of), Sort.NUMBER),
         "shape": (rules.Shape(of), Sort.NUMBERS),
         "dim": (rules.DimAt(of, axis), Sort.NUMBER),
+        "size": (rules.Size(of), Sort.NUMBER),
+        "bytes": (rules.Bytes(of), Sort.NUMBER),
         "has": (rules.Has(of), Sort.TRUTH),
     }
     value, sort = facts[function]

@@ -4,10 +4,20 @@ from collage_dsl.language.findings import did_you_mean
 from collage_dsl.language.grammar import spellings
 
 _VALUE_WORDS = frozenset({"NAME", "QUOTED", "NUMBER", "STRING", "TRUE", "FALSE", "NONE"})
-_STARTS_A_VALUE = _VALUE_WORDS | {"NOT", "MINUS", "APPROXIMATE", "LSQB", "LPAR", "_CONST"}
+_STARTS_A_VALUE = _VALUE_WORDS | {
+    "_REPEAT",
+    "NOT",
+    "MINUS",
+    "APPROXIMATE",
+    "LSQB",
+    "LPAR",
+    "_CONST",
+}
 _ARITHMETIC = frozenset({"PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO"})
 _OPERATORS = _ARITHMETIC | {"COMPARISON", "IN", "_OR", "_AND"}
-_SOUGHT_LAST = frozenset({"OPTIONAL", "COMMA", "DOT", "LPAR", "LSQB", "COLON", "_ARROW", "_ELSE"})
+_SOUGHT_LAST = frozenset(
+    {"OPTIONAL", "COMMA", "DOT", "LPAR", "LSQB", "COLON", "_ARROW", "_ELSE", "ORDERED", "SHARED"}
+)
 _ITEMS = frozenset({"_IMPORT", "_LET", "_PATTERN", "_RULE", "_TARGET", "_TEST"})
 _WORDS = {
     "NAME": "a name",

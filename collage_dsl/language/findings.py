@@ -12,13 +12,18 @@ class Findings:
 
     def __init__(self) -> None:
         self._found: list[Diagnostic] = []
+        self._said: set[tuple[str, str, int, int]] = set()
         self.errors = 0
 
     def error(
         self, code: str, span: Span, message: str, hint: str = "", notes: tuple[Note, ...] = ()
     ) -> None:
         self.errors += 1
-        self._found.append(Diagnostic(code, message, span, hint, Severity.ERROR, notes))
+        found = Diagnostic(code, message, span, hint, Severity.ERROR, notes)
+        key = (code, message, span.start, span.end)
+        if key not in self._said:  # a rule with parameters is checked at each use
+            self._said.add(key)
+            self._found.append(found)
 
     def warning(self, code: str, span: Span, message: str, hint: str = "") -> None:
         self._found.append(Diagnostic(code, message, span, hint, Severity.WARNING))

@@ -1,6 +1,8 @@
 """The grammar file, and the parser made from it on first use."""
 
+import os
 from functools import cache
+from pathlib import Path
 
 from lark import Lark
 
@@ -11,7 +13,8 @@ from collage_dsl.resources import folder
 def lark(start: str) -> Lark:
     """
     The parser of what `start` derives: `file` or `graph_text`. Making its tables takes most
-    of the time of a short check, so that each is made when first needed.
+    of the time of a short check, so that each is made when first needed, and kept on disk
+    (lark makes them anew where the grammar, the options or lark itself are others).
     """
     return Lark(
         (folder("grammars") / "collage.lark").read_text("utf-8"),
@@ -20,7 +23,18 @@ def lark(start: str) -> Lark:
         start=start,
         propagate_positions=True,
         maybe_placeholders=True,
+        cache=_kept(start),
     )
+
+
+def _kept(start: str) -> str | bool:
+    """The file to keep the tables in, False where there can be none."""
+    cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "collage_dsl")
+    try:
+        cache_folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return str(cache_folder / f"grammar-{start}.lark-cache")
 
 
 @cache

@@ -10,6 +10,7 @@ from collage_dsl.rules import (
     DFPattern,
     FusionRule,
     FusionSpec,
+    MaxCoalesce,
     OnlyValid,
     OpCallByKind,
     Pattern,
@@ -69,7 +70,7 @@ class _Names:
                 return DFPattern(self.in_pattern(pattern))
             case Union(rules):
                 return Union(tuple(map(self.in_rule, rules)))
-            case Tagged() | CombineByPrimitives() | OnlyValid():
+            case Tagged() | CombineByPrimitives() | OnlyValid() | MaxCoalesce():
                 return replace(rule, rule=self.in_rule(rule.rule))
             case OpCallByKind():
                 return rule

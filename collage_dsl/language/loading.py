@@ -165,7 +165,7 @@ class _FileChecker:
         specs = [(t, check_target(t, self.is_whole(t.span), scope, self.findings)) for t in targets]
         used_by_targets = set(scope.used)
         for rule in written.values():
-            if rule.name.text not in scope.checked:
+            if rule.name.text not in scope.checked and not rule.parameters:
                 scope.named(rule.name, 0)
         self.check_imports({*scope.used, *(used for _, used in inner.uses)})
         if targets:

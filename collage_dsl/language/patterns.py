@@ -9,6 +9,7 @@ from collage_dsl.language.calls import check_count
 from collage_dsl.language.conditions import (
     AttributeScope,
     Checker,
+    Sort,
     Typed,
     check_lengths,
     dtype_of,
@@ -17,7 +18,17 @@ from collage_dsl.language.conditions import (
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.language.pattern_shape import calls, depth, references, size
 from collage_dsl.language.scope import MAX_DEPTH, MAX_SIZE, PatternScope
-from collage_dsl.rules.condition import Where
+from collage_dsl.rules.condition import (
+    Compare,
+    Constant,
+    DimAt,
+    Expression,
+    Has,
+    Not,
+    Or,
+    Rank,
+    Where,
+)
 from collage_dsl.rules.pattern import (
     Anything,
     Binding,
@@ -67,6 +78,9 @@ class _PatternChecker:
         self.bindings: dict[str, Binding] = {}
         self.defined: dict[str, Span] = {}
         self.others: list[syntax.Name] = []
+        self.dimensions: dict[str, tuple[DimAt, bool]] = {}
+        """Where each named dimension is first, and whether that is optional."""
+        self.demands: list[Where] = []
         self.all_names = {
             *(parameter.name.text for parameter in written.parameters),
             *(s.name.text for s in written.statements if isinstance(s, syntax.Binding)),
@@ -94,7 +108,7 @@ class _PatternChecker:
             tuple(self.parameters.values()),
             tuple(self.bindings.values()),
             result.text,
-            tuple(where for _, where in checked if where),
+            (*self.demands, *(where for _, where in checked if where)),
             tuple(name.text for name in self.others),
             self.taps(),
             self.written.name.span,
@@ -124,6 +138,39 @@ class _PatternChecker:
         if self.define(written.name):
             name = written.name.text
             self.parameters[name] = Parameter(name, tag is not None, written.optional)
+            if written.dims is not None:
+                self.dims(written, written.dims)
+
+    def dims(self, parameter: syntax.Parameter, dims: syntax.Dims) -> None:
+        """Named dimensions are conditions: on the rank, and on dimensions of one name."""
+        of, rank = parameter.name.text, len(dims.items)
+        reason = f"`{of}` must have {count(rank, 'dimension')}"
+        self.demand(parameter, Compare("==", Rank(of), Constant(rank)), reason, dims.span)
+        for axis, dim in enumerate(dims.items):
+            here = DimAt(of, axis)
+            if isinstance(dim, syntax.Literal):
+                wanted = Compare("==", here, Constant(dim.value))
+                reason = f"dimension {axis} of `{of}` must be {dim.value}"
+                self.demand(parameter, wanted, reason, dim.span)
+            elif dim.text in self.dimensions:
+                there, optional = self.dimensions[dim.text]
+                same: Expression = Compare("==", here, there)
+                if optional and there.of != of:
+                    same = Or(Not(Has(there.of)), same)
+                reason = f"`{dim.text}` must be the same in `{there.of}` and `{of}`"
+                self.demand(parameter, same, reason, dim.span)
+            elif dim.text != "_":
+                if why := reserved(dim.text):
+                    self.findings.error("E0208", dim.span, why)
+                self.dimensions[dim.text] = here, parameter.optional
+
+    def demand(
+        self, parameter: syntax.Parameter, condition: Expression, reason: str, span: Span
+    ) -> None:
+        """A condition on a parameter that holds where there is none."""
+        if parameter.optional:
+            condition = Or(Not(Has(parameter.name.text)), condition)
+        self.demands.append(Where(condition, reason, span))
 
     def binding(self, written: syntax.Binding) -> None:
         value = self.operand(written.value)
@@ -321,7 +368,9 @@ class _PatternChecker:
                 return False
 
     def attribute(self, known: tuple[Operator, ...], written: syntax.Expression) -> Where | None:
-        where = Checker(self.findings, AttributeScope(known, self.findings)).condition(written)
+        where = Checker(self.findings, AttributeScope(known, self.findings, self)).condition(
+            written
+        )
         if where is not None:
             check_lengths(where, known, self.findings)
         return where
@@ -345,6 +394,8 @@ class _PatternChecker:
     def name(self, name: syntax.Name) -> Typed | None:
         if dtype := dtype_of(name):
             return dtype
+        if name.text in self.dimensions and name.text not in self.all_names:
+            return Typed(self.dimensions[name.text][0], Sort.NUMBER, name.span)
         if name.text in self.defined:
             message = f"`{name.text}` is a value of the model, which is not known here"
             hint = f"ask for `dtype({name.text})`, `shape({name.text})` or `dim({name.text}, 0)`"

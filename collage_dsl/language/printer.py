@@ -18,6 +18,7 @@ from collage_dsl.rules import (
     JoinAnything,
     KindPair,
     Limits,
+    MaxCoalesce,
     OnlyValid,
     OpCallByKind,
     Pattern,
@@ -73,7 +74,7 @@ def patterns_of(rule: FusionRule) -> Iterator[Pattern]:
         case Union(rules):
             for each in rules:
                 yield from patterns_of(each)
-        case Tagged(_, inner) | CombineByPrimitives(inner) | OnlyValid(inner):
+        case Tagged(_, inner) | CombineByPrimitives(inner) | OnlyValid(inner) | MaxCoalesce(inner):
             yield from patterns_of(inner)
         case OpCallByKind():
             pass
@@ -169,6 +170,14 @@ def _written(expression: Expression, types: Mapping[str, str]) -> tuple[str, str
             return f"dim({of}, {axis})", "atom"
         case conditions.Shape(of):
             return f"shape({of})", "atom"
+        case conditions.Size(of):
+            return f"size({of})", "atom"
+        case conditions.Bytes(of):
+            return f"bytes({of})", "atom"
+        case conditions.Each(conditions.Attr(name)):
+            return f"{name}[*]", "atom"
+        case conditions.Range(least, most):
+            return f"{_value(least)}..{_value(most)}", "sum"
         case conditions.Has(of):
             return f"has({of})", "atom"
         case conditions.Calculate(operator, left, right):
@@ -269,6 +278,8 @@ def _parts(rule: FusionRule, indent: int) -> tuple[str, list[str]]:
         case OnlyValid(inner, limits):
             named = [f"{name}: {value}" for name, value in _limits(limits)]
             return "only_valid", [_rule(inner, indent), *named]
+        case MaxCoalesce(inner):
+            return "max_coalesce", [_rule(inner, indent)]
         case _:
             assert_never(rule)
 

@@ -9,6 +9,7 @@ from collage_dsl.language import syntax
 from collage_dsl.language.arguments import bind, string, whole_number
 from collage_dsl.language.findings import Findings, did_you_mean, listed
 from collage_dsl.language.limits import LIMITS, check_limits
+from collage_dsl.language.substitution import substituted
 from collage_dsl.rules import (
     TVM_DEFAULT,
     CombineByPrimitives,
@@ -17,6 +18,7 @@ from collage_dsl.rules import (
     FusionRule,
     JoinAnything,
     KindPair,
+    MaxCoalesce,
     OnlyValid,
     OpCallByKind,
     Pattern,
@@ -44,7 +46,7 @@ PRIMITIVES: Mapping[str, tuple[Primitive, ...]] = {
     "join_anything": (JoinAnything(),),
 }
 
-LATER = ("op_predicate", "max_coalesce", "primitive", "horizontal", "vertical", "host")
+LATER = ("op_predicate", "horizontal", "vertical", "host")
 """Rules of the design that this version cannot evaluate."""
 
 
@@ -119,10 +121,13 @@ class _Expression:
             "combine_by_primitives": self.combine_by_primitives,
             "combine": self.combine_by_primitives,
             "only_valid": self.only_valid,
+            "max_coalesce": self.max_coalesce,
+            "primitive": self.whole,
         }
         self.depth = 0
         self.deepest = 0
         self.size = 0
+        self.is_too_large = False
 
     def rule(self, written: syntax.Expression, depth: int) -> CheckedRule:
         """`depth` is that of the rules that use this one."""
@@ -142,6 +147,10 @@ class _Expression:
             found = self.name(written)
         elif not isinstance(written, syntax.Application):
             self.findings.error("E0404", written.span, "a rule is needed here")
+        elif self.size > MAX_SIZE:
+            self.too_large(written.span)
+        elif written.function.text in self.scope.rules:
+            found = self.applied(written)
         elif written.function.text not in self.functions:
             self.unknown_function(written.function)
         else:
@@ -149,12 +158,45 @@ class _Expression:
         self.depth -= 1
         return found
 
+    def applied(self, written: syntax.Application) -> FusionRule | None:
+        """A rule with parameters: its body, in which they are replaced."""
+        scope, name = self.scope, written.function
+        rule = scope.rules[name.text]
+        if not rule.parameters:
+            self.unknown_function(name)
+            return None
+        scope.used.add(name.text)
+        if name.text in scope.active:
+            scope.recursion(name)
+            return None
+        wanted = len(rule.parameters)
+        bound = bind(written, self.findings, takes=(wanted, wanted))
+        if bound is None:
+            return None
+        names = (parameter.text for parameter in rule.parameters)
+        body = substituted(rule.value, dict(zip(names, bound[0], strict=True)))
+        scope.active.append(name.text)
+        found = self.part(body)
+        scope.active.pop()
+        return found
+
+    def too_large(self, span: Span) -> None:
+        if not self.is_too_large:
+            message = f"written out, this rule has more than {MAX_SIZE} parts"
+            self.findings.error("E0406", span, message)
+        self.is_too_large = True
+
     def too_deep(self, span: Span) -> None:
         message = f"rules are nested more than {MAX_DEPTH} deep here"
         self.findings.error("E0105", span, message)
 
     def name(self, name: syntax.Name) -> FusionRule | None:
         scope = self.scope
+        if name.text in scope.rules and scope.rules[name.text].parameters:
+            scope.used.add(name.text)
+            message = f"`{name.text}` has parameters"
+            self.findings.error("E0404", name.span, message, f"write `{name.text}(…)`")
+            return None
         if scope.is_rule(name.text):
             checked = scope.named(name, self.depth + 1)
             found = checked.rule
@@ -271,6 +313,15 @@ class _Expression:
         rule = self.part(bound[0][0])
         limits = check_limits(bound[1].items(), self.findings)
         return OnlyValid(rule, limits) if rule and self.findings.errors == errors else None
+
+    def max_coalesce(self, written: syntax.Application) -> FusionRule | None:
+        rule = self.whole(written)
+        return MaxCoalesce(rule) if rule else None
+
+    def whole(self, written: syntax.Application) -> FusionRule | None:
+        """The only argument: `primitive(rule)` says what every target implies."""
+        bound = bind(written, self.findings, takes=(1, 1))
+        return self.part(bound[0][0]) if bound else None
 
     # Kinds and primitives.
 

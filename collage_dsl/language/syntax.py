@@ -68,7 +68,24 @@ class Operation:
     span: Span
 
 
-Expression = Name | Literal | List | Application | Arrow | Operation
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """`strides[*]`: each element of an attribute."""
+
+    of: Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`1..4`, both ends included."""
+
+    least: int | float
+    most: int | float
+    span: Span
+
+
+Expression = Name | Elements | Range | Literal | List | Application | Arrow | Operation
 
 
 # Patterns.
@@ -128,11 +145,20 @@ Operand = Name | Number | OperatorCall | TupleOf | FieldOf | Repeat
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """`x`, `w: const`, `b?: const`."""
+    """`x`, `w: const`, `b?: const`, `x: [n, 16]`, `w: const & [n, c]`."""
 
     name: Name
     optional: bool
     tag: Name | None
+    dims: "Dims | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dims:
+    """`[n, 16, _]`"""
+
+    items: tuple[Name | Literal, ...]
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +199,11 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
+    """`rule name = …;`, or with parameters, `rule name(p, label) = …;`"""
+
     name: Name
     value: Expression
+    parameters: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

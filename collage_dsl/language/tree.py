@@ -53,8 +53,9 @@ class Builder(Reader):
                 return syntax.Import(self.string(path), None, brought, self.span_of(path))
             case "let", [name, value]:
                 return syntax.Let(self.name(name), self.expression(value, 0))
-            case "rule", [name, value]:
-                return syntax.Rule(self.name(name), self.expression(value, 0))
+            case "rule", [name, parameters, value]:
+                given = tuple(map(self.name, children(parameters)))
+                return syntax.Rule(self.name(name), self.expression(value, 0), given)
             case "target", [name, kind, options, *settings]:
                 return syntax.Target(
                     self.name(name),
@@ -76,8 +77,23 @@ class Builder(Reader):
     # Patterns.
 
     def parameter(self, tree: Child) -> syntax.Parameter:
-        name, optional, tag = tree.children
-        return syntax.Parameter(self.name(name), optional is not None, tag and self.name(tag))
+        name, optional, *sort = tree.children
+        tag = next((part for part in sort if isinstance(part, Token)), None)
+        dims = next((self.dims(part) for part in sort if isinstance(part, Tree)), None)
+        said = None if tag is None else self.name(tag)
+        return syntax.Parameter(self.name(name), optional is not None, said, dims)
+
+    def dims(self, tree: Child) -> syntax.Dims:
+        tokens = [dim.children[0] for dim in children(tree) if dim is not None]
+        return syntax.Dims(
+            tuple(
+                self.name(token)
+                if token.type == "NAME"
+                else syntax.Literal(self.integer(token), self.span_of(token))
+                for token in tokens
+            ),
+            self.span(tree),
+        )
 
     def statement(self, tree: Child) -> syntax.Binding | syntax.Where | syntax.Taps | syntax.Yield:
         match tree.data, tree.children:
@@ -167,6 +183,11 @@ class Builder(Reader):
         match tree.data, tree.children:
             case "name", [name]:
                 return self.name(name)
+            case "elements", [name, _]:
+                return syntax.Elements(self.name(name), span)
+            case "range", [minus, least, other_minus, most]:
+                bounds = self.number(least, minus), self.number(most, other_minus)
+                return syntax.Range(*bounds, span)
             case "negative", [minus, number]:
                 return syntax.Literal(self.number(number, minus), span)
             case "string", [text]:

@@ -119,8 +119,7 @@ class ModelExecutable:
     def save(self, folder: Path, documents: Mapping[str, str]) -> None:
         """
         Write the executable and `documents` (contents by file name) to `folder`, which plain
-        with _quiet():
-            TVM can load: `tvm.runtime.load_module(folder / "model.so")`.
+        TVM can load: `tvm.runtime.load_module(folder / "model.so")`.
 
         The folder appears complete or not at all. One in which there is an executable and
         nothing else is replaced; any other that is not empty is refused with

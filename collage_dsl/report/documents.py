@@ -182,9 +182,9 @@ class TensorDocument(Document):
 
     dtype: str
     shape: list[int]
-    smallest: float
-    largest: float
-    mean: float
+    smallest: float | None = Field(description="null where there are no elements, or no numbers")
+    largest: float | None
+    mean: float | None
 
 
 def shares(plan: Plan) -> dict[str, ShareDocument]:

@@ -59,9 +59,10 @@ def run_text(document: RunDocument) -> str:
         (
             name,
             f"{value.dtype}{value.shape}",
-            f"{value.smallest:.4g}",
-            f"{value.largest:.4g}",
-            f"{value.mean:.4g}",
+            *(
+                "none" if n is None else f"{n:.4g}"
+                for n in (value.smallest, value.largest, value.mean)
+            ),
         )
         for name, value in document.outputs.items()
     ]

@@ -1,6 +1,7 @@
 """Conditions of patterns: three-valued expressions over the values that a match has bound."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
@@ -58,6 +59,35 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """`size(x)`: the number of elements."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """`bytes(x)`: the memory that the elements take."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """`strides[*]`: a comparison with it holds where it does for every element."""
+
+    attribute: Attr
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`1..4`, on the right of `in`: both ends are in it."""
+
+    least: int | float
+    most: int | float
+
+
+@dataclass(frozen=True, slots=True)
 class Has:
     """`has(b)`: whether an optional operand was there."""
 
@@ -112,6 +142,10 @@ Expression = (
     | Rank
     | DimAt
     | Shape
+    | Size
+    | Bytes
+    | Each
+    | Range
     | Has
     | Calculate
     | Compare
@@ -162,12 +196,29 @@ def evaluate(
             return _plain(attrs.get(name))
         case Has(name):
             return name in bound
-        case Dtype(name) | Rank(name) | Shape(name) | DimAt(name):
+        case Dtype(name) | Rank(name) | Shape(name) | DimAt(name) | Size(name) | Bytes(name):
             return _fact(expression, bound.get(name))
+        case Each(attribute):
+            return evaluate(attribute, bound, attrs)
+        case Range(least, most):
+            return (least, most)
         case Calculate(operator, left, right):
             return _calculate(operator, evaluate(left, bound, attrs), evaluate(right, bound, attrs))
+        case Compare(operator, Each(attribute), right):
+            answers = (
+                _compare(operator, item, evaluate(right, bound, attrs))
+                for item in _items(evaluate(attribute, bound, attrs))
+            )
+            return _every(answers)
+        case Compare("==" | "!=" as operator, DimAt() as left, DimAt() as right):
+            return _same_dim(operator, _dim(left, bound), _dim(right, bound))
         case Compare(operator, left, right):
             return _compare(operator, evaluate(left, bound, attrs), evaluate(right, bound, attrs))
+        case Within(Each(attribute), choices):
+            items = _items(evaluate(attribute, bound, attrs))
+            return _every(_in(item, choices, bound, attrs) for item in items)
+        case Within(value, Range() as choices):
+            return _in(evaluate(value, bound, attrs), choices, bound, attrs)
         case Within(value, choices):
             return _within(evaluate(value, bound, attrs), evaluate(choices, bound, attrs))
         case Not(condition):
@@ -179,6 +230,60 @@ def evaluate(
             return _decided(left, right, bound, attrs, by=True)
         case _:
             assert_never(expression)
+
+
+def depends_on_facts(expression: Expression) -> bool:
+    """Whether the value of `expression` depends on what names are bound to."""
+    match expression:
+        case Constant() | Attr() | Each() | Range():
+            return False
+        case Has() | Dtype() | Rank() | Shape() | DimAt() | Size() | Bytes():
+            return True
+        case Not(condition):
+            return depends_on_facts(condition)
+        case Calculate(_, left, right) | Compare(_, left, right):
+            return depends_on_facts(left) or depends_on_facts(right)
+        case Within(left, right) | And(left, right) | Or(left, right):
+            return depends_on_facts(left) or depends_on_facts(right)
+        case _:
+            assert_never(expression)
+
+
+def _items(value: Value | Unknown) -> tuple[Value | Unknown, ...]:
+    """The elements of a list; a single number is that of all axes."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _every(answers: Iterable[bool | Unknown]) -> bool | Unknown:
+    found = list(answers)
+    if False in found:
+        return False
+    return UNKNOWN if any(isinstance(each, Unknown) for each in found) else True
+
+
+def _in(
+    value: Value | Unknown, choices: Expression, bound: Bindings, attrs: Attributes
+) -> bool | Unknown:
+    if isinstance(choices, Range):
+        above = _compare(">=", value, choices.least)
+        return _every((above, _compare("<=", value, choices.most)))
+    return _within(value, evaluate(choices, bound, attrs))
+
+
+def _dim(dim: DimAt, bound: Bindings) -> Dim | Unknown:
+    shape = _fact(Shape(dim.of), bound.get(dim.of))
+    if not isinstance(shape, tuple) or not -len(shape) <= dim.axis < len(shape):
+        return UNKNOWN
+    found = shape[dim.axis]
+    assert isinstance(found, int | str)
+    return found
+
+
+def _same_dim(operator: Comparison, left: Dim | Unknown, right: Dim | Unknown) -> bool | Unknown:
+    """Dimensions of one symbolic name are the same, whatever they are."""
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return UNKNOWN
+    return _compare(operator, (left,), (right,))
 
 
 def _plain(value: Attribute) -> Value | Unknown:
@@ -193,7 +298,9 @@ def _plain(value: Attribute) -> Value | Unknown:
     return value
 
 
-def _fact(question: Dtype | Rank | Shape | DimAt, node: Node | None) -> Value | Unknown:
+def _fact(
+    question: Dtype | Rank | Shape | DimAt | Size | Bytes, node: Node | None
+) -> Value | Unknown:
     if node is None or not isinstance(node.type, TensorType):
         return UNKNOWN
     type_ = node.type
@@ -206,11 +313,21 @@ def _fact(question: Dtype | Rank | Shape | DimAt, node: Node | None) -> Value | 
             return len(type_.shape)
         case Shape():
             return type_.shape
+        case Size():
+            return UNKNOWN if type_.size is None else type_.size
+        case Bytes():
+            width = _BITS.search(type_.dtype)
+            bits = 8 if type_.dtype == "bool" else int(width[0]) if width else None
+            known = type_.size is not None and bits is not None
+            return (type_.size or 0) * (bits or 0) // 8 if known else UNKNOWN
         case DimAt(_, axis):
             inside = -len(type_.shape) <= axis < len(type_.shape)
             return _number(type_.shape[axis]) if inside else UNKNOWN
         case _:
             assert_never(question)
+
+
+_BITS = re.compile(r"[0-9]+$")
 
 
 def _number(dim: Dim) -> int | Unknown:

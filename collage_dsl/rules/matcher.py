@@ -76,6 +76,8 @@ class _Partial:
     frames: int = 0
     shared: OpSet = 0
     """Of those inside, what may be used outside too."""
+    pending: tuple[tuple[str, Where, int], ...] = ()
+    """Conditions on attributes that wait for names to be bound: prefix, condition, node."""
 
     def binding(self, name: str, index: int) -> "_Partial":
         return replace(self, bound={**self.bound, name: index})
@@ -264,6 +266,10 @@ class _Matcher:
         covered = so_far.covering(index, shared=call.shared or frame.pattern.taps)
         if not self.attributes_hold(call, node, covered):
             return
+        waiting = [w for w in call.attributes if conditions.depends_on_facts(w.condition)]
+        if waiting:
+            added = ((frame.prefix, where, index) for where in waiting)
+            covered = replace(covered, pending=(*covered.pending, *added))
         yield from self.operands(frame, call.operands, node.inputs, covered)
         if len(node.inputs) == 2 and is_commutative(node.op) and not call.ordered:
             yield from self.operands(frame, call.operands, node.inputs[::-1], covered)
@@ -285,6 +291,7 @@ class _Matcher:
         return all(
             self.is_true(where, so_far, node, conditions.evaluate(where.condition, {}, node.attrs))
             for where in call.attributes
+            if not conditions.depends_on_facts(where.condition)
         )
 
     def is_closed(self, partial: _Partial, root: int) -> bool:
@@ -308,6 +315,12 @@ class _Matcher:
         if missing:
             self.refuse(partial, f"nothing was matched by `{missing[0]}`")
             return False
+        for prefix, where, at in partial.pending:
+            node = self.graph.nodes[at]
+            if prefix == frame.prefix and not self.is_true(
+                where, partial, node, conditions.evaluate(where.condition, bound, node.attrs)
+            ):
+                return False
         result = self.graph.nodes[index]
         return all(
             self.is_true(where, partial, result, conditions.evaluate(where.condition, bound))

@@ -9,6 +9,7 @@ from collage_dsl.rules.limits import Limits
 from collage_dsl.rules.matcher import Attempt, matches
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.primitive import Primitive
+from collage_dsl.rules.regions import regions
 from collage_dsl.rules.trace import Trace
 
 FUSIBLE = (Kind.ELEMENTWISE, Kind.BROADCAST, Kind.INJECTIVE, Kind.REDUCE, Kind.ANCHOR)
@@ -48,7 +49,7 @@ class DFPattern:
     pattern: Pattern
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        for index in members(graph.calls | graph.free):
+        for index in members(graph.computed):
             attempt = Attempt()
             found = matches(self.pattern, graph, index, attempt)
             for match in found:
@@ -120,4 +121,20 @@ class OnlyValid:
                 yield found
 
 
-FusionRule = OpCallByKind | DFPattern | Tagged | Union | CombineByPrimitives | OnlyValid
+@dataclass(frozen=True, slots=True)
+class MaxCoalesce:
+    """
+    Propose the largest regions that touching candidates of `rule` make: `max_coalesce(rule)`.
+
+    It is what greedy partitioning does, and proposes no more than it keeps.
+    """
+
+    rule: "FusionRule"
+
+    def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
+        return regions(graph, self.rule.propose(graph, trace))
+
+
+FusionRule = (
+    OpCallByKind | DFPattern | Tagged | Union | CombineByPrimitives | OnlyValid | MaxCoalesce
+)

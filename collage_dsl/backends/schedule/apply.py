@@ -30,6 +30,8 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
     program = read(func)
     if program is None:
         return general(func, machine)
+    if any(_is_empty(buffer) for buffer in program.parameters):
+        return func
     inlined, stages = inline(program)
     groups = grouped(stages, inlined)
     stored = _stored(groups, inlined, program.parameters)
@@ -39,6 +41,11 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
     body, allocated = flattened(body, program.parameters, kept)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
     return func.with_body(s_tir.SBlockRealize([], True, root))
+
+
+def _is_empty(buffer: Buffer) -> bool:
+    """Whether a tensor has no elements: then there is nothing to schedule, and no tile fits."""
+    return any(isinstance(extent, tvm.tirx.IntImm) and extent.value == 0 for extent in buffer.shape)
 
 
 def _statement(group: Group, context: Context) -> Stmt:

@@ -1,0 +1,27 @@
+"""`collage convert`."""
+
+import sys
+from pathlib import Path
+
+from collage_dsl.cli.config import Configs
+from collage_dsl.language import load, read, to_text
+from collage_dsl.language.forms import FormError, Specs, from_json, from_yaml, to_json, to_yaml
+
+_READ = {".json": from_json, ".yaml": from_yaml, ".yml": from_yaml}
+
+_WRITE = {"json": to_json, "yaml": to_yaml, "collage": to_text}
+
+
+def convert_file(file: Path, form: str) -> None:
+    """Write the specs of `file`, which its suffix says the form of, in another form."""
+    sys.stdout.write(_WRITE[form](_specs(file)))
+
+
+def _specs(file: Path) -> Specs:
+    from_form = _READ.get(file.suffix)
+    if from_form is None:
+        return load(file, search=Configs().of(file).path)
+    try:
+        return from_form(read(file).text)
+    except FormError as problem:
+        raise FormError(f"{file}: {problem}") from None

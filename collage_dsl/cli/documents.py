@@ -1,0 +1,50 @@
+"""The JSON documents of the commands that need no model. Their schemas are in `docs/schemas`."""
+
+from typing import Any
+
+from collage_dsl.report.documents import Document
+
+
+class AttributeDocument(Document):
+    """An attribute of an operator; one that is `required` has no default."""
+
+    name: str
+    type: str
+    required: bool
+    default: Any
+
+
+class OperatorDocument(Document):
+    """
+    An operator of Relax. `operands` is null where there may be any number; the last
+    `optional_operands` may be left out; `literal_operands` are written in the program.
+    """
+
+    name: str
+    operands: list[str] | None
+    optional_operands: int
+    literal_operands: list[str]
+    attributes: list[AttributeDocument]
+    kind: str
+    commutative: bool
+
+
+class OpsDocument(Document):
+    """The answer of `collage ops`, in alphabetical order; `tvm` is a minor version."""
+
+    tvm: str
+    operators: list[OperatorDocument]
+
+
+class ExplainDocument(Document):
+    """The answer of `collage explain CODE`; `page` is Markdown."""
+
+    code: str
+    title: str
+    page: str
+
+
+class CodesDocument(Document):
+    """The answer of `collage explain` without a code: the titles of all."""
+
+    codes: dict[str, str]

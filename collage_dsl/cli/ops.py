@@ -1,0 +1,72 @@
+"""`collage ops`."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+from collage_dsl.cli.failure import CommandError
+from collage_dsl.graph.operators import TVM_VERSION, Operator, operators
+from collage_dsl.language.findings import did_you_mean
+
+
+def show_operators(wanted: str, output_format: str) -> None:
+    """Show the operators whose names fit the glob `wanted`, in alphabetical order."""
+    table = operators()
+    found = [table[name] for name in sorted(table) if fnmatchcase(name, wanted)]
+    if not found:
+        hint = did_you_mean(wanted, table) or "`collage ops` lists all"
+        raise CommandError(f"no operator of TVM {TVM_VERSION} is named `{wanted}`; {hint}")
+    if output_format == "json":
+        document = {"tvm": TVM_VERSION, "operators": [_row(operator) for operator in found]}
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+
+
+def _lines(found: Iterable[Operator]) -> Iterator[str]:
+    for operator in found:
+        commutative = ", commutative" if operator.commutative else ""
+        yield f"{operator.name}({_signature(operator)})  {operator.kind}{commutative}"
+        for name, type_ in operator.attrs.items():
+            default = f" = {_value(operator.defaults[name])}" if name in operator.defaults else ""
+            yield f"    {name}: {type_}{default}"
+
+
+def _signature(operator: Operator) -> str:
+    """`x, axes, strides?`: a literal is marked by its name in angle brackets."""
+    if operator.operands is None:
+        return "…"
+    first_optional = len(operator.operands) - operator.optional
+    shown = (
+        (f"<{name}>" if name in operator.literals else name) + "?" * (at >= first_optional)
+        for at, name in enumerate(operator.operands)
+    )
+    return ", ".join(shown)
+
+
+def _value(value: object) -> str:
+    """As the text notation of graphs has it."""
+    return "none" if value is None else json.dumps(value)
+
+
+def _row(operator: Operator) -> dict[str, Any]:
+    attributes = [
+        {
+            "name": name,
+            "type": type_,
+            "required": name not in operator.defaults,
+            "default": operator.defaults.get(name),
+        }
+        for name, type_ in operator.attrs.items()
+    ]
+    return {
+        "name": operator.name,
+        "operands": None if operator.operands is None else list(operator.operands),
+        "optional_operands": operator.optional,
+        "literal_operands": list(operator.literals),
+        "attributes": attributes,
+        "kind": str(operator.kind),
+        "commutative": operator.commutative,
+    }

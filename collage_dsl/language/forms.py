@@ -1,0 +1,298 @@
+"""
+Fusion specs as JSON and YAML, for programs that write or read them.
+
+The form of each rule, pattern and condition is made from its class: an object with its fields,
+less those that have their usual value; `type` says which rule or condition it is, wherever
+there are several.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pydantic
+import yaml
+from typing_extensions import TypeAliasType
+
+from collage_dsl.language.loading import load
+from collage_dsl.language.parser import EDITION, MAX_CHARACTERS
+from collage_dsl.language.printer import to_text
+from collage_dsl.rules import FusionSpec
+from collage_dsl.rules.condition import Constant
+
+Specs = Mapping[str, FusionSpec]
+
+_Value = TypeAliasType("_Value", "bool | int | float | str | list[_Value]")
+
+_TAGS = {"DFPattern": "dfpattern", "Tagged": "composite", "TupleOf": "tuple", "FieldOf": "field"}
+"""The names of classes that the language calls otherwise."""
+
+
+class FormError(Exception):
+    """A JSON or YAML text is not that of fusion specs."""
+
+
+class _Form(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
+    )
+
+
+def to_form(specs: Specs) -> dict[str, Any]:
+    """What JSON and YAML hold: plain dictionaries, lists, strings and numbers."""
+    return {"collage": EDITION, "targets": [_plain(spec) for spec in specs.values()]}
+
+
+def from_form(form: Any) -> Specs:
+    """
+    The specs of `form`, checked as those in a file are.
+
+    Raises FormError where `form` is none, and RuleError for what a file could not say either.
+    """
+    try:
+        document = _document().model_validate(form)
+        specs = [_built(each) for each in document.targets]  # type: ignore[attr-defined]
+        text = to_text({spec.name: spec for spec in specs})
+    except pydantic.ValidationError as problem:
+        raise FormError(_first(problem)) from None
+    except KeyError as problem:
+        raise FormError(f"there is no operator `{problem.args[0]}`") from None
+    except ValueError as problem:
+        raise FormError(f"this cannot be said in the language: {problem}") from None
+    except RecursionError:
+        raise FormError("it is nested too deeply") from None
+    loaded = load(text=text, name="<form>")
+    if list(loaded.values()) != specs:  # a name with a space in it, or used twice
+        raise FormError("this cannot be said in the language")
+    return loaded
+
+
+def to_json(specs: Specs) -> str:
+    return json.dumps(to_form(specs), indent=2, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str) -> Specs:
+    """Raises FormError and RuleError, as `from_form` does."""
+    try:
+        form = json.loads(_short(text))
+    except (ValueError, RecursionError) as problem:
+        raise FormError(f"it is not JSON: {problem}") from None
+    return from_form(form)
+
+
+def to_yaml(specs: Specs) -> str:
+    text: str = yaml.safe_dump(to_form(specs), sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+def from_yaml(text: str) -> Specs:
+    """Raises FormError and RuleError, as `from_form` does."""
+    try:
+        form = yaml.load(_short(text), Loader=_Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        reason = " ".join(str(problem).split())
+        raise FormError(f"it is not YAML: {reason}") from None
+    return from_form(form)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the form."""
+    return _document().model_json_schema()
+
+
+class _Loader(yaml.SafeLoader):
+    """Without aliases, with which a small text can stand for a huge one."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "aliases are not read", event.start_mark)
+        return super().compose_node(parent, index)
+
+
+def _short(text: str) -> str:
+    if len(text) > MAX_CHARACTERS:
+        raise FormError("it is longer than 1 MiB")
+    return text
+
+
+def _first(problem: pydantic.ValidationError) -> str:
+    error = problem.errors(include_url=False)[0]
+    place = ".".join(map(str, error["loc"]))
+    return f"{place}: {error['msg']}" if place else error["msg"]
+
+
+# From specs to plain data.
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        cls = type(value)
+        tag = {"type": _tag(cls)} if cls in _tagged() else {}
+        said = {f.name: getattr(value, f.name) for f in _fields(cls)}
+        usual = {f.name: _usual(f) for f in _fields(cls)}
+        return tag | {name: _plain(each) for name, each in said.items() if each != usual[name]}
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return value
+
+
+def _fields(cls: Any) -> list[Field[Any]]:
+    """Those that say something: not where it was written."""
+    return [f for f in fields(cls) if f.compare]
+
+
+def _usual(field: Field[Any]) -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default
+
+
+def _tag(cls: type) -> str:
+    words = "".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__).lstrip("_")
+    return _TAGS.get(cls.__name__, words)
+
+
+# The models of the forms.
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    if cls is Constant:
+        hints["value"] = _Value
+    return {field.name: hints[field.name] for field in _fields(cls)}
+
+
+@cache
+def _classes() -> tuple[type, ...]:
+    """The classes that a spec is made of."""
+    found: dict[type, None] = {FusionSpec: None}
+    waiting: list[type] = [FusionSpec]
+    while waiting:
+        for hint in _hints(waiting.pop()).values():
+            new = [cls for cls in _inside(hint) if is_dataclass(cls) and cls not in found]
+            found |= dict.fromkeys(new)
+            waiting += new
+    return tuple(found)
+
+
+@cache
+def _tagged() -> frozenset[type]:
+    """The classes of which one of several can stand at some place."""
+    places = [part for cls in _classes() for hint in _hints(cls).values() for part in _parts(hint)]
+    found: set[type] = set()
+    for place in places:
+        choices = [choice for choice in _choices(place) if choice in _classes()]
+        if len(choices) > 1:
+            found.update(choices)
+    return frozenset(found)
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """`hint` and all that it is made of."""
+    yield hint
+    for each in get_args(hint):
+        yield from _parts(each)
+
+
+def _inside(hint: Any) -> Iterator[type]:
+    return (part for part in _parts(hint) if isinstance(part, type))
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (UnionType, Union) else ()
+
+
+@cache
+def _models() -> dict[type, type[_Form]]:
+    names = [cls.__name__ for cls in _classes()]
+    assert len(names) == len(set(names)), "two classes of one name"
+    models = {cls: _model(cls) for cls in _classes()}
+    namespace = {f"{cls.__name__}Form": model for cls, model in models.items()}
+    for model in models.values():
+        model.model_rebuild(_types_namespace={**namespace, "_Value": _Value})
+    return models
+
+
+def _model(cls: type) -> type[_Form]:
+    parts: dict[str, Any] = {}
+    if cls in _tagged():
+        parts["type"] = (Literal[_tag(cls)], ...)
+    hints = _hints(cls)
+    for field in _fields(cls):
+        default = _usual(field)
+        is_needed = default is MISSING
+        parts[field.name] = (_formed(hints[field.name]), ... if is_needed else _default(default))
+    doc = " ".join((cls.__doc__ or "").split("\n\n")[0].split())
+    if doc.startswith(f"{cls.__name__}("):  # written by `dataclass`
+        doc = ""
+    made: type[_Form] = pydantic.create_model(
+        f"{cls.__name__}Form", __base__=_Form, __doc__=doc, **parts
+    )
+    return made
+
+
+def _default(value: Any) -> Any:
+    """Lists and scalars are shown in the schema; what is left out is not built from them."""
+    has_fields = is_dataclass(value) or isinstance(value, Mapping)
+    return pydantic.Field(default_factory=dict) if has_fields else _plain(value)
+
+
+def _formed(hint: Any) -> Any:
+    """The type of the form of what `hint` is the type of."""
+    if choices := _choices(hint):
+        forms = tuple(_formed(each) for each in choices)
+        one = Union[forms]  # type: ignore[valid-type]  # noqa: UP007
+        tagged = all(is_dataclass(each) for each in choices)
+        return Annotated[one, pydantic.Field(discriminator="type")] if tagged else one
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return list[_formed(args[0])]  # type: ignore[misc]
+    if origin is not None and origin is not Literal:
+        return dict[str, _formed(args[1])]  # type: ignore[misc]
+    if is_dataclass(hint):
+        return f"{hint.__name__}Form"  # type: ignore[union-attr]
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return Literal[tuple(each.name.lower() for each in hint)]
+    return hint
+
+
+@cache
+def _document() -> type[_Form]:
+    spec = _models()[FusionSpec]
+    made: type[_Form] = pydantic.create_model(
+        "SpecsForm",
+        __base__=_Form,
+        __doc__="The targets of a file, in order, each with its rule written out.",
+        collage=(Literal[EDITION], ...),  # type: ignore[arg-type]
+        targets=(list[spec], ...),  # type: ignore[valid-type]
+    )
+    return made
+
+
+# From validated forms to specs.
+
+
+def _built(form: _Form) -> Any:
+    cls = next(cls for cls, model in _models().items() if type(form) is model)
+    hints = _hints(cls)
+    said = {name: getattr(form, name) for name in form.model_fields_set if name != "type"}
+    return cls(**{name: _restored(value, hints[name]) for name, value in said.items()})
+
+
+def _restored(value: Any, hint: Any) -> Any:
+    if isinstance(value, _Form):
+        return _built(value)
+    if isinstance(value, list):
+        inner = get_args(hint)[0] if get_origin(hint) is tuple else hint
+        return tuple(_restored(each, inner) for each in value)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint[value.upper()]
+    return value

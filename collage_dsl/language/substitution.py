@@ -1,0 +1,25 @@
+"""Replacing names in an expression: the body of a rule with parameters."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from collage_dsl.language import syntax
+
+
+def substituted(
+    written: syntax.Expression, values: Mapping[str, syntax.Expression]
+) -> syntax.Expression:
+    """`written` with the names in `values` replaced by what they stand for."""
+    match written:
+        case syntax.Name(text):
+            return values.get(text, written)
+        case syntax.List(items):
+            return replace(written, items=tuple(substituted(item, values) for item in items))
+        case syntax.Application(_, arguments):
+            changed = (replace(a, value=substituted(a.value, values)) for a in arguments)
+            return replace(written, arguments=tuple(changed))
+        case syntax.Operation(_, left, right):
+            first = None if left is None else substituted(left, values)
+            return replace(written, left=first, right=substituted(right, values))
+        case _:
+            return written

@@ -1,0 +1,155 @@
+"""Specs as JSON and YAML, and back."""
+
+import json
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+
+from collage_dsl.diagnostics import RuleError
+from collage_dsl.language import load, to_text
+from collage_dsl.language.forms import (
+    FormError,
+    from_form,
+    from_json,
+    from_yaml,
+    schema,
+    to_form,
+    to_json,
+    to_yaml,
+)
+from collage_dsl.rules import FusionSpec
+from tests.test_cli import assert_one_message, collage
+from tests.test_language_documents import examples
+from tests.test_language_fuzz import SPEC
+from tests.test_language_round_trip import QUICK, specs
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import schemas  # noqa: E402
+
+VALIDATOR = jsonschema.Draft202012Validator(schema())
+
+
+def comes_back(found: dict[str, FusionSpec]) -> None:
+    VALIDATOR.validate(json.loads(to_json(found)))
+    assert from_json(to_json(found)) == found
+    assert from_yaml(to_yaml(found)) == found
+    assert load(text=to_text(from_json(to_json(found)))) == found
+
+
+@settings(QUICK, max_examples=20)
+@given(specs)
+def test_a_spec_comes_back_from_json_and_yaml_as_it_was(spec: FusionSpec) -> None:
+    comes_back({spec.name: spec})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SPEC, *(e.text for e in examples() if e.language == "collage" and "target " in e.text)],
+    ids=lambda text: text[11:40],
+)
+def test_the_examples_of_the_language_come_back_as_they_were(text: str) -> None:
+    try:
+        found = load(text=text, search=[Path(__file__).parent / "language"])
+    except RuleError:
+        return
+    comes_back(dict(found))
+
+
+def test_what_has_its_usual_value_is_left_out() -> None:
+    text = "collage 1; target t on llvm { rules op_call_by_kind(anchor); }"
+
+    assert to_form(load(text=text)) == {
+        "collage": 1,
+        "targets": [
+            {"target": {"name": "t"}, "rule": {"type": "op_call_by_kind", "kinds": ["anchor"]}}
+        ],
+    }
+
+
+RULE = {"type": "op_call_by_kind"}
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (None, "Input should be"),
+        ({"collage": 2, "targets": []}, "collage: Input should be 1"),
+        ({"collage": 1, "targets": [{"target": {"name": "t"}}]}, "targets.0.rule: Field required"),
+        (
+            {"collage": 1, "targets": [{"target": {"name": "t"}, "rule": {"type": "x"}}]},
+            "targets.0.rule: Input tag 'x' found using 'type' does not match",
+        ),
+        (
+            {"collage": 1, "targets": [{"target": {"name": "t"}, "rule": {**RULE, "kind": 1}}]},
+            "Extra inputs are not permitted",
+        ),
+        (
+            {"collage": 1, "targets": [{"target": {"name": "t"}, "rule": RULE}] * 2},
+            "cannot be said",
+        ),
+    ],
+)
+def test_what_is_no_form_is_refused(form: object, said: str) -> None:
+    with pytest.raises(FormError) as caught:
+        from_form(form)
+
+    assert said in str(caught.value)
+
+
+def test_a_form_cannot_smuggle_in_text() -> None:
+    name = "t on llvm { rules op_call_by_kind(); } target u"
+    form = {"collage": 1, "targets": [{"target": {"name": name}, "rule": RULE}]}
+
+    with pytest.raises(FormError):
+        from_form(form)
+
+
+def test_what_a_file_could_not_say_either_has_diagnostics() -> None:
+    rule = {"type": "only_valid", "rule": RULE, "limits": {"max_exits": 0}}
+
+    with pytest.raises(RuleError):
+        from_form({"collage": 1, "targets": [{"target": {"name": "t"}, "rule": rule}]})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "x" * (1 << 21)])
+def test_a_text_that_is_not_json_or_yaml_is_refused(text: str) -> None:
+    with pytest.raises(FormError):
+        from_json(text)
+    with pytest.raises(FormError):
+        from_yaml(text[:2000])
+
+
+def test_aliases_which_could_stand_for_a_huge_text_are_refused() -> None:
+    with pytest.raises(FormError, match="aliases are not read"):
+        from_yaml("a: &a [1, 1]\nb: &b [*a, *a]\nc: [*b, *b]\n")
+
+
+def test_the_schema_in_the_documentation_is_that_of_the_code() -> None:
+    path = ROOT / "docs" / "schemas" / "spec.json"
+
+    assert path.read_text("utf-8") == schemas.spec_schema(), "run scripts/schemas.py"
+
+
+def test_convert_goes_there_and_back(tmp_path: Path) -> None:
+    path = ROOT / "specs" / "onnxruntime.collage"
+    written = load(path)
+    for form, suffix in (("json", ".json"), ("yaml", ".yml")):
+        there = tmp_path / f"spec{suffix}"
+        there.write_text(collage("convert", path, "--to", form).out)
+        back = collage("convert", there, "--to", "collage")
+        assert back.code == 0
+        assert load(text=back.out) == written
+
+
+def test_convert_says_what_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+    path.write_text("{}")
+
+    done = collage("convert", path, "--to", "collage")
+
+    assert_one_message(done, 1, "spec.json: collage: Field required")

@@ -1,0 +1,47 @@
+"""`collage ops`, and the schemas of the commands that need no model."""
+
+from collage_dsl.cli.documents import CodesDocument, ExplainDocument, OpsDocument
+from collage_dsl.graph.operators import operators
+from tests.test_cli import assert_one_message, collage
+
+
+def test_an_operator_is_shown_with_its_attributes() -> None:
+    done = collage("ops", "nn.max_pool2d")
+
+    lines = done.out.splitlines()
+    assert done.code == 0
+    assert lines[0] == "nn.max_pool2d(data)  anchor"
+    assert "    pool_size: ints = [1, 1]" in lines
+    assert '    layout: str = "NCHW"' in lines
+
+
+def test_operands_that_are_optional_or_literal_are_marked() -> None:
+    assert collage("ops", "strided_slice").out.startswith(
+        "strided_slice(x, <axes>, <begin>, <end>, <strides>?)  injective\n"
+    )
+    assert collage("ops", "add").out == "add(x1, x2)  broadcast, commutative\n"
+
+
+def test_a_glob_chooses_and_all_are_shown_without_one() -> None:
+    pools = OpsDocument.model_validate_json(
+        collage("ops", "nn.*pool2d", "--output-format", "json").out
+    )
+    every = OpsDocument.model_validate_json(collage("ops", "--output-format", "json").out)
+
+    names = [operator.name for operator in pools.operators]
+    assert "nn.max_pool2d" in names
+    assert all(name.endswith("pool2d") for name in names)
+    assert [operator.name for operator in every.operators] == sorted(operators())
+
+
+def test_an_operator_that_is_not_there() -> None:
+    assert_one_message(collage("ops", "nn.conv2D"), 2, "did you mean `nn.conv2d`?")
+
+
+def test_explain_answers_by_its_schemas() -> None:
+    page = ExplainDocument.model_validate_json(
+        collage("explain", "E0201", "--output-format", "json").out
+    )
+    every = CodesDocument.model_validate_json(collage("explain", "--output-format", "json").out)
+
+    assert every.codes[page.code] == page.title
