@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator
 OpSet = int
 """A set of node indexes. Union is `|`, intersection `&`, difference `& ~`."""
 
-EMPTY: OpSet = 0
-
 
 def opset(indexes: Iterable[int]) -> OpSet:
     """The set of `indexes`."""
