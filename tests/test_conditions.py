@@ -15,6 +15,7 @@ from collage_dsl.rules.condition import (
     Compare,
     Constant,
     Expression,
+    Given,
     Not,
     Or,
     evaluate,
@@ -50,7 +51,7 @@ def condition(text: str) -> Expression:
 
 
 def of(text: str) -> object:
-    return evaluate(condition(text), VALUES)
+    return evaluate(condition(text), Given(VALUES))
 
 
 @pytest.mark.parametrize(
@@ -123,24 +124,24 @@ TRUTHS = {True: Constant(True), False: Constant(False), UNKNOWN: Attr("missing")
 def test_and_and_or_are_those_of_three_valued_logic(left: object, right: object) -> None:
     """The least and the greatest, with unknown between false and true."""
     rank = {False: 0, UNKNOWN: 1, True: 2}
-    both = evaluate(And(TRUTHS[left], TRUTHS[right]), {})
-    either = evaluate(Or(TRUTHS[left], TRUTHS[right]), {})
+    both = evaluate(And(TRUTHS[left], TRUTHS[right]), Given())
+    either = evaluate(Or(TRUTHS[left], TRUTHS[right]), Given())
 
     assert rank[both] == min(rank[left], rank[right])  # type: ignore[index]
     assert rank[either] == max(rank[left], rank[right])  # type: ignore[index]
 
 
 def test_not_of_unknown_is_unknown() -> None:
-    assert evaluate(Not(TRUTHS[UNKNOWN]), {}) is UNKNOWN
+    assert evaluate(Not(TRUTHS[UNKNOWN]), Given()) is UNKNOWN
 
 
 def test_a_dtype_attribute_is_compared_by_its_short_name() -> None:
     same = Compare("==", Attr("out_dtype"), Constant("f32"))
 
-    assert evaluate(same, {}, {"out_dtype": "float32"}) is True
-    assert evaluate(same, {}, {"out_dtype": None}) is UNKNOWN
+    assert evaluate(same, Given(attrs={"out_dtype": "float32"})) is True
+    assert evaluate(same, Given(attrs={"out_dtype": None})) is UNKNOWN
 
 
 def test_arithmetic_on_anything_but_numbers_is_unknown() -> None:
-    assert evaluate(Calculate("+", Constant("a"), Constant(1)), {}) is UNKNOWN
-    assert evaluate(Calculate("*", Constant(10**400), Constant(0.5)), {}) is UNKNOWN
+    assert evaluate(Calculate("+", Constant("a"), Constant(1)), Given()) is UNKNOWN
+    assert evaluate(Calculate("*", Constant(10**400), Constant(0.5)), Given()) is UNKNOWN

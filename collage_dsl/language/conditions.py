@@ -89,7 +89,7 @@ class Checker:
         typed = self.expression(written)
         if typed is None or not self.is_truth(typed):
             return None
-        if not depends(typed.value) and rules.evaluate(typed.value, {}) is not True:
+        if not depends(typed.value) and rules.evaluate(typed.value, rules.Given()) is not True:
             self.findings.error("E0302", typed.span, "this condition can never hold")
             return None
         return rules.Where(typed.value, reason, typed.span)

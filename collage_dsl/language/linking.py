@@ -20,6 +20,7 @@ from collage_dsl.rules import (
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
+    Either,
     FieldOf,
     Number,
     Operand,
@@ -90,6 +91,8 @@ class _Names:
                 return replace(operand, operands=tuple(map(self.in_operand, operands)))
             case TupleOf(fields):
                 return TupleOf(tuple(map(self.in_operand, fields)))
+            case Either(choices):
+                return Either(tuple(map(self.in_operand, choices)))
             case FieldOf(of, index):
                 return FieldOf(self.in_operand(of), index)
             case Repeat(call):

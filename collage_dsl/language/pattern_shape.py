@@ -7,6 +7,7 @@ from typing import assert_never
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
+    Either,
     FieldOf,
     Number,
     Operand,
@@ -39,6 +40,10 @@ def references(operand: Operand, always: bool) -> Iterator[tuple[str, bool]]:
         case Repeat(call, least):
             found = references(call if least else replace(call, optional=True), always)
             yield from found
+        case Either(choices):
+            ways = [set(references(choice, always)) for choice in choices]
+            for name in sorted({name for way in ways for name, _ in way}):
+                yield name, all((name, True) in way for way in ways)
         case Anything() | Number():
             pass
         case _:
@@ -53,7 +58,7 @@ def calls(operand: Operand) -> Iterator[Call]:
                 yield operand
             for inner in operands:
                 yield from calls(inner)
-        case TupleOf(fields):
+        case TupleOf(fields) | Either(fields):
             for inner in fields:
                 yield from calls(inner)
         case FieldOf(inner) | Repeat(inner):
@@ -77,7 +82,7 @@ def _called(operand: Operand) -> Iterator[Pattern]:
             yield pattern
             for inner in operands:
                 yield from _called(inner)
-        case Call(operands=operands) | TupleOf(operands):
+        case Call(operands=operands) | TupleOf(operands) | Either(operands):
             for inner in operands:
                 yield from _called(inner)
         case FieldOf(inner) | Repeat(inner):
@@ -108,6 +113,8 @@ def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) ->
         case Repeat(call, _, most):
             base = depth(call.operands[0], depths, of)
             return base + most * (depth(call, depths, of) - base)
+        case Either(choices):
+            return max(depth(choice, depths, of) for choice in choices)
         case Anything() | Number():
             return 0
         case _:
@@ -127,6 +134,8 @@ def size(operand: Operand, of: Mapping[int, int]) -> int:
             return 1 + size(inner, of)
         case Repeat(call, _, most):
             return most * size(call, of)
+        case Either(choices):
+            return sum(size(choice, of) for choice in choices)
         case Reference() | Anything() | Number():
             return 0
         case _:

@@ -33,6 +33,7 @@ from collage_dsl.rules.condition import Expression, Value, Where
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
+    Either,
     FieldOf,
     Number,
     Operand,
@@ -123,6 +124,8 @@ def _operand(operand: Operand) -> str:
             return f"{_operand(of)}.{index}"
         case Repeat(call, least, most):
             return f"repeat[{least}..{most}] {_operand(call)}"
+        case Either(choices):
+            return f"({' | '.join(map(_operand, choices))})"
         case _:
             assert_never(operand)
 
@@ -180,6 +183,10 @@ def _written(expression: Expression, types: Mapping[str, str]) -> tuple[str, str
             return f"{_value(least)}..{_value(most)}", "sum"
         case conditions.Has(of):
             return f"has({of})", "atom"
+        case conditions.Uses(of):
+            return f"uses({of})", "atom"
+        case conditions.Holds(predicate, names):
+            return f"{predicate.name}({', '.join(names)})", "atom"
         case conditions.Calculate(operator, left, right):
             level, tighter = ("sum", "product") if operator in "+-" else ("product", "atom")
             return f"{side(left, level)} {operator} {side(right, tighter)}", level

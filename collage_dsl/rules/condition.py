@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, assert_never
+from typing import Literal, Protocol, assert_never
 
 from collage_dsl.graph import Attribute, Dim, Node, TensorType
 from collage_dsl.graph.types import short_dtype
+from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Span
 
 Scalar = bool | int | float | str
@@ -95,6 +96,21 @@ class Has:
 
 
 @dataclass(frozen=True, slots=True)
+class Uses:
+    """`uses(x)`: how many nodes take it; being a result of the function counts as one more."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """`fits(x, w)`: what a predicate answers about the values of those names."""
+
+    predicate: Predicate
+    of: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Calculate:
     """Arithmetic on numbers; `/` and `%` are those of Python's integers."""
 
@@ -147,6 +163,8 @@ Expression = (
     | Each
     | Range
     | Has
+    | Uses
+    | Holds
     | Calculate
     | Compare
     | Within
@@ -176,14 +194,32 @@ UNKNOWN = Unknown()
 
 Bindings = Mapping[str, Node]
 Attributes = Mapping[str, Attribute]
-_NOTHING: Attributes = {}
 
 
-def evaluate(
-    expression: Expression, bound: Bindings, attrs: Attributes = _NOTHING
-) -> Value | Unknown:
+class World(Protocol):
+    """What a condition can ask about besides the nodes that names are bound to."""
+
+    def uses(self, node: Node) -> int:
+        """How many nodes take `node`, and one more where the function returns it."""
+        ...
+
+    def holds(self, predicate: Predicate, operands: tuple[Node | None, ...]) -> bool:
+        """What `predicate` answers. Raises PredicateError where it cannot be asked."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a condition is evaluated for: bound nodes, a call's attributes, and the world."""
+
+    bound: Bindings = field(default_factory=dict)
+    attrs: Attributes = field(default_factory=dict)
+    world: World | None = None
+
+
+def evaluate(expression: Expression, given: Given) -> Value | Unknown:
     """
-    The value of `expression` for the nodes in `bound` and, in brackets, a call's `attrs`.
+    The value of `expression` for the nodes of `given` and, in brackets, a call's attributes.
 
     What depends on a symbolic dimension or an unknown rank is `UNKNOWN`, except where one
     side of `and` or `or` decides alone. An optional operand that is not there has no dtype,
@@ -193,41 +229,48 @@ def evaluate(
         case Constant(value):
             return value
         case Attr(name):
-            return _plain(attrs.get(name))
+            return _plain(given.attrs.get(name))
         case Has(name):
-            return name in bound
+            return name in given.bound
+        case Uses(name):
+            assert given.world is not None, "uses are asked about in a graph"
+            node = given.bound.get(name)
+            return UNKNOWN if node is None else given.world.uses(node)
+        case Holds(predicate, names):
+            assert given.world is not None, "predicates are asked about in a graph"
+            return given.world.holds(predicate, tuple(given.bound.get(name) for name in names))
         case Dtype(name) | Rank(name) | Shape(name) | DimAt(name) | Size(name) | Bytes(name):
-            return _fact(expression, bound.get(name))
+            return _fact(expression, given.bound.get(name))
         case Each(attribute):
-            return evaluate(attribute, bound, attrs)
+            return evaluate(attribute, given)
         case Range(least, most):
             return (least, most)
         case Calculate(operator, left, right):
-            return _calculate(operator, evaluate(left, bound, attrs), evaluate(right, bound, attrs))
+            return _calculate(operator, evaluate(left, given), evaluate(right, given))
         case Compare(operator, Each(attribute), right):
             answers = (
-                _compare(operator, item, evaluate(right, bound, attrs))
-                for item in _items(evaluate(attribute, bound, attrs))
+                _compare(operator, item, evaluate(right, given))
+                for item in _items(evaluate(attribute, given))
             )
             return _every(answers)
         case Compare("==" | "!=" as operator, DimAt() as left, DimAt() as right):
-            return _same_dim(operator, _dim(left, bound), _dim(right, bound))
+            return _same_dim(operator, _dim(left, given.bound), _dim(right, given.bound))
         case Compare(operator, left, right):
-            return _compare(operator, evaluate(left, bound, attrs), evaluate(right, bound, attrs))
+            return _compare(operator, evaluate(left, given), evaluate(right, given))
         case Within(Each(attribute), choices):
-            items = _items(evaluate(attribute, bound, attrs))
-            return _every(_in(item, choices, bound, attrs) for item in items)
+            items = _items(evaluate(attribute, given))
+            return _every(_in(item, choices, given) for item in items)
         case Within(value, Range() as choices):
-            return _in(evaluate(value, bound, attrs), choices, bound, attrs)
+            return _in(evaluate(value, given), choices, given)
         case Within(value, choices):
-            return _within(evaluate(value, bound, attrs), evaluate(choices, bound, attrs))
+            return _within(evaluate(value, given), evaluate(choices, given))
         case Not(condition):
-            held = evaluate(condition, bound, attrs)
+            held = evaluate(condition, given)
             return held if isinstance(held, Unknown) else not held
         case And(left, right):
-            return _decided(left, right, bound, attrs, by=False)
+            return _decided(left, right, given, by=False)
         case Or(left, right):
-            return _decided(left, right, bound, attrs, by=True)
+            return _decided(left, right, given, by=True)
         case _:
             assert_never(expression)
 
@@ -237,7 +280,7 @@ def depends_on_facts(expression: Expression) -> bool:
     match expression:
         case Constant() | Attr() | Each() | Range():
             return False
-        case Has() | Dtype() | Rank() | Shape() | DimAt() | Size() | Bytes():
+        case Has() | Uses() | Holds() | Dtype() | Rank() | Shape() | DimAt() | Size() | Bytes():
             return True
         case Not(condition):
             return depends_on_facts(condition)
@@ -261,13 +304,11 @@ def _every(answers: Iterable[bool | Unknown]) -> bool | Unknown:
     return UNKNOWN if any(isinstance(each, Unknown) for each in found) else True
 
 
-def _in(
-    value: Value | Unknown, choices: Expression, bound: Bindings, attrs: Attributes
-) -> bool | Unknown:
+def _in(value: Value | Unknown, choices: Expression, given: Given) -> bool | Unknown:
     if isinstance(choices, Range):
         above = _compare(">=", value, choices.least)
         return _every((above, _compare("<=", value, choices.most)))
-    return _within(value, evaluate(choices, bound, attrs))
+    return _within(value, evaluate(choices, given))
 
 
 def _dim(dim: DimAt, bound: Bindings) -> Dim | Unknown:
@@ -401,11 +442,9 @@ def _within(value: Value | Unknown, choices: Value | Unknown) -> bool | Unknown:
     return UNKNOWN if any(isinstance(each, Unknown) for each in same) else False
 
 
-def _decided(
-    left: Expression, right: Expression, bound: Bindings, attrs: Attributes, *, by: bool
-) -> bool | Unknown:
+def _decided(left: Expression, right: Expression, given: Given, *, by: bool) -> bool | Unknown:
     """`or` is decided by a true side (`by`), `and` by a false one."""
-    sides = (evaluate(left, bound, attrs), evaluate(right, bound, attrs))
+    sides = (evaluate(left, given), evaluate(right, given))
     if any(not isinstance(side, Unknown) and bool(side) is by for side in sides):
         return by
     return UNKNOWN if any(isinstance(side, Unknown) for side in sides) else not by

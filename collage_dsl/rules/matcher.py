@@ -8,10 +8,11 @@ from typing import assert_never
 import collage_dsl.rules.condition as conditions
 from collage_dsl.graph import Form, Graph, Node, OpSet, members
 from collage_dsl.graph.operators import is_commutative
-from collage_dsl.rules.condition import UNKNOWN, Where
+from collage_dsl.rules.condition import UNKNOWN, Given, Where
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
+    Either,
     FieldOf,
     Number,
     Operand,
@@ -22,6 +23,7 @@ from collage_dsl.rules.pattern import (
     Repeat,
     TupleOf,
 )
+from collage_dsl.rules.predicate import Lookup, Predicate, Question, no_host_code
 from collage_dsl.source import Span
 
 
@@ -50,16 +52,18 @@ class Attempt:
             self.reason = reason
 
 
-def matches(pattern: Pattern, graph: Graph, root: int, attempt: Attempt) -> tuple[Match, ...]:
+def matches(
+    pattern: Pattern, graph: Graph, root: int, attempt: Attempt, lookup: Lookup = no_host_code
+) -> tuple[Match, ...]:
     """
     The matches of `pattern` whose result is node `root`; where there are none, `attempt`
-    holds the reason.
+    holds the reason. Raises PredicateError where `lookup` does for a predicate it asks.
 
     Matches of the same nodes count as one: that which binds the most constants, and of
     those the one in which optional nodes are present and operands in the order written.
     """
     found: dict[OpSet, Match] = {}
-    for match in _Matcher(pattern, graph, attempt).run(root):
+    for match in _Matcher(pattern, graph, attempt, lookup).run(root):
         known = found.get(match.inside)
         if known is None or match.constants.bit_count() > known.constants.bit_count():
             found[match.inside] = match
@@ -109,10 +113,11 @@ def _frame(pattern: Pattern) -> _Frame:
 
 
 class _Matcher:
-    def __init__(self, pattern: Pattern, graph: Graph, attempt: Attempt) -> None:
+    def __init__(self, pattern: Pattern, graph: Graph, attempt: Attempt, lookup: Lookup) -> None:
         self.pattern = pattern
         self.graph = graph
         self.attempt = attempt
+        self.lookup = lookup
 
     def run(self, root: int) -> Iterator[Match]:
         frame = _frame(self.pattern)
@@ -171,6 +176,9 @@ class _Matcher:
                 yield from self.field_of(frame, operand, index, so_far)
             case Repeat():
                 yield from self.repeat(frame, operand, index, so_far)
+            case Either(choices):
+                for choice in choices:
+                    yield from self.operand(frame, choice, index, so_far)
             case _:
                 assert_never(operand)
 
@@ -289,7 +297,9 @@ class _Matcher:
 
     def attributes_hold(self, call: Call, node: Node, so_far: _Partial) -> bool:
         return all(
-            self.is_true(where, so_far, node, conditions.evaluate(where.condition, {}, node.attrs))
+            self.is_true(
+                where, so_far, node, conditions.evaluate(where.condition, Given(attrs=node.attrs))
+            )
             for where in call.attributes
             if not conditions.depends_on_facts(where.condition)
         )
@@ -315,25 +325,31 @@ class _Matcher:
         if missing:
             self.refuse(partial, f"nothing was matched by `{missing[0]}`")
             return False
+        world = _World(self.graph, self.lookup, partial.inside, index)
         for prefix, where, at in partial.pending:
-            node = self.graph.nodes[at]
-            if prefix == frame.prefix and not self.is_true(
-                where, partial, node, conditions.evaluate(where.condition, bound, node.attrs)
-            ):
-                return False
+            if prefix == frame.prefix:
+                node = self.graph.nodes[at]
+                held = conditions.evaluate(where.condition, Given(bound, node.attrs, world))
+                if not self.is_true(where, partial, node, held):
+                    return False
+        given = Given(bound, world=world)
         result = self.graph.nodes[index]
         return all(
-            self.is_true(where, partial, result, conditions.evaluate(where.condition, bound))
+            self.is_true(
+                where, partial, result, conditions.evaluate(where.condition, given), world.said
+            )
             for where in pattern.conditions
         )
 
-    def is_true(self, where: Where, so_far: _Partial, node: Node, held: object) -> bool:
+    def is_true(
+        self, where: Where, so_far: _Partial, node: Node, held: object, said: str = ""
+    ) -> bool:
         if held is UNKNOWN:
             reason = where.reason or "the condition"
             self.refuse(so_far, f"{reason}: unknown at `{node.name}`", where.span)
         elif not held:
             written = where.span.text if where.span else "a condition"
-            reason = where.reason or f"`{written}` does not hold"
+            reason = where.reason or said or f"`{written}` does not hold"
             self.refuse(so_far, f"{reason} (at `{node.name}`)", where.span, where.reason)
         return held is not UNKNOWN and bool(held)
 
@@ -359,6 +375,27 @@ class _Matcher:
         self, so_far: _Partial, because: str, span: Span | None = None, reason: str = ""
     ) -> None:
         self.attempt.refuse(so_far.inside.bit_count(), because, span, reason)
+
+
+class _World:
+    """What conditions ask about a match beyond its nodes; `said` is the last refusal's text."""
+
+    def __init__(self, graph: Graph, lookup: Lookup, inside: OpSet, root: int) -> None:
+        self.graph = graph
+        self.lookup = lookup
+        self.inside = inside
+        self.root = root
+        self.said = ""
+
+    def uses(self, node: Node) -> int:
+        index = self.graph.index(node.name)
+        return self.graph.users_of[index].bit_count() + (self.graph.results >> index & 1)
+
+    def holds(self, predicate: Predicate, operands: tuple[Node | None, ...]) -> bool:
+        indexes = (None if node is None else self.graph.index(node.name) for node in operands)
+        asked = dict(zip(predicate.parameters, indexes, strict=True))
+        self.said = self.lookup(predicate)(Question(self.graph, self.inside, self.root, asked))
+        return not self.said
 
 
 def rounded(value: float, dtype: str) -> float:

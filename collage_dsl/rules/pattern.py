@@ -101,7 +101,17 @@ class Repeat:
     most: int
 
 
-Operand = Call | PatternCall | TupleOf | FieldOf | Repeat | Reference | Anything | Number
+@dataclass(frozen=True, slots=True)
+class Either:
+    """
+    What one of `choices` matches: `(nn.relu(x) | add(x, b))`. All ways are tried, in the order
+    written; names that only one of them binds are absent in the others.
+    """
+
+    choices: tuple["Operand", ...]
+
+
+Operand = Call | PatternCall | TupleOf | FieldOf | Repeat | Either | Reference | Anything | Number
 
 
 @dataclass(frozen=True, slots=True)

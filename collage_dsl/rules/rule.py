@@ -51,7 +51,7 @@ class DFPattern:
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
         for index in members(graph.computed):
             attempt = Attempt()
-            found = matches(self.pattern, graph, index, attempt)
+            found = matches(self.pattern, graph, index, attempt, trace.lookup)
             for match in found:
                 yield SubGraph(match.inside, match.constants)
             if not found and graph.nodes[index].is_call:

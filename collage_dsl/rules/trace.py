@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from collage_dsl.graph import OpSet
+from collage_dsl.rules.predicate import Lookup, no_host_code
 from collage_dsl.source import Span
 
 
@@ -18,9 +19,10 @@ class Refusal:
 
 @dataclass(slots=True)
 class Trace:
-    """Collects refusals while rules propose."""
+    """Collects refusals while rules propose, and finds the code of predicates for them."""
 
     refusals: list[Refusal] = field(default_factory=list)
+    lookup: Lookup = no_host_code
 
     def refused(self, inside: OpSet, because: str, span: Span | None = None) -> None:
         self.refusals.append(Refusal(inside, because, span))
