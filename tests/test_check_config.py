@@ -91,3 +91,18 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str, said: str) 
     configure(tmp_path, text)
 
     assert_one_message(collage("check", path), 2, "pyproject.toml", said)
+
+
+def test_imports_are_looked_for_where_the_command_says(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "common.collage").write_text(
+        "collage 1;\nlet act = one_of(nn.relu, nn.silu);\n"
+    )
+    file = tmp_path / "mine.collage"
+    file.write_text(
+        'collage 1;\nimport "common.collage" only (act);\n'
+        "pattern p(x) { y = act(x); yield y; }\ntarget t on llvm { rules dfpattern(p); }\n"
+    )
+
+    assert collage("check", file).code == 1
+    assert collage("check", file, "--path", tmp_path / "lib").code == 0

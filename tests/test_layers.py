@@ -17,6 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": set(),
     "rules": {"graph", "source"},
     "language": {"rules", "graph", "diagnostics", "source", "resources"},
+    "builder": {"language", "rules", "graph"},
     "cost": {"graph"},
     "search": {"graph", "cost"},
     "frontend": {"graph"},

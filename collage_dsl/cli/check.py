@@ -15,11 +15,15 @@ from collage_dsl.language import UnreadableError, check, read
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`fail_level` is that of the configuration where it is None."""
+    """
+    `fail_level` is that of the configuration where it is None; imports are looked for in
+    `search` before the folders that the configuration names.
+    """
 
     output_format: str = "full"
     fail_level: str | None = None
     exit_zero: bool = False
+    search: tuple[Path, ...] = ()
 
 
 def check_files(paths: Sequence[Path], options: Options) -> int:
@@ -31,7 +35,7 @@ def check_files(paths: Sequence[Path], options: Options) -> int:
     for file in files:
         config = configs.of(file)
         try:
-            shown = _found(file, config)
+            shown = _found(file, config, options.search)
         except UnreadableError as problem:
             sys.stderr.write(f"error: {problem}\n")
             unreadable = True
@@ -44,8 +48,8 @@ def check_files(paths: Sequence[Path], options: Options) -> int:
     return WRONG if failed and not options.exit_zero else 0
 
 
-def _found(file: Path, config: Config) -> list[Diagnostic]:
-    found = check(read(file), config.path)
+def _found(file: Path, config: Config, search: tuple[Path, ...]) -> list[Diagnostic]:
+    found = check(read(file), (*search, *config.path))
     return [diagnostic for diagnostic in found if diagnostic.code not in config.ignore]
 
 

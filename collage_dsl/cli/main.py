@@ -32,6 +32,14 @@ _targets = click.option(
     help="A spec file, or one target in it; may be given several times. The name of a shipped "
     "spec (native, onnxruntime) stands for its file.",
 )
+_search = click.option(
+    "--path",
+    "search",
+    metavar="DIR",
+    multiple=True,
+    type=_FILE,
+    help="Where imported files are looked for besides; may be given several times.",
+)
 _shapes = click.option(
     "--shape",
     "shapes",
@@ -85,6 +93,7 @@ def app(traceback: bool) -> None:
     help="What makes the exit code 1; else as [tool.collage] in pyproject.toml says, or error.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
+@_search
 def check(files: tuple[Path, ...], **options: Any) -> int:
     """Find everything wrong with spec files. Needs no TVM."""
     from collage_dsl.cli.check import Options, check_files
@@ -116,14 +125,7 @@ def fmt(files: tuple[Path, ...], check: bool, diff: bool, stdin_filename: str) -
 @app.command()
 @click.argument("files", nargs=-1, required=True, type=_FILE)
 @_output_format
-@click.option(
-    "--path",
-    "search",
-    metavar="DIR",
-    multiple=True,
-    type=_FILE,
-    help="Where imported files are looked for besides; may be given several times.",
-)
+@_search
 def test(files: tuple[Path, ...], output_format: str, search: tuple[Path, ...]) -> int:
     """Run the tests in spec files. Only those that name a model need TVM."""
     from collage_dsl.cli.test import test_files

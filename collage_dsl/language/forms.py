@@ -18,9 +18,8 @@ import pydantic
 import yaml
 from typing_extensions import TypeAliasType
 
-from collage_dsl.language.loading import load
+from collage_dsl.language.checked import checked
 from collage_dsl.language.parser import EDITION, MAX_CHARACTERS
-from collage_dsl.language.printer import to_text
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.condition import Constant
 
@@ -56,19 +55,13 @@ def from_form(form: Any) -> Specs:
     try:
         document = _document().model_validate(form)
         specs = [_built(each) for each in document.targets]  # type: ignore[attr-defined]
-        text = to_text({spec.name: spec for spec in specs})
+        return checked(specs, "<form>")
     except pydantic.ValidationError as problem:
         raise FormError(_first(problem)) from None
-    except KeyError as problem:
-        raise FormError(f"there is no operator `{problem.args[0]}`") from None
     except ValueError as problem:
         raise FormError(f"this cannot be said in the language: {problem}") from None
     except RecursionError:
         raise FormError("it is nested too deeply") from None
-    loaded = load(text=text, name="<form>")
-    if list(loaded.values()) != specs:  # a name with a space in it, or used twice
-        raise FormError("this cannot be said in the language")
-    return loaded
 
 
 def to_json(specs: Specs) -> str:

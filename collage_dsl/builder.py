@@ -1,0 +1,343 @@
+"""
+Fusion specs made in Python: the same trees that spec files say, checked as files are.
+
+    from collage_dsl.builder import PatternBuilder, dfpattern, one, target
+
+    block = PatternBuilder("conv_relu")
+    x, w = block.value("x"), block.constant("w")
+    k = block.bind("k", one("nn.conv2d")(x, w, groups=1))
+    block.where(w.dim(0) % 16 == 0, "the blocked layout needs channels divisible by 16")
+    conv_relu = block.yields(block.bind("y", one("nn.relu")(k)))
+    spec = target("acme", "llvm", rules=dfpattern(conv_relu), compiler="acme")
+
+A value is what an equation of a pattern is about; a term is what a condition is made of, and
+`==`, `<`, `%`, `&`, `|` and `~` of terms are terms.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from collage_dsl.graph import Kind, Option, Toolchain
+from collage_dsl.language.checked import checked
+from collage_dsl.rules import (
+    TVM_DEFAULT,
+    CombineByPrimitives,
+    DFPattern,
+    FusionRule,
+    FusionSpec,
+    Limits,
+    MaxCoalesce,
+    OnlyValid,
+    OpCallByKind,
+    Pattern,
+    Primitive,
+    Tagged,
+    Union,
+)
+from collage_dsl.rules import condition as conditions
+from collage_dsl.rules.condition import Arithmetic, Comparison, Expression, Where
+from collage_dsl.rules.condition import Value as Plain
+from collage_dsl.rules.pattern import (
+    Anything,
+    Binding,
+    Call,
+    Either,
+    FieldOf,
+    Number,
+    Operand,
+    Parameter,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Term:
+    """Part of a condition."""
+
+    expression: Expression
+
+    def _compared(self, operator: Comparison, other: Any) -> "Term":
+        return Term(conditions.Compare(operator, self.expression, _expression(other)))
+
+    def _calculated(self, operator: Arithmetic, other: Any) -> "Term":
+        return Term(conditions.Calculate(operator, self.expression, _expression(other)))
+
+    def __eq__(self, other: object) -> "Term":  # type: ignore[override]
+        return self._compared("==", other)
+
+    def __ne__(self, other: object) -> "Term":  # type: ignore[override]
+        return self._compared("!=", other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __lt__(self, other: Any) -> "Term":
+        return self._compared("<", other)
+
+    def __le__(self, other: Any) -> "Term":
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Any) -> "Term":
+        return self._compared(">", other)
+
+    def __ge__(self, other: Any) -> "Term":
+        return self._compared(">=", other)
+
+    def __add__(self, other: Any) -> "Term":
+        return self._calculated("+", other)
+
+    def __sub__(self, other: Any) -> "Term":
+        return self._calculated("-", other)
+
+    def __mul__(self, other: Any) -> "Term":
+        return self._calculated("*", other)
+
+    def __floordiv__(self, other: Any) -> "Term":
+        return self._calculated("/", other)
+
+    def __mod__(self, other: Any) -> "Term":
+        return self._calculated("%", other)
+
+    def __and__(self, other: "Term") -> "Term":
+        return Term(conditions.And(self.expression, other.expression))
+
+    def __or__(self, other: "Term") -> "Term":
+        return Term(conditions.Or(self.expression, other.expression))
+
+    def __invert__(self) -> "Term":
+        return Term(conditions.Not(self.expression))
+
+    def __bool__(self) -> bool:
+        raise TypeError("a term is true or false when it is matched: join terms with &, | and ~")
+
+    def one_of(self, *choices: Plain) -> "Term":
+        """`value in [a, b]`"""
+        return Term(conditions.Within(self.expression, conditions.Constant(choices)))
+
+    def between(self, least: float, most: float) -> "Term":
+        """`value in least..most`, both ends included."""
+        return Term(conditions.Within(self.expression, conditions.Range(least, most)))
+
+
+def attribute(name: str) -> Term:
+    """An attribute of the call whose `where` it stands in."""
+    return Term(conditions.Attr(name))
+
+
+def each(name: str) -> Term:
+    """`name[*]`: every element of an attribute."""
+    return Term(conditions.Each(conditions.Attr(name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of a pattern. Only one with a name can be asked about."""
+
+    operand: Operand
+
+    @property
+    def name(self) -> str:
+        if not isinstance(self.operand, Reference):
+            raise ValueError("a condition asks about a value with a name: `bind` it first")
+        return self.operand.name
+
+    def __getitem__(self, index: int) -> "Value":
+        """A field of a tuple."""
+        return Value(FieldOf(self.operand, index))
+
+    @property
+    def dtype(self) -> Term:
+        return Term(conditions.Dtype(self.name))
+
+    @property
+    def rank(self) -> Term:
+        return Term(conditions.Rank(self.name))
+
+    @property
+    def shape(self) -> Term:
+        return Term(conditions.Shape(self.name))
+
+    @property
+    def size(self) -> Term:
+        """The number of elements."""
+        return Term(conditions.Size(self.name))
+
+    @property
+    def bytes(self) -> Term:
+        return Term(conditions.Bytes(self.name))
+
+    @property
+    def uses(self) -> Term:
+        return Term(conditions.Uses(self.name))
+
+    @property
+    def present(self) -> Term:
+        """`has(value)`, of an optional one."""
+        return Term(conditions.Has(self.name))
+
+    def dim(self, axis: int) -> Term:
+        return Term(conditions.DimAt(self.name, axis))
+
+
+ANYTHING = Value(Anything())
+"""`_`: any value; stays outside the match."""
+
+
+def number(value: float, *, within: float = 0.0) -> Value:
+    """A constant all of whose elements are `value`, up to a relative tolerance."""
+    return Value(Number(value, within))
+
+
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """One of some operators, to be called: `one("nn.relu", "nn.gelu")(x)`."""
+
+    names: tuple[str, ...]
+
+    def __call__(
+        self,
+        *operands: Value,
+        where: tuple[Term, ...] = (),
+        optional: bool = False,
+        ordered: bool = False,
+        shared: bool = False,
+        **attributes: Plain,
+    ) -> Value:
+        """Keywords are attributes and the values they must have; `where` holds other conditions."""
+        equal = (attribute(name) == value for name, value in attributes.items())
+        asked = tuple(Where(term.expression) for term in (*equal, *where))
+        inner = tuple(operand.operand for operand in operands)
+        return Value(Call(self.names, inner, asked, optional, ordered, shared))
+
+
+def one(*operators: str) -> Operators:
+    return Operators(operators)
+
+
+def match(pattern: Pattern, *operands: Value, optional: bool = False) -> Value:
+    """What another pattern matches."""
+    return Value(PatternCall(pattern, tuple(o.operand for o in operands), optional))
+
+
+def either(*choices: Value) -> Value:
+    return Value(Either(tuple(choice.operand for choice in choices)))
+
+
+def tuple_of(*fields: Value) -> Value:
+    return Value(TupleOf(tuple(value.operand for value in fields)))
+
+
+def repeat(least: int, most: int, call: Value) -> Value:
+    if not isinstance(call.operand, Call | PatternCall):
+        raise ValueError("only the call of an operator or of a pattern can be repeated")
+    return Value(Repeat(call.operand, least, most))
+
+
+@dataclass(slots=True)
+class PatternBuilder:
+    """A pattern in the making: parameters and equations in the order in which they are given."""
+
+    name: str
+    parameters: list[Parameter] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
+    conditions: list[Where] = field(default_factory=list)
+
+    def value(self, name: str, *, optional: bool = False) -> Value:
+        """A parameter."""
+        self.parameters.append(Parameter(name, optional=optional))
+        return Value(Reference(name))
+
+    def constant(self, name: str, *, optional: bool = False) -> Value:
+        """A parameter that is a constant, bound inside the kernel."""
+        self.parameters.append(Parameter(name, constant=True, optional=optional))
+        return Value(Reference(name))
+
+    def bind(self, name: str, value: Value) -> Value:
+        """An equation."""
+        self.bindings.append(Binding(name, value.operand))
+        return Value(Reference(name))
+
+    def where(self, term: Term, reason: str = "") -> None:
+        self.conditions.append(Where(term.expression, reason))
+
+    def yields(self, result: Value, *others: Value, taps: bool = False) -> Pattern:
+        """The pattern, with these results."""
+        return Pattern(
+            self.name,
+            tuple(self.parameters),
+            tuple(self.bindings),
+            result.name,
+            tuple(self.conditions),
+            tuple(other.name for other in others),
+            taps,
+        )
+
+
+# Rules and targets.
+
+
+def op_call_by_kind(*kinds: Kind) -> FusionRule:
+    return OpCallByKind(kinds) if kinds else OpCallByKind()
+
+
+def dfpattern(pattern: Pattern) -> FusionRule:
+    return DFPattern(pattern)
+
+
+def composite(label: str, rule: FusionRule) -> FusionRule:
+    return Tagged(label, rule)
+
+
+def union(*rules: FusionRule) -> FusionRule:
+    return Union(rules)
+
+
+def max_coalesce(rule: FusionRule) -> FusionRule:
+    return MaxCoalesce(rule)
+
+
+def combine_by_primitives(
+    rule: FusionRule,
+    *,
+    using: tuple[Primitive, ...] = TVM_DEFAULT,
+    max_depth: int | None = None,
+    max_nodes: int | None = None,
+) -> FusionRule:
+    return CombineByPrimitives(rule, using, max_depth, max_nodes)
+
+
+def only_valid(rule: FusionRule, limits: Limits) -> FusionRule:
+    return OnlyValid(rule, limits)
+
+
+def target(
+    name: str,
+    kind: str,
+    *,
+    rules: FusionRule,
+    compiler: str | None = None,
+    options: Mapping[str, Option] | None = None,
+    limits: Limits | None = None,
+    coalesce: bool = False,
+    fallback: bool = False,
+) -> FusionSpec:
+    """
+    A spec, checked as one in a file is.
+
+    Raises RuleError with everything that is wrong, shown in the text that the spec would be,
+    and ValueError for what no text can say.
+    """
+    toolchain = Toolchain(name, kind, compiler, options or {})
+    spec = FusionSpec(toolchain, rules, limits or Limits(), coalesce, fallback)
+    return checked([spec], "<builder>")[name]
+
+
+def _expression(value: Any) -> Expression:
+    if isinstance(value, Term):
+        return value.expression
+    if isinstance(value, list):
+        value = tuple(value)
+    return conditions.Constant(value)

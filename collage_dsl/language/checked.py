@@ -1,0 +1,24 @@
+"""Specs that were not read from a file, checked as if they were."""
+
+from collections.abc import Mapping, Sequence
+
+from collage_dsl.language.loading import load
+from collage_dsl.language.printer import to_text
+from collage_dsl.rules import FusionSpec
+
+
+def checked(specs: Sequence[FusionSpec], name: str) -> Mapping[str, FusionSpec]:
+    """
+    The same specs, once their text has been found in order; `name` is what messages call it.
+
+    Raises RuleError with everything that is wrong, and ValueError for what no text can say: an
+    operator that there is not, a name with a space in it.
+    """
+    try:
+        text = to_text({spec.name: spec for spec in specs})
+    except KeyError as problem:
+        raise ValueError(f"there is no operator `{problem.args[0]}`") from None
+    loaded = load(text=text, name=name)
+    if list(loaded.values()) != list(specs):
+        raise ValueError("a name is used twice, or is none that a text can have")
+    return loaded
