@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from collage_dsl.cli.documents import CodesDocument, ExplainDocument, OpsDocument
+from collage_dsl.cli.documents import CodesDocument, ExplainDocument, OpsDocument, TestsDocument
 from collage_dsl.language import forms
 from collage_dsl.report.documents import (
     CandidatesDocument,
@@ -27,6 +27,7 @@ COMMANDS: dict[str, type[Document]] = {
     "ops": OpsDocument,
     "plan": PlanDocument,
     "run": RunDocument,
+    "test": TestsDocument,
 }
 """`bench` and `demo` answer as `compile` does."""
 

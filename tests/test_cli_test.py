@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import onnx
 import pytest
 
 from collage_dsl.cli.test import test_files as run_files
@@ -60,4 +61,46 @@ def test_a_file_that_cannot_be_read_is_no_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_files([tmp_path / "none.collage", write(tmp_path, SPEC)], "full", []) == 2
+    assert capsys.readouterr().out == "1 test passed\n"
+
+
+def test_a_folder_stands_for_its_spec_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "below").mkdir()
+    write(tmp_path, SPEC)
+    write(tmp_path / "below", SPEC)
+
+    assert run_files([tmp_path], "full", []) == 0
+    assert capsys.readouterr().out == "2 tests passed\n"
+
+
+def test_imports_are_looked_for_where_the_configuration_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "acts.collage").write_text("collage 1;\nlet act = one_of(nn.relu);\n")
+    (tmp_path / "pyproject.toml").write_text('[tool.collage]\npath = ["lib"]\n')
+    text = SPEC.replace("nn.relu(x); yield", "act(x); yield")
+    write(tmp_path, text.replace("1;\n", '1;\nimport "acts.collage" only (act);\n', 1))
+
+    assert run_files([tmp_path / "spec.collage"], "full", []) == 0
+
+
+def test_a_test_may_name_a_model_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [4]) for n in "xy")
+    relu = onnx.helper.make_node("Relu", ["x"], ["y"])
+    onnx.save(
+        onnx.helper.make_model(onnx.helper.make_graph([relu], "g", [x], [y])), tmp_path / "m.onnx"
+    )
+    path = write(
+        tmp_path,
+        SPEC.replace("graph { x: f32[4]; y = nn.relu(x); return y; }", 'model "m.onnx";').replace(
+            "matches(p) == 1", 'matches(p, at: "y") == 1'
+        ),
+    )
+
+    assert run_files([path], "full", []) == 0
     assert capsys.readouterr().out == "1 test passed\n"

@@ -44,6 +44,37 @@ class ExplainDocument(Document):
     page: str
 
 
+class FailureDocument(Document):
+    """An expectation that does not hold, or a test that cannot be run; where it is written."""
+
+    code: str
+    line: int
+    column: int
+    message: str
+    notes: list[str]
+
+
+class TestDocument(Document):
+    """A test, and where its name stands in the file."""
+
+    __test__ = False  # it is none of pytest's
+
+    file: str
+    line: int
+    column: int
+    name: str
+    passed: bool
+    failures: list[FailureDocument]
+
+
+class TestsDocument(Document):
+    """The answer of `collage test`, in the order of the files."""
+
+    __test__ = False
+
+    tests: list[TestDocument]
+
+
 class CodesDocument(Document):
     """The answer of `collage explain` without a code: the titles of all."""
 

@@ -1,24 +1,28 @@
 """`collage test`."""
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from collage_dsl.cli.config import Configs
+from collage_dsl.cli.documents import FailureDocument, TestDocument, TestsDocument
 from collage_dsl.cli.failure import CANNOT, WRONG
-from collage_dsl.diagnostics import RuleError
+from collage_dsl.cli.files import spec_files
+from collage_dsl.diagnostics import Diagnostic, RuleError
 from collage_dsl.engine.testing import Outcome, run_tests
 from collage_dsl.language import UnreadableError, read
 from collage_dsl.language.loading import load_contents
 
 
-def test_files(files: Sequence[Path], output_format: str, search: Sequence[Path]) -> int:
-    """Run the tests in `files`, print what came of them; the exit code."""
+def test_files(paths: Sequence[Path], output_format: str, search: Sequence[Path]) -> int:
+    """Run the tests in what is at `paths`, print what came of them; the exit code."""
     outcomes: list[Outcome] = []
     code = 0
-    for file in files:
+    configs = Configs()
+    for file in spec_files(paths):
+        folders = (*search, *configs.of(file).path)
         try:
-            outcomes.extend(run_tests(load_contents(read(file), search)))
+            outcomes.extend(run_tests(load_contents(read(file), folders)))
         except UnreadableError as error:
             sys.stderr.write(f"error: {error}\n")
             code = CANNOT
@@ -33,7 +37,8 @@ def test_files(files: Sequence[Path], output_format: str, search: Sequence[Path]
 
 def _render(outcomes: Sequence[Outcome], output_format: str) -> str:
     if output_format == "json":
-        return json.dumps({"tests": [_row(outcome) for outcome in outcomes]}, indent=2) + "\n"
+        rows = [_row(outcome) for outcome in outcomes]
+        return TestsDocument(tests=rows).model_dump_json(indent=2) + "\n"
     shown = "".join(f"{failure}\n\n" for outcome in outcomes for failure in outcome.failures)
     return shown + _summary(outcomes)
 
@@ -44,22 +49,24 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
     return f"{passed}, {failed} failed\n" if failed else f"{passed}\n"
 
 
-def _row(outcome: Outcome) -> dict[str, object]:
+def _row(outcome: Outcome) -> TestDocument:
     line, column = outcome.test.span.source.position(outcome.test.span.start)
-    return {
-        "file": outcome.test.span.source.name,
-        "line": line,
-        "column": column,
-        "name": outcome.test.name,
-        "passed": outcome.passed,
-        "failures": [
-            {
-                "code": failure.code,
-                "line": failure.span.source.position(failure.span.start)[0],
-                "column": failure.span.source.position(failure.span.start)[1],
-                "message": failure.message,
-                "notes": [note.message for note in failure.notes],
-            }
-            for failure in outcome.failures
-        ],
-    }
+    return TestDocument(
+        file=outcome.test.span.source.name,
+        line=line,
+        column=column,
+        name=outcome.test.name,
+        passed=outcome.passed,
+        failures=[_failure(failure) for failure in outcome.failures],
+    )
+
+
+def _failure(failure: Diagnostic) -> FailureDocument:
+    line, column = failure.span.source.position(failure.span.start)
+    return FailureDocument(
+        code=failure.code,
+        line=line,
+        column=column,
+        message=failure.message,
+        notes=[note.message for note in failure.notes],
+    )
