@@ -171,6 +171,11 @@ def test_names_of_the_upstream_vocabulary_become_ours() -> None:
 
     assert "= combine_by_primitives(" in formatted(text)
 
+    text = (
+        "collage 1;\ntarget t on llvm { partition_rule OnlyValidPartitionRule(OpCallByKind()); }\n"
+    )
+    assert "  rules only_valid(op_call_by_kind());" in formatted(text)
+
 
 def test_every_line_ends_as_on_unix_and_the_text_with_one() -> None:
     assert (

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from collage_dsl.language import aliases
+
 _TOKEN = re.compile(
     r"""
     (?P<space>[ \t\r\n\f]+)
@@ -27,9 +29,6 @@ _OPERATORS = frozenset(
     ["=", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "|", "&", "->", ":"]
 )
 _CLOSING = {"(": ")", "[": "]"}
-
-_ALIASES = {"combine": "combine_by_primitives"}
-"""The upstream names of rules, and ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +185,8 @@ def _scan(text: str) -> list[_Scanned]:
         if begins and depth == 0:
             before.item = token
         called = token in ("(", "[") and _opens_call(before, token)
-        word = Word(_ours(token, before.item, text, match.end()), _space(before, token), called)
+        ours = _ours(token, before.item, begins, text, match.end())
+        word = Word(ours, _space(before, token), called)
         found.append(_Scanned(word, breaks > 1))
         unary = token == "-" and (before.kind != "number" and not _ends_value(before))
         before = _Before(token, kind, begins, unary, before.item)
@@ -195,10 +195,12 @@ def _scan(text: str) -> list[_Scanned]:
     return found
 
 
-def _ours(token: str, item: str, text: str, end: int) -> str:
-    """Our name for a rule that upstream calls otherwise."""
-    if token in _ALIASES and item in ("rule", "target") and text[end:].lstrip()[:1] == "(":
-        return _ALIASES[token]
+def _ours(token: str, item: str, begins: bool, text: str, end: int) -> str:
+    """Our name for a rule or a setting that upstream calls otherwise."""
+    if begins and item == "target" and token in aliases.SETTINGS:
+        return aliases.SETTINGS[token]
+    if token in aliases.RULES and item in ("rule", "target") and text[end:].lstrip()[:1] == "(":
+        return aliases.RULES[token]
     return token
 
 

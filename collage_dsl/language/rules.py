@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
-from collage_dsl.language import syntax
+from collage_dsl.language import aliases, syntax
 from collage_dsl.language.arguments import bind, string, whole_number
 from collage_dsl.language.findings import Findings, did_you_mean, listed
 from collage_dsl.language.limits import LIMITS, check_limits
@@ -107,6 +107,10 @@ class RuleScope:
         self.findings.error("E0210", name.span, message, notes=(note,))
 
 
+def _ours(name: str) -> str:
+    return aliases.RULES.get(name, name)
+
+
 class _Expression:
     """Checks an expression that stands for a rule."""
 
@@ -119,7 +123,6 @@ class _Expression:
             "composite": self.composite,
             "union": self.union,
             "combine_by_primitives": self.combine_by_primitives,
-            "combine": self.combine_by_primitives,
             "only_valid": self.only_valid,
             "max_coalesce": self.max_coalesce,
             "primitive": self.whole,
@@ -151,10 +154,10 @@ class _Expression:
             self.too_large(written.span)
         elif written.function.text in self.scope.rules:
             found = self.applied(written)
-        elif written.function.text not in self.functions:
+        elif (function := _ours(written.function.text)) not in self.functions:
             self.unknown_function(written.function)
         else:
-            found = self.functions[written.function.text](written)
+            found = self.functions[function](written)
         self.depth -= 1
         return found
 
@@ -215,7 +218,7 @@ class _Expression:
             scope.used.add(name.text)
             message = f"`{name.text}` is a pattern, and a rule is needed here"
             self.findings.error("E0209", name.span, message, f"write `dfpattern({name.text})`")
-        elif name.text in self.functions:
+        elif _ours(name.text) in self.functions:
             message = f"`{name.text}` needs parentheses"
             self.findings.error("E0404", name.span, message, f"write `{name.text}(…)`")
         elif name.text not in scope.broken:

@@ -2,7 +2,7 @@
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Option, Toolchain
-from collage_dsl.language import syntax
+from collage_dsl.language import aliases, syntax
 from collage_dsl.language.arguments import bind, named_arguments
 from collage_dsl.language.findings import Findings, did_you_mean, listed
 from collage_dsl.language.limits import LIMITS, check_limits
@@ -67,14 +67,15 @@ class _TargetChecker:
         found: dict[str, syntax.Field | syntax.Block] = {}
         for setting in self.written.settings:
             name = setting.name
-            if name.text not in SETTINGS:
+            ours = aliases.SETTINGS.get(name.text, name.text)
+            if ours not in SETTINGS:
                 message = f"unknown setting `{name.text}`"
                 hint = did_you_mean(name.text, SETTINGS) or f"there are {listed(SETTINGS, 'and')}"
                 self.findings.error("E0501", name.span, message, hint)
-            elif name.text in found:
-                self.twice(name, found[name.text].name.span)
+            elif ours in found:
+                self.twice(name, found[ours].name.span)
             else:
-                found[name.text] = setting
+                found[ours] = setting
         return found
 
     def twice(self, name: syntax.Name, first: Span) -> None:

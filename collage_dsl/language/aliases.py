@@ -1,0 +1,28 @@
+"""What upstream calls otherwise: read here, and written by the formatter in our words."""
+
+from collections.abc import Mapping
+
+_CLASSES = {
+    "Combine": "combine_by_primitives",
+    "CombineByPrimitives": "combine_by_primitives",
+    "Composite": "composite",
+    "DFPattern": "dfpattern",
+    "MaxCoalesce": "max_coalesce",
+    "OnlyValid": "only_valid",
+    "OpCallByKind": "op_call_by_kind",
+    "Primitive": "primitive",
+    "Union": "union",
+}
+
+RULES: Mapping[str, str] = {
+    "combine": "combine_by_primitives",
+    **{
+        f"{name}{end}": ours
+        for name, ours in _CLASSES.items()
+        for end in ("", "PartitionRule", "FusionRule")
+    },
+}
+"""The functions that stand for rules: `Combine`, `CombinePartitionRule`, `CombineFusionRule`."""
+
+SETTINGS: Mapping[str, str] = {"partition_rule": "rules", "fusion_rule": "rules"}
+"""The settings of a target."""
