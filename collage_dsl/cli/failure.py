@@ -27,6 +27,7 @@ _ENVIRONMENT = {
     "ExecutableError",
     "MeasuringError",
     "NoCompiler",
+    "PredicateError",
     "StoreError",
     "UnknownBackend",
     "UnreadableError",

@@ -24,6 +24,7 @@ from collage_dsl.language.spec_tests import (
 )
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.matcher import Attempt, matches
+from collage_dsl.rules.predicate import PredicateError
 from collage_dsl.search import NoPlanError, Plan
 
 _HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -67,7 +68,7 @@ def _failures(test: SpecTest, specs: Mapping[str, FusionSpec]) -> Iterator[Diagn
     for expectation in test.expectations:
         try:
             failure = _failure(expectation, asked.answer(expectation.question))
-        except (UnusableError, UncoveredError) as problem:
+        except (UnusableError, UncoveredError, PredicateError) as problem:
             message, *more = str(problem).splitlines()
             notes = tuple(Note(line.strip()) for line in more)
             failure = Diagnostic("E0711", message, expectation.span, notes=notes)

@@ -40,6 +40,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0404": "an argument has another type",
         "W0405": "nothing uses a definition",
         "E0406": "rules or patterns grow too large when written out",
+        "E0410": "a predicate comes from something that is not code",
         "E0501": "unknown setting of a target",
         "E0502": "a setting is missing or given twice",
         "E0503": "a setting has a value of another type",

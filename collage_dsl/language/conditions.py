@@ -11,6 +11,7 @@ from collage_dsl.language import syntax
 from collage_dsl.language.calls import unknown_attribute
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.rules import condition as rules
+from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Span
 
 
@@ -65,6 +66,12 @@ class Scope(Protocol):
 
     def fact(self, function: syntax.Name, of: syntax.Name) -> bool:
         """Whether `function(of)` can be asked here; reports why not."""
+
+    def predicates(self) -> Mapping[str, Predicate | None]:
+        """The predicates that can be asked here; None for one whose declaration is wrong."""
+
+    def use(self, predicate: syntax.Name) -> None:
+        """Note that a condition asks that predicate."""
 
 
 def dtype_of(name: syntax.Name) -> Typed | None:
@@ -157,20 +164,16 @@ class Checker:
 
     def application(self, written: syntax.Application) -> Typed | None:
         name = written.function
+        if name.text in self.scope.predicates():
+            return self.holds(written)
         wanted = _FUNCTIONS.get(name.text)
         if wanted is None:
-            hint = did_you_mean(name.text, _FUNCTIONS) or f"there are {listed(_FUNCTIONS, 'and')}"
+            known = (*_FUNCTIONS, *self.scope.predicates())
+            hint = did_you_mean(name.text, known) or f"there are {listed(known, 'and')}"
             self.findings.error("E0401", name.span, f"unknown function `{name.text}`", hint)
             return None
         arguments = written.arguments
-        named = next((argument.name for argument in arguments if argument.name), None)
-        if named is not None:
-            message = f"`{name.text}` has no argument named `{named.text}`"
-            self.findings.error("E0402", named.span, message)
-            return None
-        if len(arguments) != wanted:
-            message = f"`{name.text}` takes {count(wanted, 'argument')}, not {len(arguments)}"
-            self.findings.error("E0403", written.span, message)
+        if not self.are_so_many(written, wanted):
             return None
         of = arguments[0].value
         if not isinstance(of, syntax.Name):
@@ -182,6 +185,37 @@ class Checker:
             return None
         (self.has if name.text == "has" else self.asked).add(of.text)
         return _fact(name.text, of.text, axis, written.span)
+
+    def are_so_many(self, written: syntax.Application, wanted: int) -> bool:
+        """Whether there are that many arguments, none of them with a name."""
+        function, given = written.function.text, written.arguments
+        named = next((argument.name for argument in given if argument.name), None)
+        if named is not None:
+            message = f"`{function}` has no argument named `{named.text}`"
+            self.findings.error("E0402", named.span, message)
+        elif len(given) != wanted:
+            message = f"`{function}` takes {count(wanted, 'argument')}, not {len(given)}"
+            self.findings.error("E0403", written.span, message)
+        return named is None and len(given) == wanted
+
+    def holds(self, written: syntax.Application) -> Typed | None:
+        """What a predicate is asked about: values of the pattern, optional ones too."""
+        name = written.function
+        self.scope.use(name)
+        predicate = self.scope.predicates()[name.text]
+        if predicate is None or not self.are_so_many(written, len(predicate.parameters)):
+            return None
+        asked = []
+        for argument in written.arguments:
+            of = argument.value
+            if not isinstance(of, syntax.Name):
+                message = f"`{name.text}` asks about a value of the pattern, by its name"
+                self.findings.error("E0404", of.span, message)
+            elif self.scope.fact(name, of):
+                asked.append(of.text)
+        if len(asked) < len(written.arguments):
+            return None
+        return Typed(rules.Holds(predicate, tuple(asked)), Sort.TRUTH, written.span)
 
     def axis(self, written: syntax.Expression) -> int | None:
         match written:
@@ -322,6 +356,12 @@ class AttributeScope:
     def fact(self, function: syntax.Name, of: syntax.Name) -> bool:
         return self.values.fact(function, of)
 
+    def predicates(self) -> Mapping[str, Predicate | None]:
+        return self.values.predicates()
+
+    def use(self, predicate: syntax.Name) -> None:
+        self.values.use(predicate)
+
 
 def check_lengths(where: rules.Where, operators: tuple[Operator, ...], findings: Findings) -> None:
     """Report a comparison with a list that is longer or shorter than TVM ever stores."""
@@ -416,6 +456,11 @@ def reserved(name: str) -> str:
     if name in dtype_names() or long_dtype(name):
         return f"`{name}` is a dtype and cannot be a name"
     return ""
+
+
+def is_function(name: str) -> bool:
+    """Whether conditions have a function of that name, so that no predicate can."""
+    return name in _FUNCTIONS
 
 
 _KEYWORDS = frozenset(

@@ -10,12 +10,13 @@ from collage_dsl.language import syntax
 from collage_dsl.language.findings import Findings, count, did_you_mean
 from collage_dsl.language.rules import CheckedRule
 from collage_dsl.rules import Pattern
+from collage_dsl.rules.predicate import Predicate
 
 MAX_DEPTH = 50
 """So many files may import each other in a chain."""
 
-Definition = Pattern | tuple[Operator, ...] | CheckedRule
-"""What a name stands for: a pattern, a class of operators, or a rule."""
+Definition = Pattern | tuple[Operator, ...] | Predicate | CheckedRule
+"""What a name stands for: a pattern, a class of operators, a predicate, or a rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
-"""Specs whose patterns come from several files, so that they can be one text."""
+"""Specs whose patterns and predicates come from several files, so that they can be one text."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from collage_dsl.language.printer import patterns_of
+from collage_dsl.language.predicates import with_predicates
+from collage_dsl.language.printer import patterns_of, predicates_in
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
@@ -17,6 +18,7 @@ from collage_dsl.rules import (
     Tagged,
     Union,
 )
+from collage_dsl.rules.condition import Where
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -29,16 +31,20 @@ from collage_dsl.rules.pattern import (
     Repeat,
     TupleOf,
 )
+from collage_dsl.rules.predicate import Predicate
 
 
 def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec]:
     """
-    The same specs; where two patterns that differ have one name, the later is `name_2`.
+    The same specs; where two patterns or predicates that differ have one name, the later is
+    `name_2`.
 
     Files may use the same names for their own, but in one text each name stands for one thing.
     """
     names = _Names()
     for spec in specs.values():
+        for predicate in predicates_in(spec.rule):
+            names.add(predicate)
         for pattern in patterns_of(spec.rule):
             names.add(pattern)
     if not names.clash:
@@ -47,23 +53,23 @@ def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec
 
 
 class _Names:
-    """A name for each pattern."""
+    """A name for each pattern and predicate."""
 
     def __init__(self) -> None:
-        self.of: dict[Pattern, str] = {}
+        self.of: dict[Pattern | Predicate, str] = {}
         self.taken: set[str] = set()
         self.clash = False
 
-    def add(self, pattern: Pattern) -> None:
-        if pattern in self.of:
+    def add(self, named: Pattern | Predicate) -> None:
+        if named in self.of:
             return
-        name, number = pattern.name, 1
+        name, number = named.name, 1
         while name in self.taken:
             number += 1
-            name = f"{pattern.name}_{number}"
+            name = f"{named.name}_{number}"
         self.clash |= number > 1
         self.taken.add(name)
-        self.of[pattern] = name
+        self.of[named] = name
 
     def in_rule(self, rule: FusionRule) -> FusionRule:
         match rule:
@@ -80,15 +86,24 @@ class _Names:
 
     def in_pattern(self, pattern: Pattern) -> Pattern:
         bindings = tuple(replace(b, value=self.in_operand(b.value)) for b in pattern.bindings)
-        return replace(pattern, name=self.of[pattern], bindings=bindings)
+        wheres = tuple(map(self.in_where, pattern.conditions))
+        return replace(pattern, name=self.of[pattern], bindings=bindings, conditions=wheres)
+
+    def in_where(self, where: Where) -> Where:
+        return replace(where, condition=with_predicates(where.condition, self.predicate))
+
+    def predicate(self, predicate: Predicate) -> Predicate:
+        return replace(predicate, name=self.of[predicate])
 
     def in_operand(self, operand: Operand) -> Operand:
         match operand:
             case PatternCall(pattern, operands):
                 inner = tuple(map(self.in_operand, operands))
                 return replace(operand, pattern=self.in_pattern(pattern), operands=inner)
-            case Call(operands=operands):
-                return replace(operand, operands=tuple(map(self.in_operand, operands)))
+            case Call(operands=operands, attributes=attributes):
+                inner = tuple(map(self.in_operand, operands))
+                wheres = tuple(map(self.in_where, attributes))
+                return replace(operand, operands=inner, attributes=wheres)
             case TupleOf(fields):
                 return TupleOf(tuple(map(self.in_operand, fields)))
             case Either(choices):

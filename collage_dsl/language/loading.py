@@ -12,23 +12,25 @@ from typing import TYPE_CHECKING
 from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
-from collage_dsl.language.conditions import reserved
+from collage_dsl.language.conditions import is_function, reserved
 from collage_dsl.language.findings import Findings
 from collage_dsl.language.ignores import without_ignored
 from collage_dsl.language.imports import Definition, Exports, Library, brought
 from collage_dsl.language.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.language.patterns import check_pattern
+from collage_dsl.language.predicates import check_predicate
 from collage_dsl.language.rules import CheckedRule, RuleScope
 from collage_dsl.language.scope import PatternScope
 from collage_dsl.language.targets import check_target
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules import FusionSpec, Pattern
+from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Source, Span
 
 if TYPE_CHECKING:
     from collage_dsl.language.spec_tests import SpecTest
 
-_Named = syntax.Let | syntax.Pattern | syntax.Rule
+_Named = syntax.Let | syntax.Predicate | syntax.Pattern | syntax.Rule
 
 _MOST_BYTES = 4 * MAX_CHARACTERS + 4
 """More than any text of the characters that a file may have."""
@@ -152,10 +154,11 @@ class _FileChecker:
         rules = [item for item in self.file.items if isinstance(item, syntax.Rule)]
         lets = [item for item in self.file.items if isinstance(item, syntax.Let)]
         targets = [item for item in self.file.items if isinstance(item, syntax.Target)]
+        predicates = [item for item in self.file.items if isinstance(item, syntax.Predicate)]
         self.check_names(list(self.definitions()))
         self.check_names([(target, target.name) for target in targets])
         imported = self.imports()
-        inner = self.patterns(patterns, lets, imported)
+        inner = self.patterns(patterns, lets, predicates, imported)
         written = {rule.name.text: rule for rule in reversed(rules)}
         scope = RuleScope(inner.checked, written, self.broken, self.findings)
         for name, definition in imported.definitions.items():
@@ -169,7 +172,8 @@ class _FileChecker:
                 scope.named(rule.name, 0)
         self.check_imports({*scope.used, *(used for _, used in inner.uses)})
         if targets:
-            self.check_use([*lets, *patterns, *rules], _with_used(used_by_targets, inner.uses))
+            written_down: list[_Named] = [*lets, *predicates, *patterns, *rules]
+            self.check_use(written_down, _with_used(used_by_targets, inner.uses))
         found = {target.name.text: spec for target, spec in specs if spec is not None}
         names = frozenset(target.name.text for target in targets) | self.broken
         tests = self.tests(scope, found, names)
@@ -188,6 +192,8 @@ class _FileChecker:
                     definition: Definition | None = self.inner.checked.get(name.text)
                 case syntax.Let(name):
                     definition = self.inner.known.get(name.text)
+                case syntax.Predicate(name):
+                    definition = self.inner.predicates.get(name.text)
                 case syntax.Rule(name):
                     definition = self.scope.checked.get(name.text)
                 case _:
@@ -240,7 +246,12 @@ class _FileChecker:
                     yield from ((item, imported.visible) for imported in names)
                 case syntax.Import(_, prefix) if prefix is not None:
                     yield item, prefix
-                case syntax.Let(name) | syntax.Pattern(name) | syntax.Rule(name):
+                case (
+                    syntax.Let(name)
+                    | syntax.Predicate(name)
+                    | syntax.Pattern(name)
+                    | syntax.Rule(name)
+                ):
                     yield item, name
 
     def tests(
@@ -263,6 +274,9 @@ class _FileChecker:
             elif isinstance(item, syntax.Let | syntax.Pattern) and name.text in operators():
                 message = f"`{name.text}` is an operator, and no other name for one"
                 self.findings.error("E0208", name.span, message)
+            elif isinstance(item, syntax.Predicate) and is_function(name.text):
+                message = f"conditions have a function `{name.text}` already"
+                self.findings.error("E0208", name.span, message)
             elif isinstance(item, syntax.Import) and item.prefix and name.text in _namespaces():
                 message = f"operators begin with `{name.text}.`, so no import can"
                 self.findings.error("E0208", name.span, message)
@@ -273,7 +287,11 @@ class _FileChecker:
             first.setdefault(name.text, name.span)
 
     def patterns(
-        self, written: list[syntax.Pattern], lets: list[syntax.Let], imported: Exports
+        self,
+        written: list[syntax.Pattern],
+        lets: list[syntax.Let],
+        predicates: list[syntax.Predicate],
+        imported: Exports,
     ) -> PatternScope:
         """The scope in which every pattern and every class of operators has been checked."""
 
@@ -291,6 +309,11 @@ class _FileChecker:
                 scope.checked[name] = definition
             elif isinstance(definition, tuple) and name not in classes:
                 scope.known[name] = definition
+            elif isinstance(definition, Predicate):
+                scope.predicates[name] = definition
+        for predicate in reversed(predicates):
+            checked = check_predicate(predicate, self.findings)
+            scope.predicates[predicate.name.text] = checked
         for let in lets:
             scope.operators(let.name)
         for pattern in written:
@@ -299,6 +322,7 @@ class _FileChecker:
             else:
                 check_one(pattern)
         scope.uses -= {("", name) for name in (*named, *classes)}
+        scope.uses -= {("", predicate.name.text) for predicate in predicates}
         return scope
 
     def is_whole(self, span: Span) -> bool:
@@ -322,6 +346,8 @@ def _what(item: _Named) -> str:
     match item:
         case syntax.Let():
             return "class"
+        case syntax.Predicate():
+            return "predicate"
         case syntax.Pattern():
             return "pattern"
         case syntax.Rule():

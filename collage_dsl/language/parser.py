@@ -26,13 +26,13 @@ MAX_CHARACTERS = 1 << 20
 MAX_NESTING = 200
 
 _END = "$END"
-_ITEM_KEYWORDS = ("import", "let", "pattern", "rule", "target", "test")
+_ITEM_KEYWORDS = ("import", "let", "extern", "pattern", "rule", "target", "test")
 _ITEM = "|".join(_ITEM_KEYWORDS)
 _RESYNC = re.compile(
     rf"""\#[^\n]* | "(?:[^"\\\n]|\\[^\n])*" | [{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
     re.MULTILINE | re.VERBOSE,
 )
-_DEFINED = re.compile(rf"(?:{_ITEM})\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)")
+_DEFINED = re.compile(rf"(?:extern\s+predicate|{_ITEM})\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)")
 _EQUALS = re.compile(r"\s*=")
 _BRACES = re.compile(r"\}(?:\s*\})*")
 
@@ -314,6 +314,8 @@ class _Run:
                 return "result"
             case "rule" | "let" | "import" as word if block.brace is None:
                 return {"let": "definition"}.get(word, word)
+            case "extern" if block.brace is None:
+                return "predicate"
             case "expect":
                 return "expectation"
             case _ if self.start == "graph_text":

@@ -1,6 +1,6 @@
 """From the syntax of a pattern to the pattern, with everything in it checked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator, operators
@@ -43,6 +43,7 @@ from collage_dsl.rules.pattern import (
     Repeat,
     TupleOf,
 )
+from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Span
 
 TOLERANCE = 1e-4
@@ -423,6 +424,12 @@ class _PatternChecker:
             self.findings.error("E0306", of.span, message)
             return False
         return True
+
+    def predicates(self) -> Mapping[str, Predicate | None]:
+        return self.scope.predicates
+
+    def use(self, predicate: syntax.Name) -> None:
+        self.scope.note_use(predicate)
 
     # Use.
 

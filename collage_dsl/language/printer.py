@@ -7,6 +7,7 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.pattern_shape import called
 from collage_dsl.language.patterns import TOLERANCE
+from collage_dsl.language.predicates import predicates_of
 from collage_dsl.rules import (
     FUSIBLE,
     TVM_DEFAULT,
@@ -43,6 +44,7 @@ from collage_dsl.rules.pattern import (
     Repeat,
     TupleOf,
 )
+from collage_dsl.rules.predicate import Predicate
 
 WIDTH = 100
 
@@ -52,17 +54,24 @@ _LEVELS = ("or", "and", "not", "comparison", "sum", "product", "atom")
 
 def to_text(spec: FusionSpec | Mapping[str, FusionSpec]) -> str:
     """
-    The text of one spec, or of all specs of a file, with the patterns they use:
+    The text of one spec, or of all specs of a file, with the patterns and predicates they use:
     `load(text=to_text(spec))[spec.name] == spec`.
 
-    Raises ValueError for what the language cannot say: two patterns of one name that differ.
+    Raises ValueError for what the language cannot say: two patterns, or predicates, of one name
+    that differ.
     """
     specs = [spec] if isinstance(spec, FusionSpec) else list(spec.values())
     patterns: dict[str, Pattern] = {}
     for pattern in (p for spec in specs for p in patterns_of(spec.rule)):
         if patterns.setdefault(pattern.name, pattern) != pattern:
             raise ValueError(f"two patterns are named `{pattern.name}`")
-    parts = ["collage 1;", *map(_pattern, patterns.values()), *map(_target, specs)]
+    predicates: dict[str, Predicate] = {}
+    for predicate in (p for spec in specs for p in predicates_in(spec.rule)):
+        if predicates.setdefault(predicate.name, predicate) != predicate:
+            raise ValueError(f"two predicates are named `{predicate.name}`")
+    declared = "\n".join(map(_predicate, predicates.values()))
+    parts = ["collage 1;", *([declared] if declared else [])]
+    parts += [*map(_pattern, patterns.values()), *map(_target, specs)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -81,6 +90,18 @@ def patterns_of(rule: FusionRule) -> Iterator[Pattern]:
             pass
         case _:
             assert_never(rule)
+
+
+def predicates_in(rule: FusionRule) -> Iterator[Predicate]:
+    """The predicates that `rule` asks and that a file declares; some repeatedly."""
+    for pattern in patterns_of(rule):
+        yield from predicates_of(pattern)
+
+
+def _predicate(predicate: Predicate) -> str:
+    parameters = ", ".join(predicate.parameters)
+    source = quoted(predicate.source)
+    return f"extern predicate {predicate.name}({parameters}) from {source};"
 
 
 # Patterns.

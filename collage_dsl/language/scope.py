@@ -9,6 +9,7 @@ from collage_dsl.language import syntax
 from collage_dsl.language.calls import find_operator
 from collage_dsl.language.findings import Findings, listed
 from collage_dsl.rules import Pattern
+from collage_dsl.rules.predicate import Predicate
 
 MAX_DEPTH = 100
 """Of operators and patterns in each other; what matches them calls itself."""
@@ -35,6 +36,8 @@ class PatternScope:
     """Of the patterns in `checked`, and of those that they call, by identity; `sizes` too."""
     sizes: dict[int, int] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)
+    predicates: dict[str, Predicate | None] = field(default_factory=dict)
+    """Those that are declared or imported; None where the declaration is wrong."""
     uses: set[tuple[str, str]] = field(default_factory=set)
     """Which definition (empty: none) uses which."""
 

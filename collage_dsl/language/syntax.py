@@ -302,7 +302,17 @@ class Import:
     span: Span
 
 
-Item = Import | Let | Pattern | Rule | Target | Test
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """`extern predicate fits(x, w) from "package.module:function";`"""
+
+    name: Name
+    parameters: tuple[Name, ...]
+    source: str
+    source_span: Span
+
+
+Item = Import | Let | Predicate | Pattern | Rule | Target | Test
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,10 @@ class Builder(Reader):
                 return syntax.Import(self.string(path), None, brought, self.span_of(path))
             case "let", [name, value]:
                 return syntax.Let(self.name(name), self.expression(value, 0))
+            case "predicate", [name, parameters, source]:
+                asked = tuple(map(self.name, children(parameters)))
+                said = self.string(source)
+                return syntax.Predicate(self.name(name), asked, said, self.span_of(source))
             case "rule", [name, parameters, value]:
                 given = tuple(map(self.name, children(parameters)))
                 return syntax.Rule(self.name(name), self.expression(value, 0), given)

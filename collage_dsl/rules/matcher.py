@@ -329,17 +329,18 @@ class _Matcher:
         for prefix, where, at in partial.pending:
             if prefix == frame.prefix:
                 node = self.graph.nodes[at]
-                held = conditions.evaluate(where.condition, Given(bound, node.attrs, world))
-                if not self.is_true(where, partial, node, held):
+                if not self.asks(where, partial, node, Given(bound, node.attrs, world), world):
                     return False
         given = Given(bound, world=world)
         result = self.graph.nodes[index]
-        return all(
-            self.is_true(
-                where, partial, result, conditions.evaluate(where.condition, given), world.said
-            )
-            for where in pattern.conditions
-        )
+        return all(self.asks(where, partial, result, given, world) for where in pattern.conditions)
+
+    def asks(
+        self, where: Where, partial: _Partial, node: Node, given: Given, world: "_World"
+    ) -> bool:
+        world.said = ""  # what was said of a condition before this one, which held all the same
+        held = conditions.evaluate(where.condition, given)
+        return self.is_true(where, partial, node, held, world.said)
 
     def is_true(
         self, where: Where, so_far: _Partial, node: Node, held: object, said: str = ""

@@ -1,0 +1,96 @@
+"""Predicates: their declarations, and which of them conditions, patterns and rules ask."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.language import syntax
+from collage_dsl.language.conditions import reserved
+from collage_dsl.language.findings import Findings
+from collage_dsl.language.pattern_shape import calls
+from collage_dsl.rules import condition as conditions
+from collage_dsl.rules.condition import Expression
+from collage_dsl.rules.pattern import Pattern
+from collage_dsl.rules.predicate import Predicate
+from collage_dsl.source import Span
+
+_WORD = r"[A-Za-z_][A-Za-z0-9_]*"
+_FUNCTION = re.compile(rf"(?!(?:pattern_table|backend):){_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*")
+_IN_A_TABLE = re.compile(r"pattern_table:[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)+", re.ASCII)
+
+
+def check_predicate(written: syntax.Predicate, findings: Findings) -> Predicate | None:
+    """The predicate that `written` declares; None where something in it was wrong."""
+    errors = findings.errors
+    if not (_FUNCTION.fullmatch(written.source) or _IN_A_TABLE.fullmatch(written.source)):
+        message = f"predicate `{written.name.text}` is to come from a function in a module"
+        hint = 'write "package.module:function", or "pattern_table:NAME.PATTERN"'
+        findings.error("E0410", written.source_span, message, hint)
+    first: dict[str, Span] = {}
+    for parameter in written.parameters:
+        if why := reserved(parameter.text):
+            findings.error("E0208", parameter.span, why)
+        elif parameter.text in first:
+            note = Note("the first definition", first[parameter.text])
+            message = f"`{parameter.text}` is defined twice"
+            findings.error("E0202", parameter.span, message, notes=(note,))
+        first.setdefault(parameter.text, parameter.span)
+    if findings.errors > errors:
+        return None
+    names = tuple(parameter.text for parameter in written.parameters)
+    return Predicate(written.name.text, names, written.source)
+
+
+def predicates_of(pattern: Pattern) -> Iterator[Predicate]:
+    """The predicates that `pattern` asks; not those that the patterns it calls do."""
+    for binding in pattern.bindings:
+        for call in calls(binding.value):
+            for where in call.attributes:
+                yield from asked(where.condition)
+    for where in pattern.conditions:
+        yield from asked(where.condition)
+
+
+def asked(expression: Expression) -> Iterator[Predicate]:
+    """The predicates in `expression`, from left to right."""
+    if isinstance(expression, conditions.Holds):
+        yield expression.predicate
+    for part in _parts(expression):
+        yield from asked(part)
+
+
+def with_predicates(expression: Expression, called: Callable[[Predicate], Predicate]) -> Expression:
+    """`expression` with what `called` gives in place of each predicate."""
+    match expression:
+        case conditions.Holds(predicate):
+            return replace(expression, predicate=called(predicate))
+        case conditions.Not(condition):
+            return conditions.Not(with_predicates(condition, called))
+        case (
+            conditions.And(left, right)
+            | conditions.Or(left, right)
+            | conditions.Compare(_, left, right)
+        ):
+            sides = with_predicates(left, called), with_predicates(right, called)
+            return replace(expression, left=sides[0], right=sides[1])
+        case conditions.Within(value, choices):
+            return conditions.Within(with_predicates(value, called), choices)
+        case _:
+            return expression
+
+
+def _parts(expression: Expression) -> tuple[Expression, ...]:
+    match expression:
+        case conditions.Not(condition):
+            return (condition,)
+        case (
+            conditions.And(left, right)
+            | conditions.Or(left, right)
+            | conditions.Calculate(_, left, right)
+            | conditions.Compare(_, left, right)
+            | conditions.Within(left, right)
+        ):
+            return (left, right)
+        case _:
+            return ()

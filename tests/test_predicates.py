@@ -1,0 +1,138 @@
+"""Predicates that are host code: when they run, what they see, and what they may answer."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from collage_dsl.engine.predicates import lookup
+from collage_dsl.graph import Graph
+from collage_dsl.language import check, load, parse_graph, to_text
+from collage_dsl.language.forms import from_json, to_json
+from collage_dsl.rules import DFPattern, FusionSpec, Trace
+from collage_dsl.rules.matcher import Attempt, matches
+from collage_dsl.rules.predicate import Predicate, PredicateError
+from collage_dsl.source import Source
+from tests.test_cli import collage
+
+MODULE = """
+import pathlib
+pathlib.Path(__file__).with_name("imported").touch()
+def none(x, b): return None
+def true(x, b): return True
+def no(x, b): return False
+def why(x, b): return f"{x.name} {x.op!r} {x.dtype} {x.shape} {x.rank} {x.is_constant} {b}"
+def empty(x, b): return ""
+def number(x, b): return 3
+def fails(x, b): raise KeyError("k")
+constant = 1
+"""
+
+SPEC = """collage 1;
+extern predicate fits(x, b) from "host_predicates:FUNCTION";
+pattern p(x, b?) { k = nn.relu(x); y = add?(k, b); where fits(x, b); yield y; }
+target t on llvm { rules dfpattern(p); }
+test "a" { graph { x: f32[4]; y = nn.relu(x); return y; } expect matches(p) == 1; }
+"""
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "host_predicates.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "host_predicates", raising=False)
+
+
+def spec(function: str) -> FusionSpec:
+    return load(text=SPEC.replace("FUNCTION", function))["t"]
+
+
+def graph() -> Graph:
+    return parse_graph("x: f32[4]; y = nn.relu(x); return y;")
+
+
+def proposed(function: str) -> tuple[int, list[str]]:
+    trace = Trace(lookup=lookup(allow_extern=True))
+    found = spec(function).candidates(graph(), trace)
+    return len(found), [refusal.because for refusal in trace.refusals]
+
+
+@pytest.mark.parametrize("function", ["none", "true"])
+def test_none_and_true_hold(function: str) -> None:
+    assert proposed(function) == (1, [])
+
+
+def test_a_refusal_gives_its_reason_and_sees_the_values() -> None:
+    count, (because,) = proposed("why")
+
+    assert count == 0
+    assert "x '' float32 (4,) 1 False None" in because
+
+
+def test_false_is_a_refusal() -> None:
+    assert proposed("no") == (0, ["pattern p: predicate `fits` refuses (at `y`)"])
+
+
+@pytest.mark.parametrize("function", ["empty", "number", "fails", "constant", "missing"])
+def test_what_is_no_answer_is_an_error_and_not_a_refusal(function: str) -> None:
+    with pytest.raises(PredicateError, match=rf"predicate `fits` .*host_predicates:{function}"):
+        proposed(function)
+
+
+def test_nothing_is_imported_unless_it_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    path = tmp_path / "spec.collage"
+    path.write_text(SPEC.replace("FUNCTION", "true"))
+
+    assert check(Source(str(path), path.read_text())) == ()
+    for command in (["check"], ["fmt"], ["convert", "--to", "yaml"]):
+        assert collage(*command, path).code == 0
+    assert collage("explain", "E0410").code == 0
+    assert "E0711" in collage("test", path).out
+    with pytest.raises(PredicateError, match="not allowed"):
+        spec("true").candidates(graph(), Trace(lookup=lookup()))
+    assert not (tmp_path / "imported").exists()
+    spec("true").candidates(graph(), Trace(lookup=lookup(allow_extern=True)))
+    assert (tmp_path / "imported").exists()
+
+
+def test_a_table_is_asked_through_its_own_lookup() -> None:
+    table = Predicate("c", (), "pattern_table:cutlass.conv2d")
+
+    with pytest.raises(PredicateError, match="needs the pattern table"):
+        lookup(allow_extern=True)(table)
+    assert lookup(tables=lambda _: lambda _: "no")(table)(None) == "no"  # type: ignore[arg-type]
+
+
+def test_what_an_earlier_predicate_said_is_not_the_reason_of_a_later_condition() -> None:
+    text = SPEC.replace("FUNCTION", "why").replace("where fits(x, b);", "where not fits(x, b);")
+    text = text.replace("yield y;", "where rank(x) == 4; yield y;", 1)
+    rule = load(text=text)["t"].rule
+    assert isinstance(rule, DFPattern)
+    attempt = Attempt()
+
+    assert not matches(rule.pattern, graph(), 1, attempt, lookup(allow_extern=True))
+    assert attempt.because == "`rank(x) == 4` does not hold (at `y`)"
+
+
+def test_files_may_use_one_name_for_different_predicates(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        library = f"""collage 1;
+extern predicate fits(x) from "acme.{name}:fits";
+pattern {name}(x) {{ y = nn.relu(x); where fits(x) == true; yield y; }}
+"""
+        (tmp_path / f"{name}.collage").write_text(library)
+    main = tmp_path / "main.collage"
+    main.write_text("""collage 1;
+import "one.collage" as a;
+import "two.collage" only (two, fits as other);
+pattern three(x) { y = tanh(x); where a.fits(x) or other(x); yield y; }
+target t on llvm { rules union(dfpattern(a.one), dfpattern(two), dfpattern(three)); }
+""")
+    specs = dict(load(main))
+
+    assert "extern predicate fits_2(x)" in to_text(specs)
+    assert load(text=to_text(specs)) == specs
+    assert from_json(to_json(specs)) == specs
