@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collage_dsl.rules import FusionSpec
     from collage_dsl.search import NoPlanError, Plan
     from collage_dsl.targets.attach import attach, extract
+    from collage_dsl.targets.gather import gather
 
 _HOME = {
     "CandidateKernel": "graph",
@@ -41,6 +42,7 @@ _HOME = {
     "format_graph": "language",
     "from_onnx": "frontend.onnx",
     "from_relax": "frontend.from_relax",
+    "gather": "targets.gather",
     "load": "language",
     "parse_graph": "language",
     "propose": "engine.steps",
@@ -68,6 +70,7 @@ __all__ = [
     "format_graph",
     "from_onnx",
     "from_relax",
+    "gather",
     "load",
     "parse_graph",
     "propose",

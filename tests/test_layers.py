@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"graph", "cost"},
     "frontend": {"graph"},
     "backends": {"graph"},
-    "targets": {"rules", "language", "backends"},
+    "targets": {"graph", "rules", "language", "backends", "resources"},
     "realization": {"graph", "cost", "backends", "frontend"},
     "report": {"graph", "rules", "search", "cost"},
     "engine": {
@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
-        *{"cost", "search", "frontend", "realization"},
+        *{"cost", "search", "frontend", "realization", "targets"},
     },
 }
 MAY_USE = {

@@ -170,6 +170,24 @@ def convert(file: Path, form: str) -> None:
 
 
 @app.command()
+@click.argument("target", metavar="FILE[#NAME]")
+def embed(target: str) -> None:
+    """Write the TVM target of a spec as JSON, with the spec inside."""
+    from collage_dsl.cli.embed import embed_spec
+
+    embed_spec(target)
+
+
+@app.command()
+@click.argument("target", metavar="TARGET.json", type=_FILE)
+def extract(target: Path) -> int:
+    """Write the spec that is inside a TVM target, the JSON of its export."""
+    from collage_dsl.cli.embed import extract_spec
+
+    return extract_spec(target)
+
+
+@app.command()
 @_model
 @_targets
 @_output_format

@@ -11,6 +11,7 @@ from collage_dsl.language import load
 from collage_dsl.realization.module import realize as realize_kernels
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan
+from collage_dsl.targets.gather import gather
 
 
 def realize(plan: Plan, *, backends: Sequence[Backend] = ()) -> Any:
@@ -27,18 +28,25 @@ def realize(plan: Plan, *, backends: Sequence[Backend] = ()) -> Any:
 
 
 def compile(  # noqa: A001 (collage.compile is the contract)
-    model: Any, targets: Sequence[FusionSpec | str | Path], **options: Any
+    model: Any, targets: Sequence[Any], **options: Any
 ) -> Compiled:
     """
-    Compile `model`, an ONNX file or `ModelProto`, for `targets`: specs, or files of specs.
+    Compile `model`, an ONNX file or `ModelProto`, for `targets`: specs, files of specs, or TVM
+    targets, of which `gather` finds the specs.
 
         exe = collage.compile("model.onnx", targets=["specs/native.collage"])
         exe.run({"x": array})
 
     Options are those of `engine.compile.compile_model`.
     """
-    specs: list[FusionSpec] = []
-    for target in targets:
-        specs.extend([target] if isinstance(target, FusionSpec) else load(target).values())
+    specs = [spec for target in targets for spec in _specs(target)]
     name = str(model) if isinstance(model, str | Path) else "model"
     return compile_model(model, specs, **{"name": name, **options})
+
+
+def _specs(target: Any) -> tuple[FusionSpec, ...]:
+    if isinstance(target, FusionSpec):
+        return (target,)
+    if isinstance(target, str | Path):
+        return tuple(load(target).values())
+    return (gather(target),)

@@ -16,6 +16,39 @@ keeps them through `str`, `export`, `save_json` and pickling; other unknown opti
 
 _PLAIN = ("fusion_spec", "partition_rule")
 
+COMPILER = "feature.compiler"
+"""Where a target names the library that runs its kernels."""
+
+
+def embedded(spec: FusionSpec) -> dict[str, Any]:
+    """
+    The TVM target of `spec` as plain data that JSON can hold: its kind, its options and the
+    spec, without what TVM adds for the machine it runs on.
+    """
+    usual = tvm.target.Target(spec.target.kind)
+    known = usual.kind.options
+    options = {
+        name if name in known else name.replace("_", "-"): value
+        for name, value in spec.target.options.items()
+    }
+    try:
+        target = attach({"kind": spec.target.kind, **options}, spec)
+    except ValueError as problem:
+        reason = str(problem).split(". Known options")[0]
+        raise TargetError(f"TVM refuses the target `{spec.name}`: {reason}") from None
+    added = dict(usual.export())
+    said = {n: v for n, v in target.export().items() if n == "kind" or added.get(n) != v}
+    plain: dict[str, Any] = _plain(said)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, bool | int | float):
+        return value
+    return str(value) if isinstance(value, str) else [_plain(each) for each in value]
+
 
 class TargetError(Exception):
     """A target cannot carry a spec, or does not carry one that can be read."""
@@ -28,7 +61,7 @@ def attach(target: tvm.target.Target | Mapping[str, Any] | str, spec: FusionSpec
     Raises `TargetError` for a target of another kind than the spec is for, and for one that
     has a spec where the original design put it, as a plain option.
     """
-    options = _options(target)
+    options = options_of(target)
     if options["kind"] != spec.target.kind:
         raise TargetError(
             f"`{spec.name}` is a spec for {spec.target.kind}, the target is {options['kind']}"
@@ -41,7 +74,7 @@ def extract(target: tvm.target.Target | Mapping[str, Any]) -> FusionSpec | None:
     The spec that `target` carries, None where it carries none. Raises `TargetError` where a
     plain option holds one, and `RuleError` where the text is not a spec.
     """
-    text = _options(target).get(ATTRIBUTE)
+    text = options_of(target).get(ATTRIBUTE)
     if text is None:
         return None
     specs = load(text=str(text), name="fusion_spec of a target")
@@ -50,8 +83,11 @@ def extract(target: tvm.target.Target | Mapping[str, Any]) -> FusionSpec | None:
     return next(iter(specs.values()))
 
 
-def _options(target: tvm.target.Target | Mapping[str, Any] | str) -> dict[str, Any]:
-    """The options of `target` as a dictionary."""
+def options_of(target: tvm.target.Target | Mapping[str, Any] | str) -> dict[str, Any]:
+    """
+    The options of `target` as a dictionary. Raises `TargetError` for those that were to be
+    there by the original design, and that TVM refuses.
+    """
     if isinstance(target, tvm.target.Target):
         return dict(target.export())
     options = {"kind": target} if isinstance(target, str) else dict(target)
@@ -61,6 +97,8 @@ def _options(target: tvm.target.Target | Mapping[str, Any] | str) -> dict[str, A
             f"TVM refuses `{plain}` as an option of a target: write "
             f'`collage.attach({{"kind": …}}, spec)`, which keeps it as "{ATTRIBUTE}"'
         )
+    if "compiler" in options:
+        raise TargetError(f'TVM refuses `compiler` as an option of a target: write "{COMPILER}"')
     if "kind" not in options:
         raise TargetError("a target needs a `kind`, such as llvm")
     return options

@@ -1,0 +1,35 @@
+"""`collage embed` and `collage extract`."""
+
+import json
+import sys
+from pathlib import Path
+
+from collage_dsl.cli.failure import WRONG, CommandError
+from collage_dsl.cli.targets import load_targets
+from collage_dsl.language import read, to_text
+from collage_dsl.targets.attach import TargetError, embedded, extract
+
+
+def embed_spec(named: str) -> None:
+    """Print the TVM target of the spec that `named` says, which must be one."""
+    specs = load_targets([named])
+    if len(specs) != 1:
+        names = ", ".join(spec.name for spec in specs)
+        raise CommandError(f"{named} has several targets: write {named}#NAME, one of {names}")
+    sys.stdout.write(json.dumps(embedded(specs[0]), indent=2) + "\n")
+
+
+def extract_spec(file: Path) -> int:
+    """Print the text of the spec inside the target in `file`; the exit code."""
+    try:
+        options = json.loads(read(file).text)
+    except (ValueError, RecursionError) as problem:
+        raise TargetError(f"{file} is not JSON: {problem}") from None
+    if not isinstance(options, dict):
+        raise TargetError(f"{file} is no target: that is an object with a `kind`")
+    spec = extract(options)
+    if spec is None:
+        sys.stderr.write(f"error: the target in {file} carries no fusion spec\n")
+        return WRONG
+    sys.stdout.write(to_text(spec))
+    return 0
