@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint bench editors clean
 
 demo: $(INSTALLED)
 	$(BIN)/collage demo
@@ -21,6 +21,10 @@ lint: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/native_kernels.py
+
+# Needs Node.js. Tests the highlighting, and packages the extension of VS Code.
+editors:
+	cd editors/vscode && npm install --no-audit --no-fund && npm test && npm run build && npm run package
 
 # The built package is what runs and what is tested: installed anew when a source changes.
 $(INSTALLED): pyproject.toml $(shell find collage_dsl grammars specs -type f -not -name '*.pyc')

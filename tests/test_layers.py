@@ -29,10 +29,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
         *{"report", "targets", "diagnostics"},
     },
+    "lsp": {"language", "rules", "graph", "diagnostics", "source", "resources"},
     # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
-        *{"cost", "search", "frontend", "realization", "targets"},
+        *{"cost", "search", "frontend", "realization", "targets", "lsp"},
     },
 }
 MAY_USE = {
@@ -41,6 +42,8 @@ MAY_USE = {
     "tvm_ffi": {"frontend", "backends", "targets", "realization"},
     "onnx": {"frontend", "backends", "realization"},
     "onnxruntime": {"frontend", "backends", "realization"},
+    "pygls": {"lsp"},
+    "lsprotocol": {"lsp"},
 }
 
 

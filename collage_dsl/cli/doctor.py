@@ -25,7 +25,7 @@ class Finding:
 
 def examine(output_format: str) -> int:
     """Print all findings; 2 where something is missing."""
-    findings = [*_system(), *_packages(), _compiler()]
+    findings = [*_system(), *_packages(), _editor(), _compiler()]
     if output_format == "json":
         rows = [asdict(finding) for finding in findings]
         sys.stdout.write(json.dumps({"findings": rows}, indent=2) + "\n")
@@ -66,6 +66,15 @@ def _package(name: str, wanted: str, from_extra: bool) -> Finding:
     if wanted.startswith("==") and installed != wanted.removeprefix("=="):
         return Finding(name, installed, f"needs {wanted}: pip install {name}{wanted}")
     return Finding(name, installed)
+
+
+def _editor() -> Finding:
+    """Nothing is wrong without: an editor is not needed."""
+    try:
+        return Finding("pygls", version("pygls"))
+    except PackageNotFoundError:
+        advice = "pip install 'collage_dsl[lsp]'"
+        return Finding("pygls", f"not installed; only `collage lsp` needs it: {advice}")
 
 
 def _compiler() -> Finding:

@@ -268,6 +268,15 @@ def doctor(output_format: str) -> int:
     return examine(output_format)
 
 
+@app.command()
+@click.option("--stdio", is_flag=True, help="As editors say it; there is no other way to talk.")
+def lsp(stdio: bool) -> None:
+    """Serve an editor: findings, completion, definitions, renaming. See docs/editor.md."""
+    from collage_dsl.cli.lsp import serve
+
+    serve()
+
+
 def main() -> None:
     """Run the command line; the only place where exceptions become messages and exit codes."""
     try:

@@ -136,6 +136,12 @@ def words(text: str) -> Iterator[str]:
             yield found[0].rstrip()
 
 
+def tokens(text: str) -> Iterator[tuple[str, int, int]]:
+    """What each token of `text` is (space, comment, string, word, number, sign), and where."""
+    for found in _TOKEN.finditer(text):
+        yield found.lastgroup or "", *found.span()
+
+
 def comments(text: str) -> Iterator[tuple[int, int]]:
     """Where each comment of `text` begins and ends."""
     for found in _TOKEN.finditer(text):

@@ -44,6 +44,8 @@ class Library:
     check: "Callable[[Path, str, Library], Exports]"
     loaded: dict[Path, Exports] = field(default_factory=dict)
     active: list[Path] = field(default_factory=list)
+    texts: Mapping[Path, str] = field(default_factory=dict)
+    """What files hold that are being edited, in place of what is on disk."""
 
     def exports(
         self, written: syntax.Import, folder: Path | None, findings: Findings

@@ -79,13 +79,20 @@ class Contents:
     tests: "tuple[SpecTest, ...]" = ()
 
 
-def check(source: Source, search: Sequence[Path] = ()) -> tuple[Diagnostic, ...]:
+def check(
+    source: Source,
+    search: Sequence[Path] = (),
+    *,
+    folder: Path | None = None,
+    texts: Mapping[Path, str] | None = None,
+) -> tuple[Diagnostic, ...]:
     """
-    Every error and warning about `source`, in file order. Imports are looked for beside the
-    file of its name, if there is one, and then where `load` looks.
+    Every error and warning about `source`, in file order. Imports are looked for in `folder`
+    or beside the file of its name, if there is one, and then where `load` looks; `texts` are
+    those of files that are being edited.
     """
     findings = Findings()
-    _contents(source, findings, search)
+    _contents(source, findings, search, folder, texts)
     return without_ignored(source, findings.in_order())
 
 
@@ -106,10 +113,14 @@ def read(path: str | Path, name: str | None = None) -> Source:
 
 
 def _contents(
-    source: Source, findings: Findings, search: Sequence[Path], folder: Path | None = None
+    source: Source,
+    findings: Findings,
+    search: Sequence[Path],
+    folder: Path | None = None,
+    texts: Mapping[Path, str] | None = None,
 ) -> Contents:
     file = parse_file(source, findings)
-    library = Library((*search, shipped_folder("specs")), _exports)
+    library = Library((*search, shipped_folder("specs")), _exports, texts=texts or {})
     path = _path_of(source)
     if path is not None:
         library.active.append(path.resolve())
@@ -129,7 +140,8 @@ def _exports(path: Path, name: str, library: Library) -> Exports:
     """What the file at `path` defines; messages call it `name`."""
     findings = Findings()
     try:
-        file = parse_file(read(path, name), findings)
+        text = library.texts.get(path)
+        file = parse_file(read(path, name) if text is None else Source(name, text), findings)
     except UnreadableError as problem:
         findings.error("E0801", Span(Source(name, ""), 0, 0), str(problem))
         file = syntax.File((), ())

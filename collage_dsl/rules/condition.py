@@ -32,21 +32,21 @@ class Attr:
 
 @dataclass(frozen=True, slots=True)
 class Dtype:
-    """`dtype(x)`."""
+    """`dtype(x)`: the type of its elements, as `f32`."""
 
     of: str
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """`rank(x)`."""
+    """`rank(x)`: the number of its dimensions."""
 
     of: str
 
 
 @dataclass(frozen=True, slots=True)
 class DimAt:
-    """`dim(x, axis)`; a negative axis counts from the end."""
+    """`dim(x, axis)`: one dimension; a negative axis counts from the end."""
 
     of: str
     axis: int
@@ -54,7 +54,7 @@ class DimAt:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`shape(x)`."""
+    """`shape(x)`: the list of its dimensions."""
 
     of: str
 

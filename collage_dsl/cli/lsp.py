@@ -1,0 +1,29 @@
+"""`collage lsp`."""
+
+from pathlib import Path
+
+from collage_dsl.cli.config import Configs
+from collage_dsl.cli.failure import CommandError
+from collage_dsl.lsp.files import Settings
+
+
+def serve() -> None:
+    """Talk to an editor on standard input and output, until it says to stop."""
+    try:
+        from collage_dsl.lsp.server import make_server
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        advice = "install it with: pip install 'collage_dsl[lsp]'"
+        message = f"this command needs {missing.name}, which is not installed; {advice}"
+        raise CommandError(message) from None
+    make_server(_settings).start_io()
+
+
+def _settings(file: Path) -> Settings:
+    """What `[tool.collage]` says for `file`, read anew, since it may change."""
+    try:
+        config = Configs().of(file)
+    except CommandError as problem:
+        return Settings(problem=str(problem))
+    return Settings(config.path, config.ignore)

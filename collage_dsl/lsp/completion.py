@@ -1,0 +1,349 @@
+"""What can be written where the cursor is."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.grammar import spellings
+from collage_dsl.language.limits import LIMITS
+from collage_dsl.language.targets import SETTINGS
+from collage_dsl.lsp.context import Context, context
+from collage_dsl.lsp.documents import Document
+from collage_dsl.lsp.files import Files
+from collage_dsl.lsp.names import Definition, External, members
+from collage_dsl.lsp.vocabulary import attribute_type, meaning, signature, words
+from collage_dsl.resources import folder as shipped_folder
+from collage_dsl.source import Span
+
+_ARGUMENTS = {
+    "combine_by_primitives": ("using", "max_depth", "max_nodes"),
+    "only_valid": LIMITS,
+    "matches": ("at", "nodes"),
+    "why_not": ("at",),
+}
+
+_ITEMS = ("import", "let", "pattern", "rule", "target", "test")
+
+_LAYOUTS = {
+    "NCHW": ("NCHW", "NHWC"),
+    "NCW": ("NCW", "NWC"),
+    "NCDHW": ("NCDHW", "NDHWC"),
+    "OIHW": ("OIHW", "HWIO", "OHWI"),
+}
+"""What is usual where one of these is the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A word, what sort of thing it is, and what to say of it; `text` is what to insert."""
+
+    label: str
+    sort: str
+    detail: str = ""
+    documentation: str = ""
+    text: str = ""
+
+
+def completions(document: Document, offset: int, files: Files) -> tuple[Span, list[Completion]]:
+    """What to replace, which is the word at `offset` as far as it is written, and by what."""
+    here = context(document.text, offset)
+    maker = _Completer(document, here, files)
+    if here.is_comment:
+        return Span(document.source, offset, offset), []
+    if here.is_string:
+        start = document.text.rfind('"', 0, offset) + 1
+        return Span(document.source, start, offset), list(maker.strings())
+    found = {each.label: each for each in reversed(list(maker.all()))}
+    at = Span(document.source, offset - len(here.prefix), offset)
+    return at, sorted(found.values(), key=lambda each: each.label)
+
+
+class _Completer:
+    def __init__(self, document: Document, here: Context, files: Files) -> None:
+        self.document = document
+        self.here = here
+        self.files = files
+
+    def all(self) -> Iterator[Completion]:
+        match self.here.blocks:
+            case []:
+                yield from self.item()
+            case ["pattern", *_]:
+                yield from self.pattern()
+            case ["target"]:
+                yield from self.target()
+            case ["target", _]:
+                yield from self.limits()
+            case ["test"]:
+                yield from self.test()
+            case ["test", "graph"]:
+                yield from self.graph()
+            case ["test", "costs"]:
+                yield from _known(self.document.names.targets.values())
+
+    # Items.
+
+    def item(self) -> Iterator[Completion]:
+        here = self.here
+        match here.first:
+            case "":
+                yield from _keywords(_ITEMS)
+            case "import" if here.bracket:
+                yield from self.importable()
+            case "import" if len(here.words) == 2:
+                yield from _keywords(("as", "only", "pattern_table"))
+            case "let":
+                yield from self.of_class()
+            case "rule" if "=" in here.words:
+                yield from self.rule()
+            case "pattern" if here.last == ":":
+                yield from _group("sort")
+            case "target" if len(here.words) == 2:
+                yield from _keywords(("on",))
+            case "pin" | "forbid":
+                yield from _known(self.document.names.targets.values())
+
+    def importable(self) -> Iterator[Completion]:
+        """The names of the file that an import names."""
+        path = next((word for word in self.here.words if word.startswith('"')), "")
+        found = self.files.definition(self.document, External(path.strip('"')))
+        if found:
+            yield from _known(each for each in found[0].names.definitions.values() if not each.of)
+
+    def of_class(self) -> Iterator[Completion]:
+        if self.here.bracket:
+            yield from self.defined("class")
+            yield from _operators()
+        elif self.here.last == "=":
+            yield Completion("one_of", "rule", "", meaning("rule", "one_of"))
+
+    # Patterns.
+
+    def pattern(self) -> Iterator[Completion]:
+        here = self.here
+        match here.first:
+            case "":
+                yield from _keywords(("where", "yield", "taps", "anchor"))
+            case "where":
+                yield from self.condition()
+            case "taps":
+                yield from _some("taps", ("none", "allowed"))
+            case "yield" | "anchor":
+                yield from self.local()
+            case _ if here.bracket and here.bracket.sign == "[" and here.bracket.heads:
+                yield from self.attributes(self.operators_called())
+            case _ if "=" in here.words:
+                yield from self.called()
+
+    def called(self) -> Iterator[Completion]:
+        """An operand: a call, or a value."""
+        yield from self.local()
+        yield from self.defined("class", "pattern")
+        yield from _operators()
+        if self.here.last == ")":
+            yield from _group("modifier")
+
+    def local(self) -> Iterator[Completion]:
+        for name in self.here.names:
+            yield Completion(name, "value")
+
+    def condition(self) -> Iterator[Completion]:
+        yield from self.local()
+        yield from _group("function")
+        yield from _group("dtype")
+        yield from self.defined("predicate")
+        yield from _keywords(("and", "or", "not", "in", "else", "true", "false"))
+
+    def attributes(self, called: tuple[str, ...]) -> Iterator[Completion]:
+        """The attributes that all operators in question have."""
+        known = [operators()[name].attrs for name in called]
+        for name in known[0] if known else ():
+            if all(name in attrs for attrs in known):
+                detail = attribute_type(called[0], name)
+                yield Completion(name, "attribute", detail)
+        yield from self.condition()
+
+    def operators_called(self) -> tuple[str, ...]:
+        """The operators whose attributes are in brackets here."""
+        heads = self.here.bracket.heads if self.here.bracket else ()
+        found: dict[str, None] = {}
+        for head in heads:
+            known = head in operators()
+            found |= dict.fromkeys((head,) if known else members(self.document.file, head))
+        return tuple(found)
+
+    # Rules and targets.
+
+    def rule(self) -> Iterator[Completion]:
+        bracket = self.here.bracket
+        head = bracket.heads[-1] if bracket and bracket.heads else ""
+        if any(each.argument == "using" for each in self.here.brackets):
+            kinds = head == "kind"
+            yield from _group("kind") if kinds else _group("primitive")
+        elif bracket and bracket.argument:
+            yield from _some("taps", ("allowed", "none", "any"))
+        elif head == "op_call_by_kind":
+            yield from _group("kind")
+        elif head == "dfpattern":
+            yield from self.defined("pattern")
+        else:
+            yield from _group("rule", leave_out=("one_of",))
+            yield from self.defined("rule")
+            yield from self.parameters()
+            yield from _some("argument", _ARGUMENTS.get(head, ()), after=": ")
+
+    def parameters(self) -> Iterator[Completion]:
+        """Those of the rule that is being written."""
+        words = self.here.words
+        if self.here.first == "rule" and words[2:3] == ["("]:
+            header = words[3 : words.index("=")] if "=" in words else []
+            yield from (Completion(word, "parameter") for word in header if word.isidentifier())
+
+    def target(self) -> Iterator[Completion]:
+        match self.here.first:
+            case "":
+                yield from _some("setting", SETTINGS)
+            case "rules":
+                yield from self.rule()
+            case "after":
+                yield from _some("rule", ("max_coalesce",))
+
+    def limits(self) -> Iterator[Completion]:
+        match self.here.first:
+            case "":
+                yield from _some("limit", LIMITS)
+            case "taps":
+                yield from _some("taps", ("allowed", "none"))
+            case _:
+                yield from _some("taps", ("any",))
+
+    # Tests.
+
+    def test(self) -> Iterator[Completion]:
+        if not self.here.words:
+            yield from _keywords(("graph", "model", "costs", "expect"))
+        elif self.here.first == "expect":
+            yield from self.expectation()
+
+    def expectation(self) -> Iterator[Completion]:
+        bracket = self.here.bracket
+        if bracket is None:
+            yield from _group("question")
+            yield from _keywords(("not", "and", "or"))
+            yield from _known(self.document.names.targets.values())
+            return
+        yield from self.local()
+        if not bracket.argument:
+            yield from self.defined("pattern", "rule")
+            yield from _known(self.document.names.targets.values())
+            yield from _some("argument", _ARGUMENTS.get("".join(bracket.heads), ()), after=": ")
+
+    def graph(self) -> Iterator[Completion]:
+        here = self.here
+        bracket = here.bracket
+        if here.first == "":
+            yield from _keywords(("return",))
+        elif here.first == "return":
+            yield from self.local()
+        elif here.last == ":" or here.last == "const":
+            yield from _group("dtype")
+        elif bracket and bracket.sign == "[":
+            for name in bracket.heads:
+                attrs = operators()[name].attrs if name in operators() else {}
+                for attr in attrs:
+                    detail = attribute_type(name, attr)
+                    yield Completion(attr, "attribute", detail, text=f"{attr} = ")
+        elif bracket:
+            yield from self.local()
+        elif here.last == "=":
+            yield from _operators()
+            yield from _keywords(("const",))
+
+    # Strings and names of the file.
+
+    def strings(self) -> Iterator[Completion]:
+        here = self.here
+        if here.first == "import":
+            yield from (Completion(path, "file") for path in self.paths())
+            return
+        bracket = here.bracket
+        if bracket is None or bracket.sign != "[":
+            return
+        # In `data_layout in ["NCHW", "` the inner bracket is the list.
+        for each in here.brackets:
+            for name in reversed(each.words):
+                values = [v for head in each.heads for v in _strings_of(head, name)]
+                if values:
+                    yield from (Completion(v, "text") for v in dict.fromkeys(values))
+                    return
+
+    def paths(self) -> Iterator[str]:
+        """The files that can be imported, as an import names them."""
+        folder = self.document.folder
+        places = [*([folder] if folder else []), *self.files.search(self.document)]
+        for place in dict.fromkeys([*places, shipped_folder("specs")]):
+            for path in sorted(place.glob("*.collage")) + sorted(place.glob("*/*.collage")):
+                if path.resolve() != self.document.path:
+                    yield path.relative_to(place).as_posix()
+
+    def defined(self, *sorts: str) -> Iterator[Completion]:
+        """What the file defines or imports, of these sorts."""
+        for definition in self.document.names.definitions.values():
+            if definition.of is None:
+                if definition.sort in sorts:
+                    yield _named(definition.name, definition)
+            elif definition.sort == "import":
+                yield from self.of_prefix(definition, sorts)
+            else:
+                origin = self.files.origin(self.document, definition)
+                if origin and origin[1].sort in sorts:
+                    yield _named(definition.name, origin[1])
+
+    def of_prefix(self, prefix: Definition, sorts: tuple[str, ...]) -> Iterator[Completion]:
+        """`act.relu6` where `act` is what a file is imported as."""
+        assert prefix.of is not None
+        found = self.files.definition(self.document, prefix.of)
+        for each in found[0].names.definitions.values() if found else ():
+            if each.of is None and each.sort in sorts:
+                yield _named(f"{prefix.name}.{each.name}", each)
+
+
+def _known(definitions: Iterable[Definition]) -> Iterator[Completion]:
+    yield from (_named(definition.name, definition) for definition in definitions)
+
+
+def _named(name: str, definition: Definition) -> Completion:
+    return Completion(name, definition.sort, definition.sort)
+
+
+def _operators() -> Iterator[Completion]:
+    for name in words("operator"):
+        yield Completion(name, "operator", signature(name))
+
+
+def _group(group: str, leave_out: tuple[str, ...] = ()) -> Iterator[Completion]:
+    yield from _some(group, (word for word in words(group) if word not in leave_out))
+
+
+def _some(group: str, chosen: Iterable[str], after: str = "") -> Iterator[Completion]:
+    for word in chosen:
+        text = f"{word}{after}" if after else ""
+        yield Completion(word, group, "", meaning(group, word), text)
+
+
+def _keywords(chosen: Iterable[str]) -> Iterator[Completion]:
+    """Those of `chosen` that the grammar has."""
+    known = set(spellings("file").values())
+    for word in chosen:
+        if word in known:
+            yield Completion(word, "keyword", "", meaning("keyword", word))
+
+
+def _strings_of(operator: str, attribute: str) -> tuple[str, ...]:
+    """The usual values of an attribute that is a string."""
+    found = operators().get(operator)
+    default = found.defaults.get(attribute) if found else None
+    if found is None or found.attrs.get(attribute) != "str" or not isinstance(default, str):
+        return ()
+    return _LAYOUTS.get(default, (default,)) if re.fullmatch("[A-Z]+", default) else (default,)

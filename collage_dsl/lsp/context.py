@@ -1,0 +1,155 @@
+"""
+Where in a text the cursor is: in which blocks, brackets and statement.
+
+It is found from the tokens before the cursor, so that it is known in the middle of a statement
+that cannot be parsed yet.
+"""
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from collage_dsl.language.formatter_tree import tokens
+
+_ITEMS = ("import", "let", "pattern", "rule", "target", "test")
+
+
+@dataclass(slots=True)
+class Bracket:
+    """An open `(` or `[`: the words before it, and those in it since the last comma."""
+
+    sign: str
+    heads: tuple[str, ...]
+    words: list[str] = field(default_factory=list)
+
+    @property
+    def argument(self) -> str:
+        """The name of the argument that is being written; empty where it has none."""
+        return self.words[0] if len(self.words) > 1 and self.words[1] == ":" else ""
+
+
+@dataclass(slots=True)
+class Context:
+    """
+    `blocks` are the first words of the statements whose braces are open, outermost first;
+    `words` those of the statement, up to the word that is being written, which is `prefix`.
+    """
+
+    prefix: str
+    blocks: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    brackets: list[Bracket] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    """What the outermost open block has defined so far."""
+    is_comment: bool = False
+    is_string: bool = False
+
+    @property
+    def first(self) -> str:
+        """The first word of the statement; empty where it is being written."""
+        return self.words[0] if self.words else ""
+
+    @property
+    def last(self) -> str:
+        return self.words[-1] if self.words else ""
+
+    @property
+    def bracket(self) -> Bracket | None:
+        return self.brackets[-1] if self.brackets else None
+
+    def take(self, word: str, at_line_start: bool) -> None:
+        if at_line_start and word in _ITEMS:  # whatever is not closed before
+            self.words, self.brackets, self.blocks, self.names = [], [], [], []
+        match word:
+            case "(" | "[":
+                self.brackets.append(Bracket(word, self.heads()))
+            case ")" | "]":
+                if self.brackets:
+                    self.brackets.pop()
+            case "{":
+                self.open_block()
+            case "}":
+                self.end_statement()
+                del self.blocks[-1:]
+            case ";":
+                self.end_statement()
+            case ",":
+                if self.brackets:
+                    self.brackets[-1].words = []
+        if word not in ("{", "}", ";"):
+            self.add(word)
+
+    def add(self, word: str) -> None:
+        self.words.append(word)
+        if self.brackets and word not in ("(", "[", ","):
+            self.brackets[-1].words.append(word)
+
+    def heads(self) -> tuple[str, ...]:
+        """`nn.conv2d` before `nn.conv2d(`; before `[`, that which was called."""
+        words = self.words
+        if words and words[-1] == "?":
+            words = words[:-1]
+        if words and words[-1] == ")":
+            words = _before_brackets(words)
+        if words and words[-1] == ")":  # (nn.relu | nn.gelu)(x) [
+            return tuple(word for word in words[len(_before_brackets(words)) :] if _is_name(word))
+        return (words[-1],) if words and _is_name(words[-1]) else ()
+
+    def open_block(self) -> None:
+        self.blocks.append(self.first)
+        if len(self.blocks) == 1:
+            self.names = _parameters(self.words) if self.first == "pattern" else []
+        self.words, self.brackets = [], []
+
+    def end_statement(self) -> None:
+        sign = self.words[1] if len(self.words) > 1 and self.blocks else ""
+        if sign == "=" or (sign == ":" and "graph" in self.blocks):
+            self.names.append(self.words[0])
+        self.words, self.brackets = [], []
+
+
+def context(text: str, offset: int) -> Context:
+    """That of `offset` in `text`."""
+    before = text[:offset]
+    word = re.search(r"[A-Za-z_][A-Za-z0-9_.]*\Z", before)
+    prefix = word[0] if word else ""
+    found = Context(prefix)
+    line_end = text.find("\n", offset)
+    text = text[: line_end if line_end >= 0 else len(text)]
+    for kind, start, end in tokens(text):
+        if start >= offset - len(prefix):
+            break
+        if kind in ("comment", "string") and start < offset and (end >= offset > start):
+            found.is_comment = kind == "comment"
+            found.is_string = kind == "string" and end > offset
+            if found.is_comment or found.is_string:
+                return found
+        if text[start] == '"' and kind == "sign":  # not closed yet
+            found.is_string = True
+            return found
+        if kind not in ("comment", "space"):
+            found.take(text[start:end], start == 0 or text[start - 1] == "\n")
+    return found
+
+
+def _before_brackets(words: list[str]) -> list[str]:
+    """What is before the brackets that `words` end in, less a `?`."""
+    depth = 0
+    for at in range(len(words) - 1, -1, -1):
+        depth += (words[at] in (")", "]")) - (words[at] in ("(", "["))
+        if depth == 0:
+            return words[: at - 1] if words[at - 1 : at] == ["?"] else words[:at]
+    return []
+
+
+def _parameters(words: list[str]) -> list[str]:
+    """`x` and `w` of `pattern p(x, w: const)`, and the dimensions between brackets."""
+    names: list[str] = []
+    for before, word in pairwise(words[2:]):
+        if _is_name(word) and before in ("(", ",", "["):
+            names.append(word)
+    return names
+
+
+def _is_name(word: str) -> bool:
+    return word[:1].isalpha() or word[:1] == "_"

@@ -1,0 +1,73 @@
+"""A spec file as the server sees it."""
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from collage_dsl.language import syntax
+from collage_dsl.language.findings import Findings
+from collage_dsl.language.parser import parse_file
+from collage_dsl.lsp.names import Definition, Names, names_of
+from collage_dsl.lsp.positions import Encoding, Position, Positions
+from collage_dsl.source import Source, Span
+
+
+@dataclass(frozen=True)
+class Document:
+    """
+    A text, and where it is: `path` is absolute, but for a text that was never saved, of which
+    it is the name that the editor gave it.
+    """
+
+    path: Path
+    text: str = field(repr=False)
+    encoding: Encoding = "utf-16"
+
+    @property
+    def folder(self) -> Path | None:
+        return self.path.parent if self.path.is_absolute() else None
+
+    @cached_property
+    def source(self) -> Source:
+        return Source(str(self.path), self.text)
+
+    @cached_property
+    def file(self) -> syntax.File:
+        return parse_file(self.source, Findings())
+
+    @cached_property
+    def names(self) -> Names:
+        return names_of(self.source, self.file)
+
+    @cached_property
+    def positions(self) -> Positions:
+        return Positions(self.text, self.encoding)
+
+    def offset(self, line: int, column: int) -> int:
+        return self.positions.offset(Position(line, column))
+
+    def comment_above(self, span: Span) -> str:
+        """The comment on the lines directly before `span`, without its signs."""
+        lines = self.text[: span.start].split("\n")[:-1]
+        found: list[str] = []
+        while lines and (line := lines.pop().strip()).startswith("#"):
+            found.append(line.lstrip("#").strip())
+        return "\n".join(reversed(found))
+
+    def header(self, definition: Definition) -> str:
+        """What defines a name: all of it, or what is before the braces, on few lines."""
+        text = definition.whole.text
+        if definition.sort in ("pattern", "target"):
+            text = text.partition("{")[0].strip()
+        lines = text.splitlines()
+        return "\n".join([*lines[:_MOST_LINES], "…"] if len(lines) > _MOST_LINES else lines)
+
+    def word_at(self, offset: int) -> str:
+        """The letters, digits and dots around `offset`."""
+        before = re.search(r"[\w.]*\Z", self.text[:offset])
+        after = re.compile(r"[\w.]*").match(self.text, offset)
+        return (before[0] if before else "") + (after[0] if after else "")
+
+
+_MOST_LINES = 12

@@ -1,0 +1,158 @@
+"""The files of a workspace: what is open in the editor, over what is on disk."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collage_dsl.language import UnreadableError, read, syntax
+from collage_dsl.language.findings import Findings
+from collage_dsl.language.imports import Exports, Library
+from collage_dsl.lsp.documents import Document
+from collage_dsl.lsp.names import Definition, External
+from collage_dsl.lsp.positions import Encoding
+from collage_dsl.resources import folder as shipped_folder
+from collage_dsl.source import Source, Span
+
+_MOST_FILES = 2000
+"""Of a workspace that are looked at."""
+
+_MOST_IMPORTS = 20
+"""So many files may hand a name on to each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """
+    What the configuration of a repository says: folders where imports are looked for, codes of
+    warnings that are not shown; and what is wrong with it.
+    """
+
+    path: tuple[Path, ...] = ()
+    ignore: frozenset[str] = frozenset()
+    problem: str = ""
+
+
+def no_settings(file: Path) -> Settings:
+    return Settings()
+
+
+@dataclass(slots=True)
+class Files:
+    """
+    Documents by their paths, resolved. `folders` are those of the workspace; `settings` says
+    what holds for a file.
+    """
+
+    settings: Callable[[Path], Settings] = no_settings
+    folders: tuple[Path, ...] = ()
+    encoding: Encoding = "utf-16"
+    texts: dict[Path, str] = field(default_factory=dict)
+    """Of the documents that are open."""
+    _known: dict[Path, Document] = field(default_factory=dict)
+
+    def open(self, path: Path, text: str) -> Document:
+        """The document at `path`, which from now on has this text."""
+        self.texts[path] = text
+        return self._document(path, text)
+
+    def close(self, path: Path) -> None:
+        self.texts.pop(path, None)
+        self._known.pop(path, None)
+
+    def document(self, path: Path) -> Document | None:
+        """What is open at `path`, or on disk; None where nothing can be read."""
+        text = self.texts.get(path)
+        if text is not None:
+            return self._document(path, text)
+        try:
+            return self._document(path, read(path).text)
+        except UnreadableError:
+            return None
+
+    def _document(self, path: Path, text: str) -> Document:
+        found = self._known.get(path)
+        if found is None or found.text != text or found.encoding != self.encoding:
+            found = self._known[path] = Document(path, text, self.encoding)
+        return found
+
+    # Imports.
+
+    def imported(self, document: Document, path: str) -> Path | None:
+        """The file that `document` imports as `path`."""
+        at = Span(document.source, 0, 0)
+        library = Library(self.search(document), _no_exports)
+        written = syntax.Import(path, None, (), at)
+        found = library.find(written, document.folder, Findings())
+        return None if found is None else found.resolve()
+
+    def search(self, document: Document) -> Sequence[Path]:
+        return (*self.settings(document.path).path, shipped_folder("specs"))
+
+    def definition(
+        self, document: Document, of: External, below: int = _MOST_IMPORTS
+    ) -> tuple[Document, Definition | None] | None:
+        """The file that `of` is in, and what it defines; None where there is no such file."""
+        path = self.imported(document, of.path)
+        other = None if path is None else self.document(path)
+        if other is None:
+            return None
+        found = other.names.definitions.get(of.name)
+        # What a file imports it does not pass on, so that such a name is none of its own.
+        return other, found if found is not None and found.of is None else None
+
+    def origin(
+        self, document: Document, definition: Definition
+    ) -> tuple[Document, Definition] | None:
+        """Where a name is really defined: in the file that an imported name comes from."""
+        if definition.of is None or not definition.of.name:
+            return document, definition
+        found = self.definition(document, definition.of)
+        return None if found is None or found[1] is None else (found[0], found[1])
+
+    # The workspace.
+
+    def workspace(self, document: Document) -> Iterator[Document]:
+        """
+        The files of the workspace, and those that are open: `document` first. Where no folder
+        is open, its own is the workspace.
+        """
+        yield document
+        folder = document.folder
+        roots = self.folders or ((folder,) if folder else ())
+        below = (path.resolve() for root in roots for path in _spec_files(root))
+        for path in dict.fromkeys([*self.texts, *below]):
+            if path != document.path and (other := self.document(path)):
+                yield other
+
+    def contains(self, document: Document) -> bool:
+        """Whether `document` is in the workspace, so that it may be changed."""
+        if any(document.path.is_relative_to(folder.resolve()) for folder in self.folders):
+            return True
+        shipped = shipped_folder("specs").resolve()
+        return document.path in self.texts and not document.path.is_relative_to(shipped)
+
+    def importers(self, document: Document) -> Iterator[tuple[Document, syntax.Import]]:
+        """The files of the workspace that import `document`, with each import of it."""
+        for other in self.workspace(document):
+            imports = [item for item in other.file.items if isinstance(item, syntax.Import)]
+            for item in imports if other is not document else ():
+                if self.imported(other, item.path) == document.path:
+                    yield other, item
+
+    def path_of(self, source: Source, document: Document) -> Path | None:
+        """The file of a span of a diagnostic about `document`."""
+        if source.name == document.source.name:
+            return document.path
+        path = Path(source.name)
+        return path.resolve() if path.is_file() else self.imported(document, source.name)
+
+
+def _spec_files(root: Path) -> Iterator[Path]:
+    for at, path in enumerate(sorted(root.rglob("*.collage"))):
+        if at >= _MOST_FILES:
+            return
+        yield path
+
+
+def _no_exports(path: Path, name: str, library: Library) -> Exports:
+    return Exports({})

@@ -1,0 +1,35 @@
+"""The edit that brings a document into the one style."""
+
+from collections.abc import Sequence
+
+from collage_dsl.diagnostics import RuleError
+from collage_dsl.language.formatter import format_source
+from collage_dsl.lsp.documents import Document
+from collage_dsl.source import Span
+
+
+def formatted(document: Document) -> tuple[Span, str] | None:
+    """
+    What to replace and by what, as little as is together; None where nothing is to be done or
+    the text has syntax errors.
+    """
+    try:
+        new = format_source(document.source)
+    except RuleError:
+        return None
+    old = document.text
+    if new == old:
+        return None
+    # Whole lines, so that no edit begins or ends between the two characters of a line break.
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    first = _common(before, after)
+    last = _common(before[first:][::-1], after[first:][::-1])
+    start = sum(map(len, before[:first]))
+    end = len(old) - sum(map(len, before[len(before) - last :]))
+    return Span(document.source, start, end), "".join(after[first : len(after) - last])
+
+
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    pairs = zip(left, right, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))

@@ -1,0 +1,485 @@
+"""
+What each name of a file stands for, where it is defined and where it is used.
+
+Nothing is checked, so that a file with errors has answers too; what the walk does not know, it
+goes through part by part, so that a new construct of the language has its names found.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from collage_dsl.graph.operators import operators
+from collage_dsl.graph.types import long_dtype
+from collage_dsl.language import graph_syntax, syntax
+from collage_dsl.lsp.vocabulary import has_meaning
+from collage_dsl.source import Source, Span
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """What the file at `path` (as an import says it) defines as `name`; empty: the file."""
+
+    path: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """
+    A name that a file defines: what sort of thing it is, where its name and all of it stand.
+
+    `inside` is the pattern, rule or test whose own name it is, and empty for one of the file;
+    `of` is what an imported name stands for.
+    """
+
+    name: str
+    sort: str
+    span: Span
+    whole: Span
+    inside: str = ""
+    of: External | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of the language, of a `group` ("operator", "setting"); `owners` have it."""
+
+    group: str
+    text: str
+    owners: tuple[str, ...] = ()
+
+
+What = Definition | External | Word
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A place where a name stands, and what for."""
+
+    span: Span
+    what: What
+
+
+Scope = dict[str, Definition]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of one file, in order."""
+
+    uses: tuple[Use, ...]
+    definitions: Scope
+    """Those of the file: patterns, classes, rules, imports."""
+    targets: Scope
+    scopes: tuple[tuple[Span, Scope], ...]
+    """The names that patterns, rules and tests have inside."""
+
+    def at(self, offset: int) -> Use | None:
+        """What stands at `offset`, or ends there."""
+        first = bisect_right(self.uses, offset, key=lambda use: use.span.start)
+        near = [use for use in self.uses[max(0, first - 8) : first] if offset <= use.span.end]
+        inside = [use for use in near if offset < use.span.end]
+        return min(inside or near, key=lambda use: use.span.end - use.span.start, default=None)
+
+    def of(self, what: What) -> tuple[Use, ...]:
+        """Every place that stands for `what`."""
+        return tuple(use for use in self.uses if use.what == what)
+
+    def named(self, name: str) -> Definition | None:
+        """What the file calls `name`."""
+        return self.definitions.get(name) or self.targets.get(name)
+
+
+def names_of(source: Source, file: syntax.File) -> Names:
+    """The names of `file`, which is what `source` says."""
+    return _Walk(source, file).run()
+
+
+class _Walk:
+    def __init__(self, source: Source, file: syntax.File) -> None:
+        self.source = source
+        self.file = file
+        self.uses: dict[tuple[int, int], Use] = {}
+        self.definitions: Scope = {}
+        self.targets: Scope = {}
+        self.scopes: list[tuple[Span, Scope]] = []
+        self.local: Scope = {}
+
+    def run(self) -> Names:
+        for item in self.file.items:
+            self.define(item)
+        for broken in self.file.broken:
+            self.define_broken(broken)
+        for item in self.file.items:
+            self.item(item)
+            self.local = {}
+        uses = sorted(self.uses.values(), key=lambda use: (use.span.start, use.span.end))
+        return Names(tuple(uses), self.definitions, self.targets, tuple(self.scopes))
+
+    # Definitions.
+
+    def define(self, item: syntax.Item) -> None:
+        match item:
+            case syntax.Import(path, prefix, names):
+                if prefix is not None:
+                    self.add(prefix, "import", item.span, External(path))
+                for each in names:
+                    of = External(path, each.name.text)
+                    self.add(each.visible, "imported name", item.span, of)
+            case syntax.Target(name):
+                self.defined(self.targets, name, "target", item.span)
+            case syntax.Let(name, value):
+                self.add(name, "class", self.statement(name, value.span))
+            case syntax.Rule(name, value):
+                self.add(name, "rule", self.statement(name, value.span))
+            case _:
+                own = getattr(item, "name", None)
+                if isinstance(own, syntax.Name):
+                    whole = getattr(item, "span", own.span)
+                    self.add(own, type(item).__name__.lower(), whole)
+
+    def add(self, name: syntax.Name, sort: str, whole: Span, of: External | None = None) -> None:
+        self.defined(self.definitions, name, sort, whole, of=of)
+
+    def defined(
+        self,
+        scope: Scope,
+        name: syntax.Name,
+        sort: str,
+        whole: Span,
+        inside: str = "",
+        of: External | None = None,
+    ) -> None:
+        definition = Definition(name.text, sort, name.span, whole, inside, of)
+        first = scope.setdefault(name.text, definition)
+        self.use(name.span, first)
+
+    def define_broken(self, broken: syntax.Broken) -> None:
+        """What a statement with a syntax error would have defined in the file."""
+        words = re.match(r"(let|pattern|rule|target)\s+", broken.span.text)
+        if words is None or not broken.name:
+            return
+        start = broken.span.start + words.end()
+        name = syntax.Name(broken.name, Span(self.source, start, start + len(broken.name)))
+        if words[1] == "target":
+            self.defined(self.targets, name, "target", broken.span)
+        else:
+            self.add(name, {"let": "class"}.get(words[1], words[1]), broken.span)
+
+    def statement(self, name: syntax.Name, end: Span) -> Span:
+        """From the keyword before `name` to the semicolon after `end`."""
+        before = re.search(r"[a-z]+\s+\Z", self.source.text[: name.span.start][-200:])
+        start = name.span.start - (len(before[0]) if before else 0)
+        after = re.compile(r"\s*\)*\s*;").match(self.source.text, end.end)
+        return Span(self.source, start, after.end() if after else end.end)
+
+    # Uses.
+
+    def use(self, span: Span, what: What) -> None:
+        self.uses.setdefault((span.start, span.end), Use(span, what))
+
+    def word(self, name: syntax.Name, group: str, owners: tuple[str, ...] = ()) -> bool:
+        """Whether `name` is a word of `group`; then that is what stands there."""
+        if not has_meaning(group, name.text, owners):
+            return False
+        self.use(name.span, Word(group, name.text, owners))
+        return True
+
+    def name(self, name: syntax.Name, *scopes: Scope) -> bool:
+        """Whether `name` is defined in one of `scopes`; then that is what stands there."""
+        for scope in scopes:
+            if name.text in scope:
+                self.use(name.span, scope[name.text])
+                return True
+        prefix, _, rest = name.text.partition(".")
+        found = self.definitions.get(prefix)
+        if not rest or found is None or found.of is None or self.definitions not in scopes:
+            return False
+        middle = name.span.start + len(prefix)
+        self.use(Span(self.source, name.span.start, middle), found)
+        of = External(found.of.path, rest)
+        self.use(Span(self.source, middle + 1, name.span.end), of)
+        return True
+
+    def callable(self, name: syntax.Name) -> None:
+        """What stands before the parentheses of a call in a pattern."""
+        if not self.name(name, self.definitions):
+            self.word(name, "operator")
+
+    # Items.
+
+    def item(self, item: syntax.Item) -> None:
+        match item:
+            case syntax.Import(path, _, names, span):
+                self.use(span, External(path))
+                for each in names:
+                    if each.name is not each.visible:
+                        self.use(each.name.span, External(path, each.name.text))
+            case syntax.Let(_, value):
+                self.rule(value)
+            case syntax.Rule(name, value, parameters):
+                whole = self.definitions[name.text].whole
+                for parameter in parameters:
+                    self.here(parameter, "parameter", parameter.span, name.text)
+                self.scopes.append((whole, self.local))
+                self.rule(value)
+            case syntax.Pattern():
+                self.pattern(item)
+            case syntax.Target():
+                self.target(item)
+            case syntax.Test():
+                self.test(item)
+            case _:
+                self.anything(item)
+
+    def here(self, name: syntax.Name, sort: str, whole: Span, inside: str) -> None:
+        if name.text != "_":
+            self.defined(self.local, name, sort, whole, inside)
+
+    def anything(self, node: Any) -> None:
+        """Look for names in a part that is not known."""
+        for part in _parts(node):
+            if isinstance(part, syntax.Name):
+                self.name(part, self.local, self.definitions, self.targets)
+            elif isinstance(part, syntax.OperatorCall):
+                self.operand(part)
+            else:
+                self.anything(part)
+
+    # Patterns.
+
+    def pattern(self, pattern: syntax.Pattern) -> None:
+        owner = pattern.name.text
+        for parameter in pattern.parameters:
+            last = parameter.dims or parameter.tag or parameter.name
+            whole = Span(self.source, parameter.name.span.start, last.span.end)
+            self.here(parameter.name, "parameter", whole, owner)
+            if parameter.tag is not None:
+                self.word(parameter.tag, "sort")
+        for parameter in pattern.parameters:
+            for dim in parameter.dims.items if parameter.dims else ():
+                if isinstance(dim, syntax.Name):
+                    self.here(dim, "dimension", dim.span, owner)
+        for statement in pattern.statements:
+            if isinstance(statement, syntax.Binding):
+                whole = self.statement_of(statement.name, statement.value.span)
+                self.here(statement.name, "value", whole, owner)
+        self.broken_inside(pattern)
+        self.scopes.append((pattern.span, self.local))
+        for statement in pattern.statements:
+            self.pattern_statement(statement)
+
+    def statement_of(self, name: syntax.Name, value: Span) -> Span:
+        return Span(self.source, name.span.start, value.end)
+
+    def broken_inside(self, pattern: syntax.Pattern) -> None:
+        """`s = add?(k, ;` defines `s`, whatever it is."""
+        for broken in self.file.broken:
+            inside = pattern.span.start <= broken.span.start and broken.span.end <= pattern.span.end
+            if inside and re.match(r"[\w.]+\s*=", broken.span.text):
+                start = broken.span.start
+                name = syntax.Name(broken.name, Span(self.source, start, start + len(broken.name)))
+                self.here(name, "value", broken.span, pattern.name.text)
+
+    def pattern_statement(self, statement: Any) -> None:
+        match statement:
+            case syntax.Binding(_, value):
+                self.operand(value)
+            case syntax.Where(condition):
+                self.condition(condition)
+            case syntax.Taps(value):
+                self.word(value, "taps")
+            case _:
+                self.anything(statement)
+
+    def operand(self, operand: Any) -> None:
+        match operand:
+            case syntax.Name():
+                self.name(operand, self.local)
+            case syntax.OperatorCall(called, _, operands, attributes):
+                for name in called:
+                    self.callable(name)
+                for modifier in operand.modifiers:
+                    self.word(modifier, "modifier")
+                for inner in operands:
+                    self.operand(inner)
+                owners = self.owners(called)
+                for attribute in attributes:
+                    self.condition(attribute, owners)
+            case _:
+                for part in _parts(operand):
+                    self.operand(part)
+
+    def owners(self, called: tuple[syntax.Name, ...]) -> tuple[str, ...]:
+        """The operators that are called; those of a class where one is named."""
+        found: dict[str, None] = {}
+        for name in called:
+            if name.text in operators():
+                found[name.text] = None
+            else:
+                found |= dict.fromkeys(members(self.file, name.text))
+        return tuple(found)
+
+    # Conditions.
+
+    def condition(self, written: Any, owners: tuple[str, ...] = ()) -> None:
+        match written:
+            case syntax.Name():
+                if not (owners and self.word(written, "attribute", owners)):
+                    self.value(written)
+            case syntax.Elements(of):
+                self.word(of, "attribute", owners)
+            case syntax.Application(function, arguments):
+                if not self.word(function, "function"):
+                    self.name(function, self.definitions)
+                for argument in arguments:
+                    self.condition(argument.value)
+            case _:
+                for part in _parts(written):
+                    self.condition(part, owners)
+
+    def value(self, name: syntax.Name) -> None:
+        """A dtype, a named dimension, or a value of the pattern."""
+        if long_dtype(name.text):
+            self.word(name, "dtype")
+        else:
+            self.name(name, self.local)
+
+    # Rules and targets.
+
+    def rule(self, written: Any, words: str = "") -> None:
+        """A rule, or an argument of one, where words of the group `words` can stand."""
+        match written:
+            case syntax.Name():
+                if not (words and self.word(written, words)):
+                    self.name(written, self.local, self.definitions) or self.word(
+                        written, "operator"
+                    )
+            case syntax.Arrow(left, right):
+                self.word(left, "kind")
+                self.word(right, "kind")
+            case syntax.Application(function, arguments):
+                self.application(function, arguments, words)
+            case _:
+                for part in _parts(written):
+                    self.rule(part, words)
+
+    def application(
+        self, function: syntax.Name, arguments: tuple[syntax.Argument, ...], words: str
+    ) -> None:
+        if not (words and self.word(function, words)):
+            self.name(function, self.local, self.definitions) or self.word(function, "rule")
+        for argument in arguments:
+            group = "kind" if function.text == "op_call_by_kind" else ""
+            if argument.name is not None:
+                self.word(argument.name, "argument", (function.text,))
+                group = {"using": "primitive", "taps": "taps"}.get(argument.name.text, group)
+            self.rule(argument.value, group)
+
+    def target(self, target: syntax.Target) -> None:
+        for setting in target.settings:
+            self.word(setting.name, "setting")
+            if isinstance(setting, syntax.Block):
+                for field in setting.fields:
+                    self.word(field.name, "limit")
+                    if field.value is not None:
+                        self.rule(field.value, "taps")
+            elif isinstance(setting, syntax.Field):
+                self.rule(setting.value)
+            else:
+                self.anything(setting)
+
+    # Tests.
+
+    def test(self, test: syntax.Test) -> None:
+        for statement in test.statements:
+            if isinstance(statement, graph_syntax.Graph):
+                self.graph(statement, test.name)
+        self.scopes.append((test.span, self.local))
+        for statement in test.statements:
+            match statement:
+                case graph_syntax.Graph() | syntax.Model():
+                    pass
+                case syntax.Costs(tables):
+                    for table in tables:
+                        self.name(table.target, self.targets)
+                case syntax.Expect(expectation):
+                    self.expectation(expectation)
+                case _:
+                    self.anything(statement)
+
+    def graph(self, graph: graph_syntax.Graph, test: str) -> None:
+        for statement in graph.statements:
+            match statement:
+                case graph_syntax.Input(name, type_) | graph_syntax.Node(name, _, type_):
+                    whole = Span(self.source, name.span.start, type_.span.end)
+                    self.here(name, "node", whole, test)
+        for statement in graph.statements:
+            self.graph_part(statement)
+
+    def graph_part(self, part: Any) -> None:
+        match part:
+            case syntax.Name():
+                self.name(part, self.local) or self.word(part, "dtype")
+            case graph_syntax.TensorType(dtype):
+                self.word(dtype, "dtype")
+            case graph_syntax.GraphCall(operator, operands, attributes):
+                self.word(operator, "operator")
+                for operand in operands:
+                    self.graph_part(operand)
+                for name, value in attributes:
+                    self.word(name, "attribute", (operator.text,))
+                    if isinstance(value, syntax.Name):
+                        self.word(value, "dtype")
+            case _:
+                for inner in _parts(part):
+                    self.graph_part(inner)
+
+    def expectation(self, written: Any) -> None:
+        match written:
+            case syntax.Name():
+                self.name(written, self.local, self.targets, self.definitions)
+            case syntax.Literal(str() as text, span) if text in self.local:
+                self.use(Span(self.source, span.start + 1, span.end - 1), self.local[text])
+            case syntax.Application(syntax.Name() as function, arguments):
+                self.question(function, arguments)
+            case _:
+                for part in _parts(written):
+                    self.expectation(part)
+
+    def question(self, function: syntax.Name, arguments: tuple[syntax.Argument, ...]) -> None:
+        self.word(function, "question")
+        for at, argument in enumerate(arguments):
+            value = argument.value
+            if argument.name is not None:
+                self.word(argument.name, "argument", (function.text,))
+            asks_for_node = argument.name is not None or function.text == "target_of"
+            if at == 0 and not asks_for_node and isinstance(value, syntax.Name):
+                self.name(value, self.targets, self.definitions)
+            else:
+                self.expectation(value)
+
+
+def members(file: syntax.File, name: str, below: int = 20) -> Iterator[str]:
+    """The operators in the class `name` of `file`."""
+    for item in file.items if below else ():
+        if isinstance(item, syntax.Let) and item.name.text == name:
+            for argument in getattr(item.value, "arguments", ()):
+                if isinstance(argument.value, syntax.Name):
+                    text = argument.value.text
+                    known = text in operators()
+                    yield from (text,) if known else members(file, text, below - 1)
+
+
+def _parts(node: Any) -> Iterator[Any]:
+    """The parts of a node of a tree, those in tuples too."""
+    if isinstance(node, tuple):
+        yield from node
+    elif is_dataclass(node) and not isinstance(node, Span | syntax.Name):
+        for field in fields(node):
+            part = getattr(node, field.name)
+            if is_dataclass(part) or isinstance(part, tuple):
+                yield part

@@ -1,0 +1,82 @@
+"""Where a name is defined, and where it is used."""
+
+from collections.abc import Iterator
+
+from collage_dsl.lsp.documents import Document
+from collage_dsl.lsp.files import Files
+from collage_dsl.lsp.names import Definition, External, Use
+from collage_dsl.source import Span
+
+Place = tuple[Document, Span]
+
+
+def definition(document: Document, offset: int, files: Files) -> Place | None:
+    """Where the name at `offset` is defined, in this file or the one that it comes from."""
+    use = document.names.at(offset)
+    match use.what if use else None:
+        case Definition() as found if found.of is not None and use and use.span != found.span:
+            return _outside(document, found.of, files) or (document, found.span)
+        case Definition() as found if found.of is not None:
+            return _outside(document, found.of, files)
+        case Definition() as found:
+            return document, found.span
+        case External() as of:
+            return _outside(document, of, files)
+    return None
+
+
+def _outside(document: Document, of: External, files: Files) -> Place | None:
+    found = files.definition(document, of)
+    if found is None:
+        return None
+    other, there = found
+    if there is not None:
+        return other, there.span
+    return None if of.name else (other, Span(other.source, 0, 0))
+
+
+def references(document: Document, offset: int, files: Files) -> tuple[Place, ...]:
+    """Every place in the workspace where the name at `offset` stands, its definition too."""
+    return tuple((other, use.span) for other, use in uses(document, offset, files))
+
+
+def uses(document: Document, offset: int, files: Files) -> Iterator[tuple[Document, Use]]:
+    """As `references`, each with what stands there."""
+    use = document.names.at(offset)
+    if use is None:
+        return
+    origin = origin_of(document, use, files)
+    if origin is None:
+        yield from ((document, each) for each in document.names.of(use.what))
+    else:
+        yield from uses_of(*origin, files)
+
+
+def origin_of(document: Document, use: Use, files: Files) -> tuple[Document, Definition] | None:
+    """The file that defines what stands at `use`, and what it is there."""
+    match use.what:
+        case Definition(of=None) as found:
+            return document, found
+        case Definition(name, of=External(_, wanted)) as found if wanted == name:
+            return files.origin(document, found)
+        case External(_, name) as of if name:
+            there = files.definition(document, of)
+            return (there[0], there[1]) if there and there[1] else None
+    return None
+
+
+def uses_of(document: Document, found: Definition, files: Files) -> Iterator[tuple[Document, Use]]:
+    """Where the name that `document` defines stands, here and in what imports it."""
+    yield from ((document, use) for use in document.names.of(found))
+    if found.inside or found.sort == "target":
+        return
+    for other, item in files.importers(document):
+        of = External(item.path, found.name)
+        for use in other.names.uses:
+            if use.what == of or _is_plain_import(use.what, of):
+                yield other, use
+
+
+def _is_plain_import(what: object, of: External) -> bool:
+    """Whether a name was imported without being renamed."""
+    return isinstance(what, Definition) and what.of == of and what.name == of.name

@@ -1,0 +1,110 @@
+"""Giving a name another name, everywhere."""
+
+import re
+from dataclasses import dataclass
+
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.conditions import reserved
+from collage_dsl.lsp.documents import Document
+from collage_dsl.lsp.files import Files
+from collage_dsl.lsp.names import Definition, Use
+from collage_dsl.lsp.places import origin_of, uses_of
+from collage_dsl.source import Span
+
+
+class RenameError(Exception):
+    """A name cannot be given another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    document: Document
+    span: Span
+    text: str
+
+
+def renamable(document: Document, offset: int, files: Files) -> Span:
+    """The name at `offset`. Raises RenameError where it is not one that can be changed."""
+    use, _, _ = _found(document, offset, files)
+    return use.span
+
+
+def rename(document: Document, offset: int, new: str, files: Files) -> tuple[Edit, ...]:
+    """
+    The edits that give the name at `offset` the name `new`, here and in the files of the
+    workspace that import it. Raises RenameError where something would mean another thing.
+    """
+    _, home, definition = _found(document, offset, files)
+    if new == definition.name:
+        return ()
+    _check_new(new, definition)
+    found = list(uses_of(home, definition, files))
+    touched = dict.fromkeys([home, *(other for other, _ in found)])
+    for other in touched:
+        _check_free(new, other, definition)
+    for other in touched if definition.inside else {**touched, **_importers(home, files)}:
+        _check_whole(other, definition.name)
+    return tuple(Edit(other, use.span, new) for other, use in found)
+
+
+def _found(document: Document, offset: int, files: Files) -> tuple[Use, Document, Definition]:
+    """What stands at `offset`, and the definition that would get another name."""
+    use = document.names.at(offset)
+    if use is None:
+        raise RenameError("there is no name here that a file defines")
+    origin = origin_of(document, use, files)
+    if origin is None and isinstance(use.what, Definition):
+        origin = document, use.what  # an import that cannot be found, or one with its own name
+        if use.what.sort == "imported name" and use.what.of and use.what.of.name == use.what.name:
+            raise RenameError(f"the file that defines `{use.what.name}` cannot be read")
+    if origin is None:
+        raise RenameError(f"`{use.span.text}` is no name that a file defines")
+    home, definition = origin
+    if home is not document and not files.contains(home):
+        where = f"{home.path}, which is not in the workspace"
+        raise RenameError(f"`{definition.name}` is defined in {where}")
+    return use, home, definition
+
+
+def _check_new(new: str, definition: Definition) -> None:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", new):
+        raise RenameError(f"`{new}` is not a name: letters, digits and `_`, no digit first")
+    if definition.sort not in ("target", "node") and (why := reserved(new)):
+        raise RenameError(why)
+    if not definition.inside and definition.sort != "target" and new in operators():
+        raise RenameError(f"`{new}` is an operator")
+
+
+def _check_free(new: str, document: Document, definition: Definition) -> None:
+    """Whether `new` is another name already where `definition` is known."""
+    names = document.names
+    scopes = [names.targets] if definition.sort == "target" else [names.definitions]
+    if definition.inside:
+        scopes = [scope for _, scope in names.scopes if definition in scope.values()]
+    # A parameter of a rule would hide it; what patterns and tests have inside would not.
+    inner = [d for _, scope in names.scopes for d in scope.values() if _hides(d, document)]
+    taken = {name for scope in scopes for name in scope}
+    if not definition.inside:
+        taken |= {d.name for d in inner}
+    elif _hides(definition, document):
+        taken |= {*names.definitions}
+    if new in taken:
+        raise RenameError(f"`{new}` is defined already in {document.path.name}")
+
+
+def _hides(definition: Definition, document: Document) -> bool:
+    owner = document.names.definitions.get(definition.inside)
+    return owner is not None and owner.sort == "rule"
+
+
+def _check_whole(document: Document, name: str) -> None:
+    """A statement with a syntax error may use the name in a way that cannot be seen."""
+    for broken in document.file.broken:
+        if re.search(rf"(?<![\w]){re.escape(name)}(?!\w)", broken.span.text):
+            line = document.source.position(broken.span.start)[0]
+            where = f"{document.path.name}, line {line}"
+            raise RenameError(f"`{name}` is in a statement with a syntax error: {where}")
+
+
+def _importers(home: Document, files: Files) -> dict[Document, None]:
+    return dict.fromkeys(other for other, _ in files.importers(home))

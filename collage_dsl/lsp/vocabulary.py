@@ -1,0 +1,261 @@
+"""
+What the words of the language mean. Rules, primitives, functions and questions are explained
+by the docstrings of the classes that they become.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from inspect import getdoc
+
+from collage_dsl.graph.operators import operators
+from collage_dsl.graph.types import dtype_names, long_dtype
+from collage_dsl.language import spec_tests
+from collage_dsl.language.rules import PRIMITIVES
+from collage_dsl.rules import (
+    CombineByPrimitives,
+    DFPattern,
+    KindPair,
+    MaxCoalesce,
+    OnlyValid,
+    OpCallByKind,
+    Primitive,
+    Tagged,
+    Union,
+    condition,
+)
+
+_RULES: Mapping[str, type] = {
+    "op_call_by_kind": OpCallByKind,
+    "dfpattern": DFPattern,
+    "composite": Tagged,
+    "union": Union,
+    "combine_by_primitives": CombineByPrimitives,
+    "combine": CombineByPrimitives,
+    "only_valid": OnlyValid,
+    "max_coalesce": MaxCoalesce,
+}
+
+_FUNCTIONS: Mapping[str, type] = {
+    "dtype": condition.Dtype,
+    "rank": condition.Rank,
+    "dim": condition.DimAt,
+    "shape": condition.Shape,
+    "size": condition.Size,
+    "bytes": condition.Bytes,
+    "has": condition.Has,
+    "uses": condition.Uses,
+}
+
+_QUESTIONS: Mapping[str, type] = {
+    "matches": spec_tests.Matches,
+    "why_not": spec_tests.WhyNot,
+    "candidates": spec_tests.Candidates,
+    "proposes": spec_tests.Proposes,
+    "kernels": spec_tests.Kernels,
+    "target_of": spec_tests.TargetOf,
+}
+
+_LIMITS = {
+    "max_exits": "How many nodes of a candidate may be used outside it: a number, or `any`. "
+    "It is 1 where nothing is said.",
+    "max_depth": "How many operator calls the longest path inside a candidate may have. "
+    "Constants, tuples and projections add none.",
+    "max_nodes": "How many operator calls a candidate may have.",
+    "taps": "Whether an exit may also feed a node inside: `none` (as where nothing is said) or "
+    "`allowed`.",
+}
+
+_TEXTS: Mapping[str, Mapping[str, str]] = {
+    "rule": {
+        "primitive": "`primitive(rule)` proposes what `rule` proposes: each candidate is one "
+        "kernel, which every target implies.",
+        "one_of": "`one_of(nn.relu, nn.gelu)` is a class of operators: called in a pattern, it "
+        "matches a call of any of them.",
+    },
+    "kind": {
+        "elementwise": "Each element of the result depends on one element of each operand, at "
+        "the same place: `nn.relu`, `exp`.",
+        "broadcast": "Elementwise, once operands are broadcast to one shape: `add`, `multiply`.",
+        "injective": "Each element of the result is one of an operand, anywhere: `reshape`, "
+        "`permute_dims`, `concat`.",
+        "reduce": "Elements of the result are made of many of the operand: `sum`, `max`.",
+        "anchor": "An operator such as `nn.conv2d` or `matmul`, to which elementwise operators "
+        "can be fused.",
+        "opaque": "An operator that is fused with nothing: `topk`, `sort`.",
+    },
+    "setting": {
+        "compiler": 'The backend that builds the kernels, in quotes: `compiler "onnxruntime";`. '
+        "TVM itself, where there is none.",
+        "rules": "The rule that proposes the kernels of the target. Every target has one.",
+        "limits": "What every candidate of the target keeps to: `limits { max_exits 1; }`.",
+        "after": "`after max_coalesce();` merges touching kernels of the target after the search, "
+        "where that is not slower.",
+        "fallback": "The target has a kernel for every operator, so that each model can be "
+        "covered.",
+    },
+    "limit": _LIMITS,
+    "argument": {
+        **_LIMITS,
+        "using": "The primitives that say which touching candidates are joined: `tvm_default`, "
+        "or a list of primitives.",
+        "at": "The node to ask at, by its name in the graph.",
+        "nodes": "How many operator calls the match has.",
+    },
+    "modifier": {
+        "ordered": "The operands are matched in this order alone, though the operator is "
+        "commutative.",
+        "shared": "The result may also be used outside the match.",
+    },
+    "taps": {
+        "none": "A value inside is used inside only.",
+        "allowed": "Values inside may be used outside too.",
+        "any": "No limit.",
+    },
+    "sort": {
+        "const": "The operand is a constant of the model, which is bound inside the candidate.",
+    },
+    "keyword": {
+        "collage": "The edition of the language that the file is in, on its first line.",
+        "import": '`import "std/activations.collage" as act;`, or '
+        '`import "…" only (relu6, swish as s);`. Files are looked for beside this one, in the '
+        "folders of `path` in `[tool.collage]`, and among the specs that ship.",
+        "let": "`let act = one_of(nn.relu, nn.gelu);` names a class of operators.",
+        "pattern": "A sub-graph to match: its operands, the calls between them, and the value "
+        "that they lead to.",
+        "rule": "A name for a rule: what proposes candidates for kernels.",
+        "target": "A toolchain, and the rule that says which kernels it can run.",
+        "test": "A small graph (or a model), and what is expected of patterns, rules and plans "
+        "on it. `collage test` runs it.",
+        "where": '`where dim(w, 0) % 16 == 0 else "the reason";`: a condition for a match.',
+        "yield": "The value that the pattern computes; several, where it has several results.",
+        "expect": "`expect matches(p, at: y) == 1;`: what has to hold.",
+        "graph": "A graph in the text notation: `x: f32[1, 8]; y = nn.relu(x); return y;`.",
+        "model": '`model "file.onnx";`: the graph of an ONNX file.',
+        "costs": '`costs { tvm { "*": 10us; } }`: prices of kernels by operator, for plans.',
+        "repeat": "`repeat[1..6] act(x)`: a call of what it calls, so many times in a row.",
+    },
+}
+
+
+@cache
+def meaning(group: str, text: str, owners: tuple[str, ...] = ()) -> str:
+    """What `text` means as a word of `group`, in Markdown; empty where it is none."""
+    match group:
+        case "operator":
+            return _operator(text) if text in operators() else ""
+        case "attribute":
+            return _attribute(text, owners)
+        case "dtype":
+            long = long_dtype(text)
+            return f"The dtype `{long}`." if long else ""
+        case "primitive":
+            return _primitive(text)
+        case "rule" | "function" | "question":
+            classes = {"rule": _RULES, "function": _FUNCTIONS, "question": _QUESTIONS}[group]
+            if text in classes:
+                return _docstring(classes[text])
+    return _TEXTS.get(group, {}).get(text, "")
+
+
+def has_meaning(group: str, text: str, owners: tuple[str, ...] = ()) -> bool:
+    return bool(meaning(group, text, owners))
+
+
+def words(group: str) -> tuple[str, ...]:
+    """All words of `group`, but attributes, which depend on their operators."""
+    match group:
+        case "operator":
+            return tuple(operators())
+        case "dtype":
+            return dtype_names()
+        case "primitive":
+            return ("kind", *PRIMITIVES)
+        case "rule":
+            return tuple(word for word in (*_RULES, *_TEXTS[group]) if word != "combine")
+        case "function":
+            return tuple(_FUNCTIONS)
+        case "question":
+            return tuple(_QUESTIONS)
+    return tuple(_TEXTS.get(group, {}))
+
+
+def signature(name: str) -> str:
+    """`nn.relu(data)`, `take(x, indices)`: what an operator takes."""
+    operator = operators()[name]
+    if operator.operands is None:
+        return f"{name}(…)"
+    first_optional = len(operator.operands) - operator.optional
+    shown = (operand + "?" * (at >= first_optional) for at, operand in enumerate(operator.operands))
+    return f"{name}({', '.join(shown)})"
+
+
+def attribute_type(operator: str, name: str) -> str:
+    """`ints = [1, 1]`: the type of an attribute, and the value it has where none is given."""
+    found = operators()[operator]
+    if name not in found.defaults:
+        return found.attrs[name]
+    return f"{found.attrs[name]} = {_value(found.defaults[name])}"
+
+
+def _operator(name: str) -> str:
+    operator = operators()[name]
+    lines = [signature(name)]
+    lines += [f"  {attribute}: {attribute_type(name, attribute)}" for attribute in operator.attrs]
+    said = [f"Kind: `{operator.kind}`"]
+    if operator.commutative:
+        said.append("commutative: its operands match in either order")
+    if operator.literals:
+        listed = ", ".join(f"`{literal}`" for literal in operator.literals)
+        said.append(f"written in the program, never computed: {listed}")
+    return f"{_code(lines)}\n\n{'; '.join(said)}."
+
+
+def _attribute(name: str, owners: tuple[str, ...]) -> str:
+    known = [owner for owner in owners if owner in operators() and name in operators()[owner].attrs]
+    lines = [f"{owner} [{name}]: {attribute_type(owner, name)}" for owner in known]
+    return _code(lines) if lines else ""
+
+
+def _primitive(name: str) -> str:
+    if name == "kind":
+        return _docstring(KindPair)
+    found = PRIMITIVES.get(name, ())
+    if len(found) == 1:
+        return _docstring(type(found[0]))
+    parts = ", ".join(f"`{_written(primitive)}`" for primitive in found)
+    return f"`{name}`: {parts}." if parts else ""
+
+
+def _written(primitive: Primitive) -> str:
+    if isinstance(primitive, KindPair):
+        return f"kind({primitive.upstream} -> {primitive.downstream})"
+    return next(name for name, found in PRIMITIVES.items() if found == (primitive,))
+
+
+def _docstring(documented: type) -> str:
+    """The docstring of a class as Markdown: what is indented is an example."""
+    example = r"(?m)^    (?:.+)(?:\n    .+)*"
+    return re.sub(example, lambda found: _code(_dedented(found[0])), getdoc(documented) or "")
+
+
+def _dedented(text: str) -> list[str]:
+    return [line.removeprefix("    ") for line in text.splitlines()]
+
+
+def _code(lines: list[str]) -> str:
+    return "\n".join(["```collage", *lines, "```"])
+
+
+def _value(value: object) -> str:
+    """As the text notation of graphs has it."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value}"'
+        case tuple():
+            return f"[{', '.join(map(_value, value))}]"
+    return str(value)

@@ -1,0 +1,93 @@
+"""What is offered where."""
+
+from pathlib import Path
+
+import pytest
+
+from collage_dsl.lsp.completion import completions
+from collage_dsl.lsp.files import Files
+from tests.lsp.marked import marked
+
+BEFORE = """\
+collage 1;
+let act = one_of(nn.relu, nn.gelu);
+pattern conv(x) { y = nn.conv2d(x, _); yield y; }
+rule all = dfpattern(conv);
+"""
+AFTER = "\ntarget tvm on llvm { rules all; }\n"
+
+
+def offered(text: str) -> set[str]:
+    """What is offered at the cursor in `text`, in the middle of a file."""
+    document, offset = marked(f"{BEFORE}{text}{AFTER}")
+    return {each.label for each in completions(document, offset, Files())[1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "are", "are_not"),
+    [
+        ("¦", {"pattern", "rule", "target", "test", "let", "import"}, {"where", "nn.relu"}),
+        ("pattern p(x) { ¦", {"where", "yield", "taps"}, {"pattern"}),
+        ("pattern p(x) { y = ¦", {"nn.relu", "act", "conv", "x"}, {"all", "yield", "y"}),
+        ("pattern p(x, w: ¦", {"const"}, {"nn.relu"}),
+        ("pattern p(x) { k = exp(x); y = add(k, ¦", {"k", "x", "nn.relu"}, set()),
+        ("pattern p(x) { y = nn.conv2d(x) [¦", {"strides", "groups", "dtype"}, {"axis"}),
+        ("pattern p(x) { y = nn.conv2d(exp(x), x)? [gr¦", {"groups"}, {"axis"}),
+        ("pattern p(x) { y = (nn.conv2d | nn.conv1d)?(x, x) [¦", {"strides"}, {"axis"}),
+        ("pattern p(x) { y = act(x) [¦", {"dtype"}, {"strides"}),
+        ("pattern p(x: [n]) { where ¦", {"n", "dim", "has", "not", "f32"}, {"nn.relu"}),
+        ("pattern p(x) { taps ¦", {"none", "allowed"}, {"x"}),
+        ("pattern p(x) { y = exp(x); yield ¦", {"x", "y"}, {"act"}),
+        ("rule r = ¦", {"union", "dfpattern", "all"}, {"conv", "one_of"}),
+        ("rule r(p) = composite(¦", {"p", "all"}, set()),
+        ("rule r = dfpattern(¦", {"conv"}, {"all"}),
+        ("rule r = op_call_by_kind(¦", {"anchor", "opaque"}, {"union"}),
+        ("rule r = combine_by_primitives(all, ¦", {"using", "max_depth"}, set()),
+        ("rule r = combine_by_primitives(all, using: ¦", {"tvm_default"}, {"union"}),
+        ("rule r = combine_by_primitives(all, using: [kind(¦", {"anchor"}, {"tvm_default"}),
+        ("rule r = only_valid(all, ¦", {"max_exits", "taps"}, {"using"}),
+        ("target t on llvm { ¦", {"rules", "limits", "compiler"}, {"max_exits"}),
+        ("target t on llvm { rules ¦", {"all", "union"}, {"conv"}),
+        ("target t on llvm { limits { ¦", {"max_exits", "taps"}, {"rules"}),
+        ("target t on llvm { limits { taps ¦", {"allowed", "none"}, {"any"}),
+        ('test "t" { ¦', {"graph", "expect"}, {"where"}),
+        ('test "t" { expect ¦', {"matches", "why_not"}, {"dim"}),
+        (
+            'test "t" { graph { a: f32[1]; b = exp(a); } expect matches(conv, at: ¦',
+            {"a", "b"},
+            set(),
+        ),
+        ('test "t" { graph { a: ¦', {"f32"}, {"act"}),
+        ('test "t" { graph { a: f32[1]; b = ¦', {"nn.relu", "const"}, {"act"}),
+        ("# ¦", set(), {"pattern"}),
+    ],
+)
+def test_words_are_offered_where_they_can_stand(
+    text: str, are: set[str], are_not: set[str]
+) -> None:
+    found = offered(text)
+
+    assert are <= found
+    assert not are_not & found
+
+
+def test_strings_are_offered_that_an_attribute_usually_has() -> None:
+    call = "pattern p(x) { y = nn.conv2d(x, x) "
+    assert offered(f'{call}[data_layout == "¦') == {"NCHW", "NHWC"}
+    assert offered(f'{call}[data_layout in ["NCHW", "¦"]]') == {"NCHW", "NHWC"}
+
+
+def test_the_files_that_ship_are_offered_to_import(tmp_path: Path) -> None:
+    assert "std/activations.collage" in offered('import "¦')
+    assert "swish" in offered('import "std/activations.collage" only (¦')
+    with_import = 'import "std/activations.collage" as act2;\npattern p(x) { y = ¦'
+    assert {"act2.swish", "act2.smooth"} <= offered(with_import)
+
+
+def test_all_of_a_dotted_name_is_replaced() -> None:
+    document, offset = marked(f"{BEFORE}pattern p(x) {{ y = nn.co¦")
+
+    span, found = completions(document, offset, Files())
+
+    assert span.text == "nn.co"
+    assert "nn.conv2d" in {each.label for each in found}

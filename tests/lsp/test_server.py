@@ -1,0 +1,209 @@
+"""The server as an editor drives it: a process that is talked to on its standard input."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.client import LanguageClient
+
+TEXT = """\
+collage 1;
+# An activated convolution: 𝄞.
+pattern conv(x, w: const) {
+  k = nn.conv2d(x, w) [data_layout == "NCHW"];
+  y = nn.relu(k);
+  where dtype(x) == f32 else "𝄞" ;
+  yield y;
+}
+target tvm on llvm { rules dfpattern(conv); }
+"""
+
+
+class Editor:
+    """An editor with one folder open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.client = LanguageClient("editor", "1")
+        self.published: dict[str, list[types.Diagnostic]] = {}
+        self.news = asyncio.Event()
+
+        @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def note(params: types.PublishDiagnosticsParams) -> None:
+            self.published[params.uri] = list(params.diagnostics)
+            self.news.set()
+
+    async def start(self) -> types.InitializeResult:
+        command = [sys.executable, "-m", "collage_dsl.cli.main", "lsp", "--stdio"]
+        path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
+        await self.client.start_io(*command, env={**os.environ, "PYTHONPATH": path})
+        folders = [types.WorkspaceFolder(self.folder.as_uri(), "here")]
+        capabilities = types.ClientCapabilities()
+        said = types.InitializeParams(capabilities, workspace_folders=folders)
+        found = await self.client.initialize_async(said)
+        self.client.initialized(types.InitializedParams())
+        return found
+
+    async def stop(self) -> None:
+        await self.client.shutdown_async(None)
+        self.client.exit(None)
+        await self.client.stop()
+
+    def open(self, name: str, text: str) -> str:
+        uri = (self.folder / name).as_uri()
+        item = types.TextDocumentItem(uri, "collage", 1, text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        return uri
+
+    def change(self, uri: str, text: str) -> None:
+        whole = types.TextDocumentContentChangeWholeDocument(text)
+        document = types.VersionedTextDocumentIdentifier(2, uri)
+        self.news.clear()
+        said = types.DidChangeTextDocumentParams(document, [whole])
+        self.client.text_document_did_change(said)
+
+    async def diagnostics(self, uri: str) -> list[types.Diagnostic]:
+        while uri not in self.published or not self.news.is_set():
+            await asyncio.wait_for(self.news.wait(), 30)
+        return self.published[uri]
+
+
+def drive(folder: Path, journey: Callable[[Editor], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        editor = Editor(folder)
+        await editor.start()
+        try:
+            await asyncio.wait_for(journey(editor), 60)
+        finally:
+            await editor.stop()
+
+    asyncio.run(whole())
+
+
+def place(text: str, of: str) -> types.Position:
+    before = text[: text.index(of)]
+    line = before.count("\n")
+    return types.Position(line, len(before.rpartition("\n")[2].encode("utf-16-le")) // 2)
+
+
+def test_a_file_is_written_with_the_server(tmp_path: Path) -> None:
+    async def journey(editor: Editor) -> None:
+        client = editor.client
+        uri = editor.open("a.collage", TEXT)
+        document = types.TextDocumentIdentifier(uri)
+        assert await editor.diagnostics(uri) == []
+
+        editor.change(uri, TEXT.replace("nn.relu", "nn.rellu"))
+        (wrong,) = await editor.diagnostics(uri)
+        assert (wrong.code, wrong.source) == ("E0201", "collage")
+        assert "did you mean `nn.relu`?" in wrong.message
+        assert wrong.range.start == place(TEXT, "nn.relu")
+        editor.change(uri, TEXT)
+        assert await editor.diagnostics(uri) == []
+
+        at = place(TEXT, "nn.conv2d")
+        hover = await client.text_document_hover_async(types.HoverParams(document, at))
+        assert hover is not None
+        assert isinstance(hover.contents, types.MarkupContent)
+        assert "nn.conv2d(data, weight)" in hover.contents.value
+
+        at = place(TEXT, "conv);")
+        found = await client.text_document_definition_async(types.DefinitionParams(document, at))
+        assert isinstance(found, types.Location)
+        assert found.range.start == place(TEXT, "conv(x")
+
+        at = place(TEXT, "data_layout")
+        offered = await client.text_document_completion_async(types.CompletionParams(document, at))
+        assert isinstance(offered, list)
+        assert "groups" in {item.label for item in offered}
+
+        at = place(TEXT, "conv);")
+        renamed = await client.text_document_rename_async(types.RenameParams(document, at, "c2"))
+        assert renamed is not None
+        assert renamed.changes is not None
+        assert len(renamed.changes[uri]) == 2
+        with pytest.raises(JsonRpcException, match="is an operator"):
+            await client.text_document_rename_async(types.RenameParams(document, at, "exp"))
+
+        options = types.FormattingOptions(2, True)
+        said = types.DocumentFormattingParams(document, options)
+        edits = await client.text_document_formatting_async(said)
+        assert edits
+        assert edits[0].new_text.count("\n") > 1
+
+        symbols = await client.text_document_document_symbol_async(
+            types.DocumentSymbolParams(document)
+        )
+        assert symbols
+        assert [symbol.name for symbol in symbols] == ["conv", "tvm"]
+
+    drive(tmp_path, journey)
+
+
+def test_a_finding_leads_to_the_other_place_it_is_about(tmp_path: Path) -> None:
+    async def journey(editor: Editor) -> None:
+        twice = "pattern conv(x) { y = exp(x); yield y; }\n"
+        uri = editor.open("a.collage", TEXT + twice)
+        (wrong,) = [each for each in await editor.diagnostics(uri) if each.code == "E0202"]
+        assert wrong.related_information
+        assert wrong.related_information[0].location.range.start == place(TEXT, "conv(x")
+
+    drive(tmp_path, journey)
+
+
+def test_the_configuration_of_the_repository_holds(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "b.collage").write_text(
+        "collage 1; pattern f(x) { y = exp(x); yield y; }", "utf-8"
+    )
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.collage]\npath = ["lib"]\nignore = ["W0405"]\n', "utf-8"
+    )
+
+    async def journey(editor: Editor) -> None:
+        unused = 'import "b.collage" as b;\npattern q(x) { y = b.f(tanh(x)); yield y; }\n'
+        uri = editor.open("a.collage", TEXT + unused)
+        assert await editor.diagnostics(uri) == []
+
+    drive(tmp_path, journey)
+
+
+def test_a_request_that_fails_does_not_stop_the_server(tmp_path: Path) -> None:
+    async def journey(editor: Editor) -> None:
+        uri = editor.open("a.collage", TEXT)
+        nowhere = types.TextDocumentIdentifier((tmp_path / "none.collage").as_uri())
+        start = types.Position(0, 0)
+        with pytest.raises(JsonRpcException, match="cannot read"):
+            await editor.client.text_document_hover_async(types.HoverParams(nowhere, start))
+        far = types.Position(10**6, 10**6)
+        document = types.TextDocumentIdentifier(uri)
+        said = types.HoverParams(document, far)
+        assert await editor.client.text_document_hover_async(said) is None
+        assert await editor.diagnostics(uri) == []
+
+    drive(tmp_path, journey)
+
+
+def test_no_code_that_a_file_names_is_run(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    (tmp_path / "evil_predicates.py").write_text(f"open({str(ran)!r}, 'w').close()", "utf-8")
+    text = TEXT + 'extern predicate fits(x) from "evil_predicates:fits";\n'
+
+    async def journey(editor: Editor) -> None:
+        uri = editor.open("a.collage", text)
+        await editor.diagnostics(uri)
+        document = types.TextDocumentIdentifier(uri)
+        for line in range(len(text.splitlines())):
+            at = types.Position(line, 4)
+            client = editor.client
+            await client.text_document_hover_async(types.HoverParams(document, at))
+            await client.text_document_completion_async(types.CompletionParams(document, at))
+
+    drive(tmp_path, journey)
+
+    assert not ran.exists()
