@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collage_dsl.frontend.onnx import from_onnx
     from collage_dsl.graph import CandidateKernel, Graph
     from collage_dsl.language import format_graph, load, parse_graph, to_text
+    from collage_dsl.language.loading import patterns
+    from collage_dsl.report.why import near, why
     from collage_dsl.rules import FusionSpec
     from collage_dsl.search import NoPlanError, Plan
     from collage_dsl.targets.attach import attach, extract
@@ -44,10 +46,13 @@ _HOME = {
     "from_relax": "frontend.from_relax",
     "gather": "targets.gather",
     "load": "language",
+    "near": "report.why",
     "parse_graph": "language",
+    "patterns": "language.loading",
     "propose": "engine.steps",
     "realize": "engine.api",
     "to_text": "language",
+    "why": "report.why",
 }
 """The module below this package in which each public name is."""
 
@@ -72,10 +77,13 @@ __all__ = [
     "from_relax",
     "gather",
     "load",
+    "near",
     "parse_graph",
+    "patterns",
     "propose",
     "realize",
     "to_text",
+    "why",
 ]
 
 

@@ -14,6 +14,7 @@ from collage_dsl.report.documents import (
     PlanDocument,
     RunDocument,
 )
+from collage_dsl.report.why import NearDocument, WhyDocument
 
 FOLDER = Path(__file__).parent.parent / "docs" / "schemas"
 
@@ -24,10 +25,12 @@ COMMANDS: dict[str, type[Document]] = {
     "compile": CompileDocument,
     "doctor": DoctorDocument,
     "explain": ExplainDocument,
+    "near": NearDocument,
     "ops": OpsDocument,
     "plan": PlanDocument,
     "run": RunDocument,
     "test": TestsDocument,
+    "why": WhyDocument,
 }
 """`bench` and `demo` answer as `compile` does."""
 

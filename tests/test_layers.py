@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends": {"graph"},
     "targets": {"graph", "rules", "language", "backends", "resources"},
     "realization": {"graph", "cost", "backends", "frontend"},
-    "report": {"graph", "rules", "search", "cost"},
+    "report": {"graph", "rules", "search", "cost", "source"},
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
         *{"report", "targets", "diagnostics"},

@@ -8,7 +8,7 @@ import collage_dsl
 CONTRACT = {
     *{"CandidateKernel", "CostTable", "FusionSpec", "Graph", "Infeasible", "Plan", "RuleError"},
     *{"choose", "compile", "from_onnx", "from_relax", "load", "parse_graph", "propose"},
-    *{"realize", "to_text"},
+    *{"near", "patterns", "realize", "to_text", "why"},
 }
 
 
@@ -28,6 +28,7 @@ def test_nothing_else_is_public() -> None:
 def test_the_package_and_the_language_load_without_tvm() -> None:
     program = (
         "import sys, collage_dsl; collage_dsl.load; collage_dsl.parse_graph; collage_dsl.choose;"
+        "collage_dsl.why; collage_dsl.near;"
         "heavy = {'tvm', 'tvm_ffi', 'onnx', 'onnxruntime', 'numpy'} & set(sys.modules);"
         "sys.exit(f'{heavy} was imported' if heavy else 0)"
     )

@@ -22,6 +22,7 @@ _output_format = click.option(
     help="How to answer.",
 )
 _model = click.argument("model", type=_FILE)
+_pattern = click.argument("pattern", metavar="FILE[#PATTERN]")
 _targets = click.option(
     "--target",
     "-t",
@@ -199,6 +200,47 @@ def candidates(
     from collage_dsl.cli.models import show_candidates
 
     show_candidates(model, targets, output_format, shapes)
+
+
+@app.command()
+@_pattern
+@_model
+@click.option("--at", "node", metavar="NODE", required=True, help="The node to ask about.")
+@_output_format
+@_shapes
+def why(pattern: str, model: Path, node: str, output_format: str, shapes: tuple[str, ...]) -> int:
+    """
+    Say why PATTERN does not match at a node of MODEL, or how it does.
+
+    PATTERN is FILE#NAME, or FILE where it has only one; MODEL an ONNX file, a graph in the text
+    notation (*.graph), or the name of a light model. Exit code 1 where it does not match.
+    """
+    from collage_dsl.cli.why import explain_match
+
+    return explain_match(pattern, model, node, output_format, shapes)
+
+
+@app.command()
+@_pattern
+@_model
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="How many of the nearest misses to show.",
+)
+@_output_format
+@_shapes
+def near(pattern: str, model: Path, top: int, output_format: str, shapes: tuple[str, ...]) -> None:
+    """
+    Show the nodes of MODEL at which PATTERN nearly matches, and what fails there.
+
+    PATTERN and MODEL are those of `collage why`.
+    """
+    from collage_dsl.cli.why import show_near
+
+    show_near(pattern, model, top, output_format, shapes)
 
 
 @app.command()

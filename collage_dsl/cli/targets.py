@@ -29,7 +29,7 @@ def _load(named: str) -> tuple[FusionSpec, ...]:
     file, _, wanted = named.partition("#")
     if not file:
         raise CommandError(f"--target '{named}' names no file: write FILE or FILE#NAME")
-    specs = load(_path(file))
+    specs = load(spec_path(file))
     if not wanted:
         if not specs:
             raise CommandError(f"{file} has no target")
@@ -39,7 +39,8 @@ def _load(named: str) -> tuple[FusionSpec, ...]:
     return (specs[wanted],)
 
 
-def _path(file: str) -> Path:
+def spec_path(file: str) -> Path:
+    """The file of that path, or else the shipped spec of that name. Raises CommandError."""
     path = Path(file)
     shipped = shipped_spec(file)
     if path.is_file():

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,6 +77,26 @@ class Contents:
 
     specs: Mapping[str, FusionSpec]
     tests: "tuple[SpecTest, ...]" = ()
+    patterns: Mapping[str, Pattern] = field(default_factory=dict)
+    """By name, those of the file and those that it imports."""
+
+
+def patterns(
+    path: str | Path | None = None,
+    *,
+    text: str | None = None,
+    name: str | None = None,
+    search: Sequence[Path] = (),
+) -> Mapping[str, Pattern]:
+    """
+    The patterns of the file at `path`, or in `text`, by name: its own, and those that it
+    imports. Else as `load`.
+    """
+    if (path is None) == (text is None):
+        raise TypeError("patterns takes either a path or a text")
+    source = Source(name or "<text>", text) if text is not None else read(path or "", name)
+    folder = None if path is None else Path(path).parent
+    return load_contents(source, search, folder=folder).patterns
 
 
 def check(
@@ -193,7 +213,8 @@ class _FileChecker:
             from collage_dsl.language.linking import with_distinct_names  # few files need it
 
             found = with_distinct_names(found)
-        return Contents(found, tests)
+        by_name = {n: p for n, p in inner.checked.items() if p is not None}
+        return Contents(found, tests, by_name)
 
     def exports(self) -> Exports:
         """What the file defines itself; what it imports is not passed on."""

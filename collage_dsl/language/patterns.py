@@ -138,7 +138,8 @@ class _PatternChecker:
             self.findings.error("E0206", tag.span, message, "there is `const`")
         if self.define(written.name):
             name = written.name.text
-            self.parameters[name] = Parameter(name, tag is not None, written.optional)
+            span = written.name.span
+            self.parameters[name] = Parameter(name, tag is not None, written.optional, span)
             if written.dims is not None:
                 self.dims(written, written.dims)
 

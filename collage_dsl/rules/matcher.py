@@ -268,8 +268,11 @@ class _Matcher:
     def call(self, frame: _Frame, call: Call, index: int, so_far: _Partial) -> Iterator[_Partial]:
         node = self.graph.nodes[index]
         if node.op not in call.ops or len(node.inputs) != len(call.operands):
-            wanted = " | ".join(call.ops)
-            self.refuse(so_far, f"`{node.name}` is {_what(node)}, not {wanted}", call.span)
+            if node.op in call.ops:
+                because = f"has {len(node.inputs)} operands, not {len(call.operands)}"
+            else:
+                because = f"is {_what(node)}, not {' | '.join(call.ops)}"
+            self.refuse(so_far, f"`{node.name}` {because}", call.span)
             return
         covered = so_far.covering(index, shared=call.shared or frame.pattern.taps)
         if not self.attributes_hold(call, node, covered):
@@ -418,4 +421,14 @@ def rounded(value: float, dtype: str) -> float:
 
 
 def _what(node: Node) -> str:
-    return f"a call of {node.op}" if node.is_call else f"a {node.form.value}"
+    if node.is_call:
+        return f"a call of {node.op}"
+    match node.form:
+        case Form.TUPLE:
+            return f"a tuple of {len(node.inputs)}"
+        case Form.PROJECTION:
+            return f"field {node.value} of a tuple"
+        case Form.INPUT:
+            return "an input"
+        case form:
+            return f"a {form.value}"

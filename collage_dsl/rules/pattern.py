@@ -18,6 +18,7 @@ class Parameter:
     name: str
     constant: bool = False
     optional: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,55 @@
+"""`collage why` and `collage near`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from collage_dsl.cli.failure import WRONG, CommandError
+from collage_dsl.cli.graphs import load_graph
+from collage_dsl.cli.models import answer
+from collage_dsl.cli.targets import spec_path
+from collage_dsl.language.findings import did_you_mean
+from collage_dsl.language.loading import patterns
+from collage_dsl.report.why import near, why
+from collage_dsl.rules import Pattern
+
+
+def explain_match(
+    named: str, model: Path, node: str, output_format: str, shapes: Sequence[str]
+) -> int:
+    """Show why the pattern does not match at `node`; the exit code."""
+    pattern = load_pattern(named)
+    graph = load_graph(model, shapes)
+    known = [each.name for each in graph.nodes]
+    if node not in known:
+        hint = did_you_mean(node, known)
+        raise CommandError(f"{model} has no node `{node}`" + (f"; {hint}" if hint else ""))
+    document = why(pattern, graph, at=node, model=str(model))
+    answer(document, str(document), output_format)
+    return 0 if document.matches else WRONG
+
+
+def show_near(named: str, model: Path, top: int, output_format: str, shapes: Sequence[str]) -> None:
+    document = near(load_pattern(named), load_graph(model, shapes), top=top, model=str(model))
+    answer(document, str(document), output_format)
+
+
+def load_pattern(named: str) -> Pattern:
+    """
+    The pattern `FILE#NAME`, or that of `FILE` where it has only one; FILE may be the name of a
+    shipped spec. Raises CommandError, and what `load` raises.
+    """
+    file, _, wanted = named.partition("#")
+    if not file:
+        raise CommandError(f"PATTERN '{named}' names no file: write FILE#NAME")
+    found = patterns(spec_path(file))
+    if not wanted and len(found) == 1:
+        return next(iter(found.values()))
+    if wanted in found:
+        return found[wanted]
+    names = ", ".join(found)
+    if not found:
+        raise CommandError(f"{file} has no pattern")
+    if not wanted:
+        raise CommandError(f"{file} has several patterns; write {file}#NAME with one of {names}")
+    hint = did_you_mean(wanted, found) or f"it has {names}"
+    raise CommandError(f"{file} has no pattern `{wanted}`; {hint}")

@@ -1,0 +1,57 @@
+"""What a pattern wants of one node, in a line, as the language writes it."""
+
+from typing import assert_never
+
+from collage_dsl.rules.pattern import (
+    Anything,
+    Call,
+    Either,
+    FieldOf,
+    Number,
+    Operand,
+    Parameter,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+)
+
+
+def operand_text(operand: Operand) -> str:
+    """`add?(k, b)`, without the conditions in brackets."""
+    match operand:
+        case Reference(name):
+            return name
+        case Anything():
+            return "_"
+        case Number(value, tolerance):
+            return f"{'~' if tolerance else ''}{value!r}"
+        case Call(ops, operands):
+            names = ops[0] if len(ops) == 1 else f"({' | '.join(ops)})"
+            return f"{names}{_arguments(operands, operand.optional)}{_modifiers(operand)}"
+        case PatternCall(pattern, operands, optional):
+            return f"{pattern.name}{_arguments(operands, optional)}"
+        case TupleOf(fields):
+            comma = "," if len(fields) == 1 else ""
+            return f"({', '.join(map(operand_text, fields))}{comma})"
+        case FieldOf(of, index):
+            return f"{operand_text(of)}.{index}"
+        case Repeat(call, least, most):
+            return f"repeat[{least}..{most}] {operand_text(call)}"
+        case Either(choices):
+            return f"({' | '.join(map(operand_text, choices))})"
+        case _:
+            assert_never(operand)
+
+
+def parameter_text(parameter: Parameter) -> str:
+    """`b?: const`."""
+    return f"{parameter.name}{'?' * parameter.optional}{': const' * parameter.constant}"
+
+
+def _arguments(operands: tuple[Operand, ...], optional: bool) -> str:
+    return f"{'?' * optional}({', '.join(map(operand_text, operands))})"
+
+
+def _modifiers(call: Call) -> str:
+    return f"{' ordered' * call.ordered}{' shared' * call.shared}"
