@@ -26,14 +26,18 @@ from collage_dsl.rules import (
     DFPattern,
     FusionRule,
     FusionSpec,
+    Horizontal,
+    Host,
     Limits,
     MaxCoalesce,
     OnlyValid,
     OpCallByKind,
+    OpPredicate,
     Pattern,
     Primitive,
     Tagged,
     Union,
+    Vertical,
 )
 from collage_dsl.rules import condition as conditions
 from collage_dsl.rules.condition import Arithmetic, Comparison, Expression, Where
@@ -52,6 +56,8 @@ from collage_dsl.rules.pattern import (
     Repeat,
     TupleOf,
 )
+from collage_dsl.rules.predicate import BACKEND, Predicate
+from collage_dsl.rules.vertical import USUAL_DEPTH
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,6 +293,17 @@ def dfpattern(pattern: Pattern) -> FusionRule:
     return DFPattern(pattern)
 
 
+def op_predicate(predicate: Predicate | str, *, ops: tuple[str, ...] = ()) -> FusionRule:
+    """`predicate` is a predicate of one parameter, or the name of a backend, which is asked."""
+    if isinstance(predicate, str):
+        predicate = Predicate(f"{predicate}.supports", ("call",), BACKEND + predicate)
+    return OpPredicate(predicate, ops)
+
+
+def host() -> FusionRule:
+    return Host()
+
+
 def composite(label: str, rule: FusionRule) -> FusionRule:
     return Tagged(label, rule)
 
@@ -305,8 +322,23 @@ def combine_by_primitives(
     using: tuple[Primitive, ...] = TVM_DEFAULT,
     max_depth: int | None = None,
     max_nodes: int | None = None,
+    max_splits: int | None = None,
 ) -> FusionRule:
-    return CombineByPrimitives(rule, using, max_depth, max_nodes)
+    return CombineByPrimitives(rule, using, max_depth, max_nodes, max_splits)
+
+
+def horizontal(rule: FusionRule, *, max: int = 3) -> FusionRule:  # noqa: A002 (as in files)
+    return Horizontal(rule, max)
+
+
+def vertical(
+    rule: FusionRule,
+    *,
+    prologue: Kind | None = Kind.BROADCAST,
+    epilogue: Kind | None = Kind.BROADCAST,
+    max_depth: int = USUAL_DEPTH,
+) -> FusionRule:
+    return Vertical(rule, prologue, epilogue, max_depth)
 
 
 def only_valid(rule: FusionRule, limits: Limits) -> FusionRule:

@@ -16,17 +16,21 @@ from collage_dsl.rules import (
     DFPattern,
     FusionRule,
     FusionSpec,
+    Horizontal,
+    Host,
     JoinAnything,
     KindPair,
     Limits,
     MaxCoalesce,
     OnlyValid,
     OpCallByKind,
+    OpPredicate,
     Pattern,
     Tagged,
     TupleArgs,
     TupleProjections,
     Union,
+    Vertical,
 )
 from collage_dsl.rules.condition import (
     And,
@@ -62,6 +66,7 @@ from collage_dsl.rules.pattern import (
     Repeat,
     TupleOf,
 )
+from collage_dsl.rules.predicate import Predicate
 
 QUICK = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -203,6 +208,17 @@ limits = st.builds(Limits, bounds, bounds, bounds, st.booleans())
 leaves = st.builds(
     OpCallByKind, st.lists(st.sampled_from(Kind), min_size=1, unique=True).map(tuple)
 ) | st.just(OpCallByKind())
+leaves |= st.just(Host()) | st.builds(
+    OpPredicate,
+    st.sampled_from(
+        [
+            Predicate("fits", ("y",), "acme.predicates:fits"),
+            Predicate("tensor-rt.supports", ("call",), "backend:tensor-rt"),
+        ]
+    ),
+    st.lists(st.sampled_from(["nn.relu", "nn.max_pool2d", "add"]), unique=True).map(tuple),
+)
+sides_of_anchors = st.none() | st.sampled_from(Kind)
 
 
 @st.composite
@@ -220,7 +236,10 @@ def rules(draw: Any) -> FusionRule:
                     st.just(TVM_DEFAULT) | st.lists(primitives, max_size=3).map(tuple),
                     bounds,
                     bounds,
+                    st.none() | st.integers(0, 2),
                 )
+                | st.builds(Horizontal, inner, st.integers(2, 8))
+                | st.builds(Vertical, inner, sides_of_anchors, sides_of_anchors, st.integers(1, 9))
                 | st.builds(OnlyValid, inner, limits)
                 | st.builds(MaxCoalesce, inner)
             ),

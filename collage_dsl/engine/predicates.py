@@ -1,7 +1,21 @@
-"""Where the code of predicates comes from: host code, and TVM's pattern tables."""
+"""Where the code of predicates comes from: host code, TVM's pattern tables, and backends."""
 
+from collections.abc import Sequence
+from functools import cache
+
+from collage_dsl.backends.base import Backend
+from collage_dsl.backends.registry import UnknownBackend, find_backend
+from collage_dsl.graph import extract
 from collage_dsl.rules.host_code import host_code
-from collage_dsl.rules.predicate import Answer, Lookup, Predicate, PredicateError
+from collage_dsl.rules.predicate import (
+    BACKEND,
+    Answer,
+    BackendAnswer,
+    Lookup,
+    Predicate,
+    PredicateError,
+    Question,
+)
 
 TABLE = "pattern_table:"
 """How the sources of predicates begin that are checks of TVM's own patterns."""
@@ -15,16 +29,39 @@ def no_tables(predicate: Predicate) -> Answer:
     )
 
 
-def lookup(*, allow_extern: bool = False, tables: Lookup = no_tables) -> Lookup:
+def lookup(
+    *,
+    allow_extern: bool = False,
+    tables: Lookup = no_tables,
+    backends: Sequence[Backend] = (),
+) -> Lookup:
     """
     The lookup of every source there is.
 
     Host code runs only where `allow_extern` says so; `tables` finds what begins with
-    `pattern_table:`, which is always allowed.
+    `pattern_table:`. What a backend supports, one of `backends` or a registered one, can always
+    be asked.
     """
     code = host_code(allow=allow_extern)
+    asked = cache(lambda name: _supported(name, backends))
 
     def find(predicate: Predicate) -> Answer:
+        if predicate.source.startswith(BACKEND):
+            return asked(predicate.backend)
         return (tables if predicate.source.startswith(TABLE) else code)(predicate)
 
     return find
+
+
+def _supported(name: str, backends: Sequence[Backend]) -> BackendAnswer:
+    """Why the backend of that name cannot run the nodes in question as one kernel."""
+    try:
+        backend = find_backend(name, backends)
+    except (UnknownBackend, ModuleNotFoundError) as error:
+        raise PredicateError(f"what `{name}` supports cannot be asked: {error}") from error
+
+    def supports(question: Question) -> str:
+        alone = extract(question.graph, question.inside, question.constants)
+        return backend.supports(alone.graph) or ""
+
+    return BackendAnswer(supports, backend.binds_constants)

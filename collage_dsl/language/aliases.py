@@ -7,9 +7,11 @@ _CLASSES = {
     "CombineByPrimitives": "combine_by_primitives",
     "Composite": "composite",
     "DFPattern": "dfpattern",
+    "Host": "host",
     "MaxCoalesce": "max_coalesce",
     "OnlyValid": "only_valid",
     "OpCallByKind": "op_call_by_kind",
+    "OpPredicate": "op_predicate",
     "Primitive": "primitive",
     "Union": "union",
 }

@@ -286,6 +286,7 @@ def _restored(value: Any, hint: Any) -> Any:
     if isinstance(value, list):
         inner = get_args(hint)[0] if get_origin(hint) is tuple else hint
         return tuple(_restored(each, inner) for each in value)
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return hint[value.upper()]
+    for choice in (hint, *_choices(hint)):
+        if isinstance(choice, type) and issubclass(choice, Enum) and value is not None:
+            return choice[value.upper()]
     return value

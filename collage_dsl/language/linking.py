@@ -11,12 +11,16 @@ from collage_dsl.rules import (
     DFPattern,
     FusionRule,
     FusionSpec,
+    Horizontal,
+    Host,
     MaxCoalesce,
     OnlyValid,
     OpCallByKind,
+    OpPredicate,
     Pattern,
     Tagged,
     Union,
+    Vertical,
 )
 from collage_dsl.rules.condition import Where
 from collage_dsl.rules.pattern import (
@@ -79,7 +83,11 @@ class _Names:
                 return Union(tuple(map(self.in_rule, rules)))
             case Tagged() | CombineByPrimitives() | OnlyValid() | MaxCoalesce():
                 return replace(rule, rule=self.in_rule(rule.rule))
-            case OpCallByKind():
+            case Horizontal() | Vertical():
+                return replace(rule, rule=self.in_rule(rule.rule))
+            case OpPredicate(predicate) if not predicate.backend:
+                return replace(rule, predicate=self.predicate(predicate))
+            case OpCallByKind() | OpPredicate() | Host():
                 return rule
             case _:
                 assert_never(rule)

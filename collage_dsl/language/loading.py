@@ -192,7 +192,7 @@ class _FileChecker:
         imported = self.imports()
         inner = self.patterns(patterns, lets, predicates, imported)
         written = {rule.name.text: rule for rule in reversed(rules)}
-        scope = RuleScope(inner.checked, written, self.broken, self.findings)
+        scope = RuleScope(inner.checked, written, self.broken, self.findings, inner)
         for name, definition in imported.definitions.items():
             if isinstance(definition, CheckedRule) and name not in written:
                 scope.checked[name] = definition

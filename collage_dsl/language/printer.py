@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
+from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.pattern_shape import called
@@ -16,18 +17,22 @@ from collage_dsl.rules import (
     DFPattern,
     FusionRule,
     FusionSpec,
+    Horizontal,
+    Host,
     JoinAnything,
     KindPair,
     Limits,
     MaxCoalesce,
     OnlyValid,
     OpCallByKind,
+    OpPredicate,
     Pattern,
     Primitive,
     Tagged,
     TupleArgs,
     TupleProjections,
     Union,
+    Vertical,
 )
 from collage_dsl.rules import condition as conditions
 from collage_dsl.rules.condition import Expression, Value, Where
@@ -45,6 +50,7 @@ from collage_dsl.rules.pattern import (
     TupleOf,
 )
 from collage_dsl.rules.predicate import Predicate
+from collage_dsl.rules.vertical import USUAL_DEPTH
 
 WIDTH = 100
 
@@ -77,25 +83,37 @@ def to_text(spec: FusionSpec | Mapping[str, FusionSpec]) -> str:
 
 def patterns_of(rule: FusionRule) -> Iterator[Pattern]:
     """The patterns that `rule` uses, each before those that call it; some repeatedly."""
-    match rule:
-        case DFPattern(pattern):
-            yield from called(pattern)
-            yield pattern
-        case Union(rules):
-            for each in rules:
-                yield from patterns_of(each)
-        case Tagged(_, inner) | CombineByPrimitives(inner) | OnlyValid(inner) | MaxCoalesce(inner):
-            yield from patterns_of(inner)
-        case OpCallByKind():
-            pass
-        case _:
-            assert_never(rule)
+    if isinstance(rule, DFPattern):
+        yield from called(rule.pattern)
+        yield rule.pattern
+    for inner in _inner(rule):
+        yield from patterns_of(inner)
 
 
 def predicates_in(rule: FusionRule) -> Iterator[Predicate]:
     """The predicates that `rule` asks and that a file declares; some repeatedly."""
-    for pattern in patterns_of(rule):
-        yield from predicates_of(pattern)
+    if isinstance(rule, OpPredicate) and not rule.predicate.backend:
+        yield rule.predicate
+    if isinstance(rule, DFPattern):
+        for pattern in patterns_of(rule):
+            yield from predicates_of(pattern)
+    for inner in _inner(rule):
+        yield from predicates_in(inner)
+
+
+def _inner(rule: FusionRule) -> tuple[FusionRule, ...]:
+    """The rules that `rule` is made of."""
+    match rule:
+        case Union(rules):
+            return rules
+        case Tagged() | CombineByPrimitives() | OnlyValid() | MaxCoalesce():
+            return (rule.rule,)
+        case Horizontal() | Vertical():
+            return (rule.rule,)
+        case OpCallByKind() | DFPattern() | OpPredicate() | Host():
+            return ()
+        case _:
+            assert_never(rule)
 
 
 def _predicate(predicate: Predicate) -> str:
@@ -294,22 +312,42 @@ def _parts(rule: FusionRule, indent: int) -> tuple[str, list[str]]:
             return "op_call_by_kind", [] if kinds == FUSIBLE else [str(kind) for kind in kinds]
         case DFPattern(pattern):
             return "dfpattern", [pattern.name]
+        case OpPredicate(predicate, ops):
+            named = [f"ops: [{', '.join(ops)}]"] if ops else []
+            return "op_predicate", [_asked(predicate), *named]
+        case Host():
+            return "host", []
         case Tagged(label, inner):
             return "composite", [quoted(label), _rule(inner, indent)]
         case Union(rules):
             return "union", [_rule(each, indent) for each in rules]
-        case CombineByPrimitives(inner, using, max_depth, max_nodes):
-            bounds = {"max_depth": max_depth, "max_nodes": max_nodes}
+        case CombineByPrimitives(inner, using, max_depth, max_nodes, max_splits):
+            bounds = {"max_depth": max_depth, "max_nodes": max_nodes, "max_splits": max_splits}
             named = [f"{name}: {bound}" for name, bound in bounds.items() if bound is not None]
             using_text = f"using: {_primitives(using)}"
             return "combine_by_primitives", [_rule(inner, indent), using_text, *named]
         case OnlyValid(inner, limits):
             named = [f"{name}: {value}" for name, value in _limits(limits)]
             return "only_valid", [_rule(inner, indent), *named]
+        case Horizontal(inner, most):
+            return "horizontal", [_rule(inner, indent), *([] if most == 3 else [f"max: {most}"])]
+        case Vertical(inner, prologue, epilogue, max_depth):
+            sides = {"prologue": prologue, "epilogue": epilogue}
+            named = [
+                f"{name}: {'none' if kind is None else kind}"
+                for name, kind in sides.items()
+                if kind is not Kind.BROADCAST
+            ]
+            depth = [] if max_depth == USUAL_DEPTH else [f"max_depth: {max_depth}"]
+            return "vertical", [_rule(inner, indent), *named, *depth]
         case MaxCoalesce(inner):
             return "max_coalesce", [_rule(inner, indent)]
         case _:
             assert_never(rule)
+
+
+def _asked(predicate: Predicate) -> str:
+    return quoted(f"{predicate.backend}.supports") if predicate.backend else predicate.name
 
 
 def _primitives(using: tuple[Primitive, ...]) -> str:

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from re import ASCII, fullmatch
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
 from collage_dsl.language import aliases, syntax
 from collage_dsl.language.arguments import bind, string, whole_number
-from collage_dsl.language.findings import Findings, did_you_mean, listed
+from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.language.limits import LIMITS, check_limits
+from collage_dsl.language.scope import PatternScope
 from collage_dsl.language.substitution import substituted
 from collage_dsl.rules import (
     TVM_DEFAULT,
@@ -16,18 +18,25 @@ from collage_dsl.rules import (
     Constants,
     DFPattern,
     FusionRule,
+    Horizontal,
+    Host,
     JoinAnything,
     KindPair,
     MaxCoalesce,
     OnlyValid,
     OpCallByKind,
+    OpPredicate,
     Pattern,
     Primitive,
     Tagged,
     TupleArgs,
     TupleProjections,
     Union,
+    Vertical,
 )
+from collage_dsl.rules.horizontal import REACH
+from collage_dsl.rules.predicate import BACKEND, Predicate
+from collage_dsl.rules.vertical import USUAL_DEPTH
 from collage_dsl.source import Span
 
 MAX_DEPTH = 200
@@ -46,8 +55,8 @@ PRIMITIVES: Mapping[str, tuple[Primitive, ...]] = {
     "join_anything": (JoinAnything(),),
 }
 
-LATER = ("op_predicate", "horizontal", "vertical", "host")
-"""Rules of the design that this version cannot evaluate."""
+_SUPPORTS = r"[A-Za-z_][\w-]*\.supports"
+"""What a backend is asked: its name, as `compiler` has it, and the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +77,14 @@ class RuleScope:
         rules: Mapping[str, syntax.Rule],
         broken: frozenset[str],
         findings: Findings,
+        values: PatternScope,
     ) -> None:
         self.patterns = patterns
         self.rules = rules
         self.broken = broken
         self.findings = findings
+        self.values = values
+        """Where the operators and predicates of the file are."""
         self.checked: dict[str, CheckedRule] = {}
         self.used: set[str] = set()
         self.active: list[str] = []
@@ -107,6 +119,10 @@ class RuleScope:
         self.findings.error("E0210", name.span, message, notes=(note,))
 
 
+def _is_none(written: syntax.Expression) -> bool:
+    return isinstance(written, syntax.Name) and written.text == "none"
+
+
 def _ours(name: str) -> str:
     return aliases.RULES.get(name, name)
 
@@ -120,9 +136,13 @@ class _Expression:
         self.functions: Mapping[str, Callable[[syntax.Application], FusionRule | None]] = {
             "op_call_by_kind": self.op_call_by_kind,
             "dfpattern": self.dfpattern,
+            "op_predicate": self.op_predicate,
+            "host": self.host,
             "composite": self.composite,
             "union": self.union,
             "combine_by_primitives": self.combine_by_primitives,
+            "horizontal": self.horizontal,
+            "vertical": self.vertical,
             "only_valid": self.only_valid,
             "max_coalesce": self.max_coalesce,
             "primitive": self.whole,
@@ -227,10 +247,6 @@ class _Expression:
         return None
 
     def unknown_function(self, name: syntax.Name) -> None:
-        if name.text in LATER:
-            message = f"`{name.text}` cannot be used as a rule in this version"
-            self.findings.error("E0401", name.span, message)
-            return
         hint = did_you_mean(name.text, self.functions)
         if not hint and self.scope.is_rule(name.text):
             hint = f"a rule is used by its name alone: `{name.text}`"
@@ -269,6 +285,18 @@ class _Expression:
             self.findings.error("E0206", name.span, f"no pattern is named `{name.text}`", hint)
         return None
 
+    def op_predicate(self, written: syntax.Application) -> FusionRule | None:
+        bound = bind(written, self.findings, takes=(1, 1), keywords=("ops",))
+        if bound is None:
+            return None
+        (name,), named = bound
+        predicate = self.predicate(name)
+        ops = self.operators(named["ops"]) if "ops" in named else ()
+        return None if predicate is None or ops is None else OpPredicate(predicate, ops)
+
+    def host(self, written: syntax.Application) -> FusionRule | None:
+        return None if bind(written, self.findings, takes=(0, 0)) is None else Host()
+
     def composite(self, written: syntax.Application) -> FusionRule | None:
         bound = bind(written, self.findings, takes=(2, 2))
         if bound is None:
@@ -288,7 +316,7 @@ class _Expression:
         return Union(tuple(found)) if len(found) == len(bound[0]) else None
 
     def combine_by_primitives(self, written: syntax.Application) -> FusionRule | None:
-        keywords = ("using", "max_depth", "max_nodes")
+        keywords = ("using", "max_depth", "max_nodes", "max_splits")
         bound = bind(written, self.findings, takes=(1, 1), keywords=keywords)
         if bound is None:
             return None
@@ -304,9 +332,42 @@ class _Expression:
             for name in ("max_depth", "max_nodes")
             if name in named
         }
+        if "max_splits" in named:
+            bounds["max_splits"] = self.number(named["max_splits"], "max_splits", (0, 2))
         if rule is None or using is None or self.findings.errors > errors:
             return None
-        return CombineByPrimitives(rule, using, bounds.get("max_depth"), bounds.get("max_nodes"))
+        return CombineByPrimitives(rule, using, **bounds)
+
+    def horizontal(self, written: syntax.Application) -> FusionRule | None:
+        bound = bind(written, self.findings, takes=(1, 1), keywords=("max",))
+        if bound is None:
+            return None
+        rule = self.part(bound[0][0])
+        if "max" not in bound[1]:
+            return None if rule is None else Horizontal(rule)
+        most = self.number(bound[1]["max"], "max", (2, REACH + 1))
+        return None if rule is None or most is None else Horizontal(rule, most)
+
+    def vertical(self, written: syntax.Application) -> FusionRule | None:
+        keywords = ("prologue", "epilogue", "max_depth")
+        bound = bind(written, self.findings, takes=(1, 1), keywords=keywords)
+        if bound is None:
+            return None
+        errors = self.findings.errors
+        (argument,), named = bound
+        rule = self.part(argument)
+        said: dict[str, Kind | None] = {
+            side: None if _is_none(value) else self.kind(value)
+            for side, value in named.items()
+            if side != "max_depth"
+        }
+        max_depth: int | None = USUAL_DEPTH
+        if "max_depth" in named:
+            max_depth = whole_number(named["max_depth"], "`max_depth`", self.findings)
+        if rule is None or max_depth is None or self.findings.errors > errors:
+            return None
+        before, after = (said.get(side, Kind.BROADCAST) for side in ("prologue", "epilogue"))
+        return Vertical(rule, before, after, max_depth)
 
     def only_valid(self, written: syntax.Application) -> FusionRule | None:
         bound = bind(written, self.findings, takes=(1, 1), keywords=LIMITS)
@@ -326,7 +387,64 @@ class _Expression:
         bound = bind(written, self.findings, takes=(1, 1))
         return self.part(bound[0][0]) if bound else None
 
-    # Kinds and primitives.
+    # Numbers, predicates, operators, kinds and primitives.
+
+    def number(self, written: syntax.Expression, name: str, between: tuple[int, int]) -> int | None:
+        """A number from the first to the second of `between`."""
+        least, most = between
+        match written:
+            case syntax.Literal(bool()):
+                pass
+            case syntax.Literal(int() as value) if least <= value <= most:
+                return value
+        message = f"`{name}` is a whole number from {least} to {most}"
+        self.findings.error("E0404", written.span, message)
+        return None
+
+    def predicate(self, written: syntax.Expression) -> Predicate | None:
+        """The name of one that is declared, or `"NAME.supports"`."""
+        scope = self.scope
+        match written:
+            case syntax.Literal(str() as text) if fullmatch(_SUPPORTS, text, ASCII):
+                return Predicate(text, ("call",), BACKEND + text.removesuffix(".supports"))
+            case syntax.Literal(str()):
+                message = "a backend is asked what it supports"
+                hint = 'write "NAME.supports", or the name of a predicate without quotes'
+                self.findings.error("E0404", written.span, message, hint)
+            case syntax.Name(name) if name in scope.values.predicates:
+                scope.used.add(name)
+                predicate = scope.values.predicates[name]
+                if predicate is None or len(predicate.parameters) == 1:
+                    return predicate
+                wanted = count(len(predicate.parameters), "value")
+                message = f"`{name}` is asked about {wanted}, here about the result of a call"
+                self.findings.error("E0404", written.span, message)
+            case syntax.Name(name):
+                if name not in scope.broken:
+                    hint = did_you_mean(name, scope.values.predicates)
+                    message = f"no predicate is named `{name}`"
+                    self.findings.error("E0206", written.span, message, hint)
+            case _:
+                message = "the name of a predicate is needed here"
+                self.findings.error("E0404", written.span, message)
+        return None
+
+    def operators(self, written: syntax.Expression) -> tuple[str, ...] | None:
+        """The names of those in a list of operators and classes, each once."""
+        if not isinstance(written, syntax.List) or not written.items:
+            message = "`ops` is a list of operators and classes"
+            hint = f"write `[{written.span.text}]`" if isinstance(written, syntax.Name) else ""
+            self.findings.error("E0404", written.span, message, hint)
+            return None
+        found: dict[str, None] = {}
+        is_known = True
+        for item in written.items:
+            if isinstance(item, syntax.Name):
+                self.scope.used.add(item.text)
+            part = self.scope.values.member(syntax.Argument(None, item))
+            is_known &= part is not None
+            found |= dict.fromkeys(operator.name for operator in part or ())
+        return tuple(found) if is_known else None
 
     def kind(self, written: syntax.Expression) -> Kind | None:
         if not isinstance(written, syntax.Name):

@@ -16,11 +16,15 @@ from collage_dsl.rules.rule import (
     CombineByPrimitives,
     DFPattern,
     FusionRule,
+    Horizontal,
+    Host,
     MaxCoalesce,
     OnlyValid,
     OpCallByKind,
+    OpPredicate,
     Tagged,
     Union,
+    Vertical,
 )
 from collage_dsl.rules.spec import FusionSpec, Specs
 from collage_dsl.rules.trace import Refusal, Trace
@@ -33,12 +37,15 @@ __all__ = [
     "DFPattern",
     "FusionRule",
     "FusionSpec",
+    "Horizontal",
+    "Host",
     "JoinAnything",
     "KindPair",
     "Limits",
     "MaxCoalesce",
     "OnlyValid",
     "OpCallByKind",
+    "OpPredicate",
     "Pattern",
     "Primitive",
     "Refusal",
@@ -48,4 +55,5 @@ __all__ = [
     "TupleArgs",
     "TupleProjections",
     "Union",
+    "Vertical",
 ]

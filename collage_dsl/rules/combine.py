@@ -46,7 +46,7 @@ def combine(
 
     def try_union(one: SubGraph, other: SubGraph) -> None:
         union = one | other
-        if union not in seen and _is_possible(graph, union.inside, max_depth, max_nodes):
+        if union not in seen and is_possible(graph, union.inside, max_depth, max_nodes):
             found(union)
 
     for seed in seeds:
@@ -88,7 +88,8 @@ def _touching(
             yield other, part
 
 
-def _is_possible(graph: Graph, inside: OpSet, max_depth: int | None, max_nodes: int | None) -> bool:
+def is_possible(graph: Graph, inside: OpSet, max_depth: int | None, max_nodes: int | None) -> bool:
+    """Whether that is convex, in one dataflow block, and within the bounds."""
     if max_nodes is not None and (inside & graph.calls).bit_count() > max_nodes:
         return False
     if max_depth is not None and graph.depth(inside) > max_depth:

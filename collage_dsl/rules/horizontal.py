@@ -1,0 +1,80 @@
+"""Siblings: candidates of one shape, side by side below one value."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from collage_dsl.graph import Graph, OpSet, SubGraph, members
+
+REACH = 7
+"""Each candidate is joined with at most so many of the siblings that come after it."""
+
+
+def siblings_joined(graph: Graph, found: Iterable[SubGraph], most: int) -> Iterator[SubGraph]:
+    """
+    `found`, and the unions of two to `most` of them that are siblings of each other.
+
+    Siblings have the same operators in graph order and the same labels, are in one dataflow
+    block, share no node, and no path leads from one to the other. Into all that are joined
+    flows one value that is no constant and no literal. Of a union, all others are among the
+    first `REACH` siblings of its first below that value, in graph order.
+    """
+    proposed = list(dict.fromkeys(found))
+    yield from proposed
+    sharing: defaultdict[tuple[object, ...], list[_Candidate]] = defaultdict(list)
+    for each in sorted(proposed, key=lambda each: each.order):
+        candidate = _Candidate(each, _below(graph, each.inside))
+        for index in members(graph.input(each.inside) & ~(graph.constants | graph.literals)):
+            sharing[index, *_shape(graph, each)].append(candidate)
+    seen = set(proposed)
+    for candidates in sharing.values():
+        for union in _unions(candidates, most):
+            if union not in seen:
+                seen.add(union)
+                yield union
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A candidate, and everything that it flows into."""
+
+    sub_graph: SubGraph
+    below: OpSet
+
+    def is_independent(self, other: "_Candidate") -> bool:
+        """Whether the two share no node, and no path leads from one to the other."""
+        inside, of_other = self.sub_graph.inside, other.sub_graph.inside
+        return not (inside | self.below) & of_other and not other.below & inside
+
+
+def _unions(candidates: list[_Candidate], most: int) -> Iterator[SubGraph]:
+    """Of those of one shape into which one value flows, in graph order."""
+    for place, one in enumerate(candidates):
+        later = (other for other in candidates[place + 1 :] if one.is_independent(other))
+        yield from _grown(one.sub_graph, (one,), tuple(islice(later, REACH)), most)
+
+
+def _grown(
+    union: SubGraph, parts: tuple[_Candidate, ...], near: tuple[_Candidate, ...], most: int
+) -> Iterator[SubGraph]:
+    """`union` of `parts` with one or more of `near`, all independent of each other."""
+    if len(parts) == most:
+        return
+    for place, other in enumerate(near):
+        if all(part.is_independent(other) for part in parts):
+            larger = union | other.sub_graph
+            yield larger
+            yield from _grown(larger, (*parts, other), near[place + 1 :], most)
+
+
+def _shape(graph: Graph, each: SubGraph) -> tuple[object, ...]:
+    labels = tuple(composite.label for composite in each.composites)
+    return graph.operators(each.inside), labels, graph.blocks(each.inside)
+
+
+def _below(graph: Graph, inside: OpSet) -> OpSet:
+    below = 0
+    for index in members(inside):
+        below |= graph.downstream_of[index]
+    return below

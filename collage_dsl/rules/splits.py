@@ -1,0 +1,196 @@
+"""Largest regions under primitives, and what a few cuts leave of them."""
+
+from collections.abc import Iterable, Iterator
+
+from collage_dsl.graph import Graph, Kind, OpSet, SubGraph, members
+from collage_dsl.rules.combine import is_possible
+from collage_dsl.rules.primitive import Constants, Primitive
+
+
+def split(
+    graph: Graph,
+    seeds: Iterable[SubGraph],
+    using: tuple[Primitive, ...],
+    *,
+    max_depth: int | None,
+    max_nodes: int | None,
+    max_splits: int,
+) -> Iterator[SubGraph]:
+    """The pieces that `CombineByPrimitives` defines, the seeds first; each once."""
+    proposed = tuple(dict.fromkeys(seeds))
+    yield from proposed
+    seen = set(proposed)
+    grower = _Grower(graph, using, max_depth, max_nodes)
+    for region in grower.regions(_disjoint(graph, proposed)):
+        for piece in _Cuts(graph, region.parts).pieces(max_splits):
+            sub_graph = grower.bound(piece)
+            if sub_graph not in seen:
+                seen.add(sub_graph)
+                yield sub_graph
+
+
+def _disjoint(graph: Graph, found: Iterable[SubGraph]) -> list[SubGraph]:
+    """In graph order; of those that overlap the one with more operators, then the earlier."""
+    ordered = sorted(found, key=lambda each: each.order)
+    ordered.sort(key=lambda each: -(each.inside & graph.calls).bit_count())
+    taken: OpSet = 0
+    chosen = []
+    for each in ordered:
+        if not each.inside & taken and is_possible(graph, each.inside, None, None):
+            chosen.append(each)
+            taken |= each.inside
+    return sorted(chosen, key=lambda each: each.order)
+
+
+class _Region:
+    """Disjoint parts, and what they are merged."""
+
+    def __init__(self, graph: Graph, parts: tuple[SubGraph, ...], sub_graph: SubGraph) -> None:
+        self.parts = parts
+        self.sub_graph = sub_graph
+        self.kind: Kind = graph.kind(self.sub_graph.inside)
+
+    @property
+    def inside(self) -> OpSet:
+        return self.sub_graph.inside
+
+
+def _union(parts: Iterable[SubGraph]) -> SubGraph:
+    union = SubGraph(0)
+    for part in parts:
+        union |= part
+    return union
+
+
+class _Grower:
+    """Merges touching parts as long as primitives and bounds allow."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        using: tuple[Primitive, ...],
+        max_depth: int | None,
+        max_nodes: int | None,
+    ) -> None:
+        self.graph = graph
+        self.joining = tuple(p for p in using if not isinstance(p, Constants))
+        self.binds_constants = len(self.joining) < len(using)
+        self.max_depth = max_depth
+        self.max_nodes = max_nodes
+
+    def regions(self, seeds: list[SubGraph]) -> list["_Region"]:
+        """Greedily, in graph order, until nothing can be merged any more."""
+        regions = [_Region(self.graph, (seed,), seed) for seed in seeds]
+        has_changed = True
+        while has_changed:
+            has_changed, place = False, 0
+            while place < len(regions):
+                if larger := self.larger(regions, place):
+                    regions, place, has_changed = larger, max(place - 1, 0), True
+                else:
+                    place += 1
+        return regions
+
+    def larger(self, regions: list["_Region"], place: int) -> list["_Region"] | None:
+        """The regions once that at `place` has taken in one more, or a tuple or projection."""
+        region = regions[place]
+        taken = 0
+        for each in regions:
+            taken |= each.inside
+        for primitive in self.joining:
+            for addition in primitive.grows(self.graph, region):
+                if not addition.inside & taken and self.is_possible(region, addition.inside):
+                    parts = self.with_addition(region, addition)
+                    grown = _Region(self.graph, parts, region.sub_graph | addition)
+                    return [*regions[:place], grown, *regions[place + 1 :]]
+        beside = self.graph.input(region.inside) | self.graph.output(region.inside)
+        for other in regions:
+            if other.inside & beside and self.joins(region, other):
+                parts = (*region.parts, *other.parts)
+                merged = _Region(self.graph, parts, region.sub_graph | other.sub_graph)
+                rest = [each for each in regions if each is not other]
+                return [merged if each is region else each for each in rest]
+        return None
+
+    def with_addition(self, region: "_Region", addition: SubGraph) -> tuple[SubGraph, ...]:
+        """The parts, of which one has a tuple that it takes, or a projection of its result."""
+        for place, part in enumerate(region.parts):
+            beside = self.graph.input(part.inside) | self.graph.output(part.inside)
+            if addition.inside & beside:
+                return (*region.parts[:place], part | addition, *region.parts[place + 1 :])
+        raise AssertionError("a primitive grows by what touches")
+
+    def joins(self, one: "_Region", other: "_Region") -> bool:
+        pairs = [
+            (up, down)
+            for up, down in ((one, other), (other, one))
+            if self.graph.output(up.inside) & down.inside
+        ]
+        allowed = (p.joins(self.graph, up, down) for up, down in pairs for p in self.joining)
+        return any(allowed) and self.is_possible(one, other.inside)
+
+    def is_possible(self, region: "_Region", addition: OpSet) -> bool:
+        return is_possible(self.graph, region.inside | addition, self.max_depth, self.max_nodes)
+
+    def bound(self, sub_graph: SubGraph) -> SubGraph:
+        """With the constants that flow into it, where `constants` is among the primitives."""
+        if not self.binds_constants:
+            return sub_graph
+        constants = self.graph.input(sub_graph.inside) & self.graph.constants
+        return SubGraph(sub_graph.inside, constants, sub_graph.composites)
+
+
+class _Cuts:
+    """Cuts between the parts of a region; a set of parts is an `OpSet` over their places."""
+
+    def __init__(self, graph: Graph, parts: tuple[SubGraph, ...]) -> None:
+        self.graph = graph
+        self.parts = parts
+        self.above = self._closure([graph.input(part.inside) for part in parts])
+        self.below = self._closure([graph.output(part.inside) for part in parts])
+        self.beside = [
+            self._places(graph.input(part.inside) | graph.output(part.inside)) for part in parts
+        ]
+
+    def _places(self, nodes: OpSet) -> OpSet:
+        return sum(1 << i for i, part in enumerate(self.parts) if part.inside & nodes)
+
+    def _closure(self, touched: list[OpSet]) -> list[OpSet]:
+        """For each part, itself and all that it leads to."""
+        direct = [self._places(nodes) for nodes in touched]
+        return [_reached(direct, 1 << place) for place in range(len(direct))]
+
+    def pieces(self, cuts: int) -> Iterator[SubGraph]:
+        """The region, and what at most so many cuts leave of it."""
+        pieces = {(1 << len(self.parts)) - 1}
+        last = pieces
+        for _ in range(cuts):
+            last = {left for piece in last for left in self._cut(piece)} - pieces
+            pieces = pieces | last
+        for piece in sorted(pieces):
+            yield _union(self.parts[place] for place in members(piece))
+
+    def _cut(self, piece: OpSet) -> Iterator[OpSet]:
+        """The connected parts of what one cut leaves of `piece`, wherever it is made."""
+        for place in members(piece):
+            for side in (self.above[place] & piece, self.below[place] & piece):
+                yield from self._connected(side)
+                yield from self._connected(piece & ~side)
+
+    def _connected(self, places: OpSet) -> Iterator[OpSet]:
+        while places:
+            one = _reached([beside & places for beside in self.beside], places & -places)
+            yield one
+            places &= ~one
+
+
+def _reached(direct: list[OpSet], start: OpSet) -> OpSet:
+    """`start`, and all that it leads to."""
+    reached, pending = 0, start
+    while pending:
+        reached |= pending
+        new = 0
+        for place in members(pending):
+            new |= direct[place]
+        pending = new & ~reached
+    return reached

@@ -1,0 +1,91 @@
+"""Anchors with what comes before them and what follows."""
+
+from collections.abc import Iterable, Iterator
+
+from collage_dsl.graph import Form, Graph, Kind, OpSet, SubGraph, members
+
+USUAL_DEPTH = 6
+"""Of a kernel, where nothing is said."""
+
+MOST = 16
+"""At most so many nodes are added on either side of an anchor."""
+
+
+def with_neighbours(
+    graph: Graph,
+    anchors: Iterable[SubGraph],
+    *,
+    prologue: Kind | None,
+    epilogue: Kind | None,
+    max_depth: int,
+) -> Iterator[SubGraph]:
+    """
+    `anchors`, and each with an epilogue, a prologue, or both.
+
+    The epilogue grows in graph order by each node that takes a value of the kernel and none
+    that a path through the outside leads to; each step is one epilogue. For each of them, the
+    prologue grows against graph order by each node above the anchor whose value the kernel
+    alone uses; each step is one prologue. Calls of at most the kind that is named are added
+    and projections; tuples where that kind is at least injective. A kernel stays in one
+    dataflow block, is at most `max_depth` calls deep, and has as many exits as its anchor at
+    most. Either side ends after `MOST` nodes; None stands for a side that stays empty.
+    """
+    for anchor in dict.fromkeys(anchors):
+        yield anchor
+        if not graph.is_convex(anchor.inside) or len(graph.blocks(anchor.inside)) != 1:
+            continue
+        exits = max(1, graph.exit(anchor.inside).bit_count())
+        for below in _epilogues(graph, anchor.inside, epilogue, max_depth):
+            if graph.exit(below).bit_count() > exits:
+                continue
+            for inside in _prologues(graph, anchor.inside, below, prologue, max_depth):
+                if inside != anchor.inside:
+                    yield SubGraph(inside, anchor.constants, anchor.composites)
+
+
+def _epilogues(graph: Graph, anchor: OpSet, kind: Kind | None, max_depth: int) -> Iterator[OpSet]:
+    """`anchor`, and what it grows to downstream."""
+    yield anchor
+    downstream = _reached(graph.downstream_of, anchor)
+    inside = anchor
+    for index in members(downstream & ~anchor):
+        if (inside & ~anchor).bit_count() == MOST:
+            return
+        inputs = graph.inputs_of[index]
+        touches = inputs & inside and not inputs & downstream & ~inside
+        if touches and _may_join(graph, inside, index, kind, max_depth):
+            inside |= 1 << index
+            yield inside
+
+
+def _prologues(
+    graph: Graph, anchor: OpSet, below: OpSet, kind: Kind | None, max_depth: int
+) -> Iterator[OpSet]:
+    """`below`, an anchor with its epilogue, and what it grows to upstream of the anchor."""
+    yield below
+    inside = below
+    above = graph.input(anchor) & graph.computed
+    while above and (inside & ~below).bit_count() < MOST:
+        index = above.bit_length() - 1
+        above &= ~(1 << index)
+        users = graph.users_of[index]
+        is_own = users and not users & ~inside and not graph.results >> index & 1
+        if is_own and _may_join(graph, inside, index, kind, max_depth):
+            inside |= 1 << index
+            above |= graph.inputs_of[index] & graph.computed & ~inside
+            yield inside
+
+
+def _may_join(graph: Graph, inside: OpSet, index: int, kind: Kind | None, max_depth: int) -> bool:
+    node = graph.nodes[index]
+    if kind is None or (node.form is not Form.PROJECTION and node.kind > kind):
+        return False
+    larger = inside | 1 << index
+    return len(graph.blocks(larger)) == 1 and graph.depth(larger) <= max_depth
+
+
+def _reached(downstream_of: tuple[OpSet, ...], inside: OpSet) -> OpSet:
+    reached = 0
+    for index in members(inside):
+        reached |= downstream_of[index]
+    return reached
