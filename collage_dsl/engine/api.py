@@ -27,7 +27,11 @@ def realize(plan: Plan, *, backends: Sequence[Backend] = ()) -> Any:
 
 
 def compile(  # noqa: A001 (collage.compile is the contract)
-    model: Any, targets: Sequence[FusionSpec | str | Path], **options: Any
+    model: Any,
+    targets: Sequence[FusionSpec | str | Path],
+    *,
+    allow_extern: bool = False,
+    **options: Any,
 ) -> Compiled:
     """
     Compile `model`, an ONNX file or `ModelProto`, for `targets`: specs, or files of specs.
@@ -35,10 +39,11 @@ def compile(  # noqa: A001 (collage.compile is the contract)
         exe = collage.compile("model.onnx", targets=["specs/native.collage"])
         exe.run({"x": array})
 
-    Options are those of `engine.compile.compile_model`.
+    `allow_extern` lets predicates of the specs run host code; it raises `PredicateError` where
+    one would and may not. Other options are those of `engine.compile.compile_model`.
     """
     specs: list[FusionSpec] = []
     for target in targets:
         specs.extend([target] if isinstance(target, FusionSpec) else load(target).values())
     name = str(model) if isinstance(model, str | Path) else "model"
-    return compile_model(model, specs, **{"name": name, **options})
+    return compile_model(model, specs, allow_extern=allow_extern, **{"name": name, **options})
