@@ -352,6 +352,7 @@ def target(
     rules: FusionRule,
     compiler: str | None = None,
     options: Mapping[str, Option] | None = None,
+    priority: int = 0,
     limits: Limits | None = None,
     coalesce: bool = False,
     fallback: bool = False,
@@ -362,7 +363,7 @@ def target(
     Raises RuleError with everything that is wrong, shown in the text that the spec would be,
     and ValueError for what no text can say.
     """
-    toolchain = Toolchain(name, kind, compiler, options or {})
+    toolchain = Toolchain(name, kind, compiler, options or {}, priority)
     spec = FusionSpec(toolchain, rules, limits or Limits(), coalesce, fallback)
     return checked([spec], "<builder>")[name]
 

@@ -1,12 +1,15 @@
 """`collage test`: exit codes, and what is shown."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import onnx
 import pytest
 
-from collage_dsl.cli.test import test_files as run_files
+from collage_dsl.cli import test as command
+
+run_files = partial(command.test_files, allow_extern=False)
 
 SPEC = """collage 1;
 pattern p(x) { y = nn.relu(x); yield y; }

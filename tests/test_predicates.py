@@ -3,9 +3,12 @@
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 
+import collage_dsl as collage_api
 from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.steps import plans_of
 from collage_dsl.graph import Graph
 from collage_dsl.language import check, load, parse_graph, to_text
 from collage_dsl.language.forms import from_json, to_json
@@ -13,6 +16,7 @@ from collage_dsl.rules import DFPattern, FusionSpec, Trace
 from collage_dsl.rules.matcher import Attempt, matches
 from collage_dsl.rules.predicate import Predicate, PredicateError
 from collage_dsl.source import Source
+from tests.models import small_convolution
 from tests.test_cli import collage
 
 MODULE = """
@@ -136,3 +140,63 @@ target t on llvm { rules union(dfpattern(a.one), dfpattern(two), dfpattern(three
     assert "extern predicate fits_2(x)" in to_text(specs)
     assert load(text=to_text(specs)) == specs
     assert from_json(to_json(specs)) == specs
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    """A model, a spec whose library runs a relu only where host code says so, and costs."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    (model, spec, costs) = (tmp_path / name for name in ("m.onnx", "s.collage", "costs.yaml"))
+    onnx.save(small_convolution(), model)
+    native = "target tvm on llvm { rules op_call_by_kind(); }\n"
+    spec.write_text(SPEC.replace("FUNCTION", "true") + native)
+    costs.write_text('tvm: {ops: {"*": 1.0e-5}}\nt: {ops: {"*": 1.0e-6}}\n')
+    return model, spec, costs
+
+
+def test_the_commands_run_host_code_only_with_the_flag(files: tuple[Path, Path, Path]) -> None:
+    model, spec, costs = files
+    for command in (["candidates"], ["plan", "--costs", costs]):
+        refused = collage(*command, model, "-t", spec)
+        assert (refused.code, refused.out) == (2, "")
+        assert "predicate `fits`" in refused.err
+        assert "--allow-extern allows it" in refused.err
+        allowed = collage(*command, model, "-t", spec, "--allow-extern", "--output-format", "json")
+        assert allowed.code == 0, allowed.err
+        assert '"target": "t"' in allowed.out
+    assert (spec.parent / "imported").exists()
+
+
+def test_tests_of_a_file_run_host_code_only_with_the_flag(
+    files: tuple[Path, Path, Path],
+) -> None:
+    _, spec, _ = files
+    refused = collage("test", spec)
+
+    assert refused.code == 1
+    assert "E0711" in refused.out
+    assert "--allow-extern allows it" in refused.out
+    assert collage("test", spec, "--allow-extern").out == "1 test passed\n"
+
+
+def test_propose_and_compile_take_the_same_flag(files: tuple[Path, Path, Path]) -> None:
+    model, path, costs = files
+    specs = list(load(path).values())
+    asked = collage_api.from_onnx(model)
+    with pytest.raises(PredicateError, match="not allowed"):
+        collage_api.propose(asked, *specs)
+    found = collage_api.propose(asked, *specs, allow_extern=True)
+    assert "t" in {candidate.target for candidate in found}
+    table = collage_api.CostTable.load(costs)
+    with pytest.raises(PredicateError, match="not allowed"):
+        collage_api.compile(model, specs, cost=table)
+
+    compiled = collage_api.compile(model, specs, cost=table, allow_extern=True, race_seconds=0.1)
+
+    mixed = next(c for c in compiled.report.contenders if c.name == "mixed")
+    assert "t" in mixed.targets
+
+
+def test_a_refusal_by_host_code_is_the_reason_that_a_node_is_not_covered() -> None:
+    with pytest.raises(collage_api.UncoveredError, match="refuses"):
+        plans_of(graph(), [spec("no")], lambda _: 1.0, lookup(allow_extern=True))

@@ -1,6 +1,8 @@
 """Searches against the exhaustive one, on small and on random graphs."""
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -144,6 +146,53 @@ def test_dijkstra_finds_the_cost_of_the_exhaustive_search(seed: int) -> None:
 
     assert plan.cost == pytest.approx(exhaustive(problem).cost)
     assert_covers(plan)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_at_equal_cost_both_searches_find_the_highest_priority(seed: int) -> None:
+    generator = random.Random(seed)
+    graph = random_graph(generator, generator.randint(1, 7))
+    targets = [replace(NATIVE, priority=generator.randint(-3, 3)), replace(LIBRARY, priority=1)]
+    limits = Limits(max_exits=generator.choice([1, 2, None]))
+    found = propose(graph, *(FusionSpec(target, COMBINED, limits) for target in targets))
+    # Whole numbers, so that sums are equal in any order; some cost nothing.
+    costs = {each: float(generator.randint(0, 2)) for each in found}
+    problem = Problem(graph, found, costs.__getitem__)
+
+    ranks = [
+        (plan.cost, -plan.priority, len(plan.kernels))
+        for plan in (dijkstra(problem), exhaustive(problem))
+    ]
+
+    assert ranks[0] == ranks[1]
+
+
+@pytest.mark.parametrize("search", [dijkstra, exhaustive])
+@pytest.mark.parametrize("priority", [-5, 5])
+def test_priority_decides_at_equal_cost_whichever_is_proposed_first(
+    search: Callable[[Problem], Plan], priority: int
+) -> None:
+    library = replace(LIBRARY, priority=priority)
+    found = [candidate(CHAIN, name, target=t) for name in "abc" for t in (NATIVE, library)]
+
+    for order in (found, found[::-1]):
+        plan = search(Problem(CHAIN, order, lambda _: 1.0))
+
+        assert {k.target for k in plan.kernels} == {"library" if priority > 0 else "native"}
+        assert plan.priority == max(0, 3 * priority)
+
+
+@pytest.mark.parametrize("search", [dijkstra, exhaustive])
+def test_priority_comes_after_cost_and_before_the_number_of_kernels(
+    search: Callable[[Problem], Plan],
+) -> None:
+    library = replace(LIBRARY, priority=1)
+    found = [candidate(CHAIN, "a", "b", "c"), *(candidate(CHAIN, n, target=library) for n in "abc")]
+    equal = priced(native_abc=3.0, library_a=1.0, library_b=1.0, library_c=1.0)
+    dearer = priced(native_abc=2.5, library_a=1.0, library_b=1.0, library_c=1.0)
+
+    assert [k.target for k in search(Problem(CHAIN, found, equal)).kernels] == ["library"] * 3
+    assert [k.target for k in search(Problem(CHAIN, found, dearer)).kernels] == ["native"]
 
 
 def assert_covers(plan: Plan) -> None:

@@ -65,9 +65,17 @@ _timeout = click.option(
 )
 
 
+_allow_extern = click.option(
+    "--allow-extern",
+    is_flag=True,
+    help="Let predicates that are declared extern import and run their Python code.",
+)
+
+
 def _compiles(command: _Command) -> _Command:
     """The arguments that the commands which measure kernels have in common."""
-    for decorate in (_timeout, _num_cores, _store, _shapes, _output_format, _targets, _model):
+    options = (_allow_extern, _timeout, _num_cores, _store, _shapes, _output_format)
+    for decorate in (*options, _targets, _model):
         command = decorate(command)
     return command
 
@@ -127,11 +135,14 @@ def fmt(files: tuple[Path, ...], check: bool, diff: bool, stdin_filename: str) -
 @click.argument("files", nargs=-1, required=True, type=_FILE)
 @_output_format
 @_search
-def test(files: tuple[Path, ...], output_format: str, search: tuple[Path, ...]) -> int:
+@_allow_extern
+def test(
+    files: tuple[Path, ...], output_format: str, search: tuple[Path, ...], allow_extern: bool
+) -> int:
     """Run the tests in spec files. Only those that name a model need TVM."""
     from collage_dsl.cli.test import test_files
 
-    return test_files(files, output_format, search)
+    return test_files(files, output_format, search, allow_extern)
 
 
 @app.command()
@@ -193,13 +204,18 @@ def extract(target: Path) -> int:
 @_targets
 @_output_format
 @_shapes
+@_allow_extern
 def candidates(
-    model: Path, targets: tuple[str, ...], output_format: str, shapes: tuple[str, ...]
+    model: Path,
+    targets: tuple[str, ...],
+    output_format: str,
+    shapes: tuple[str, ...],
+    allow_extern: bool,
 ) -> None:
     """List the kernels that the rules of the targets propose for a model."""
     from collage_dsl.cli.models import show_candidates
 
-    show_candidates(model, targets, output_format, shapes)
+    show_candidates(model, targets, output_format, shapes, allow_extern)
 
 
 @app.command()

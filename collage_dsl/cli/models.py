@@ -12,6 +12,7 @@ from collage_dsl.cli.targets import load_targets
 from collage_dsl.cost import CostFunction, CostStore, CostTable
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.compile import Compiled, backends_of, compile_model, measurements_of
+from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import plans_of, propose
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
@@ -38,14 +39,19 @@ class Request:
     store: Path | None = None
     num_cores: int = 1
     timeout: float = 60
+    allow_extern: bool = False
 
 
 def show_candidates(
-    model: Path, targets: Sequence[str], output_format: str, shapes: Sequence[str]
+    model: Path,
+    targets: Sequence[str],
+    output_format: str,
+    shapes: Sequence[str],
+    allow_extern: bool,
 ) -> None:
     specs = load_targets(targets)
     graph = from_onnx(model, shapes=parse_shapes(shapes))
-    found = propose(graph, *specs)
+    found = propose(graph, *specs, allow_extern=allow_extern)
     document = CandidatesDocument(
         model=str(model), candidates=[CandidateDocument.of(candidate) for candidate in found]
     )
@@ -58,18 +64,22 @@ def show_plan(request: Request, table: Path | None, output_format: str) -> None:
     graph = from_onnx(request.model, shapes=parse_shapes(request.shapes))
     name = str(request.model)
     if costs:
-        document = PlanDocument.of(name, _chosen(graph, specs, costs))
+        document = PlanDocument.of(name, _chosen(request, graph, specs, costs))
     else:
         with _measured(request, specs) as measured:
-            plan = _chosen(graph, specs, measured)
+            plan = _chosen(request, graph, specs, measured)
         document = PlanDocument.of(name, plan, measurements_of(measured.counts))
     answer(document, plan_text(document), output_format)
 
 
-def _chosen(graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction) -> Plan:
+def _chosen(
+    request: Request, graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction
+) -> Plan:
     """The cheapest of the plan over all targets and that of each alone."""
-    plans = plans_of(graph, specs, cost).values()
-    return min((p for p in plans if isinstance(p, Plan)), key=lambda p: (p.cost, len(p.kernels)))
+    code = lookup(allow_extern=request.allow_extern)
+    plans = plans_of(graph, specs, cost, code).values()
+    found = (plan for plan in plans if isinstance(plan, Plan))
+    return min(found, key=lambda plan: (plan.cost, -plan.priority, len(plan.kernels)))
 
 
 @contextmanager
@@ -110,6 +120,7 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             store=request.store,
             shapes=parse_shapes(request.shapes),
             timeout=request.timeout,
+            allow_extern=request.allow_extern,
             watch=watch,
         )
 

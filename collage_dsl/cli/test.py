@@ -9,20 +9,24 @@ from collage_dsl.cli.documents import FailureDocument, TestDocument, TestsDocume
 from collage_dsl.cli.failure import CANNOT, WRONG
 from collage_dsl.cli.files import spec_files
 from collage_dsl.diagnostics import Diagnostic, RuleError
+from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.testing import Outcome, run_tests
 from collage_dsl.language import UnreadableError, read
 from collage_dsl.language.loading import load_contents
 
 
-def test_files(paths: Sequence[Path], output_format: str, search: Sequence[Path]) -> int:
+def test_files(
+    paths: Sequence[Path], output_format: str, search: Sequence[Path], allow_extern: bool
+) -> int:
     """Run the tests in what is at `paths`, print what came of them; the exit code."""
     outcomes: list[Outcome] = []
     code = 0
     configs = Configs()
+    code_of = lookup(allow_extern=allow_extern)
     for file in spec_files(paths):
         folders = (*search, *configs.of(file).path)
         try:
-            outcomes.extend(run_tests(load_contents(read(file), folders)))
+            outcomes.extend(run_tests(load_contents(read(file), folders), code_of))
         except UnreadableError as error:
             sys.stderr.write(f"error: {error}\n")
             code = CANNOT

@@ -28,7 +28,7 @@ def realize(plan: Plan, *, backends: Sequence[Backend] = ()) -> Any:
 
 
 def compile(  # noqa: A001 (collage.compile is the contract)
-    model: Any, targets: Sequence[Any], **options: Any
+    model: Any, targets: Sequence[Any], *, allow_extern: bool = False, **options: Any
 ) -> Compiled:
     """
     Compile `model`, an ONNX file or `ModelProto`, for `targets`: specs, files of specs, or TVM
@@ -37,11 +37,12 @@ def compile(  # noqa: A001 (collage.compile is the contract)
         exe = collage.compile("model.onnx", targets=["specs/native.collage"])
         exe.run({"x": array})
 
-    Options are those of `engine.compile.compile_model`.
+    `allow_extern` lets predicates of the specs run host code; it raises `PredicateError` where
+    one would and may not. Other options are those of `engine.compile.compile_model`.
     """
     specs = [spec for target in targets for spec in _specs(target)]
     name = str(model) if isinstance(model, str | Path) else "model"
-    return compile_model(model, specs, **{"name": name, **options})
+    return compile_model(model, specs, allow_extern=allow_extern, **{"name": name, **options})
 
 
 def _specs(target: Any) -> tuple[FusionSpec, ...]:

@@ -14,6 +14,7 @@ from collage_dsl.backends.registry import find_backend
 from collage_dsl.backends.tvm import num_cores
 from collage_dsl.cost import CostFunction, CostStore, Infeasible
 from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import MIXED, plans_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.reference import reference_session
@@ -109,6 +110,7 @@ def compile_model(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     timeout: float = 60,
     race_seconds: float = 3,
+    allow_extern: bool = False,
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
 ) -> Compiled:
     """
@@ -117,6 +119,7 @@ def compile_model(
     The cheapest plan over all targets and that of each target alone are built and run in
     turn; the fastest is kept. It is compared with onnxruntime on random inputs; a difference
     raises `VerificationError`. `watch` hears the name of each step and the kernels counted.
+    `allow_extern` lets predicates of the specs run host code.
     """
     check_names(specs)
     backend_of = backends_of(specs, backends)
@@ -136,7 +139,7 @@ def compile_model(
             )
         price = cost or measured
         assert price is not None
-        plans = plans_of(graph, specs, price)
+        plans = plans_of(graph, specs, price, lookup(allow_extern=allow_extern))
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)
     watch("build", counts)

@@ -1,10 +1,13 @@
 """Proposing and choosing, which need no TVM."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from collage_dsl.cost import CostFunction, Infeasible
+from collage_dsl.engine import predicates
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.rules import FusionSpec, Trace
+from collage_dsl.rules.placement import Placed
+from collage_dsl.rules.predicate import Lookup
 from collage_dsl.search import NoPlanError, Plan, Problem, coalesce, dijkstra
 
 MIXED = "mixed"
@@ -18,9 +21,43 @@ class UncoveredError(Exception):
     """Operator calls that no target has a kernel for, and why each target has none."""
 
 
-def propose(graph: Graph, *specs: FusionSpec) -> tuple[CandidateKernel, ...]:
-    """The candidates of `specs`, spec by spec, each in graph order; they may overlap."""
-    return tuple(candidate for spec in specs for candidate in spec.candidates(graph))
+def propose(
+    graph: Graph, *specs: FusionSpec, allow_extern: bool = False
+) -> tuple[CandidateKernel, ...]:
+    """
+    The candidates of `specs`, spec by spec, each in graph order; they may overlap. Those that
+    a `pin` or `forbid` of any of the specs rules out are left out.
+
+    Raises `PredicateError` where a spec asks host code, unless `allow_extern` lets it run.
+    """
+    return proposed(graph, specs, specs, predicates.lookup(allow_extern=allow_extern))
+
+
+def proposed(
+    graph: Graph, specs: Sequence[FusionSpec], among: Sequence[FusionSpec], lookup: Lookup
+) -> tuple[CandidateKernel, ...]:
+    """
+    What `propose` does for some specs, with the placements of all that they are `among`, and
+    the code of predicates from `lookup`.
+    """
+    placed = _placed(graph, among)
+    trace = Trace(lookup=lookup)
+    return tuple(found for spec in specs for found in _allowed(graph, spec, placed, trace))
+
+
+def _placed(graph: Graph, specs: Sequence[FusionSpec]) -> Placed:
+    return Placed(graph, {spec.name: spec.placements for spec in specs})
+
+
+def _allowed(
+    graph: Graph, spec: FusionSpec, placed: Placed, trace: Trace
+) -> Iterator[CandidateKernel]:
+    for candidate in spec.candidates(graph, trace):
+        inside = candidate.sub_graph.inside
+        if refusal := placed.refusal(spec.name, inside):
+            trace.refused(inside, refusal)
+        else:
+            yield candidate
 
 
 def choose(
@@ -34,7 +71,8 @@ def choose(
     A cheapest plan of the candidates `found`. Raises `search.NoPlanError`.
 
     Neighbouring kernels of those specs in `merge` that say `after max_coalesce()` are merged
-    afterwards, within the limits of the spec, where that costs no more.
+    afterwards, within the limits of the spec, where that costs no more. What is pinned or
+    forbidden stays so, since a merged kernel has the calls of its parts and no other.
     """
     plan = dijkstra(Problem(graph, found, cost))
     limits = {spec.name: spec.limits for spec in merge if spec.coalesce}
@@ -47,7 +85,7 @@ def choose(
 
 
 def plans_of(
-    graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction
+    graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction, lookup: Lookup
 ) -> dict[str, Plan | str]:
     """
     The plan over all targets, named `MIXED`, then that of each target alone, or the reason
@@ -57,41 +95,57 @@ def plans_of(
     they are proposed, not what merging them afterwards will save.
     """
     try:
-        mixed = choose(graph, propose(graph, *specs), cost=cost, merge=specs)
+        mixed = choose(graph, proposed(graph, specs, specs, lookup), cost=cost, merge=specs)
     except NoPlanError as error:
-        raise explain_uncovered(graph, specs, cost, error) from error
+        raise explain_uncovered(graph, specs, cost, lookup, error) from error
     plans: dict[str, Plan | str] = {MIXED: mixed}
     if len(specs) > 1:
-        plans |= {spec.name: _alone(graph, spec, cost) for spec in specs}
+        plans |= {spec.name: _alone(graph, spec, specs, cost, lookup) for spec in specs}
     return plans
 
 
-def _alone(graph: Graph, spec: FusionSpec, cost: CostFunction) -> Plan | str:
+def _alone(
+    graph: Graph,
+    spec: FusionSpec,
+    specs: Sequence[FusionSpec],
+    cost: CostFunction,
+    lookup: Lookup,
+) -> Plan | str:
+    found = proposed(graph, [spec], specs, lookup)
     try:
-        return choose(graph, propose(graph, spec), cost=cost, merge=[spec])
+        return choose(graph, found, cost=cost, merge=[spec])
     except NoPlanError as error:
-        return str(error)
+        placed = _placed(graph, specs)
+        whys = (placed.refusal(spec.name, graph.set_of(name)) for name in error.nodes)
+        return "; ".join([str(error), *[why for why in whys if why][:_SHOWN]])
 
 
 def explain_uncovered(
-    graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction, error: NoPlanError
+    graph: Graph,
+    specs: Sequence[FusionSpec],
+    cost: CostFunction,
+    lookup: Lookup,
+    error: NoPlanError,
 ) -> UncoveredError:
     """`error` with, for the first few nodes, why each spec has nothing for them."""
     lines = [str(error)]
+    placed = _placed(graph, specs)
     for name in error.nodes[:_SHOWN]:
         index = graph.index(name)
         lines.append(f"  `{name}` ({graph.nodes[index].op}):")
         for spec in specs:
-            reasons = _reasons(graph, spec, cost, index) or ["no rule proposes it"]
+            reasons = _reasons(graph, spec, cost, placed, Trace(lookup=lookup), index)
+            reasons = reasons or ["no rule proposes it"]
             lines.append(f"    target {spec.name}: {'; '.join(reasons[:_SHOWN])}")
     return UncoveredError("\n".join(lines))
 
 
-def _reasons(graph: Graph, spec: FusionSpec, cost: CostFunction, index: int) -> list[str]:
+def _reasons(
+    graph: Graph, spec: FusionSpec, cost: CostFunction, placed: Placed, trace: Trace, index: int
+) -> list[str]:
     """Why what `spec` proposes for a node is infeasible, or why it proposes nothing."""
-    trace = Trace()
     reasons = []
-    for candidate in spec.candidates(graph, trace):
+    for candidate in _allowed(graph, spec, placed, trace):
         price = cost(candidate) if candidate.sub_graph.inside >> index & 1 else None
         if isinstance(price, Infeasible):
             reasons.append(f"{candidate.label}: {price.reason}")

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from collage_dsl.diagnostics import Diagnostic, Note
-from collage_dsl.engine.steps import UncoveredError, choose, explain_uncovered, propose
-from collage_dsl.graph import Graph
+from collage_dsl.engine import predicates
+from collage_dsl.engine.steps import UncoveredError, choose, explain_uncovered, proposed
+from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.language.loading import Contents
 from collage_dsl.language.spec_tests import (
     Candidates,
@@ -24,7 +25,7 @@ from collage_dsl.language.spec_tests import (
 )
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.matcher import Attempt, matches
-from collage_dsl.rules.predicate import PredicateError
+from collage_dsl.rules.predicate import Lookup, PredicateError
 from collage_dsl.search import NoPlanError, Plan
 
 _HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -53,15 +54,22 @@ class UnusableError(Exception):
     """A test cannot be run: its model cannot be read, or has no such node."""
 
 
-def run_tests(contents: Contents) -> Iterator[Outcome]:
-    """The outcome of each test of a file, in file order. A `model` needs TVM."""
+def run_tests(contents: Contents, lookup: Lookup | None = None) -> Iterator[Outcome]:
+    """
+    The outcome of each test of a file, in file order. A `model` needs TVM.
+
+    Predicates find their code through `lookup`, which where it is None allows no host code.
+    """
+    lookup = lookup or predicates.lookup()
     for test in contents.tests:
-        yield Outcome(test, tuple(_failures(test, contents.specs)))
+        yield Outcome(test, tuple(_failures(test, contents.specs, lookup)))
 
 
-def _failures(test: SpecTest, specs: Mapping[str, FusionSpec]) -> Iterator[Diagnostic]:
+def _failures(
+    test: SpecTest, specs: Mapping[str, FusionSpec], lookup: Lookup
+) -> Iterator[Diagnostic]:
     try:
-        asked = _Asked(test, specs, test.graph or _model(test))
+        asked = _Asked(test, specs, test.graph or _model(test), lookup)
     except UnusableError as problem:
         yield Diagnostic("E0711", str(problem), test.span)
         return
@@ -104,10 +112,14 @@ class _Answer:
 class _Asked:
     """One test, of which questions are asked."""
 
-    def __init__(self, test: SpecTest, specs: Mapping[str, FusionSpec], graph: Graph) -> None:
+    def __init__(
+        self, test: SpecTest, specs: Mapping[str, FusionSpec], graph: Graph, lookup: Lookup
+    ) -> None:
         self.test = test
+        self.among = tuple(specs.values())
         self.specs = tuple(spec for name, spec in specs.items() if name in test.costs)
         self.graph = graph
+        self.lookup = lookup
         self.plan = cache(self._plan)
 
     def answer(self, question: Question) -> _Answer:
@@ -117,7 +129,7 @@ class _Asked:
             case WhyNot():
                 return self.why_not(question)
             case Candidates(spec):
-                return _counted(len(propose(self.graph, spec)), "candidate")
+                return _counted(len(self.proposed(spec)), "candidate")
             case Proposes():
                 return self.proposes(question)
             case Kernels(target):
@@ -140,7 +152,11 @@ class _Asked:
     def matches(self, question: Matches) -> _Answer:
         roots = range(len(self.graph)) if question.at is None else [self.index(question.at)]
         attempts = {root: Attempt() for root in roots}
-        found = [m for r in roots for m in matches(question.pattern, self.graph, r, attempts[r])]
+        found = [
+            match
+            for root, attempt in attempts.items()
+            for match in matches(question.pattern, self.graph, root, attempt, self.lookup)
+        ]
         sizes = [(match.inside & self.graph.calls).bit_count() for match in found]
         fitting = sum(question.nodes in (None, size) for size in sizes)
         remark = ""
@@ -152,7 +168,7 @@ class _Asked:
 
     def why_not(self, question: WhyNot) -> _Answer:
         attempt = Attempt()
-        if matches(question.pattern, self.graph, self.index(question.at), attempt):
+        if matches(question.pattern, self.graph, self.index(question.at), attempt, self.lookup):
             return _Answer("", "a match")
         reason = attempt.reason or attempt.because
         return _Answer(reason, f'"{reason}"')
@@ -160,10 +176,13 @@ class _Asked:
     def proposes(self, question: Proposes) -> _Answer:
         for node in sorted(question.nodes):
             self.index(node)
-        found = [candidate.nodes for candidate in propose(self.graph, question.spec)]
+        found = [candidate.nodes for candidate in self.proposed(question.spec)]
         if question.nodes in found:
             return _Answer(1, "it")
         return _counted(0, "such candidate", f"there are {len(found)} candidates")
+
+    def proposed(self, *specs: FusionSpec) -> tuple[CandidateKernel, ...]:
+        return proposed(self.graph, specs, self.among, self.lookup)
 
     def _plan(self) -> Plan:
         from collage_dsl.cost.table import CostTable, TargetCosts  # few tests need it
@@ -171,9 +190,10 @@ class _Asked:
         tables = {name: TargetCosts(ops=dict(ops)) for name, ops in self.test.costs.items()}
         cost = CostTable(tables)
         try:
-            return choose(self.graph, propose(self.graph, *self.specs), cost=cost, merge=self.specs)
+            found = self.proposed(*self.specs)
+            return choose(self.graph, found, cost=cost, merge=self.specs)
         except NoPlanError as error:
-            raise explain_uncovered(self.graph, self.specs, cost, error) from error
+            raise explain_uncovered(self.graph, self.specs, cost, self.lookup, error) from error
 
 
 def _counted(number: int, noun: str, remark: str = "", plural: str = "s") -> _Answer:

@@ -52,13 +52,15 @@ class Toolchain:
     Who runs a kernel: a `target` block of a spec.
 
     `kind` is a TVM target kind ("llvm"); `compiler` names a library backend, or is None
-    where TVM itself generates the code; `options` are the target kind's.
+    where TVM itself generates the code; `options` are the target kind's. `priority` decides
+    between plans of the same cost.
     """
 
     name: str
     kind: str = "llvm"
     compiler: str | None = None
     options: Mapping[str, Option] = field(default_factory=dict, hash=False)
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)

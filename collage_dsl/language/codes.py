@@ -44,6 +44,9 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0501": "unknown setting of a target",
         "E0502": "a setting is missing or given twice",
         "E0503": "a setting has a value of another type",
+        "E0510": "a placement names no target of the file",
+        "E0511": "a placement does not say which nodes it is about",
+        "E0512": "placements contradict each other",
         # Graphs in the text notation.
         "E0601": "a graph returns nothing",
         "E0602": "an attribute without a default has no value",

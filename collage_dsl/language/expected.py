@@ -18,7 +18,9 @@ _OPERATORS = _ARITHMETIC | {"COMPARISON", "IN", "_OR", "_AND"}
 _SOUGHT_LAST = frozenset(
     {"OPTIONAL", "COMMA", "DOT", "LPAR", "LSQB", "COLON", "_ARROW", "_ELSE", "ORDERED", "SHARED"}
 )
-_ITEMS = frozenset({"_IMPORT", "_LET", "_EXTERN", "_PATTERN", "_RULE", "_TARGET", "_TEST"})
+_ITEMS = frozenset(
+    {"_IMPORT", "_LET", "_EXTERN", "_PATTERN", "_RULE", "_TARGET", "_PIN", "_FORBID", "_TEST"}
+)
 _WORDS = {
     "NAME": "a name",
     "NUMBER": "a number",

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,12 +18,14 @@ from collage_dsl.language.ignores import without_ignored
 from collage_dsl.language.imports import Definition, Exports, Library, brought
 from collage_dsl.language.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.language.patterns import check_pattern
+from collage_dsl.language.placements import check_placements
 from collage_dsl.language.predicates import check_predicate
 from collage_dsl.language.rules import CheckedRule, RuleScope
 from collage_dsl.language.scope import PatternScope
 from collage_dsl.language.targets import check_target
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules import FusionSpec, Pattern
+from collage_dsl.rules.placement import Placement
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Source, Span
 
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from collage_dsl.language.spec_tests import SpecTest
 
 _Named = syntax.Let | syntax.Predicate | syntax.Pattern | syntax.Rule
+
+_BY_PLACEMENTS = ""
+"""What stands for the user of the classes that a `pin` or `forbid` uses."""
 
 _MOST_BYTES = 4 * MAX_CHARACTERS + 4
 """More than any text of the characters that a file may have."""
@@ -198,7 +203,8 @@ class _FileChecker:
                 scope.checked[name] = definition
         self.inner, self.scope = inner, scope
         specs = [(t, check_target(t, self.is_whole(t.span), scope, self.findings)) for t in targets]
-        used_by_targets = set(scope.used)
+        used_by_targets = {*scope.used, _BY_PLACEMENTS}
+        placements = self.placements([target.name.text for target in targets])
         for rule in written.values():
             if rule.name.text not in scope.checked and not rule.parameters:
                 scope.named(rule.name, 0)
@@ -206,7 +212,11 @@ class _FileChecker:
         if targets:
             written_down: list[_Named] = [*lets, *predicates, *patterns, *rules]
             self.check_use(written_down, _with_used(used_by_targets, inner.uses))
-        found = {target.name.text: spec for target, spec in specs if spec is not None}
+        found = {
+            target.name.text: replace(spec, placements=placements.get(target.name.text, ()))
+            for target, spec in specs
+            if spec is not None
+        }
         names = frozenset(target.name.text for target in targets) | self.broken
         tests = self.tests(scope, found, names)
         if imported.definitions:
@@ -215,6 +225,10 @@ class _FileChecker:
             found = with_distinct_names(found)
         by_name = {n: p for n, p in inner.checked.items() if p is not None}
         return Contents(found, tests, by_name)
+
+    def placements(self, targets: Sequence[str]) -> dict[str, tuple[Placement, ...]]:
+        written = [item for item in self.file.items if isinstance(item, syntax.Placement)]
+        return check_placements(written, targets, self.broken, self.inner, self.findings)
 
     def exports(self) -> Exports:
         """What the file defines itself; what it imports is not passed on."""

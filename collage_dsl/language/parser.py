@@ -26,7 +26,7 @@ MAX_CHARACTERS = 1 << 20
 MAX_NESTING = 200
 
 _END = "$END"
-_ITEM_KEYWORDS = ("import", "let", "extern", "pattern", "rule", "target", "test")
+_ITEM_KEYWORDS = ("import", "let", "extern", "pattern", "rule", "target", "pin", "forbid", "test")
 _ITEM = "|".join(_ITEM_KEYWORDS)
 _RESYNC = re.compile(
     rf"""\#[^\n]* | "(?:[^"\\\n]|\\[^\n])*" | [{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
@@ -316,6 +316,8 @@ class _Run:
                 return {"let": "definition"}.get(word, word)
             case "extern" if block.brace is None:
                 return "predicate"
+            case "pin" | "forbid" if block.brace is None:
+                return "placement"
             case "expect":
                 return "expectation"
             case _ if self.start == "graph_text":

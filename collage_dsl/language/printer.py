@@ -49,6 +49,7 @@ from collage_dsl.rules.pattern import (
     Repeat,
     TupleOf,
 )
+from collage_dsl.rules.placement import ByName, ByOperator, Placement
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.rules.vertical import USUAL_DEPTH
 
@@ -78,6 +79,8 @@ def to_text(spec: FusionSpec | Mapping[str, FusionSpec]) -> str:
     declared = "\n".join(map(_predicate, predicates.values()))
     parts = ["collage 1;", *([declared] if declared else [])]
     parts += [*map(_pattern, patterns.values()), *map(_target, specs)]
+    placements = [_placement(spec.name, each) for spec in specs for each in spec.placements]
+    parts += ["\n".join(placements)] if placements else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -389,6 +392,8 @@ def _target(spec: FusionSpec) -> str:
     lines = [f"target {target.name} on {kind} {{"]
     if target.compiler is not None:
         lines.append(f"  compiler {quoted(target.compiler)};")
+    if target.priority:
+        lines.append(f"  priority {target.priority};")
     lines.append(f"  rules {_rule(spec.rule, 2)};")
     limits = " ".join(f"{name} {value};" for name, value in _limits(spec.limits))
     if limits:
@@ -398,3 +403,16 @@ def _target(spec: FusionSpec) -> str:
     if spec.fallback:
         lines.append("  fallback;")
     return "\n".join([*lines, "}"])
+
+
+def _placement(target: str, placement: Placement) -> str:
+    match placement.selector:
+        case ByName(glob):
+            selector = f"name({quoted(glob)})"
+        case ByOperator(ops):
+            selector = f"op({', '.join(ops)})"
+        case _:
+            assert_never(placement.selector)
+    where = "to" if placement.action == "pin" else "on"
+    reason = f" because {quoted(placement.because)}" if placement.because else ""
+    return f"{placement.action} {selector} {where} {target}{reason};"

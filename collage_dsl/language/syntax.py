@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from collage_dsl.rules.placement import Action
 from collage_dsl.source import Span
 
 if TYPE_CHECKING:
@@ -312,7 +313,17 @@ class Predicate:
     source_span: Span
 
 
-Item = Import | Let | Predicate | Pattern | Rule | Target | Test
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """`pin name("/head/*") to tvm because "accuracy";`, `forbid op(nn.softmax) on lib;`"""
+
+    action: Action
+    selector: Application
+    target: Name
+    because: str
+
+
+Item = Import | Let | Predicate | Pattern | Rule | Target | Placement | Test
 
 
 @dataclass(frozen=True, slots=True)

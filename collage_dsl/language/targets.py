@@ -10,7 +10,7 @@ from collage_dsl.language.rules import RuleScope
 from collage_dsl.rules import FusionRule, FusionSpec, Limits
 from collage_dsl.source import Span
 
-SETTINGS = ("compiler", "rules", "limits", "after", "fallback")
+SETTINGS = ("compiler", "priority", "rules", "limits", "after", "fallback")
 
 
 def check_target(
@@ -40,13 +40,15 @@ class _TargetChecker:
         options = self.options()
         settings = self.settings()
         compiler = self.compiler(settings)
+        priority = self.priority(settings)
         rule = self.rules(settings)
         limits = self.limits(settings)
         coalesce = self.after(settings)
         fallback = self.fallback(settings)
         if rule is None or self.findings.errors > errors:
             return None
-        target = Toolchain(self.written.name.text, self.written.kind.text, compiler, options)
+        name, kind = self.written.name.text, self.written.kind.text
+        target = Toolchain(name, kind, compiler, options, priority)
         return FusionSpec(target, rule, limits, coalesce, fallback)
 
     def options(self) -> dict[str, Option]:
@@ -106,6 +108,17 @@ class _TargetChecker:
                 message = "`compiler` is the name of a backend, in double quotes"
                 self.findings.error("E0503", other.span, message)
                 return None
+
+    def priority(self, settings: dict[str, syntax.Field | syntax.Block]) -> int:
+        match self.value(settings.get("priority")):
+            case None:
+                return 0
+            case syntax.Literal(int() as number) if not isinstance(number, bool):
+                return number
+            case other:
+                message = "`priority` is a whole number"
+                self.findings.error("E0503", other.span, message, "write `priority 10;`")
+                return 0
 
     def rules(self, settings: dict[str, syntax.Field | syntax.Block]) -> FusionRule | None:
         if "rules" not in settings:

@@ -7,6 +7,7 @@ from lark import Token, Tree
 
 from collage_dsl.language import syntax
 from collage_dsl.language.tokens import Child, NestingError, Reader, children
+from collage_dsl.rules.placement import Action
 from collage_dsl.source import Span
 
 if TYPE_CHECKING:
@@ -68,6 +69,12 @@ class Builder(Reader):
                     tuple(self.setting(child) for child in settings),
                     self.span(tree),
                 )
+            case "pin" | "forbid" as word, [selector, target, reason]:
+                action: Action = "pin" if word == "pin" else "forbid"
+                selects = self.expression(selector, 0)
+                assert isinstance(selects, syntax.Application)
+                said = "" if reason is None else self.string(reason)
+                return syntax.Placement(action, selects, self.name(target), said)
             case "test", [name, *statements]:
                 found = tuple(self.test_statement(child) for child in statements)
                 said = self.string(name)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain
 from collage_dsl.rules.limits import Limits
+from collage_dsl.rules.placement import Placement
 from collage_dsl.rules.rule import FusionRule
 from collage_dsl.rules.trace import Trace
 
@@ -16,6 +17,8 @@ class FusionSpec:
 
     `coalesce` says that after the search touching kernels of this target are merged where
     that is not slower; `fallback` that the rule proposes a kernel for every operator.
+    `placements` say what must or must not run here, which concerns the candidates of other
+    specs too: `engine.steps.propose` applies those of all specs together.
     """
 
     target: Toolchain
@@ -23,6 +26,7 @@ class FusionSpec:
     limits: Limits = field(default_factory=Limits)
     coalesce: bool = False
     fallback: bool = False
+    placements: tuple[Placement, ...] = ()
 
     @property
     def name(self) -> str:

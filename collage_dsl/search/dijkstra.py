@@ -16,15 +16,24 @@ _Key = tuple[OpSet, tuple[OpSet, ...]]
 class _State:
     key: _Key
     cost: float
+    demotion: int
     kernels: int
     before: "_State | None" = None
     by: CandidateKernel | None = None
 
+    @property
+    def rank(self) -> tuple[float, int, int]:
+        """Less is better; no step makes it less."""
+        return self.cost, self.demotion, self.kernels
+
+
+_WORST = (float("inf"), 0, 0)
+
 
 def dijkstra(problem: Problem) -> Plan:
     """
-    A cheapest plan; of equally cheap ones, one with the fewest kernels, then the one found
-    first. Raises `NoPlanError`.
+    A cheapest plan; of equally cheap ones, one with the highest priority, then one with the
+    fewest kernels, then the one found first. Raises `NoPlanError`.
 
     A state is a set of covered nodes, by rank. Only candidates whose first call is the next
     uncovered one extend it, so that each set of kernels is reached in one order only (Collage
@@ -32,21 +41,21 @@ def dijkstra(problem: Problem) -> Plan:
     is therefore part of the state, and a step that would close a cycle is not taken.
     """
     order = count()
-    start = _State((0, ()), 0.0, 0)
-    best = {start.key: (0.0, 0)}
-    queue = [(0.0, 0, next(order), start)]
+    start = _State((0, ()), 0.0, 0, 0)
+    best = {start.key: start.rank}
+    queue = [(start.rank, next(order), start)]
     while queue:
-        cost, kernels, _, state = heapq.heappop(queue)
-        if (cost, kernels) > best[state.key]:
+        rank, _, state = heapq.heappop(queue)
+        if rank > best[state.key]:
             continue
         uncovered = problem.calls & ~state.key[0]
         if not uncovered:
             return problem.plan(_path(state))
         for candidate, ranks in problem.starting_at.get(first(uncovered), ()):
             after = _step(problem, state, candidate, ranks)
-            if after and (after.cost, after.kernels) < best.get(after.key, (float("inf"), 0)):
-                best[after.key] = (after.cost, after.kernels)
-                heapq.heappush(queue, (after.cost, after.kernels, next(order), after))
+            if after and after.rank < best.get(after.key, _WORST):
+                best[after.key] = after.rank
+                heapq.heappush(queue, (after.rank, next(order), after))
     raise problem.no_plan()
 
 
@@ -65,7 +74,8 @@ def _step(
     if isinstance(cost, Infeasible):
         return None
     key = (covered | ranks, ragged)
-    return _State(key, state.cost + cost, state.kernels + 1, state, candidate)
+    demotion = state.demotion + problem.demotion(candidate)
+    return _State(key, state.cost + cost, demotion, state.kernels + 1, state, candidate)
 
 
 def _path(state: _State) -> list[CandidateKernel]:

@@ -9,18 +9,20 @@ from collage_dsl.search.plan import Plan, Problem, is_acyclic
 
 def exhaustive(problem: Problem) -> Plan:
     """
-    A cheapest plan, found by trying every disjoint cover. Raises `NoPlanError`.
+    A cheapest plan, found by trying every disjoint cover; of equally cheap ones, one with the
+    highest priority, then one with the fewest kernels. Raises `NoPlanError`.
 
     Time grows exponentially: for graphs of some ten operator calls.
     """
-    best: tuple[float, int, tuple[CandidateKernel, ...]] | None = None
+    best: tuple[tuple[float, int, int], tuple[CandidateKernel, ...]] | None = None
     for chosen in _covers(problem):
         cost = sum(_price(problem, candidate) for candidate in chosen)
-        if best is None or (cost, len(chosen)) < best[:2]:
-            best = (cost, len(chosen), chosen)
+        rank = cost, sum(map(problem.demotion, chosen)), len(chosen)
+        if best is None or rank < best[0]:
+            best = rank, chosen
     if best is None:
         raise problem.no_plan()
-    return problem.plan(best[2])
+    return problem.plan(best[1])
 
 
 def _covers(problem: Problem) -> Iterator[tuple[CandidateKernel, ...]]:

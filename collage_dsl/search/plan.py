@@ -34,7 +34,11 @@ class Plan:
     """
     Kernels in an order in which they can run, disjoint, covering every operator call.
 
-    `cost` is the sum of their costs in seconds.
+    `cost` is the sum of their costs in seconds, `priority` that of the priorities of the targets
+    that run the operator calls, one for each call.
+
+    Of two plans the one with the lower cost is better; at the same cost the one with the higher
+    priority; then the one with fewer kernels; then the one that a search finds first.
     """
 
     graph: Graph = field(repr=False)
@@ -43,6 +47,10 @@ class Plan:
     @property
     def cost(self) -> float:
         return sum(kernel.cost for kernel in self.kernels)
+
+    @property
+    def priority(self) -> int:
+        return sum(_calls(c) * c.toolchain.priority for c in self.candidates)
 
     @property
     def candidates(self) -> tuple[CandidateKernel, ...]:
@@ -79,6 +87,19 @@ class Problem:
         if known is None:
             known = self._known[candidate] = self._cost(candidate)
         return known
+
+    def demotion(self, candidate: CandidateKernel) -> int:
+        """
+        How far its calls stay below the highest priority that any candidate has.
+
+        It is never negative, and least in sum where the priority of a plan is highest, since
+        every plan covers the same calls.
+        """
+        return _calls(candidate) * (self._highest - candidate.toolchain.priority)
+
+    @cached_property
+    def _highest(self) -> int:
+        return max((each.toolchain.priority for each in self.candidates), default=0)
 
     # Searches cover calls depth first: with one branch finished before the next is begun,
     # few of them are covered in part at a time, and few sets of covered nodes are met.
@@ -128,6 +149,10 @@ class Problem:
             assert not isinstance(cost, Infeasible), cost.reason
             kernels.append(PlannedKernel(candidate, cost))
         return Plan(self.graph, tuple(kernels))
+
+
+def _calls(candidate: CandidateKernel) -> int:
+    return (candidate.sub_graph.inside & candidate.graph.calls).bit_count()
 
 
 class CyclicPlanError(Exception):

@@ -11,6 +11,7 @@ from collage_dsl.language import conditions, spec_tests
 from collage_dsl.language.findings import Findings
 from collage_dsl.language.limits import LIMITS
 from collage_dsl.language.rules import KINDS, PRIMITIVES, RuleScope, _Expression
+from collage_dsl.language.scope import PatternScope
 from collage_dsl.language.targets import SETTINGS
 from collage_dsl.lsp.completion import completions
 from collage_dsl.lsp.files import Files
@@ -104,7 +105,8 @@ def test_hover_on_the_code_in_a_comment_shows_its_page() -> None:
 
 
 def test_every_word_of_the_language_has_a_meaning() -> None:
-    rules = _Expression(RuleScope({}, {}, frozenset(), Findings())).functions
+    scope = PatternScope({}, {}, frozenset(), Findings(), lambda written: None)
+    rules = _Expression(RuleScope({}, {}, frozenset(), Findings(), scope)).functions
     wanted = {
         "rule": rules,
         "function": conditions._FUNCTIONS,
