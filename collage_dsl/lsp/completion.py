@@ -17,13 +17,16 @@ from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.source import Span
 
 _ARGUMENTS = {
-    "combine_by_primitives": ("using", "max_depth", "max_nodes"),
+    "combine_by_primitives": ("using", "max_depth", "max_nodes", "max_splits"),
+    "op_predicate": ("ops",),
+    "horizontal": ("max",),
+    "vertical": ("prologue", "epilogue", "max_depth"),
     "only_valid": LIMITS,
     "matches": ("at", "nodes"),
     "why_not": ("at",),
 }
 
-_ITEMS = ("import", "let", "pattern", "rule", "target", "test")
+_ITEMS = ("import", "let", "extern", "pattern", "rule", "target", "pin", "forbid", "test")
 
 _LAYOUTS = {
     "NCHW": ("NCHW", "NHWC"),

@@ -15,13 +15,17 @@ from collage_dsl.language.rules import PRIMITIVES
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
+    Horizontal,
+    Host,
     KindPair,
     MaxCoalesce,
     OnlyValid,
     OpCallByKind,
+    OpPredicate,
     Primitive,
     Tagged,
     Union,
+    Vertical,
     condition,
 )
 
@@ -34,6 +38,10 @@ _RULES: Mapping[str, type] = {
     "combine": CombineByPrimitives,
     "only_valid": OnlyValid,
     "max_coalesce": MaxCoalesce,
+    "op_predicate": OpPredicate,
+    "horizontal": Horizontal,
+    "vertical": Vertical,
+    "host": Host,
 }
 
 _FUNCTIONS: Mapping[str, type] = {
@@ -93,12 +101,19 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "where that is not slower.",
         "fallback": "The target has a kernel for every operator, so that each model can be "
         "covered.",
+        "priority": "A whole number, 0 where nothing is said: of plans that cost the same, the one "
+        "with more calls in targets of high priority is chosen.",
     },
     "limit": _LIMITS,
     "argument": {
         **_LIMITS,
         "using": "The primitives that say which touching candidates are joined: `tvm_default`, "
         "or a list of primitives.",
+        "max_splits": "How many cuts of a largest region its parts may be made by: 0, 1 or 2.",
+        "ops": "The operators that are asked about, all where it is left out.",
+        "max": "How many siblings may become one kernel.",
+        "prologue": "The greatest kind of what is joined before the anchor, or `none`.",
+        "epilogue": "The greatest kind of what is joined after the anchor, or `none`.",
         "at": "The node to ask at, by its name in the graph.",
         "nodes": "How many operator calls the match has.",
     },
