@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"graph", "cost"},
     "frontend": {"graph"},
     "backends": {"graph"},
-    "targets": {"rules", "language", "backends"},
+    "targets": {"rules", "language", "backends", "graph", "frontend"},
     "realization": {"graph", "cost", "backends", "frontend"},
     "report": {"graph", "rules", "search", "cost"},
     "engine": {

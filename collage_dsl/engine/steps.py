@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from collage_dsl.cost import CostFunction, Infeasible
+from collage_dsl.engine.tables import table_lookup
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.rules import FusionSpec, Trace
 from collage_dsl.search import NoPlanError, Plan, Problem, coalesce, dijkstra
@@ -20,7 +21,11 @@ class UncoveredError(Exception):
 
 def propose(graph: Graph, *specs: FusionSpec) -> tuple[CandidateKernel, ...]:
     """The candidates of `specs`, spec by spec, each in graph order; they may overlap."""
-    return tuple(candidate for spec in specs for candidate in spec.candidates(graph))
+    return tuple(candidate for spec in specs for candidate in spec.candidates(graph, _trace()))
+
+
+def _trace() -> Trace:
+    return Trace(lookup=table_lookup)
 
 
 def choose(
@@ -89,7 +94,7 @@ def explain_uncovered(
 
 def _reasons(graph: Graph, spec: FusionSpec, cost: CostFunction, index: int) -> list[str]:
     """Why what `spec` proposes for a node is infeasible, or why it proposes nothing."""
-    trace = Trace()
+    trace = _trace()
     reasons = []
     for candidate in spec.candidates(graph, trace):
         price = cost(candidate) if candidate.sub_graph.inside >> index & 1 else None

@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.engine.steps import UncoveredError, choose, explain_uncovered, propose
+from collage_dsl.engine.tables import table_lookup
 from collage_dsl.graph import Graph
 from collage_dsl.language.loading import Contents
 from collage_dsl.language.spec_tests import (
@@ -24,6 +25,7 @@ from collage_dsl.language.spec_tests import (
 )
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.matcher import Attempt, matches
+from collage_dsl.rules.predicate import PredicateError
 from collage_dsl.search import NoPlanError, Plan
 
 _HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -67,7 +69,7 @@ def _failures(test: SpecTest, specs: Mapping[str, FusionSpec]) -> Iterator[Diagn
     for expectation in test.expectations:
         try:
             failure = _failure(expectation, asked.answer(expectation.question))
-        except (UnusableError, UncoveredError) as problem:
+        except (UnusableError, UncoveredError, PredicateError) as problem:
             message, *more = str(problem).splitlines()
             notes = tuple(Note(line.strip()) for line in more)
             failure = Diagnostic("E0711", message, expectation.span, notes=notes)
@@ -139,7 +141,11 @@ class _Asked:
     def matches(self, question: Matches) -> _Answer:
         roots = range(len(self.graph)) if question.at is None else [self.index(question.at)]
         attempts = {root: Attempt() for root in roots}
-        found = [m for r in roots for m in matches(question.pattern, self.graph, r, attempts[r])]
+        found = [
+            match
+            for root in roots
+            for match in matches(question.pattern, self.graph, root, attempts[root], table_lookup)
+        ]
         sizes = [(match.inside & self.graph.calls).bit_count() for match in found]
         fitting = sum(question.nodes in (None, size) for size in sizes)
         remark = ""
@@ -151,7 +157,8 @@ class _Asked:
 
     def why_not(self, question: WhyNot) -> _Answer:
         attempt = Attempt()
-        if matches(question.pattern, self.graph, self.index(question.at), attempt):
+        at = self.index(question.at)
+        if matches(question.pattern, self.graph, at, attempt, table_lookup):
             return _Answer("", "a match")
         reason = attempt.reason or attempt.because
         return _Answer(reason, f'"{reason}"')

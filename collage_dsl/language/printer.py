@@ -285,8 +285,9 @@ def _parts(rule: FusionRule, indent: int) -> tuple[str, list[str]]:
         case OnlyValid(inner, limits):
             named = [f"{name}: {value}" for name, value in _limits(limits)]
             return "only_valid", [_rule(inner, indent), *named]
-        case MaxCoalesce(inner):
-            return "max_coalesce", [_rule(inner, indent)]
+        case MaxCoalesce(inner, prefer):
+            named = [] if prefer == "largest" else [f"prefer: {prefer}"]
+            return "max_coalesce", [_rule(inner, indent), *named]
         case _:
             assert_never(rule)
 

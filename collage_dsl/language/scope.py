@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language import syntax
-from collage_dsl.language.calls import find_operator
+from collage_dsl.language.calls import find_operator, refuse
 from collage_dsl.language.findings import Findings, listed
 from collage_dsl.rules import Pattern
 
@@ -35,6 +35,8 @@ class PatternScope:
     """Of the patterns in `checked`, and of those that they call, by identity; `sizes` too."""
     sizes: dict[int, int] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """The imported patterns that cannot be used, and why."""
     uses: set[tuple[str, str]] = field(default_factory=set)
     """Which definition (empty: none) uses which."""
 
@@ -64,6 +66,9 @@ class PatternScope:
         none.
         """
         if name.text in self.broken:
+            return None
+        if name.text in self.refused:
+            refuse(name, self.refused, self.findings)
             return None
         if name.text not in self.classes and name.text not in self.known:
             found = find_operator(name, self.findings, (*self.classes, *self.patterns))

@@ -9,7 +9,7 @@ from collage_dsl.rules.limits import Limits
 from collage_dsl.rules.matcher import Attempt, matches
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.primitive import Primitive
-from collage_dsl.rules.regions import regions
+from collage_dsl.rules.regions import Preference, regions
 from collage_dsl.rules.trace import Trace
 
 FUSIBLE = (Kind.ELEMENTWISE, Kind.BROADCAST, Kind.INJECTIVE, Kind.REDUCE, Kind.ANCHOR)
@@ -126,13 +126,16 @@ class MaxCoalesce:
     """
     Propose the largest regions that touching candidates of `rule` make: `max_coalesce(rule)`.
 
-    It is what greedy partitioning does, and proposes no more than it keeps.
+    It is what greedy partitioning does, and proposes no more than it keeps. Of candidates that
+    overlap it keeps the largest; with `prefer: first` the one that comes first in `rule`, as
+    TVM's FuseOpsByPattern does.
     """
 
     rule: "FusionRule"
+    prefer: Preference = "largest"
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        return regions(graph, self.rule.propose(graph, trace))
+        return regions(graph, self.rule.propose(graph, trace), self.prefer)
 
 
 FusionRule = (
