@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"graph", "cost"},
     "frontend": {"graph"},
     "backends": {"graph"},
-    "targets": {"graph", "rules", "language", "backends", "resources"},
+    "targets": {"graph", "rules", "language", "backends", "frontend", "resources"},
     "realization": {"graph", "cost", "backends", "frontend"},
     "report": {"graph", "rules", "search", "cost", "source"},
     "engine": {

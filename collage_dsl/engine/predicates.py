@@ -5,6 +5,7 @@ from functools import cache
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
+from collage_dsl.engine.tables import table_lookup
 from collage_dsl.graph import extract
 from collage_dsl.rules.host_code import host_code
 from collage_dsl.rules.predicate import (
@@ -21,18 +22,10 @@ TABLE = "pattern_table:"
 """How the sources of predicates begin that are checks of TVM's own patterns."""
 
 
-def no_tables(predicate: Predicate) -> Answer:
-    """The lookup of `pattern_table:` where there is none."""
-    raise PredicateError(
-        f"predicate `{predicate.name}` needs the pattern table of {predicate.source}, "
-        "which cannot be asked here"
-    )
-
-
 def lookup(
     *,
     allow_extern: bool = False,
-    tables: Lookup = no_tables,
+    tables: Lookup = table_lookup,
     backends: Sequence[Backend] = (),
 ) -> Lookup:
     """

@@ -1,6 +1,6 @@
 """Calls of operators, in patterns and in graphs: known operators with the right operands."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language import syntax
@@ -20,6 +20,13 @@ def find_operator(
         hint = did_you_mean(name.text, (*known, *others))
         findings.error("E0201", name.span, f"unknown operator `{name.text}`", hint)
     return known.get(name.text)
+
+
+def refuse(name: syntax.Name, refused: Mapping[str, str], findings: Findings) -> None:
+    """Report the use of a pattern of a table for which the language has none."""
+    hint = "write what it is to match as a pattern of your own"
+    message = f"`{name.text}` cannot be used: {refused[name.text]}"
+    findings.error("E0811", name.span, message, hint)
 
 
 def check_count(operator: Operator, given: int, span: Span, who: str, findings: Findings) -> bool:

@@ -57,6 +57,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0803": "an imported file does not define a name",
         "E0804": "an imported file has errors",
         "W0805": "nothing uses an import",
+        "E0810": "there is no such pattern table",
+        "E0811": "a pattern of a table that the language has no pattern for",
         # Tests.
         "E0701": "a test has no graph, several, or expects nothing",
         "E0702": "something that cannot be expected",

@@ -7,7 +7,10 @@ from pathlib import Path, PurePosixPath
 from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language import syntax
-from collage_dsl.language.findings import Findings, count, did_you_mean
+from collage_dsl.language.calls import refuse
+from collage_dsl.language.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.pattern_shape import depth, size
+from collage_dsl.language.pattern_tables import ALL, table, table_names
 from collage_dsl.language.rules import CheckedRule
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
@@ -23,13 +26,15 @@ Definition = Pattern | tuple[Operator, ...] | Predicate | CheckedRule
 class Exports:
     """
     What a file defines, less its targets and tests; and its first error, if it has any.
-    `depths` and `sizes` are those of its patterns, by identity.
+    `depths` and `sizes` are those of its patterns, by identity. What is `refused` is there, but
+    cannot be used, and why.
     """
 
     definitions: Mapping[str, Definition]
     depths: Mapping[int, int] = field(default_factory=dict)
     sizes: Mapping[int, int] = field(default_factory=dict)
     errors: tuple[Diagnostic, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -51,6 +56,8 @@ class Library:
         self, written: syntax.Import, folder: Path | None, findings: Findings
     ) -> Exports | None:
         """What the file brings; None after reporting why it brings nothing."""
+        if written.is_table:
+            return table_exports(written, findings)
         found_at = self.find(written, folder, findings)
         if found_at is None:
             return None
@@ -108,7 +115,31 @@ def brought(
         wanted = imported.name
         if wanted.text in exports.definitions:
             yield imported.visible.text, exports.definitions[wanted.text]
+        elif wanted.text in exports.refused:
+            refuse(wanted, exports.refused, findings)
         else:
             hint = did_you_mean(wanted.text, exports.definitions)
             message = f"`{written.path}` does not define `{wanted.text}`"
             findings.error("E0803", wanted.span, message, hint)
+
+
+def table_exports(written: syntax.Import, findings: Findings) -> Exports | None:
+    """What one of TVM's pattern tables brings: its patterns, and the rule `all`."""
+    if written.path not in table_names():
+        message = f"there is no pattern table `{written.path}`"
+        known = f"the tables are {listed(table_names(), 'and')}"
+        hint = did_you_mean(written.path, table_names()) or known
+        findings.error("E0810", written.span, message, hint)
+        return None
+    found = table(written.path)
+    depths = {id(pattern): _depth(pattern) for pattern in found.patterns.values()}
+    sizes = {id(p): sum(size(b.value, {}) for b in p.bindings) for p in found.patterns.values()}
+    everything = CheckedRule(found.all, 3, 1 + 2 * len(found.all.rules))
+    return Exports({**found.patterns, ALL: everything}, depths, sizes, refused=found.refused)
+
+
+def _depth(pattern: Pattern) -> int:
+    depths: dict[str, int] = {}
+    for binding in pattern.bindings:
+        depths[binding.name] = depth(binding.value, depths, {})
+    return max(depths.values())

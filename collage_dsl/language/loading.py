@@ -201,6 +201,7 @@ class _FileChecker:
         for name, definition in imported.definitions.items():
             if isinstance(definition, CheckedRule) and name not in written:
                 scope.checked[name] = definition
+        scope.refused = imported.refused
         self.inner, self.scope = inner, scope
         specs = [(t, check_target(t, self.is_whole(t.span), scope, self.findings)) for t in targets]
         used_by_targets = {*scope.used, _BY_PLACEMENTS}
@@ -255,6 +256,7 @@ class _FileChecker:
         found: dict[str, Definition] = {}
         depths: dict[int, int] = {}
         sizes: dict[int, int] = {}
+        refused: dict[str, str] = {}
         for item in self.file.items:
             if not isinstance(item, syntax.Import):
                 continue
@@ -268,7 +270,10 @@ class _FileChecker:
                 self.broken |= _names_of(item) - found.keys()
             depths.update(exports.depths)
             sizes.update(exports.sizes)
-        return Exports(found, depths, sizes)
+            if item.prefix is not None:
+                prefix = item.prefix.text
+                refused |= {f"{prefix}.{name}": why for name, why in exports.refused.items()}
+        return Exports(found, depths, sizes, refused=refused)
 
     def check_imports(self, used: set[str]) -> None:
         """Report the imported names that nothing uses."""
@@ -318,7 +323,7 @@ class _FileChecker:
         for item, name in items:
             if not isinstance(item, syntax.Target) and (why := reserved(name.text)):
                 self.findings.error("E0208", name.span, why)
-            elif isinstance(item, syntax.Let | syntax.Pattern) and name.text in operators():
+            elif _can_be_called(item) and name.text in operators():
                 message = f"`{name.text}` is an operator, and no other name for one"
                 self.findings.error("E0208", name.span, message)
             elif isinstance(item, syntax.Predicate) and is_function(name.text):
@@ -351,6 +356,7 @@ class _FileChecker:
         scope = PatternScope(named, classes, self.broken, self.findings, check_one)
         scope.depths.update(imported.depths)
         scope.sizes.update(imported.sizes)
+        scope.refused = imported.refused
         for name, definition in imported.definitions.items():
             if isinstance(definition, Pattern) and name not in named:
                 scope.checked[name] = definition
@@ -387,6 +393,12 @@ class _FileChecker:
             if item.name.text not in used:
                 message = f"no target uses {_what(item)} `{item.name.text}`"
                 self.findings.warning("W0405", item.name.span, message)
+
+
+def _can_be_called(item: syntax.Item) -> bool:
+    """Whether a pattern could call what the item names, as it calls operators."""
+    is_table = isinstance(item, syntax.Import) and item.is_table
+    return is_table or isinstance(item, syntax.Let | syntax.Pattern)
 
 
 def _what(item: _Named) -> str:

@@ -343,8 +343,9 @@ def _parts(rule: FusionRule, indent: int) -> tuple[str, list[str]]:
             ]
             depth = [] if max_depth == USUAL_DEPTH else [f"max_depth: {max_depth}"]
             return "vertical", [_rule(inner, indent), *named, *depth]
-        case MaxCoalesce(inner):
-            return "max_coalesce", [_rule(inner, indent)]
+        case MaxCoalesce(inner, prefer):
+            named = [] if prefer == "largest" else [f"prefer: {prefer}"]
+            return "max_coalesce", [_rule(inner, indent), *named]
         case _:
             assert_never(rule)
 

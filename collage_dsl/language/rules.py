@@ -8,6 +8,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
 from collage_dsl.language import aliases, syntax
 from collage_dsl.language.arguments import bind, string, whole_number
+from collage_dsl.language.calls import refuse
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.language.limits import LIMITS, check_limits
 from collage_dsl.language.scope import PatternScope
@@ -36,6 +37,7 @@ from collage_dsl.rules import (
 )
 from collage_dsl.rules.horizontal import REACH
 from collage_dsl.rules.predicate import BACKEND, Predicate
+from collage_dsl.rules.regions import Preference
 from collage_dsl.rules.vertical import USUAL_DEPTH
 from collage_dsl.source import Span
 
@@ -85,6 +87,7 @@ class RuleScope:
         self.findings = findings
         self.values = values
         """Where the operators and predicates of the file are."""
+        self.refused: Mapping[str, str] = {}
         self.checked: dict[str, CheckedRule] = {}
         self.used: set[str] = set()
         self.active: list[str] = []
@@ -280,6 +283,8 @@ class _Expression:
             scope.used.add(name.text)
             message = f"`{name.text}` is a rule, and a pattern is needed here"
             self.findings.error("E0209", name.span, message, f"write `{name.text}` alone")
+        elif name.text in scope.refused:
+            refuse(name, scope.refused, self.findings)
         elif name.text not in scope.broken:
             hint = did_you_mean(name.text, scope.patterns)
             self.findings.error("E0206", name.span, f"no pattern is named `{name.text}`", hint)
@@ -379,8 +384,19 @@ class _Expression:
         return OnlyValid(rule, limits) if rule and self.findings.errors == errors else None
 
     def max_coalesce(self, written: syntax.Application) -> FusionRule | None:
-        rule = self.whole(written)
-        return MaxCoalesce(rule) if rule else None
+        bound = bind(written, self.findings, takes=(1, 1), keywords=("prefer",))
+        if bound is None:
+            return None
+        rule = self.part(bound[0][0])
+        match bound[1].get("prefer"):
+            case None:
+                prefer: Preference = "largest"
+            case syntax.Name("largest" | "first" as said):
+                prefer = said
+            case other:
+                self.findings.error("E0404", other.span, "`prefer` is `largest` or `first`")
+                return None
+        return MaxCoalesce(rule, prefer) if rule else None
 
     def whole(self, written: syntax.Application) -> FusionRule | None:
         """The only argument: `primitive(rule)` says what every target implies."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language import syntax
-from collage_dsl.language.calls import find_operator
+from collage_dsl.language.calls import find_operator, refuse
 from collage_dsl.language.findings import Findings, listed
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
@@ -38,6 +38,8 @@ class PatternScope:
     active: list[str] = field(default_factory=list)
     predicates: dict[str, Predicate | None] = field(default_factory=dict)
     """Those that are declared or imported; None where the declaration is wrong."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """The imported patterns that cannot be used, and why."""
     uses: set[tuple[str, str]] = field(default_factory=set)
     """Which definition (empty: none) uses which."""
 
@@ -67,6 +69,9 @@ class PatternScope:
         none.
         """
         if name.text in self.broken:
+            return None
+        if name.text in self.refused:
+            refuse(name, self.refused, self.findings)
             return None
         if name.text not in self.classes and name.text not in self.known:
             found = find_operator(name, self.findings, (*self.classes, *self.patterns))

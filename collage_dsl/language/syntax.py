@@ -295,12 +295,16 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """`import "path" as prefix;`, or `import "path" only (names);`, which has no prefix."""
+    """
+    `import "path" as prefix;`, or `import "path" only (names);`, which has no prefix. Where
+    `is_table`, it is `import pattern_table "cutlass" …;`.
+    """
 
     path: str
     prefix: Name | None
     names: tuple[Imported, ...]
     span: Span
+    is_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,11 +47,12 @@ class Builder(Reader):
                     tuple(self.statement(child) for child in statements),
                     self.span(tree),
                 )
-            case "import_as", [path, prefix]:
-                return syntax.Import(self.string(path), self.name(prefix), (), self.span_of(path))
-            case "import_only", [path, *names]:
-                brought = tuple(self.imported(name) for name in names)
-                return syntax.Import(self.string(path), None, brought, self.span_of(path))
+            case "import_as", [table, path, prefix]:
+                named = self.string(path), self.name(prefix), ()
+                return syntax.Import(*named, self.span_of(path), table is not None)
+            case "import_only", [table, path, *names]:
+                brought = self.string(path), None, tuple(map(self.imported, names))
+                return syntax.Import(*brought, self.span_of(path), table is not None)
             case "let", [name, value]:
                 return syntax.Let(self.name(name), self.expression(value, 0))
             case "predicate", [name, parameters, source]:

@@ -1,36 +1,47 @@
 """The largest regions that touching sub-graphs make."""
 
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from collage_dsl.graph import Graph, OpSet, SubGraph
+from collage_dsl.graph.between import absorbable, beside
+
+Preference = Literal["largest", "first"]
+"""Which of overlapping sub-graphs is chosen: the largest, or the one proposed first."""
 
 
-def regions(graph: Graph, found: Iterable[SubGraph]) -> Iterator[SubGraph]:
+def regions(
+    graph: Graph, found: Iterable[SubGraph], prefer: Preference = "largest"
+) -> Iterator[SubGraph]:
     """
     `found`, as far as they are disjoint, merged with those they touch as long as the union is
-    convex and stays in one dataflow block; in graph order.
+    convex and stays in one dataflow block; in graph order. Tuples and projections between them
+    come along.
 
-    Of those that overlap the one with more operators counts, then the earlier one. A region
-    may have several exits: `limits` say how many are allowed.
+    Of those that overlap the one with more operators counts, then the earlier one in the graph;
+    or, with `prefer="first"`, the one that comes first in `found`. A region may have several
+    exits: `limits` say how many are allowed.
     """
-    parts = list(_disjoint(graph, found))
+    parts = _disjoint(graph, found, prefer)
     merged: list[SubGraph] = []
     while parts:
         region = parts.pop(0)
         while (partner := _partner(graph, region, parts)) is not None:
-            region |= parts.pop(partner)
+            region = _union(graph, region, parts.pop(partner))
         earlier = _partner(graph, region, merged)
         if earlier is None:
             merged.append(region)
         else:  # what lay between the two is in one of them now
-            parts.insert(0, region | merged.pop(earlier))
+            parts.insert(0, _union(graph, region, merged.pop(earlier)))
     yield from sorted(merged, key=lambda region: region.order)
 
 
-def _disjoint(graph: Graph, found: Iterable[SubGraph]) -> list[SubGraph]:
+def _disjoint(graph: Graph, found: Iterable[SubGraph], prefer: Preference) -> list[SubGraph]:
     """The greedy choice, in graph order."""
-    ordered = sorted(dict.fromkeys(found), key=lambda each: each.order)
-    ordered.sort(key=lambda each: -(each.inside & graph.calls).bit_count())
+    ordered = list(dict.fromkeys(found))
+    if prefer == "largest":
+        ordered.sort(key=lambda each: each.order)
+        ordered.sort(key=lambda each: -(each.inside & graph.calls).bit_count())
     taken: OpSet = 0
     chosen = []
     for each in ordered:
@@ -42,11 +53,16 @@ def _disjoint(graph: Graph, found: Iterable[SubGraph]) -> list[SubGraph]:
 
 def _partner(graph: Graph, region: SubGraph, others: list[SubGraph]) -> int | None:
     """The place of the first of `others` that can be merged into `region`."""
-    beside = graph.input(region.inside) | graph.output(region.inside)
+    touched = beside(graph, region.inside)
     for place, other in enumerate(others):
-        if other.inside & beside and _is_whole(graph, region.inside | other.inside):
+        if other.inside & touched and _is_whole(graph, _union(graph, region, other).inside):
             return place
     return None
+
+
+def _union(graph: Graph, one: SubGraph, other: SubGraph) -> SubGraph:
+    union = one | other
+    return union | SubGraph(absorbable(graph, union.inside))
 
 
 def _is_whole(graph: Graph, inside: OpSet) -> bool:

@@ -11,7 +11,7 @@ from collage_dsl.rules.matcher import Attempt, matches
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.predicate import BackendAnswer, Predicate, Question
 from collage_dsl.rules.primitive import Primitive
-from collage_dsl.rules.regions import regions
+from collage_dsl.rules.regions import Preference, regions
 from collage_dsl.rules.splits import split
 from collage_dsl.rules.trace import Trace
 from collage_dsl.rules.vertical import USUAL_DEPTH, with_neighbours
@@ -245,13 +245,16 @@ class MaxCoalesce:
     """
     Propose the largest regions that touching candidates of `rule` make: `max_coalesce(rule)`.
 
-    It is what greedy partitioning does, and proposes no more than it keeps.
+    It is what greedy partitioning does, and proposes no more than it keeps. Of candidates that
+    overlap it keeps the largest; with `prefer: first` the one that comes first in `rule`, as
+    TVM's FuseOpsByPattern does.
     """
 
     rule: "FusionRule"
+    prefer: Preference = "largest"
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        return regions(graph, self.rule.propose(graph, trace))
+        return regions(graph, self.rule.propose(graph, trace), self.prefer)
 
 
 FusionRule = (

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from collage_dsl.cost import CostFunction, Infeasible
-from collage_dsl.graph import CandidateKernel, Form, Graph, OpSet, SubGraph, members, opset
+from collage_dsl.graph import CandidateKernel, SubGraph
+from collage_dsl.graph.between import absorbable
 from collage_dsl.search.plan import Plan, PlannedKernel, in_execution_order, producers
 
 MayMerge = Callable[[CandidateKernel], bool]
@@ -110,29 +111,5 @@ def _union(kernels: Iterable[PlannedKernel]) -> CandidateKernel:
     graph, union = candidates[0].graph, SubGraph(0)
     for candidate in candidates:
         union |= candidate.sub_graph
-    union |= SubGraph(_absorbable(graph, union.inside))
+    union |= SubGraph(absorbable(graph, union.inside))
     return CandidateKernel(graph, union, candidates[0].toolchain)
-
-
-def _absorbable(graph: Graph, inside: OpSet) -> OpSet:
-    """The free nodes between that nothing outside uses; a tuple is no result of a kernel."""
-    between = _between(graph, inside)
-    return opset(
-        index
-        for index in members(between)
-        if graph.nodes[index].form is Form.PROJECTION
-        or not graph.users_of[index] & ~(inside | between)
-    )
-
-
-def _between(graph: Graph, inside: OpSet) -> OpSet:
-    """Free nodes outside on the paths that lead from `inside` back to it."""
-    below, pending = 0, graph.output(inside) & graph.free
-    while pending:
-        below |= pending
-        pending = graph.output(pending) & graph.free & ~(inside | below)
-    found, pending = 0, graph.input(inside) & below
-    while pending:
-        found |= pending
-        pending = graph.input(pending) & below & ~found
-    return found
