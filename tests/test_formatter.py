@@ -5,7 +5,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collage_dsl.diagnostics import RuleError
@@ -13,12 +13,10 @@ from collage_dsl.language import aliases, check, load
 from collage_dsl.language.formatter import WIDTH, format_source
 from collage_dsl.language.formatter_tree import words
 from collage_dsl.source import Source
+from tests.cases import cases
 from tests.test_language_documents import examples
 from tests.test_language_fuzz import SPEC, cuts, mutants, soup
 
-QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
 ROOT = Path(__file__).parent.parent
 
 
@@ -108,6 +106,27 @@ def test_what_does_not_fit_is_broken_at_its_brackets() -> None:
           ),
         );
         """)
+
+
+def test_long_alternatives_are_broken_before_each() -> None:
+    value = " | ".join(f"nn.conv2d(images_{at}, weights)" for at in range(4))
+    text = f"collage 1;\npattern p(x){{y=( {value.replace(' ', '')} ).0 .1;anchor  y;}}"
+
+    assert formatted(text) == (
+        "collage 1;\n\npattern p(x) {\n  y = (\n    "
+        + value.replace(" | ", "\n      | ")
+        + "\n  ).0.1;\n  anchor y;\n}\n"
+    )
+    assert formatted(formatted(text)) == formatted(text)
+
+
+def test_tolerances_and_alternatives_have_spaces_around_their_words() -> None:
+    text = "collage 1;\npattern p(x){y=add((x|~ -0.5  within 1e-3|f(x) .0),(nn.relu|exp) ? (x));}"
+
+    assert formatted(text) == (
+        "collage 1;\n\npattern p(x) {\n"
+        "  y = add((x | ~-0.5 within 1e-3 | f(x).0), (nn.relu | exp)?(x));\n}\n"
+    )
 
 
 def test_a_long_condition_is_broken_before_its_words() -> None:
@@ -225,7 +244,7 @@ def test_formatting_the_examples_of_the_language_keeps_them(text: str) -> None:
     holds(text)
 
 
-@QUICK
+@cases(150)
 @given(mutants(SPEC) | cuts(SPEC) | soup.map("collage 1; {}".format))
 @example("collage 1; rule r = -1 - -x;")
 @example("collage 1; rule r = (f) (x,);")
@@ -233,7 +252,7 @@ def test_formatting_any_text_keeps_it(text: str) -> None:
     holds(text)
 
 
-@QUICK
+@cases(150)
 @given(st.lists(st.tuples(st.integers(0, len(SPEC)), st.sampled_from(["#a\n", "\n#b\n", "\n\n"]))))
 @example([(60, "#a\n"), (62, "\n#b\n"), (62, "#a\n")])
 def test_comments_anywhere_are_kept(places: list[tuple[int, str]]) -> None:

@@ -103,6 +103,7 @@ SAMPLES = {
     "from": 'extern predicate f(x) ¦from "m:f";',
     "to": "pin op(a) ¦to t;",
     "because": 'forbid op(a) on t ¦because "b";',
+    "within": "  y = exp(~0.7 ¦within 1e-3);",
     "pattern_table": 'import ¦pattern_table "x" as y;',
     "table": 'import ¦pattern_table "x" as y;',
 }

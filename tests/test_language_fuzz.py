@@ -3,16 +3,13 @@
 import re
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import check, format_graph, load, parse_graph, to_text
 from collage_dsl.source import Source
-
-QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+from tests.cases import cases
 
 SPEC = """\
 collage 1;
@@ -31,10 +28,18 @@ pattern pairs(x) {
   y = repeat[1..3] act(add(s.0, s.1) ordered);
   yield y, s;
 }
+pattern either(x, b?) {
+  k = (nn.relu(x) | multiply(x, ~0.7071 within 1e-3));
+  y = ((split(k) | (k, k)).0.1 | add(k, b) | k);
+  where uses(k) == 1 or has(b);
+  anchor k;
+  yield y;
+}
 pattern block(x, w, b?: const) { y = act?(conv(x, w, b, _)); yield y; }
 rule tagged(p, label) = max_coalesce(composite(label, dfpattern(p)));
 rule library = union(tagged(conv, "lib.most"),
-  dfpattern(block), composite("lib.conv", dfpattern(conv)), op_call_by_kind(anchor));
+  dfpattern(block), dfpattern(either),
+  composite("lib.conv", dfpattern(conv)), op_call_by_kind(anchor));
 target lib on llvm(mcpu: "znver4", num_cores: 2) {
   compiler "lib";
   rules combine_by_primitives(library, using: [kind(anchor -> broadcast)], max_nodes: 4);
@@ -81,7 +86,7 @@ def cuts(text: str) -> st.SearchStrategy[str]:
 soup = st.lists(TOKENS, max_size=40).map(" ".join)
 
 
-@QUICK
+@cases(150)
 @given(st.text() | mutants(SPEC) | cuts(SPEC) | soup.map("collage 1; {}".format) | soup)
 @example("collage 1")
 @example("collage 99999999999999999999;")
@@ -108,7 +113,7 @@ def test_any_text_gives_specs_or_diagnostics(text: str) -> None:
         assert load(text=to_text(specs)) == specs
 
 
-@QUICK
+@cases(150)
 @given(st.text() | mutants(GRAPH) | cuts(GRAPH) | soup)
 @example("graph")
 @example("graph {")

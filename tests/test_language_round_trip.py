@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.graph import Graph, Kind, Toolchain
@@ -50,6 +50,7 @@ from collage_dsl.rules.condition import (
     Rank,
     Shape,
     Size,
+    Uses,
     Where,
     Within,
 )
@@ -57,6 +58,7 @@ from collage_dsl.rules.pattern import (
     Anything,
     Binding,
     Call,
+    Either,
     FieldOf,
     Number,
     Operand,
@@ -67,10 +69,7 @@ from collage_dsl.rules.pattern import (
     TupleOf,
 )
 from collage_dsl.rules.predicate import Predicate
-
-QUICK = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+from tests.cases import cases
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 labels = words.filter(bool)
@@ -113,6 +112,7 @@ comparisons = (
         st.builds(Shape, facts),
         st.builds(Constant, st.lists(shapes, min_size=1).map(tuple)),
     )
+    | st.builds(Compare, st.just(">="), st.builds(Uses, facts), sides)
     | st.just(Has("o0"))
     | st.builds(Constant, st.booleans())
 )
@@ -183,12 +183,20 @@ def patterns(draw: Any, name: str) -> Pattern:
                     Repeat(Call(("tanh", "exp"), (before,)), 1, draw(st.integers(1, 3))),
                     Repeat(PatternCall(ACTIVATION, (before,)), 0, 2),
                     PatternCall(BLOCK, (before, Reference("x"))),
+                    Either(
+                        (Call(("tanh",), (before,)), before, PatternCall(ACTIVATION, (before,)))
+                    ),
+                    Call(("concat",), (Either((TupleOf((before, before)), before)),)),
+                    Call(("exp",), (Either((FieldOf(FieldOf(before, 0), 1), before)),)),
+                    FieldOf(Either((Call(("split",), (before,)), before)), 12),
+                    FieldOf(FieldOf(TupleOf((before,)), 1), 0),
+                    FieldOf(Repeat(Call(("exp",), (before,)), 1, 2), 0),
                 ]
             )
             | st.builds(
                 lambda n, t, b=before: Call(("multiply",), (Number(float(n), t), b)),
                 numbers,
-                st.sampled_from([0.0, TOLERANCE]),
+                st.sampled_from([0.0, TOLERANCE, 1e-3, 0.5, 1e-20]),
             )
         )
     bindings.append(Binding("y", value))
@@ -199,7 +207,9 @@ def patterns(draw: Any, name: str) -> Pattern:
     others = draw(st.sampled_from([(), ("v0",)])) if len(bindings) > 1 else ()
     taps = draw(st.booleans())
     result = bindings[-1].name
-    return Pattern(name, tuple(parameters), tuple(bindings), result, found, others, taps)
+    called = [b.name for b in bindings if isinstance(b.value, Call) and not b.value.optional]
+    anchor = draw(st.sampled_from(["", *called]))
+    return Pattern(name, tuple(parameters), tuple(bindings), result, found, others, taps, anchor)
 
 
 primitives = st.sampled_from([JoinAnything(), TupleArgs(), TupleProjections(), Constants()])
@@ -258,7 +268,7 @@ targets = st.builds(
 specs = st.builds(FusionSpec, targets, rules(), limits, st.booleans(), st.booleans())
 
 
-@QUICK
+@cases(60)
 @given(specs)
 def test_a_spec_is_read_back_as_it_was(spec: FusionSpec) -> None:
     text = to_text(spec)
@@ -317,7 +327,16 @@ target t on llvm(num_cores: 2) {
             )
         ),
         DFPattern(
-            Pattern("p", (), (Binding("y", Call(("add",), (Anything(), Number(1, 0.5)))),), "y")
+            Pattern("p", (), (Binding("y", Call(("add",), (Anything(), Number(1, 1.0)))),), "y")
+        ),
+        DFPattern(Pattern("p", (), (Binding("y", FieldOf(Number(2.0), 1)),), "y")),
+        DFPattern(
+            Pattern(
+                "p",
+                (Parameter("x"),),
+                (Binding("y", Call(("exp",), (Either((Reference("x"),)),))),),
+                "y",
+            )
         ),
     ],
 )
@@ -371,7 +390,7 @@ def same(one: Graph, other: Graph) -> bool:
     )
 
 
-@QUICK
+@cases(60)
 @given(graph_texts())
 def test_a_graph_is_read_back_as_it_was(text: str) -> None:
     graph = parse_graph(text)

@@ -323,3 +323,34 @@ def test_a_parameter_used_twice_in_a_called_pattern_is_one_value() -> None:
     other = "a: f32[4]; e = exp(a); s = sigmoid(a); y = multiply(e, s); return y;"
     assert matched(text, graph, "y") == [{"e", "s", "y"}]
     assert not matched(text, other, "y")
+
+
+# Anchors.
+
+
+def test_a_match_knows_its_anchor() -> None:
+    text = """
+      pattern p(x, w, b?) {
+        k = (matmul(x, w) | multiply(x, w)); y = nn.relu(add?(k, b)); anchor k; yield y;
+      }"""
+    graph = parse_graph(f"{MATRICES} s = add(m, b); y = nn.relu(s); return y;")
+    (match,) = matches(pattern(text), graph, graph.index("y"), Attempt())
+
+    assert match.anchor == graph.index("m")
+
+
+def test_a_pattern_without_an_anchor_has_none() -> None:
+    graph = parse_graph(f"{MATRICES} y = nn.relu(m); return y;")
+    (match,) = matches(pattern(ACTIVATION), graph, graph.index("y"), Attempt())
+
+    assert match.anchor is None
+
+
+def test_attributes_in_a_called_pattern_are_compared_with_its_own_names() -> None:
+    text = """
+      pattern f(a) { y = nn.softmax(a) [axis < rank(a) - 1]; yield y; }
+      pattern p(a, b) { y = add(f(b), a); yield y; }"""
+    graph = "a: f32[4]; b: f32[4,4]; s = nn.softmax(b) [axis = %d]; y = add(s, a); return y;"
+
+    assert matched(text, graph % 0, "y") == [{"s", "y"}]
+    assert reason(text, graph % 1, "y") == "`axis < rank(a) - 1` does not hold (at `s`)"

@@ -33,6 +33,10 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0306": "a condition cannot be asked here",
         "W0307": "a condition is unknown where an optional operand is absent",
         "W0308": "a node is optional, but its operand is not",
+        "E0310": "an anchor that is not always an operator",
+        "E0311": "a tolerance that is not between 0 and 1",
+        "W0316": "an alternative is given twice",
+        "W0317": "a tolerance that changes nothing",
         # Rules and targets.
         "E0401": "unknown rule, primitive, kind or function",
         "E0402": "unknown argument",

@@ -44,7 +44,10 @@ _PER_AXIS = frozenset({"strides", "padding", "dilation", "output_padding", "pool
 """Attributes of which TVM always stores as many numbers as their default has."""
 
 _ARITHMETIC = ("+", "-", "*", "/", "%")
-_FUNCTIONS = {"dtype": 1, "rank": 1, "shape": 1, "dim": 2, "size": 1, "bytes": 1, "has": 1}
+_FUNCTIONS = {
+    **dict.fromkeys(("dtype", "rank", "shape", "dim", "size", "bytes", "uses", "has"), 1),
+    "dim": 2,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +411,7 @@ def _fact(function: str, of: str, axis: int, span: Span) -> Typed:
         "dim": (rules.DimAt(of, axis), Sort.NUMBER),
         "size": (rules.Size(of), Sort.NUMBER),
         "bytes": (rules.Bytes(of), Sort.NUMBER),
+        "uses": (rules.Uses(of), Sort.NUMBER),
         "has": (rules.Has(of), Sort.TRUTH),
     }
     value, sort = facts[function]

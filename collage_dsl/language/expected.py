@@ -17,12 +17,14 @@ _ARITHMETIC = frozenset({"PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO"})
 _OPERATORS = _ARITHMETIC | {"COMPARISON", "IN", "_OR", "_AND"}
 _SOUGHT_LAST = frozenset(
     {"OPTIONAL", "COMMA", "DOT", "LPAR", "LSQB", "COLON", "_ARROW", "_ELSE", "ORDERED", "SHARED"}
+    | {"_WITHIN"}
 )
 _ITEMS = frozenset(
     {"_IMPORT", "_LET", "_EXTERN", "_PATTERN", "_RULE", "_TARGET", "_PIN", "_FORBID", "_TEST"}
 )
 _WORDS = {
     "NAME": "a name",
+    "INDEX": "a whole number",
     "NUMBER": "a number",
     "STRING": "a string in double quotes",
     "DURATION": "a time such as `10us`",

@@ -23,7 +23,7 @@ WIDTH = 100
 INDENT = 2
 
 _IGNORES = "collage: ignore"
-_BREAK_BEFORE = frozenset({"and", "or", "else", "because"})
+_BREAK_BEFORE = frozenset({"and", "or", "else", "because", "|"})
 
 
 def format_source(source: Source) -> str:
@@ -187,7 +187,7 @@ def _around_comment(nodes: Sequence[Node], at: int, indent: int, start: int, tai
 
 
 def _conditions(nodes: Sequence[Node]) -> list[Sequence[Node]]:
-    """`a`, `and b`, `else "why"`: what a long condition is broken into."""
+    """`a`, `and b`, `| c`, `else "why"`: what long conditions and alternatives are broken into."""
     starts = [
         at
         for at, node in enumerate(nodes)

@@ -22,7 +22,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_KEYWORDS = frozenset({"and", "or", "not", "in", "on", "else", "because", "only", "through", "to"})
+_KEYWORDS = frozenset(
+    {"and", "or", "not", "in", "on", "else", "because", "only", "through", "to", "within"}
+)
 """Words inside a statement that are not called and not indexed."""
 
 _OPERATORS = frozenset(

@@ -1,7 +1,9 @@
 """The operators in a pattern: how many there are, how deep, and what leads to what."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
+from operator import and_, or_
 from typing import assert_never
 
 from collage_dsl.rules.pattern import (
@@ -19,35 +21,56 @@ from collage_dsl.rules.pattern import (
 )
 
 
-def references(operand: Operand, always: bool) -> Iterator[tuple[str, bool]]:
-    """The names in `operand`, and whether they are there whenever it is matched."""
+def references(operand: Operand) -> frozenset[str]:
+    """The names in `operand`."""
     match operand:
         case Reference(name):
-            yield name, always
-        case Call(operands=operands, optional=optional):
-            for at, inner in enumerate(operands):
-                yield from references(inner, always and not (optional and at > 0))
-        case PatternCall(pattern, operands, optional):
-            pairs = zip(pattern.parameters, operands, strict=True)
-            for at, (parameter, inner) in enumerate(pairs):
-                missing = parameter.optional or (optional and at > 0)
-                yield from references(inner, always and not missing)
-        case TupleOf(fields):
-            for inner in fields:
-                yield from references(inner, always)
-        case FieldOf(inner):
-            yield from references(inner, always)
-        case Repeat(call, least):
-            found = references(call if least else replace(call, optional=True), always)
-            yield from found
-        case Either(choices):
-            ways = [set(references(choice, always)) for choice in choices]
-            for name in sorted({name for way in ways for name, _ in way}):
-                yield name, all((name, True) in way for way in ways)
+            return frozenset({name})
+        case Call(operands=inner) | PatternCall(operands=inner) | TupleOf(inner) | Either(inner):
+            return frozenset().union(*map(references, inner))
+        case FieldOf(inner) | Repeat(inner):
+            return references(inner)
         case Anything() | Number():
-            pass
+            return frozenset()
         case _:
             assert_never(operand)
+
+
+def required(operand: Operand, known: Callable[[str], int]) -> int:
+    """
+    The names that stand for something in whichever way `operand` is matched, as bits: `known`
+    gives, for each name before it, its own bit and those of the names that it requires.
+    """
+    match operand:
+        case Reference(name):
+            return known(name)
+        case Call(operands=operands, optional=optional):
+            needed = operands[:1] if optional else operands
+        case PatternCall(pattern, operands, optional):
+            present = _required_inside(pattern, [required(inner, known) for inner in operands])
+            return present & required(operands[0], known) if optional else present
+        case TupleOf(fields):
+            needed = fields
+        case FieldOf(inner):
+            needed = (inner,)
+        case Repeat(call, least):
+            needed = (call if least else replace(call, optional=True),)
+        case Either(choices):
+            return reduce(and_, (required(choice, known) for choice in choices))
+        case Anything() | Number():
+            needed = ()
+        case _:
+            assert_never(operand)
+    return reduce(or_, (required(inner, known) for inner in needed), 0)
+
+
+def _required_inside(pattern: Pattern, given: list[int]) -> int:
+    """What a call of `pattern` requires of its operands, which require `given`."""
+    known = dict(zip((parameter.name for parameter in pattern.parameters), given, strict=True))
+    for binding in pattern.bindings:
+        known[binding.name] = required(binding.value, lambda name: known[name])
+    always = (known[parameter.name] for parameter in pattern.parameters if not parameter.optional)
+    return reduce(or_, always, known[pattern.result])
 
 
 def calls(operand: Operand) -> Iterator[Call]:
@@ -95,8 +118,8 @@ def _called(operand: Operand) -> Iterator[Pattern]:
 
 def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) -> int:
     """
-    The number of calls on the longest way from `operand` to a parameter. `depths` are those
-    of earlier values, `of` those of patterns, by identity.
+    The number of calls and alternatives on the longest way from `operand` to a parameter.
+    `depths` are those of earlier values, `of` those of patterns, by identity.
     """
     match operand:
         case Reference(name):
@@ -114,7 +137,7 @@ def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) ->
             base = depth(call.operands[0], depths, of)
             return base + most * (depth(call, depths, of) - base)
         case Either(choices):
-            return max(depth(choice, depths, of) for choice in choices)
+            return 1 + max(depth(choice, depths, of) for choice in choices)
         case Anything() | Number():
             return 0
         case _:

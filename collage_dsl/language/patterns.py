@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language import syntax
+from collage_dsl.language.absence import can_hold
 from collage_dsl.language.calls import check_count
 from collage_dsl.language.conditions import (
     AttributeScope,
@@ -16,7 +17,7 @@ from collage_dsl.language.conditions import (
     reserved,
 )
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
-from collage_dsl.language.pattern_shape import calls, depth, references, size
+from collage_dsl.language.pattern_shape import calls, depth, references, required, size
 from collage_dsl.language.scope import MAX_DEPTH, MAX_SIZE, PatternScope
 from collage_dsl.rules.condition import (
     Compare,
@@ -33,6 +34,7 @@ from collage_dsl.rules.pattern import (
     Anything,
     Binding,
     Call,
+    Either,
     FieldOf,
     Number,
     Operand,
@@ -77,11 +79,17 @@ class _PatternChecker:
         """Whether everything that this pattern calls could be checked."""
         self.parameters: dict[str, Parameter] = {}
         self.bindings: dict[str, Binding] = {}
+        self.computed: set[str] = set()
+        """Those of the bindings that are never a parameter as it is."""
         self.defined: dict[str, Span] = {}
         self.others: list[syntax.Name] = []
         self.dimensions: dict[str, tuple[DimAt, bool]] = {}
         """Where each named dimension is first, and whether that is optional."""
         self.demands: list[Where] = []
+        self.asked: list[tuple[Where, set[str]]] = []
+        """The conditions, each with the names that it asks facts of, but not `has`."""
+        self.asked_has: list[syntax.Name] = []
+        """The equations of which a condition asks whether they are there."""
         self.all_names = {
             *(parameter.name.text for parameter in written.parameters),
             *(s.name.text for s in written.statements if isinstance(s, syntax.Binding)),
@@ -104,6 +112,8 @@ class _PatternChecker:
             return None
         if self.broken & {"", *self.all_names}:
             return None
+        if self.all_names - {*self.parameters, *self.bindings}:  # they use what is broken
+            return None
         pattern = Pattern(
             self.written.name.text,
             tuple(self.parameters.values()),
@@ -112,10 +122,11 @@ class _PatternChecker:
             (*self.demands, *(where for _, where in checked if where)),
             tuple(name.text for name in self.others),
             self.taps(),
+            self.anchor(),
             self.written.name.span,
         )
-        self.check_use(pattern, result)
-        self.check_depth(pattern, result)
+        if self.check_depth(pattern):
+            self.check_use(result)
         return pattern if self.findings.errors == errors else None
 
     # Names.
@@ -178,6 +189,8 @@ class _PatternChecker:
         value = self.operand(written.value)
         if self.define(written.name) and value is not None:
             self.bindings[written.name.text] = Binding(written.name.text, value)
+            if self.is_result_of(value):
+                self.computed.add(written.name.text)
 
     def result(self) -> syntax.Name | None:
         yields = [s for s in self.written.statements if isinstance(s, syntax.Yield)]
@@ -217,6 +230,23 @@ class _PatternChecker:
             self.findings.error("E0502", value.span, "`taps` are given twice")
         return bool(said) and said[0].text == "allowed"
 
+    def anchor(self) -> str:
+        """The name of the anchor operator; empty where none is given."""
+        said = [s.name for s in self.written.statements if isinstance(s, syntax.Anchor)]
+        for name in said[1:]:
+            self.findings.error("E0502", name.span, "the anchor is given twice")
+        if not said or not self.is_known(said[0]):
+            return ""
+        binding = self.bindings.get(said[0].text)
+        if binding is None or not _is_operator(binding.value):
+            self.no_anchor(said[0])
+        return said[0].text
+
+    def no_anchor(self, name: syntax.Name) -> None:
+        message = f"`{name.text}` is not an operator of this pattern in every match"
+        hint = "the anchor is a value such as `k` in `k = nn.conv2d(x, w);`"
+        self.findings.error("E0310", name.span, message, hint)
+
     def is_known(self, name: syntax.Name) -> bool:
         if name.text in self.defined:
             return True
@@ -238,8 +268,8 @@ class _PatternChecker:
                 return Anything()
             case syntax.Name(text):
                 return Reference(text) if self.is_known(written) else None
-            case syntax.Number(value, approximate):
-                return Number(float(value), TOLERANCE if approximate else 0.0)
+            case syntax.Number():
+                return self.number(written)
             case syntax.OperatorCall():
                 return self.call(written)
             case syntax.TupleOf(fields):
@@ -251,6 +281,33 @@ class _PatternChecker:
                 return None if inner is None else FieldOf(inner, index)
             case syntax.Repeat():
                 return self.repeat(written)
+            case syntax.Either():
+                return self.either(written)
+
+    def number(self, written: syntax.Number) -> Number:
+        if not written.approximate:
+            return Number(float(written.value))
+        tolerance = TOLERANCE if written.within is None else float(written.within.value)
+        if written.within is not None and not 0 < tolerance < 1:
+            message = f"a tolerance is between 0 and 1, not {written.within.span.text}"
+            hint = "it is relative: `~0.5 within 0.01` is 0.495 to 0.505"
+            self.findings.error("E0311", written.within.span, message, hint)
+        elif written.value == 0:
+            message = "a tolerance is relative, so that nothing but 0 is near 0"
+            self.findings.warning("W0317", written.span, message, "write `0`")
+        return Number(float(written.value), tolerance)
+
+    def either(self, written: syntax.Either) -> Either | None:
+        found = [self.operand(choice) for choice in written.choices]
+        seen: set[Operand] = set()
+        for choice, place in zip(found, written.choices, strict=True):
+            if choice in seen:
+                message = "an alternative before says the same, so that this one adds nothing"
+                self.findings.warning("W0316", place.span, message)
+            elif choice is not None:
+                seen.add(choice)
+        present = tuple(choice for choice in found if choice is not None)
+        return Either(present) if len(present) == len(found) else None
 
     def repeat(self, written: syntax.Repeat) -> Repeat | None:
         if not 0 <= written.least <= written.most <= MAX_DEPTH or written.most == 0:
@@ -264,16 +321,22 @@ class _PatternChecker:
         return None if call is None else Repeat(call, written.least, written.most)
 
     def call(self, written: syntax.OperatorCall) -> Call | PatternCall | None:
-        names = written.operators
+        names = [name for name in written.operators if isinstance(name, syntax.Name)]
         called = [name for name in names if self.scope.is_pattern(name.text)]
-        if called and len(names) == 1:
-            return self.pattern_call(written)
+        if called and len(written.operators) == 1:
+            return self.pattern_call(written, called[0])
         for name in called:
-            message = f"`{name.text}` is a pattern, and only operators can be alternatives"
-            self.findings.error("E0201", name.span, message)
+            message = f"`{name.text}` is a pattern, and only operators can be called together"
+            hint = f"write `({' | '.join(f'{each.text}(…)' for each in names)})`"
+            self.findings.error("E0201", name.span, message, hint)
+        for other in written.operators:
+            if not isinstance(other, syntax.Name):
+                message = "this is no operator, so that nothing can be called here"
+                hint = "alternatives that are called have operands of their own alone"
+                self.findings.error("E0201", other.span, message, hint)
         found = [self.operators(name, written) for name in names if name not in called]
         known = tuple({op.name: op for each in found for op in each or ()}.values())
-        complete = not called and all(each is not None for each in found)
+        complete = len(found) == len(written.operators) and None not in found
         operands = [self.operand(operand) for operand in written.operands]
         if complete:
             self.check_literals(known, written, operands)
@@ -308,8 +371,8 @@ class _PatternChecker:
                 return None
         return found
 
-    def pattern_call(self, written: syntax.OperatorCall) -> PatternCall | None:
-        pattern = self.scope.pattern(written.operators[0])
+    def pattern_call(self, written: syntax.OperatorCall, name: syntax.Name) -> PatternCall | None:
+        pattern = self.scope.pattern(name)
         operands = [self.operand(operand) for operand in written.operands]
         for modifier in written.modifiers:
             message = f"a pattern cannot be called `{modifier.text}`"
@@ -336,6 +399,12 @@ class _PatternChecker:
         if written.optional and not operands:
             message = "an optional pattern needs an operand to stand for"
             self.findings.error("E0301", written.span, message)
+        for parameter, operand, at in zip(
+            pattern.parameters, operands, written.operands, strict=True
+        ):
+            if parameter.constant and operand is not None and self.is_result_of(operand):
+                message = f"`{parameter.name}` of `{pattern.name}` is a constant, this is computed"
+                self.findings.error("E0301", at.span, message)
         present = tuple(operand for operand in operands if operand is not None)
         if len(present) < given:
             return None
@@ -366,6 +435,24 @@ class _PatternChecker:
                 return self.parameters[name].constant
             case Reference() | Call() | PatternCall() | TupleOf() | FieldOf() | Repeat():
                 return True
+            case Either(choices):
+                return all(map(self.is_computed, choices))
+            case _:
+                return False
+
+    def is_result_of(self, operand: Operand) -> bool:
+        """Whether `operand`, in whichever way it matches, is what an operator computes."""
+        match operand:
+            case Reference(name):
+                return name in self.computed
+            case Call(optional=optional):
+                return not optional
+            case TupleOf() | FieldOf():
+                return True
+            case Repeat(Call(), least):
+                return least > 0
+            case Either(choices):
+                return all(map(self.is_result_of, choices))
             case _:
                 return False
 
@@ -382,13 +469,21 @@ class _PatternChecker:
     def where(self, written: syntax.Where) -> Where | None:
         checker = Checker(self.findings, self)
         where = checker.condition(written.condition, written.reason)
-        unsure = sorted(n for n in checker.asked if self.is_optional(n) and n not in checker.has)
-        if where and unsure:
-            name = unsure[0]
-            message = f"where there is no `{name}`, this is unknown and the pattern does not match"
-            hint = f"`not has({name}) or …` lets it match"
-            self.findings.warning("W0307", written.condition.span, message, hint)
+        if where:
+            asked = checker.asked - checker.has
+            self.asked.append((where, asked & set(self.bindings)))
+            self.check_absence(where, {name for name in asked if self.is_optional(name)})
         return where
+
+    def check_absence(self, where: Where, names: set[str]) -> None:
+        """A condition on what may not be there says what holds without it."""
+        for name in sorted(names):
+            if where.span and not can_hold(where.condition, name):
+                message = f"where there is no `{name}`, this is unknown"
+                hint = f"`not has({name}) or …` lets it match"
+                message += " and the pattern does not match"
+                self.findings.warning("W0307", where.span, message, hint)
+                return
 
     def is_optional(self, name: str) -> bool:
         return name in self.parameters and self.parameters[name].optional
@@ -420,9 +515,10 @@ class _PatternChecker:
     def fact(self, function: syntax.Name, of: syntax.Name) -> bool:
         if not self.is_known(of):
             return False
-        if function.text == "has" and not self.is_optional(of.text):
-            message = f"`{of.text}` is always there: `has` asks about optional parameters"
-            self.findings.error("E0306", of.span, message)
+        if function.text == "has" and of.text in self.bindings:
+            self.asked_has.append(of)  # whether it is optional is known later
+        elif function.text == "has" and not self.is_optional(of.text):
+            self.always_there(of)
             return False
         return True
 
@@ -432,67 +528,89 @@ class _PatternChecker:
     def use(self, predicate: syntax.Name) -> None:
         self.scope.note_use(predicate)
 
+    def always_there(self, name: syntax.Name) -> None:
+        message = f"`{name.text}` is always there: `has` asks about what is optional"
+        self.findings.error("E0306", name.span, message)
+
     # Use.
 
-    def check_use(self, pattern: Pattern, result: syntax.Name) -> None:
+    def check_use(self, result: syntax.Name) -> None:
         """Every name has to be reached from the result, and optional ones not always."""
-        reached, required = self.reach(result.text)
+        reached, always = self.reached(result.text), self.always(result.text)
+        values = [self.bindings[name].value for name in reached if name in self.bindings]
+        if not any(size(value, self.scope.sizes) for value in values):
+            message = f"there is no operator in `{result.text}`"
+            self.findings.error("E0301", result.span, message)
         for other in self.others:
-            also, always = self.reach(other.text)
-            if not reached & also:
+            there = self.always(other.text)
+            if not always & there:
                 message = f"`{other.text}` has nothing in common with `{result.text}`"
-                self.findings.error("E0301", other.span, message)
-            reached |= also
-            required |= always
+                hint = "something has to lead to both, whatever is missing"
+                self.findings.error("E0301", other.span, message, hint)
+            reached |= self.reached(other.text)
+            always |= there
         for name, span in self.defined.items():
             parameter = self.parameters.get(name)
             if name not in reached:
                 message = f"`{name}` does not lead to the result `{result.text}`"
                 self.findings.error("E0207", span, message)
-            elif parameter and parameter.optional and name in required:
+            elif parameter and parameter.optional and name in always:
                 message = f"`{name}` is optional, but some operator always takes it"
                 hint = f"write `{name}`, or make the operator optional: `add?(…, {name})`"
                 self.findings.error("E0305", span, message, hint)
-            elif parameter and not parameter.optional and name not in required:
+            elif parameter and not parameter.optional and name not in always:
                 message = f"`{name}` is not optional, so the operator that takes it is not either"
                 self.findings.warning("W0308", span, message, f"write `{name}?`")
+        for asked in self.asked_has:
+            if asked.text in always:
+                self.always_there(asked)
+        anchors = [s.name for s in self.written.statements if isinstance(s, syntax.Anchor)]
+        for anchor in anchors:
+            if anchor.text in self.bindings and anchor.text not in always:
+                self.no_anchor(anchor)
+        for where, names in self.asked:
+            self.check_absence(where, names - always)
 
-    def check_depth(self, pattern: Pattern, result: syntax.Name) -> None:
+    def check_depth(self, pattern: Pattern) -> bool:
         """Matching goes down from the result, one call inside the other."""
         scope, total = self.scope, 0
         depths: dict[str, int] = {}
         for name, binding in self.bindings.items():
             depths[name] = depth(binding.value, depths, scope.depths)
+            depths[name] += isinstance(binding.value, Reference)
             total += size(binding.value, scope.sizes)
             if depths[name] > MAX_DEPTH:
                 message = f"the pattern is more than {MAX_DEPTH} operators deep here"
                 self.findings.error("E0105", self.defined[name], message)
-                return
+                return False
             if total > MAX_SIZE:
                 message = f"written out, this pattern has more than {MAX_SIZE} calls"
                 self.findings.error("E0406", self.defined[name], message)
-                return
+                return False
         scope.depths[id(pattern)] = max(depths.values(), default=0)
         scope.sizes[id(pattern)] = total
-        if depths.get(result.text) == 0:
-            message = f"there is no operator in `{result.text}`"
-            self.findings.error("E0301", result.span, message)
+        return True
 
-    def reach(self, result: str) -> tuple[set[str], set[str]]:
-        """The names on some way from the result, and those on a way without optional operands."""
+    def reached(self, result: str) -> set[str]:
+        """The names on some way from the result."""
         reached: set[str] = set()
-        required: set[str] = set()
-        waiting = [(result, True)]
+        waiting = [result]
         while waiting:
-            name, always = waiting.pop()
-            if name in (required if always else reached):
-                continue
-            reached.add(name)
-            if always:
-                required.add(name)
-            if name in self.bindings:
-                waiting += references(self.bindings[name].value, always)
-        return reached, required
+            name = waiting.pop()
+            if name not in reached:
+                reached.add(name)
+                if name in self.bindings:
+                    waiting += references(self.bindings[name].value)
+        return reached
+
+    def always(self, result: str) -> set[str]:
+        """The names that stand for something in every match of `result`, itself among them."""
+        bits = {name: 1 << at for at, name in enumerate((*self.parameters, *self.bindings))}
+        known: dict[str, int] = {}
+        for name, binding in self.bindings.items():
+            known[name] = required(binding.value, lambda name: bits[name] | known.get(name, 0))
+        found = bits[result] | known[result]
+        return {name for name, bit in bits.items() if found & bit}
 
 
 def _texts(written: syntax.Yield, end: int) -> set[str]:
@@ -501,6 +619,17 @@ def _texts(written: syntax.Yield, end: int) -> set[str]:
 
 def _modifiers(written: syntax.OperatorCall) -> set[str]:
     return {modifier.text for modifier in written.modifiers}
+
+
+def _is_operator(operand: Operand) -> bool:
+    """Whether `operand`, in whichever way it matches, is a call of an operator of its own."""
+    match operand:
+        case Call(optional=optional):
+            return not optional
+        case Either(choices):
+            return all(map(_is_operator, choices))
+        case _:
+            return False
 
 
 def _of_operators(written: syntax.OperatorCall) -> Span:

@@ -133,8 +133,9 @@ def _pattern(pattern: Pattern) -> str:
     bindings = (f"  {b.name} = {_operand(b.value)};" for b in pattern.bindings)
     wheres = map(_where, pattern.conditions)
     taps = ["  taps allowed;"] if pattern.taps else []
+    anchor = [f"  anchor {pattern.anchor};"] if pattern.anchor else []
     results = ", ".join((pattern.result, *pattern.others))
-    lines = [*bindings, *wheres, *taps, f"  yield {results};"]
+    lines = [*bindings, *wheres, *taps, *anchor, f"  yield {results};"]
     return "\n".join([f"pattern {pattern.name}({parameters}) {{", *lines, "}"])
 
 
@@ -151,9 +152,7 @@ def _operand(operand: Operand) -> str:
         case Anything():
             return "_"
         case Number(value, tolerance):
-            if tolerance not in (0.0, TOLERANCE):
-                raise ValueError(f"a tolerance of {tolerance} cannot be written")
-            return f"{'~' if tolerance else ''}{_value(value)}"
+            return _number(value, tolerance)
         case Call():
             return _call(operand)
         case PatternCall(pattern, operands, optional):
@@ -162,14 +161,28 @@ def _operand(operand: Operand) -> str:
         case TupleOf(fields):
             comma = "," if len(fields) == 1 else ""
             return f"({', '.join(map(_operand, fields))}{comma})"
+        case FieldOf(Repeat() as of, index):
+            return f"({_operand(of)}).{index}"
+        case FieldOf(Number()):
+            raise ValueError("a number has no fields")
         case FieldOf(of, index):
             return f"{_operand(of)}.{index}"
         case Repeat(call, least, most):
             return f"repeat[{least}..{most}] {_operand(call)}"
         case Either(choices):
+            if len(choices) < 2:
+                raise ValueError("a single alternative cannot be written")
             return f"({' | '.join(map(_operand, choices))})"
         case _:
             assert_never(operand)
+
+
+def _number(value: float, tolerance: float) -> str:
+    if tolerance == 0:
+        return _value(value)
+    if not 0 < tolerance < 1:
+        raise ValueError(f"a tolerance of {tolerance} cannot be written")
+    return f"~{_value(value)}" if tolerance == TOLERANCE else f"~{value} within {tolerance}"
 
 
 def _call(call: Call) -> str:

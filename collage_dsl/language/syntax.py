@@ -94,18 +94,21 @@ Expression = Name | Elements | Range | Literal | List | Application | Arrow | Op
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """`0.5`, or `~0.7071`, which is approximate."""
+    """`0.5`, or `~0.7071` or `~0.7071 within 1e-3`, which are approximate."""
 
     value: float
     approximate: bool
     span: Span
+    within: "Literal | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
-    """`(nn.relu | nn.gelu)?(t) [axis == 1]`."""
+    """
+    `(nn.relu | nn.gelu)?(t) [axis == 1]`. What is called are names, unless the text is wrong.
+    """
 
-    operators: tuple[Name, ...]
+    operators: tuple["Operand", ...]
     optional: bool
     operands: tuple["Operand", ...]
     attributes: tuple[Expression, ...]
@@ -141,7 +144,15 @@ class Repeat:
     span: Span
 
 
-Operand = Name | Number | OperatorCall | TupleOf | FieldOf | Repeat
+@dataclass(frozen=True, slots=True)
+class Either:
+    """`(nn.relu(x) | add(x, b))`"""
+
+    choices: tuple["Operand", ...]
+    span: Span
+
+
+Operand = Name | Number | OperatorCall | TupleOf | FieldOf | Repeat | Either
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +193,13 @@ class Taps:
 
 
 @dataclass(frozen=True, slots=True)
+class Anchor:
+    """`anchor k;`"""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
 class Yield:
     names: tuple[Name, ...]
     span: Span
@@ -191,8 +209,11 @@ class Yield:
 class Pattern:
     name: Name
     parameters: tuple[Parameter, ...]
-    statements: tuple[Binding | Where | Taps | Yield, ...]
+    statements: tuple["PatternStatement", ...]
     span: Span
+
+
+PatternStatement = Binding | Where | Taps | Anchor | Yield
 
 
 # Rules, targets and files.

@@ -107,7 +107,7 @@ class Builder(Reader):
             self.span(tree),
         )
 
-    def statement(self, tree: Child) -> syntax.Binding | syntax.Where | syntax.Taps | syntax.Yield:
+    def statement(self, tree: Child) -> syntax.PatternStatement:
         match tree.data, tree.children:
             case "binding", [name, value]:
                 return syntax.Binding(self.name(name), self.operand(value, 0))
@@ -116,6 +116,8 @@ class Builder(Reader):
                 return syntax.Where(self.expression(condition, 0), said)
             case "taps", [value]:
                 return syntax.Taps(self.name(value))
+            case "anchor", [name]:
+                return syntax.Anchor(self.name(name))
             case _, names:
                 return syntax.Yield(tuple(map(self.name, names)), self.span(tree))
 
@@ -124,9 +126,16 @@ class Builder(Reader):
         match tree.data, tree.children:
             case "name", [name]:
                 return self.name(name)
-            case "number", [approximate, minus, number]:
-                value = self.number(number, minus)
-                return syntax.Number(value, approximate is not None, self.span(tree))
+            case "number", [minus, number]:
+                return syntax.Number(self.number(number, minus), False, self.span(tree))
+            case "number", [_, minus, number, within]:
+                said = within and syntax.Literal(self.number(within), self.span_of(within))
+                return syntax.Number(self.number(number, minus), True, self.span(tree), said)
+            case "either", [choice]:  # parentheses around one
+                return self.operand(choice, depth + 1)
+            case "either", choices:
+                found = tuple(self.operand(child, depth + 1) for child in choices)
+                return syntax.Either(found, self.span(tree))
             case "tuple_of", [first, others]:
                 fields = (self.operand(child, depth + 1) for child in [first, *children(others)])
                 return syntax.TupleOf(tuple(fields), self.span(tree))
@@ -138,9 +147,10 @@ class Builder(Reader):
                 inner = self.operand(call, depth + 1)
                 assert isinstance(inner, syntax.OperatorCall)
                 return syntax.Repeat(*bounds, inner, self.span(tree))
-            case _, [operators, optional, operands, attributes, *modifiers]:
+            case "operator_call", [called, optional, operands, attributes, *modifiers]:
+                choices = called.children if called.data == "either" else [called]
                 return syntax.OperatorCall(
-                    tuple(self.name(name) for name in operators.children),
+                    tuple(self.operand(child, depth + 1) for child in choices),
                     optional is not None,
                     tuple(self.operand(child, depth + 1) for child in children(operands)),
                     tuple(self.expression(child, depth + 1) for child in children(attributes)),

@@ -300,13 +300,14 @@ class _Walk:
             case syntax.Name():
                 self.name(operand, self.local)
             case syntax.OperatorCall(called, _, operands, attributes):
-                for name in called:
+                names = tuple(each for each in called if isinstance(each, syntax.Name))
+                for name in names:
                     self.callable(name)
                 for modifier in operand.modifiers:
                     self.word(modifier, "modifier")
                 for inner in operands:
                     self.operand(inner)
-                owners = self.owners(called)
+                owners = self.owners(names)
                 for attribute in attributes:
                     self.condition(attribute, owners)
             case _:

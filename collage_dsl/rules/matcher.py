@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import collage_dsl.rules.condition as conditions
-from collage_dsl.graph import Form, Graph, Node, OpSet, members
+from collage_dsl.graph import Form, Graph, Node, OpSet, members, opset
 from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import UNKNOWN, Given, Where
 from collage_dsl.rules.pattern import (
@@ -29,11 +29,15 @@ from collage_dsl.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The calls that a pattern covers, the constants it binds, and the node of each name."""
+    """
+    The calls that a pattern covers, the constants it binds, and the node of each name. `anchor`
+    is the node of the operator that the pattern says is its main one.
+    """
 
     inside: OpSet
     constants: OpSet
     bound: Mapping[str, int] = field(hash=False)
+    anchor: int | None = None
 
 
 @dataclass(slots=True)
@@ -82,13 +86,16 @@ class _Partial:
     """Of those inside, what may be used outside too."""
     pending: tuple[tuple[str, Where, int], ...] = ()
     """Conditions on attributes that wait for names to be bound: prefix, condition, node."""
+    steps: int = 0
+    """How many parts of the pattern are inside; two may be at one node."""
 
     def binding(self, name: str, index: int) -> "_Partial":
         return replace(self, bound={**self.bound, name: index})
 
     def covering(self, index: int, *, shared: bool) -> "_Partial":
         also = self.shared | 1 << index if shared else self.shared
-        return replace(self, inside=self.inside | 1 << index, shared=also)
+        inside = self.inside | 1 << index
+        return replace(self, inside=inside, shared=also, steps=self.steps + 1)
 
     def holding(self, constant: int) -> "_Partial":
         return replace(self, constants=self.constants | 1 << constant)
@@ -124,7 +131,8 @@ class _Matcher:
         for partial in self.result(frame, root, _Partial()):
             if partial.inside and self.is_closed(partial, root):
                 own = {name: i for name, i in partial.bound.items() if "." not in name}
-                yield Match(partial.inside, partial.constants, own)
+                anchor = own.get(self.pattern.anchor)
+                yield Match(partial.inside, partial.constants, own, anchor)
 
     def result(self, frame: _Frame, index: int, so_far: _Partial) -> Iterator[_Partial]:
         """The ways in which the pattern of `frame` matches at `index`, conditions and all."""
@@ -135,20 +143,22 @@ class _Matcher:
                     yield partial
 
     def others(self, frame: _Frame, names: tuple[str, ...], so_far: _Partial) -> Iterator[_Partial]:
-        """The ways in which further results match: each somewhere below what is bound."""
+        """
+        The ways in which further results match. What they have in common with the first leads
+        to them, so that each is below what is bound. Where one is an operator of its own, and
+        not, say, an optional one that is missing, this is another than those inside.
+        """
         if not names:
             yield so_far
             return
         bound = so_far.bound.get(frame.prefix + names[0])
-        if bound is not None:
-            shared = replace(so_far, shared=so_far.shared | 1 << bound)
-            yield from self.others(frame, names[1:], shared)
-            return
-        below = 0
-        for index in so_far.bound.values():
-            below |= self.graph.downstream_of[index]
-        for index in members(below & ~so_far.inside):
+        places = opset(so_far.bound.values()) if bound is None else 1 << bound
+        for index in members(places) if bound is None else ():
+            places |= self.graph.downstream_of[index]
+        for index in members(places):
             for partial in self.reference(frame, names[0], index, so_far):
+                if so_far.inside >> index & 1 and partial.steps > so_far.steps:
+                    continue
                 shared = replace(partial, shared=partial.shared | 1 << index)
                 yield from self.others(frame, names[1:], shared)
 

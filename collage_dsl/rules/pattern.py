@@ -144,6 +144,8 @@ class Pattern:
     """Further results: `yield y, r;`. They may be used outside, as the first may."""
     taps: bool = False
     """Whether every value in it may be used outside."""
+    anchor: str = ""
+    """The name of its main operator, where it says which that is: `anchor k;`."""
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def parameter(self, name: str) -> Parameter | None:

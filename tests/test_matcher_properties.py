@@ -1,0 +1,107 @@
+"""The matcher finds what the definition says, and the language can write all that it matches."""
+
+from typing import Any
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from collage_dsl.graph import Graph, Toolchain, members
+from collage_dsl.language import check, load, to_text
+from collage_dsl.language.formatter import format_source
+from collage_dsl.rules import DFPattern, FusionSpec, Pattern
+from collage_dsl.rules.matcher import Attempt, Match, matches
+from collage_dsl.rules.pattern import Call
+from collage_dsl.source import Source
+from tests.cases import cases
+from tests.random_patterns import graphs, near_misses, patterns, spelled, swapped
+from tests.slow_matcher import Way, slow_matches, ways
+
+
+def at(pattern: Pattern, graph: Graph, root: int) -> dict[frozenset[int], Match]:
+    """The matches at `root`, by the nodes inside."""
+    found = matches(pattern, graph, root, Attempt())
+    return {frozenset(members(match.inside)): match for match in found}
+
+
+def can_hold(way: Way) -> bool:
+    """Whether no constant has to be computed."""
+    return not any(way.parts[part].is_inside for part in way.constants)
+
+
+@st.composite
+def pairs(draw: Any) -> tuple[Pattern, Graph]:
+    pattern = draw(patterns())
+    return pattern, draw(st.one_of(near_misses(pattern), near_misses(pattern), graphs()))
+
+
+@cases(200)
+@given(pairs())
+def test_the_matches_are_those_of_the_definition(pair: tuple[Pattern, Graph]) -> None:
+    pattern, graph = pair
+    expected = slow_matches(pattern, graph)
+    event(f"matches: {min(len(expected), 2)}")
+
+    for root in range(len(graph)):
+        here = [match for match in expected if match.root == root]
+        found = at(pattern, graph, root)
+        assert set(found) == {match.inside for match in here}
+        for inside, match in found.items():
+            alike = [other for other in here if other.inside == inside]
+            most = max(len(other.constants) for other in alike)
+            chosen = (frozenset(members(match.constants)), dict(match.bound))
+            assert chosen in [
+                (other.constants, dict(other.bound))
+                for other in alike
+                if len(other.constants) == most
+            ]
+            assert match.anchor == match.bound.get(pattern.anchor)
+
+
+@cases(100)
+@given(patterns(bare=True), st.data())
+def test_a_pattern_matches_all_that_it_says_in_any_order_of_operands(
+    pattern: Pattern, data: st.DataObject
+) -> None:
+    """With each optional node and without it, and with each of several alternatives."""
+    for way in filter(can_hold, ways(pattern)):
+        graph = spelled(way)
+        free = {
+            place
+            for place, part in enumerate(way.parts)
+            if isinstance(part.says, Call) and not part.says.ordered
+        }
+        exchanged = data.draw(st.sets(st.sampled_from(sorted(free)))) if free else set()
+        inside = frozenset(place for place, part in enumerate(way.parts) if part.is_inside)
+        if inside:
+            assert inside in at(pattern, swapped(graph, exchanged), way.results[0])
+
+
+@cases(100)
+@given(pairs(), st.data())
+def test_exchanging_operands_loses_no_match(
+    pair: tuple[Pattern, Graph], data: st.DataObject
+) -> None:
+    pattern, graph = pair
+    ordered = any(
+        isinstance(part.says, Call) and part.says.ordered
+        for way in ways(pattern)
+        for part in way.parts
+    )
+    places = set() if ordered else data.draw(st.sets(st.integers(0, len(graph) - 1)))
+    other = swapped(graph, places)
+
+    for root in range(len(graph)):
+        assert set(at(pattern, graph, root)) == set(at(pattern, other, root))
+
+
+@cases(60)
+@given(patterns().filter(lambda pattern: all(map(can_hold, ways(pattern)))))
+def test_a_pattern_is_written_and_read_back_without_a_word(pattern: Pattern) -> None:
+    spec = FusionSpec(Toolchain("t", "llvm"), DFPattern(pattern))
+    text = to_text(spec)
+    formatted = format_source(Source("t", text))
+
+    assert check(Source("t", text)) == ()
+    assert load(text=text) == {"t": spec}
+    assert load(text=formatted) == {"t": spec}
+    assert format_source(Source("t", formatted)) == formatted
