@@ -5,8 +5,11 @@ from collections.abc import Iterator
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language import syntax
+from collage_dsl.language.advice import dtype_meant, function_meant
+from collage_dsl.language.attribute_values import check_values
 from collage_dsl.language.calls import check_count
 from collage_dsl.language.conditions import (
+    FUNCTIONS,
     AttributeScope,
     Checker,
     Sort,
@@ -15,7 +18,9 @@ from collage_dsl.language.conditions import (
     dtype_of,
     reserved,
 )
+from collage_dsl.language.contradictions import check_contradictions, check_twice
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.operand_order import check_order
 from collage_dsl.language.pattern_shape import calls, depth, references, size
 from collage_dsl.language.scope import MAX_DEPTH, MAX_SIZE, PatternScope
 from collage_dsl.rules.condition import (
@@ -115,6 +120,9 @@ class _PatternChecker:
         )
         self.check_use(pattern, result)
         self.check_depth(pattern, result)
+        if self.findings.errors == errors:
+            required = frozenset(self.reach(result.text)[1])
+            check_contradictions(pattern, self.written, required, self.demands, self.findings)
         return pattern if self.findings.errors == errors else None
 
     # Names.
@@ -263,6 +271,7 @@ class _PatternChecker:
 
     def call(self, written: syntax.OperatorCall) -> Call | PatternCall | None:
         names = written.operators
+        check_twice([(name.text, name.span) for name in names], self.findings)
         called = [name for name in names if self.scope.is_pattern(name.text)]
         if called and len(names) == 1:
             return self.pattern_call(written)
@@ -275,6 +284,7 @@ class _PatternChecker:
         operands = [self.operand(operand) for operand in written.operands]
         if complete:
             self.check_literals(known, written, operands)
+            check_order(known, written, operands, self.parameters, self.findings)
         attributes = [self.attribute(known, each) for each in written.attributes] if known else []
         present = tuple(operand for operand in operands if operand is not None)
         conditions = tuple(where for where in attributes if where is not None)
@@ -373,6 +383,7 @@ class _PatternChecker:
         )
         if where is not None:
             check_lengths(where, known, self.findings)
+            check_values(where, known, self.findings)
         return where
 
     # Conditions.
@@ -404,7 +415,8 @@ class _PatternChecker:
             message = f"the attribute `{name.text}` cannot be asked here"
             self.findings.error("E0306", name.span, message, "ask it in brackets after the call")
         elif name.text not in self.broken:
-            hint = did_you_mean(name.text, self.defined)
+            hint = function_meant(name.text, FUNCTIONS) or dtype_meant(name.text)
+            hint = hint or did_you_mean(name.text, self.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
 
