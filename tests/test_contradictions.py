@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from collage_dsl.graph import Form, Node, TensorType
 from collage_dsl.graph.operators import operators
-from collage_dsl.language import check
 from collage_dsl.language.domain import (
     Values,
     between,
@@ -21,7 +20,7 @@ from collage_dsl.language.domain import (
     one_of,
     solved,
 )
-from collage_dsl.language.facts import MOST_WAYS, Facts, assume
+from collage_dsl.language.facts import Facts, assume
 from collage_dsl.language.relations import is_arithmetic, is_broadcasting, keeps_dtype, keeps_shape
 from collage_dsl.rules.condition import (
     And,
@@ -43,23 +42,23 @@ from collage_dsl.rules.condition import (
     Within,
     evaluate,
 )
-from collage_dsl.source import Source
 
 QUICK = settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 
 small = st.integers(-3, 12)
-ends = st.integers(-12, 12) | st.sampled_from([-inf, inf])
+fractions = st.sampled_from([-0.5, 0.5, 2.5])
+ends = fractions | st.integers(-12, 12) | st.sampled_from([-inf, inf])
 sets = (
     st.builds(between, ends, ends, whole=st.booleans())
     | st.builds(lambda n, r: divided_by(n, r % n), st.integers(1, 9), small)
-    | st.lists(small, max_size=4).map(one_of)
+    | st.lists(small | fractions, max_size=4).map(one_of)
     | st.lists(small, max_size=4).map(lambda values: Values(excluded=frozenset(values)))
 )
 """Sets of numbers of all forms."""
 
-NUMBERS = range(-40, 41)
+NUMBERS = [half / 2 if half % 2 else half // 2 for half in range(-80, 81)]
 
 
 @QUICK
@@ -78,8 +77,8 @@ def test_what_is_in_both_sets_is_what_they_have_in_common(a: Values, b: Values, 
 @given(st.sampled_from("+-*/%"), sets, sets)
 def test_calculating_keeps_all_results(operator: Any, a: Values, b: Values) -> None:
     found = calculated(operator, a, b)
-    for x in (n for n in range(-15, 16) if n in a):
-        for y in (n for n in range(-15, 16) if n in b):
+    for x in (n for n in NUMBERS if abs(n) < 9 and n in a):
+        for y in (n for n in NUMBERS if abs(n) < 9 and n in b):
             result = evaluate(Calculate(operator, Constant(x), Constant(y)), Given())
             assert not isinstance(result, int | float) or result in found
 
@@ -93,29 +92,11 @@ def test_solving_keeps_all_that_lead_to_a_result(operator: Any, a: Values, const
         assert not (isinstance(result, int | float) and result in a) or x in found
 
 
-def test_a_set_without_numbers_between_its_ends_is_empty() -> None:
-    assert between(1, 15).meet(divided_by(16, 0)).is_empty
-    assert not between(1, 16).meet(divided_by(16, 0)).is_empty
-    assert divided_by(4, 1).meet(divided_by(6, 0)).is_empty
-    assert between(0, 1, whole=True).meet(Values(excluded=frozenset({0, 1}))).is_empty
-    assert between(2, 2).meet(Values(excluded=frozenset({2}))).is_empty
-    assert not between(0, 1).meet(Values(excluded=frozenset({0, 1}))).is_empty
-    assert not between(0.25, 0.5).is_empty
-    assert between(0.25, 0.5, whole=True).is_empty
-
-
-def test_remainders_too_large_to_combine_exclude_nothing() -> None:
-    one, other = divided_by(2**31, 1), divided_by(2**31 - 1, 1)
-
-    assert 1 in one.meet(other)
-    assert 2**31 + 1 in one.meet(other)
-
-
 # Conditions.
 
 names = st.sampled_from(["x", "z"])
 numbers = st.recursive(
-    st.integers(-2, 9).map(Constant)
+    (st.integers(-2, 9) | fractions).map(Constant)
     | st.builds(Rank, names)
     | st.builds(DimAt, names, st.integers(-3, 2))
     | st.builds(Size, names)
@@ -174,24 +155,6 @@ def test_conditions_that_hold_for_some_values_do_not_exclude_each_other(
             ways = assume(ways, condition, holds=value)
 
     assert ways
-
-
-def test_conditions_with_too_many_ways_say_nothing() -> None:
-    ways = [Facts({})]
-    for axis in range(8):
-        dim = DimAt("x", axis)
-        either = Or(Compare("==", dim, Constant(1)), Compare("==", dim, Constant(2)))
-        ways = assume(ways, either)
-        assert 0 < len(ways) <= MOST_WAYS
-
-
-def test_a_pattern_with_many_conditions_is_checked_quickly() -> None:
-    wheres = "".join(f"where dim(x, {at}) % 4 == 0 or dim(x, {at}) < {at}; " for at in range(150))
-    text = f"collage 1;\npattern f(x) {{ y = nn.relu(x); {wheres} where rank(x) < 3; yield y; }}\n"
-
-    found = [diagnostic.code for diagnostic in check(Source("t", text))]
-
-    assert set(found) <= {"E0320", "E0302"}
 
 
 # What is known of operators is what TVM infers.

@@ -49,7 +49,7 @@ def check_fallback(
     kinds = sorted({kind for op in left for kind in _kinds(op)} - found.kinds)
     notes = (
         Note("promised here", fallback),
-        Note(f"{count(len(left), 'operator')} are left out: {names}{more}"),
+        Note(f"left out: {count(len(left), 'operator')}, {names}{more}"),
     )
     message = f"fallback target `{target}` does not cover every operator"
     hint = f"add `op_call_by_kind({', '.join(map(str, kinds))})` to a union"

@@ -41,7 +41,8 @@ class Values:
             return self.is_unbounded
         if self.whole and value % 1 != 0:
             return False
-        return self.least <= value <= self.most and value % self.modulus == self.rest
+        is_rest = self.modulus == 1 or value % self.modulus == self.rest
+        return is_rest and self.least <= value <= self.most
 
     @property
     def is_unbounded(self) -> bool:
