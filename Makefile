@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-slow lint bench editors clean
+.PHONY: demo test test-slow lint mutants bench editors clean
 
 demo: $(INSTALLED)
 	$(BIN)/collage demo
@@ -19,6 +19,11 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Minutes to an hour. docs/mutants.md says why each survivor may live.
+mutants: $(INSTALLED)
+	$(BIN)/mutmut run
+	$(BIN)/mutmut results
+
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/native_kernels.py
 
@@ -33,4 +38,4 @@ $(INSTALLED): pyproject.toml $(shell find collage_dsl grammars specs -type f -no
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) mutants build dist .mypy_cache .pytest_cache .ruff_cache

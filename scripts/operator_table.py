@@ -104,6 +104,45 @@ ATTRIBUTE_TYPES = {
     "tirx.IndexMap": "object",
 }
 
+VALUES: dict[str, tuple[str, ...]] = {
+    "causal_mask": words("TopLeft BottomRight"),
+    "ccl.allreduce op_type": words("sum prod min max avg"),
+    "coordinate_transformation_mode": words(
+        "half_pixel align_corners asymmetric pytorch_half_pixel tf_half_pixel_for_nn "
+        "tf_crop_and_resize"
+    ),
+    "grad.nll_loss_backward reduction": words("none mean sum"),
+    "image.grid_sample method": words("nearest bilinear bicubic"),
+    "image.grid_sample padding_mode": words("zeros border reflection"),
+    "image.resize2d method": words("nearest_neighbor linear cubic"),
+    "image.resize3d method": words("nearest_neighbor linear cubic"),
+    "indexing": words("ij xy"),
+    "nn.nll_loss reduction": words("none mean sum"),
+    "ret_type": words("both values indices"),
+    "rounding_method": ("", *words("round floor ceil round_prefer_floor round_prefer_ceil")),
+    "scatter_elements reduction": words("update add mul mean min max"),
+    "scatter_nd reduction": words("update add mul min max"),
+    "take mode": words("fast wrap clip nan"),
+    "vision.roi_align mode": words("avg max"),
+}
+"""
+What attributes that are strings can be, by attribute, or by operator and attribute: what TVM's
+documentation of its operators and the errors of its legalizations name.
+"""
+
+LAYOUTS: dict[str, tuple[str, ...]] = {
+    "NCW": words("NCW NWC"),
+    "NCHW": words("NCHW NHWC HWCN"),
+    "NCDHW": words("NCDHW NDHWC"),
+    "OIW": words("OIW OWI IOW WIO WOI"),
+    "OIHW": words("OIHW OHWI IOHW HWIO HWOI"),
+    "OIDHW": words("OIDHW ODHWI IODHW DHWIO DHWOI"),
+}
+"""
+The orders of axes that importers write and libraries take. TVM infers the shapes for any order,
+so that one which is misspelt is never found out there.
+"""
+
 
 def tensor(*shape: int, dtype: str = "float32") -> relax.Var:
     return relax.Var("x", relax.TensorType(shape, dtype))
@@ -385,6 +424,14 @@ def defaults(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -
     return found
 
 
+def values_of(name: str, attribute: str, default: Any) -> tuple[str, ...]:
+    """The known values of a string; the axes of a layout are those of its default."""
+    if "layout" in attribute and isinstance(default, str):
+        axes = sorted(default)
+        return next((known for first, known in LAYOUTS.items() if sorted(first) == axes), ())
+    return VALUES.get(f"{name} {attribute}") or VALUES.get(attribute, ())
+
+
 def row_of(name: str, sample: Callable[[], Sample] | None) -> dict[str, Any]:
     declared = ir.Op.get(f"relax.{name}").arguments
     operands = OPERANDS.get(name) or tuple(argument.name for argument in declared)
@@ -409,6 +456,10 @@ def row_of(name: str, sample: Callable[[], Sample] | None) -> dict[str, Any]:
     table["attrs"] = fields(call)
     table["defaults"] = defaults(name, arguments, attributes)
     table["kind"] = known_kind(name) or kind(arguments, call)
+    strings = (attribute for attribute, type_ in table["attrs"].items() if type_ == "str")
+    known = {a: values_of(name, a, table["defaults"].get(a)) for a in strings}
+    if any(known.values()):
+        table["values"] = {attribute: list(values) for attribute, values in known.items() if values}
     return table
 
 

@@ -35,9 +35,10 @@ target lib on llvm(mcpu: "znver4", num_cores: 2) {
   limits { max_depth 8; taps allowed; }
   after max_coalesce();
 }
+rule every = op_call_by_kind(elementwise, broadcast, injective, reduce, anchor, opaque);
 target native on llvm {
   rules only_valid(
-    combine_by_primitives(op_call_by_kind(), using: tvm_default, max_depth: 8), max_exits: any);
+    combine_by_primitives(every, using: tvm_default, max_depth: 8), max_exits: any);
   fallback;
 }
 """
@@ -74,7 +75,7 @@ def test_rules_are_what_their_text_says() -> None:
     assert isinstance(lib.rule.rule.rules[0], Tagged)
     assert lib.rule.rule.rules[1] == OpCallByKind((Kind.ANCHOR,))
     assert native.rule == OnlyValid(
-        CombineByPrimitives(OpCallByKind(FUSIBLE), TVM_DEFAULT, max_depth=8),
+        CombineByPrimitives(OpCallByKind((*FUSIBLE, Kind.OPAQUE)), TVM_DEFAULT, max_depth=8),
         Limits(max_exits=None),
     )
 
@@ -283,7 +284,7 @@ def test_long_chains_of_names_are_too_deep() -> None:
 
 
 def test_rules_that_double_are_too_large() -> None:
-    rules = "".join(f"rule r{i} = union(r{i + 1}, r{i + 1});" for i in range(40))
+    rules = "".join(f"rule r{i} = union(r{i + 1}, max_coalesce(r{i + 1}));" for i in range(40))
     found = codes(f"collage 1; {rules} rule r40 = op_call_by_kind();")
 
     assert set(found) == {"E0406"}
@@ -331,7 +332,7 @@ def test_patterns_that_call_each_other_are_not_deep() -> None:
 
 
 def test_rules_with_parameters_stay_small() -> None:
-    doubling = "".join(f"rule r{n + 1}(x) = r{n}(union(x, x)); " for n in range(40))
+    doubling = "".join(f"rule r{n + 1}(x) = r{n}(union(x, max_coalesce(x))); " for n in range(40))
     text = f"collage 1; rule r0(x) = x; {doubling} rule r = r40(op_call_by_kind());"
 
     assert codes(text) == ["E0406"]

@@ -39,10 +39,11 @@ pattern block(x, w, b?: const) { y = act?(conv(x, w, b, _)); yield y; }
 rule tagged(p, label) = max_coalesce(composite(label, dfpattern(p)));
 rule library = union(tagged(conv, "lib.most"),
   dfpattern(block), dfpattern(either),
-  composite("lib.conv", dfpattern(conv)), op_call_by_kind(anchor));
+  composite("lib.conv", dfpattern(conv)), op_call_by_kind(opaque));
 target lib on llvm(mcpu: "znver4", num_cores: 2) {
   compiler "lib";
-  rules combine_by_primitives(library, using: [kind(anchor -> broadcast)], max_nodes: 4);
+  rules combine_by_primitives(
+    union(library, op_call_by_kind()), using: [kind(anchor -> broadcast)], max_nodes: 4);
   limits { max_depth 8; taps allowed; }
   after max_coalesce();
   fallback;

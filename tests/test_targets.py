@@ -17,7 +17,8 @@ KINDS = ("llvm", "c", "cuda", "rocm", "vulkan", "opencl", "metal", "hexagon", "w
 
 def spec_for(kind: str = "llvm") -> collage.FusionSpec:
     text = (
-        f"collage 1;\nrule all = op_call_by_kind();\ntarget t on {kind} {{ rules all; fallback; }}"
+        "collage 1;\nrule all = union(op_call_by_kind(), op_call_by_kind(opaque));\n"
+        f"target t on {kind} {{ rules all; fallback; }}"
     )
     return collage.load(text=text)["t"]
 

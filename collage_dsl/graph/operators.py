@@ -25,7 +25,8 @@ class Operator:
 
     `operands` is None for the few operators that take any number of them; the last `optional`
     of them may be left out, and `literals` are those that are no tensors: a shape, a bound.
-    `defaults` has the values that TVM gives to attributes that a caller leaves out.
+    `defaults` has the values that TVM gives to attributes that a caller leaves out, `values` those
+    that an attribute which is a string can have, where they are known.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Operator:
     optional: int = 0
     literals: tuple[str, ...] = ()
     defaults: Mapping[str, Attribute] = field(default_factory=dict, hash=False)
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 @cache
@@ -53,6 +55,7 @@ def operators() -> Mapping[str, Operator]:
             row["optional"],
             tuple(row["literals"]),
             {attr: _attribute(value) for attr, value in row["defaults"].items()},
+            {attr: tuple(values) for attr, values in row.get("values", {}).items()},
         )
         for name, row in table["operators"].items()
     }

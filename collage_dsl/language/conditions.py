@@ -8,6 +8,7 @@ from typing import Protocol, cast
 from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
 from collage_dsl.language import syntax
+from collage_dsl.language.advice import without_quotes
 from collage_dsl.language.calls import unknown_attribute
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.rules import condition as rules
@@ -40,7 +41,7 @@ _OF_ATTRIBUTE = {
     "object": Sort.OBJECT,
 }
 
-_PER_AXIS = frozenset({"strides", "padding", "dilation", "output_padding", "pool_size"})
+PER_AXIS = frozenset({"strides", "padding", "dilation", "output_padding", "pool_size"})
 """Attributes of which TVM always stores as many numbers as their default has."""
 
 _ARITHMETIC = ("+", "-", "*", "/", "%")
@@ -48,6 +49,7 @@ _FUNCTIONS = {
     **dict.fromkeys(("dtype", "rank", "shape", "dim", "size", "bytes", "uses", "has"), 1),
     "dim": 2,
 }
+FUNCTIONS = tuple(_FUNCTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +319,7 @@ class Checker:
             other = right if named is left else left
             what = f"`{named.attribute}`" if named.attribute else "the left side"
             message = f"{what} is {named.sort.value}, which {_called(other)} never equals"
-            self.findings.error(code, span, message)
+            self.findings.error(code, span, message, _meant(named, other))
             return False
         return True
 
@@ -374,7 +376,7 @@ def check_lengths(where: rules.Where, operators: tuple[Operator, ...], findings:
     name, value = pair
     choices = value if isinstance(where.condition, rules.Within) else (value,)
     default = operators[0].defaults.get(name)
-    if name not in _PER_AXIS or not isinstance(default, tuple) or not isinstance(choices, tuple):
+    if name not in PER_AXIS or not isinstance(default, tuple) or not isinstance(choices, tuple):
         return
     for choice in choices:
         if isinstance(choice, tuple) and len(choice) != len(default):
@@ -442,6 +444,16 @@ def _comparable(left: Typed, right: Typed) -> bool:
         case (Typed(sort=Sort.NUMBERS), Typed(sort=Sort.LIST, items=items)):
             return all(item.sort is Sort.NUMBER for item in items)
     return False
+
+
+def _meant(named: Typed, other: Typed) -> str:
+    """What to write in place of `other`."""
+    match other.value:
+        case rules.Constant(str() as text) if named.sort in (Sort.NUMBER, Sort.TRUTH, Sort.DTYPE):
+            return without_quotes(text)
+    if named.sort is Sort.NUMBERS and other.sort is Sort.NUMBER and named.attribute:
+        return f"`{named.attribute}[*]` is each of them"
+    return ""
 
 
 def _called(typed: Typed) -> str:

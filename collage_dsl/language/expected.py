@@ -63,11 +63,27 @@ def expectation(accepted: frozenset[str], start: str) -> str:
     return words[0] if words else "nothing more"
 
 
+def _misplaced(found: str, accepted: frozenset[str]) -> str:
+    """What to write where something stands in a place of its own in other languages."""
+    is_operand = "RPAR" in accepted and not accepted & {"PLUS", "COLON"}
+    if found == "=" and is_operand:
+        return "attributes stand in brackets after the operands: `[groups == 1]`"
+    if found == ":" and is_operand:
+        return "`const` is said once, of the parameter: `pattern f(x, w: const)`"
+    if found == "=" and {"LBRACE", "SEMICOLON"} <= accepted:
+        return "a setting is followed by its value, without `=`"
+    if found == ";" and "_ONLY" in accepted:
+        return "say what is brought: `only (act)`, or all of it: `as std`"
+    return ""
+
+
 def hint(found: str, accepted: frozenset[str], start: str) -> str:
     """What the user may have meant by `found`; often empty."""
     terminal, words = _HINTS.get(found[:1], ("", ""))
     if terminal in accepted:
         return words
+    if misplaced := _misplaced(found[:1], accepted):
+        return misplaced
     if not found.isidentifier():
         return "comments begin with `#`" if found == "/" else ""
     keywords = (spellings(start).get(name, "") for name in accepted)

@@ -19,14 +19,18 @@ class Findings:
         self, code: str, span: Span, message: str, hint: str = "", notes: tuple[Note, ...] = ()
     ) -> None:
         self.errors += 1
-        found = Diagnostic(code, message, span, hint, Severity.ERROR, notes)
-        key = (code, message, span.start, span.end)
+        self._add(Diagnostic(code, message, span, hint, Severity.ERROR, notes))
+
+    def warning(
+        self, code: str, span: Span, message: str, hint: str = "", notes: tuple[Note, ...] = ()
+    ) -> None:
+        self._add(Diagnostic(code, message, span, hint, Severity.WARNING, notes))
+
+    def _add(self, found: Diagnostic) -> None:
+        key = (found.code, found.message, found.span.start, found.span.end)
         if key not in self._said:  # a rule with parameters is checked at each use
             self._said.add(key)
             self._found.append(found)
-
-    def warning(self, code: str, span: Span, message: str, hint: str = "") -> None:
-        self._found.append(Diagnostic(code, message, span, hint, Severity.WARNING))
 
     def in_order(self) -> tuple[Diagnostic, ...]:
         return in_file_order(self._found)

@@ -1,6 +1,6 @@
 """The operators in a pattern: how many there are, how deep, and what leads to what."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
@@ -8,11 +8,13 @@ from typing import assert_never
 
 from collage_dsl.rules.pattern import (
     Anything,
+    Binding,
     Call,
     Either,
     FieldOf,
     Number,
     Operand,
+    Parameter,
     Pattern,
     PatternCall,
     Reference,
@@ -62,6 +64,19 @@ def required(operand: Operand, known: Callable[[str], int]) -> int:
         case _:
             assert_never(operand)
     return reduce(or_, (required(inner, known) for inner in needed), 0)
+
+
+def always_there(
+    parameters: Iterable[Parameter], bindings: Iterable[Binding], results: Iterable[str]
+) -> frozenset[str]:
+    """The names that stand for something in every match of `results`, themselves among them."""
+    bits = {parameter.name: 1 << at for at, parameter in enumerate(parameters)}
+    known: dict[str, int] = {}
+    for binding in bindings:
+        known[binding.name] = required(binding.value, lambda name: bits[name] | known.get(name, 0))
+        bits[binding.name] = 1 << len(bits)
+    found = reduce(or_, (bits[result] | known.get(result, 0) for result in results), 0)
+    return frozenset(name for name, bit in bits.items() if found & bit)
 
 
 def _required_inside(pattern: Pattern, given: list[int]) -> int:

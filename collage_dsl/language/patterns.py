@@ -6,8 +6,11 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language import syntax
 from collage_dsl.language.absence import can_hold
+from collage_dsl.language.advice import dtype_meant, function_meant
+from collage_dsl.language.attribute_values import check_values
 from collage_dsl.language.calls import check_count
 from collage_dsl.language.conditions import (
+    FUNCTIONS,
     AttributeScope,
     Checker,
     Sort,
@@ -16,8 +19,10 @@ from collage_dsl.language.conditions import (
     dtype_of,
     reserved,
 )
+from collage_dsl.language.contradictions import check_contradictions, check_twice
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
-from collage_dsl.language.pattern_shape import calls, depth, references, required, size
+from collage_dsl.language.operand_order import check_order
+from collage_dsl.language.pattern_shape import always_there, calls, depth, references, size
 from collage_dsl.language.scope import MAX_DEPTH, MAX_SIZE, PatternScope
 from collage_dsl.rules.condition import (
     Compare,
@@ -127,6 +132,9 @@ class _PatternChecker:
         )
         if self.check_depth(pattern):
             self.check_use(result)
+        if self.findings.errors == errors:
+            always = self.always(result.text)
+            check_contradictions(pattern, self.written, always, self.demands, self.findings)
         return pattern if self.findings.errors == errors else None
 
     # Names.
@@ -322,6 +330,7 @@ class _PatternChecker:
 
     def call(self, written: syntax.OperatorCall) -> Call | PatternCall | None:
         names = [name for name in written.operators if isinstance(name, syntax.Name)]
+        check_twice([(name.text, name.span) for name in names], self.findings)
         called = [name for name in names if self.scope.is_pattern(name.text)]
         if called and len(written.operators) == 1:
             return self.pattern_call(written, called[0])
@@ -340,6 +349,7 @@ class _PatternChecker:
         operands = [self.operand(operand) for operand in written.operands]
         if complete:
             self.check_literals(known, written, operands)
+            check_order(known, written, operands, self.parameters, self.findings)
         attributes = [self.attribute(known, each) for each in written.attributes] if known else []
         present = tuple(operand for operand in operands if operand is not None)
         conditions = tuple(where for where in attributes if where is not None)
@@ -462,6 +472,7 @@ class _PatternChecker:
         )
         if where is not None:
             check_lengths(where, known, self.findings)
+            check_values(where, known, self.findings)
         return where
 
     # Conditions.
@@ -501,7 +512,8 @@ class _PatternChecker:
             message = f"the attribute `{name.text}` cannot be asked here"
             self.findings.error("E0306", name.span, message, "ask it in brackets after the call")
         elif name.text not in self.broken:
-            hint = did_you_mean(name.text, self.defined)
+            hint = function_meant(name.text, FUNCTIONS) or dtype_meant(name.text)
+            hint = hint or did_you_mean(name.text, self.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
 
@@ -603,14 +615,9 @@ class _PatternChecker:
                     waiting += references(self.bindings[name].value)
         return reached
 
-    def always(self, result: str) -> set[str]:
+    def always(self, result: str) -> frozenset[str]:
         """The names that stand for something in every match of `result`, itself among them."""
-        bits = {name: 1 << at for at, name in enumerate((*self.parameters, *self.bindings))}
-        known: dict[str, int] = {}
-        for name, binding in self.bindings.items():
-            known[name] = required(binding.value, lambda name: bits[name] | known.get(name, 0))
-        found = bits[result] | known[result]
-        return {name for name, bit in bits.items() if found & bit}
+        return always_there(self.parameters.values(), self.bindings.values(), (result,))
 
 
 def _texts(written: syntax.Yield, end: int) -> set[str]:

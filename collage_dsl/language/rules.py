@@ -10,7 +10,9 @@ from collage_dsl.language import aliases, syntax
 from collage_dsl.language.arguments import bind, string, whole_number
 from collage_dsl.language.calls import refuse
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.fitting import check_fit
 from collage_dsl.language.limits import LIMITS, check_limits
+from collage_dsl.language.repeated import check_repeated
 from collage_dsl.language.scope import PatternScope
 from collage_dsl.language.substitution import substituted
 from collage_dsl.rules import (
@@ -274,7 +276,9 @@ class _Expression:
         name = bound[0][0]
         scope = self.scope
         if not isinstance(name, syntax.Name):
-            self.findings.error("E0404", name.span, "the name of a pattern is needed here")
+            text = name.value if isinstance(name, syntax.Literal) else None
+            hint = f"write `dfpattern({text})`" if text in scope.patterns else ""
+            self.findings.error("E0404", name.span, "the name of a pattern is needed here", hint)
         elif name.text in scope.patterns:
             scope.used.add(name.text)
             pattern = scope.patterns[name.text]
@@ -318,7 +322,11 @@ class _Expression:
         for argument in bound[0]:
             if rule := self.part(argument):
                 found.append(rule)
-        return Union(tuple(found)) if len(found) == len(bound[0]) else None
+        if len(found) < len(bound[0]):
+            return None
+        spans = (argument.span for argument in bound[0])
+        check_repeated(tuple(zip(found, spans, strict=True)), self.findings)
+        return Union(tuple(found))
 
     def combine_by_primitives(self, written: syntax.Application) -> FusionRule | None:
         keywords = ("using", "max_depth", "max_nodes", "max_splits")
@@ -381,7 +389,11 @@ class _Expression:
         errors = self.findings.errors
         rule = self.part(bound[0][0])
         limits = check_limits(bound[1].items(), self.findings)
-        return OnlyValid(rule, limits) if rule and self.findings.errors == errors else None
+        if rule is None or self.findings.errors > errors:
+            return None
+        places = {name: bound[1].get(name, written.function).span for name in LIMITS}
+        check_fit(rule, limits, places, self.findings)
+        return OnlyValid(rule, limits) if self.findings.errors == errors else None
 
     def max_coalesce(self, written: syntax.Application) -> FusionRule | None:
         bound = bind(written, self.findings, takes=(1, 1), keywords=("prefer",))

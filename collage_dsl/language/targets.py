@@ -4,7 +4,9 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Option, Toolchain
 from collage_dsl.language import aliases, syntax
 from collage_dsl.language.arguments import bind, named_arguments
+from collage_dsl.language.coverage import check_fallback
 from collage_dsl.language.findings import Findings, did_you_mean, listed
+from collage_dsl.language.fitting import check_fit
 from collage_dsl.language.limits import LIMITS, check_limits
 from collage_dsl.language.rules import RuleScope
 from collage_dsl.rules import FusionRule, FusionSpec, Limits
@@ -47,9 +49,31 @@ class _TargetChecker:
         fallback = self.fallback(settings)
         if rule is None or self.findings.errors > errors:
             return None
+        check_fit(rule, limits, self.places(settings), self.findings)
+        if fallback:
+            self.check_fallback(rule, settings)
+        if self.findings.errors > errors:
+            return None
         name, kind = self.written.name.text, self.written.kind.text
         target = Toolchain(name, kind, compiler, options, priority)
         return FusionSpec(target, rule, limits, coalesce, fallback)
+
+    def places(self, settings: dict[str, syntax.Field | syntax.Block]) -> dict[str, Span]:
+        """Where each limit is written; that of a default is where the target is named."""
+        found = dict.fromkeys(LIMITS, self.written.name.span)
+        written = settings.get("limits")
+        if isinstance(written, syntax.Block):
+            found |= {limit.name.text: limit.name.span for limit in written.fields}
+        return found
+
+    def check_fallback(
+        self, rule: FusionRule, settings: dict[str, syntax.Field | syntax.Block]
+    ) -> None:
+        rules, fallback = settings["rules"], settings["fallback"]
+        assert isinstance(rules, syntax.Field)
+        assert rules.value is not None
+        place, name = rules.value.span, self.written.name.text
+        check_fallback(name, rule, place, fallback.name.span, self.findings)
 
     def options(self) -> dict[str, Option]:
         found: dict[str, Option] = {}
@@ -106,7 +130,8 @@ class _TargetChecker:
                 return text
             case other:
                 message = "`compiler` is the name of a backend, in double quotes"
-                self.findings.error("E0503", other.span, message)
+                hint = f'write `compiler "{other.text}";`' if isinstance(other, syntax.Name) else ""
+                self.findings.error("E0503", other.span, message, hint)
                 return None
 
     def priority(self, settings: dict[str, syntax.Field | syntax.Block]) -> int:

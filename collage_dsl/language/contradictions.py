@@ -1,0 +1,355 @@
+"""Conditions of a pattern that exclude each other, and those that say nothing new."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.graph.operators import operators
+from collage_dsl.language import syntax
+from collage_dsl.language.conditions import PER_AXIS
+from collage_dsl.language.facts import Facts, assume, terms
+from collage_dsl.language.findings import Findings
+from collage_dsl.language.relations import Called, called, relate
+from collage_dsl.rules.condition import (
+    And,
+    Attr,
+    Calculate,
+    Compare,
+    Constant,
+    Each,
+    Expression,
+    Has,
+    Holds,
+    Not,
+    Or,
+    Shape,
+    Value,
+    Where,
+    Within,
+)
+from collage_dsl.rules.pattern import Pattern
+from collage_dsl.source import Span
+
+MOST_CONDITIONS = 100
+MOST_CALLS = 40
+"""Of longer patterns the rest is not looked at: what is found in the others holds all the same."""
+
+_LONGEST_QUOTE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """
+    What a pattern demands. Where it is `implied`, by the dimensions of a parameter, it may say
+    again what is known.
+    """
+
+    expression: Expression
+    span: Span
+    implied: bool = False
+
+
+Premise = Condition | Called
+
+
+def check_contradictions(
+    pattern: Pattern,
+    written: syntax.Pattern,
+    required: frozenset[str],
+    implied: Sequence[Where],
+    findings: Findings,
+) -> None:
+    """
+    Report conditions of `pattern` that can never hold, alone or together, those that hold
+    anyway, and what lists name in vain. `required` are the names that every match binds,
+    `implied` the conditions that stand for dimensions of parameters.
+    """
+    calls = tuple(islice(called(pattern, required), MOST_CALLS))
+    conditions = tuple(islice(_conditions(pattern, calls, implied), MOST_CONDITIONS))
+    _Checker(calls, conditions, findings).run(_by_span(written))
+
+
+def _conditions(
+    pattern: Pattern, calls: Sequence[Called], implied: Sequence[Where]
+) -> Iterator[Condition]:
+    """In the order in which they are looked at: attributes, dimensions, `where` statements."""
+    for call in calls:
+        if not call.call.optional:
+            for where in call.call.attributes:
+                if where.span is not None and _has_elements(where.condition):
+                    yield Condition(_numbered(where.condition, call), where.span)
+    known = {id(where) for where in implied}
+    for where in pattern.conditions:
+        if where.span is not None:
+            yield Condition(where.condition, where.span, id(where) in known)
+
+
+def _has_elements(expression: Expression) -> bool:
+    """Whether every list of which it asks each element has one: of none, anything holds."""
+    match expression:
+        case Each(Attr(name)):
+            return name in PER_AXIS
+        case Not(condition):
+            return _has_elements(condition)
+        case Compare(_, left, right) | Within(left, right) | And(left, right) | Or(left, right):
+            return _has_elements(left) and _has_elements(right)
+        case _:
+            return True
+
+
+def _numbered(expression: Expression, call: Called) -> Expression:
+    """The attributes of different calls are different."""
+    match expression:
+        case Attr(name):
+            return call.attribute(name)
+        case Each(Attr(name)):
+            return Each(call.attribute(name))
+        case Not(condition):
+            return Not(_numbered(condition, call))
+        case Calculate(_, left, right) | Compare(_, left, right) | And(left, right):
+            return replace(expression, left=_numbered(left, call), right=_numbered(right, call))
+        case Or(left, right):
+            return Or(_numbered(left, call), _numbered(right, call))
+        case Within(value, choices):
+            return Within(_numbered(value, call), _numbered(choices, call))
+        case _:
+            return expression
+
+
+def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None:
+    """Report what is named again."""
+    first: dict[Value, Span] = {}
+    for value, span in named:
+        if value in first:
+            note = Note("named here first", first[value])
+            message = f"{_quoted(span)} is named twice"
+            findings.warning("W0316", span, message, "take one of them out", (note,))
+        first.setdefault(value, span)
+
+
+class _Checker:
+    def __init__(
+        self, calls: tuple[Called, ...], conditions: tuple[Condition, ...], findings: Findings
+    ) -> None:
+        self.calls = calls
+        self.conditions = conditions
+        self.findings = findings
+        self.attributes = {name: v for call in calls for name, v in call.attributes().items()}
+
+    def run(self, written: dict[tuple[int, int], syntax.Expression]) -> None:
+        ways = self.related([Facts(self.attributes)])
+        if not ways:
+            self.contradiction(self.calls)
+            return
+        said: list[Condition] = []
+        for at, condition in enumerate(self.conditions):
+            before: tuple[Premise, ...] = (*self.calls, *self.conditions[:at])
+            if not condition.implied and self.follows(ways, condition):
+                self.needless(condition, before)
+                said.append(condition)
+            ways = self.related(assume(ways, condition.expression))
+            if not ways:
+                self.contradiction((*before, condition))
+                return
+        for condition in self.conditions:  # again, with what the later ones said
+            ways = self.related(assume(ways, condition.expression))
+        if not ways:
+            self.contradiction((*self.calls, *self.conditions))
+            return
+        for condition in self.conditions:
+            expression = written.get((condition.span.start, condition.span.end))
+            if expression is not None and condition not in said:
+                self.check_items(ways, condition, expression)
+
+    def related(self, ways: list[Facts]) -> list[Facts]:
+        return _related(ways, self.calls)
+
+    # What can never hold.
+
+    def contradicts(self, premises: Sequence[Premise]) -> bool:
+        ways = [Facts(self.attributes)]
+        calls = tuple(premise for premise in premises if isinstance(premise, Called))
+        for _ in range(2):
+            for premise in premises:
+                if isinstance(premise, Condition):
+                    ways = assume(ways, premise.expression)
+            ways = _related(ways, calls)
+        return not ways
+
+    def needed(self, premises: Sequence[Premise]) -> list[Premise]:
+        """As many of `premises` as cannot hold together, the last ones rather than the first."""
+        left = list(premises)
+        for premise in premises:
+            without = [other for other in left if other is not premise]
+            if self.contradicts(without):
+                left = without
+        return left
+
+    def contradiction(self, premises: Sequence[Premise]) -> None:
+        *others, last = self.needed(premises)
+        if last.span is None:
+            return
+        if isinstance(last, Called):
+            message = f"no value has the dtype and rank that {_operators(others)} and this need"
+            self.findings.error("E0320", last.span, message, notes=_notes(others))
+            return
+        if not others:
+            self.findings.error("E0302", last.span, "this condition can never hold")
+            return
+        named = next((o for o in reversed(others) if isinstance(o, Condition)), None)
+        what = _quoted(named.span) if named else _operators(others)
+        message = f"this can never hold together with {what}"
+        self.findings.error("E0320", last.span, message, notes=_notes(others))
+
+    # What holds anyway.
+
+    def follows(self, ways: Sequence[Facts], condition: Condition) -> bool:
+        """Whether `condition` holds in all `ways`, what it asks being known there."""
+        expression = condition.expression
+        if not _is_plain(expression):
+            return False
+        asked = [
+            term
+            for term in terms(expression)
+            if not isinstance(term, Has) and not _has_value(term, self.calls)
+        ]
+        if not all(way.known.issuperset(asked) for way in ways):
+            return False
+        copies = [way.copy() for way in ways]
+        return not self.related(assume(copies, expression, holds=False))
+
+    def needless(self, condition: Condition, before: Sequence[Premise]) -> None:
+        opposite = Condition(Not(condition.expression), condition.span)
+        others = [one for one in self.needed((*before, opposite)) if one is not opposite]
+        self.findings.warning(
+            "W0330", condition.span, "this condition always holds", notes=_notes(others)
+        )
+
+    # What lists name in vain.
+
+    def check_items(
+        self, ways: Sequence[Facts], condition: Condition, written: syntax.Expression
+    ) -> None:
+        pairs = zip(_parts(condition.expression), _written_parts(written), strict=False)
+        for part, expression in pairs:
+            match part, expression:
+                case Within(value, Constant(tuple() as choices)), syntax.Operation(
+                    "in", _, syntax.List(items)
+                ) if not isinstance(value, Each | Shape):
+                    named = zip(choices, (item.span for item in items), strict=True)
+                    check_twice(list(named), self.findings)
+                    for choice, item in zip(choices, items, strict=True):
+                        self.check_item(ways, condition, value, choice, item.span)
+
+    def check_item(
+        self,
+        ways: Sequence[Facts],
+        condition: Condition,
+        value: Expression,
+        choice: Value,
+        span: Span,
+    ) -> None:
+        chosen = Condition(Compare("==", value, Constant(choice)), span)
+        copies = [way.copy() for way in ways]
+        if self.related(assume(copies, chosen.expression)):
+            return
+        others = [c for c in self.conditions if c is not condition]
+        needed = self.needed((*self.calls, *others, chosen))
+        notes = _notes([one for one in needed if one is not chosen])
+        message = f"{_quoted(span)} is named in vain: it is never possible here"
+        self.findings.warning("W0331", span, message, "take it out of the list", notes)
+
+
+def _related(ways: list[Facts], calls: tuple[Called, ...]) -> list[Facts]:
+    """What `calls` say is added, in both orders: the last may say something to the first."""
+    for way in ways:
+        for call in (*calls, *calls[::-1]):
+            if way.possible:
+                relate(call, way)
+    return [way for way in ways if way.possible]
+
+
+def _is_plain(expression: Expression) -> bool:
+    """Whether `expression` is known where what it asks is."""
+    match expression:
+        case Shape() | Each() | Holds() | Calculate("/" | "%"):
+            return False
+        case Not(condition):
+            return _is_plain(condition)
+        case Calculate(_, left, right) | Compare(_, left, right) | Within(left, right):
+            return _is_plain(left) and _is_plain(right)
+        case And(left, right) | Or(left, right):
+            return _is_plain(left) and _is_plain(right)
+        case _:
+            return True
+
+
+def _has_value(term: object, calls: Sequence[Called]) -> bool:
+    """Whether `term` is an attribute that always has a value."""
+    if not isinstance(term, Attr):
+        return False
+    number, _, name = term.name.partition(".")
+    call = next(call for call in calls if str(call.number) == number)
+    return all(operators()[op].defaults.get(name, 0) is not None for op in call.call.ops)
+
+
+def _parts(expression: Expression) -> Iterator[Expression]:
+    """What `expression` joins by `and`."""
+    match expression:
+        case And(left, right):
+            yield from _parts(left)
+            yield from _parts(right)
+        case _:
+            yield expression
+
+
+def _written_parts(expression: syntax.Expression) -> Iterator[syntax.Expression]:
+    match expression:
+        case syntax.Operation("and", left, right) if left is not None:
+            yield from _written_parts(left)
+            yield from _written_parts(right)
+        case _:
+            yield expression
+
+
+def _by_span(written: syntax.Pattern) -> dict[tuple[int, int], syntax.Expression]:
+    """The conditions as they are written."""
+    found: dict[tuple[int, int], syntax.Expression] = {}
+    for statement in written.statements:
+        match statement:
+            case syntax.Where(condition):
+                found[condition.span.start, condition.span.end] = condition
+            case syntax.Binding(_, value):
+                for condition in _attributes(value):
+                    found[condition.span.start, condition.span.end] = condition
+    return found
+
+
+def _attributes(operand: syntax.Operand) -> Iterator[syntax.Expression]:
+    match operand:
+        case syntax.OperatorCall():
+            yield from operand.attributes
+            for inner in operand.operands:
+                yield from _attributes(inner)
+
+
+def _notes(premises: Sequence[Premise]) -> tuple[Note, ...]:
+    """At most three, the conditions first."""
+    conditions = [Note("this is said too", p.span) for p in premises if isinstance(p, Condition)]
+    calls = [
+        Note(f"because of what `{'` or `'.join(p.call.ops[:3])}` takes and gives", p.span)
+        for p in premises
+        if isinstance(p, Called)
+    ]
+    return tuple([*conditions, *calls][:3])
+
+
+def _quoted(span: Span) -> str:
+    text = " ".join(span.text.split())
+    return f"`{text}`" if len(text) <= _LONGEST_QUOTE else "the other condition"
+
+
+def _operators(premises: Sequence[Premise]) -> str:
+    names = dict.fromkeys(op for p in premises if isinstance(p, Called) for op in p.call.ops)
+    return f"`{next(iter(names))}`" if names else "the operators"

@@ -1,0 +1,118 @@
+"""Whether the rule of a fallback target proposes every operator by itself."""
+
+from dataclasses import dataclass
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.graph import Kind
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.findings import Findings, count
+from collage_dsl.rules import (
+    CombineByPrimitives,
+    DFPattern,
+    FusionRule,
+    MaxCoalesce,
+    OnlyValid,
+    OpCallByKind,
+    Pattern,
+    Tagged,
+    Union,
+)
+from collage_dsl.rules.pattern import Anything, Call, Operand, Reference
+from collage_dsl.source import Span
+
+_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The calls that a rule proposes whatever they are called with."""
+
+    kinds: frozenset[Kind] = frozenset()
+    ops: frozenset[str] = frozenset()
+    everything: bool = False
+
+    def __or__(self, other: "Covered") -> "Covered":
+        kinds, ops = self.kinds | other.kinds, self.ops | other.ops
+        return Covered(kinds, ops, self.everything or other.everything)
+
+
+def check_fallback(
+    target: str, rule: FusionRule, rules: Span, fallback: Span, findings: Findings
+) -> None:
+    """Report a `fallback` whose rule leaves operators out that no model should have then."""
+    found = covered(rule)
+    left = left_out(found)
+    if not left:
+        return
+    names = ", ".join(f"`{op}`" for op in left[:_SHOWN])
+    more = ", …" if len(left) > _SHOWN else ""
+    kinds = sorted({kind for op in left for kind in _kinds(op)} - found.kinds)
+    notes = (
+        Note("promised here", fallback),
+        Note(f"left out: {count(len(left), 'operator')}, {names}{more}"),
+    )
+    message = f"fallback target `{target}` does not cover every operator"
+    hint = f"add `op_call_by_kind({', '.join(map(str, kinds))})` to a union"
+    findings.warning("W0530", rules, message, hint, notes)
+
+
+def left_out(found: Covered) -> tuple[str, ...]:
+    """The operators of which some calls are not covered, by name."""
+    if found.everything:
+        return ()
+    return tuple(
+        op for op in sorted(operators()) if op not in found.ops and not _kinds(op) <= found.kinds
+    )
+
+
+def _kinds(op: str) -> set[Kind]:
+    """The kinds of calls of `op`: one that broadcasts may have operands of one shape."""
+    kind = operators()[op].kind
+    return {Kind.ELEMENTWISE, kind} if kind is Kind.BROADCAST else {kind}
+
+
+def covered(rule: FusionRule) -> Covered:
+    """
+    What `rule` proposes as a single call. Limits refuse no single call, and what is combined
+    is proposed itself too.
+    """
+    match rule:
+        case OpCallByKind(kinds):
+            return Covered(frozenset(kinds))
+        case DFPattern(pattern):
+            return Covered(ops=_only_calls(pattern))
+        case Union(rules):
+            found = Covered()
+            for one in rules:
+                found |= covered(one)
+            return found
+        case Tagged(_, inner) | OnlyValid(inner) | CombineByPrimitives(inner) | MaxCoalesce(inner):
+            return covered(inner)
+        case _:  # what a backend or a library proposes may be anything
+            return Covered(everything=True)
+
+
+def _only_calls(pattern: Pattern) -> frozenset[str]:
+    """The operators of which the pattern matches each call."""
+    values = {binding.name: binding.value for binding in pattern.bindings}
+    operand: Operand = Reference(pattern.result)
+    while True:
+        match operand:
+            case Reference(name) if name in values:
+                operand = values[name]
+            case Call(optional=True, operands=(first, *_)):
+                operand = first
+            case Call() if not operand.attributes and not pattern.conditions:
+                return _every_call(pattern, operand)
+            case _:
+                return frozenset()
+
+
+def _every_call(pattern: Pattern, call: Call) -> frozenset[str]:
+    names = [operand.name for operand in call.operands if isinstance(operand, Reference)]
+    parameters = [pattern.parameter(name) for name in names]
+    free = all(parameter is not None and not parameter.constant for parameter in parameters)
+    anything = all(isinstance(operand, Reference | Anything) for operand in call.operands)
+    if not free or not anything or len(set(names)) < len(names):
+        return frozenset()
+    return frozenset(op for op in call.ops if not operators()[op].optional)

@@ -1,0 +1,229 @@
+"""Sets of values that an expression may have: intervals, remainders and finite sets."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil, floor, gcd, inf, lcm
+from typing import TypeGuard
+
+from collage_dsl.rules.condition import Value
+
+Number = int | float
+
+_LARGEST_MODULUS = 1 << 32
+"""Remainders by more than this are not combined, which only makes sets larger."""
+
+_FEW = 2
+"""Ranges with this many more values than are excluded are looked at one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """
+    A set of values that holds at least those that are possible.
+
+    `allowed` lists them, where a finite list is known; `excluded` are not among them. Numbers
+    are from `least` to `most`, and whole ones leave `rest` when divided by `modulus`. Bounds
+    and remainders say nothing about what is no number, except that it has none.
+    """
+
+    allowed: frozenset[Value] | None = None
+    excluded: frozenset[Value] = frozenset()
+    least: Number = -inf
+    most: Number = inf
+    modulus: int = 1
+    rest: int = 0
+    whole: bool = False
+
+    def __contains__(self, value: Value) -> bool:
+        if value in self.excluded or (self.allowed is not None and value not in self.allowed):
+            return False
+        if not is_number(value):
+            return self.is_unbounded
+        if self.whole and value % 1 != 0:
+            return False
+        is_rest = self.modulus == 1 or value % self.modulus == self.rest
+        return is_rest and self.least <= value <= self.most
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether nothing is said about numbers."""
+        return self.least == -inf and self.most == inf and not self.whole
+
+    @property
+    def is_empty(self) -> bool:
+        if self.allowed is not None:
+            return not any(value in self for value in self.allowed)
+        if self.least >= self.most:
+            return self.least > self.most or self.least not in self
+        return self._few() == []
+
+    def _few(self) -> list[int] | None:
+        """What is in it, where that is little more than what is excluded; None where it is not."""
+        if not self.whole or is_infinite(self.least) or is_infinite(self.most):
+            return None
+        first, last = self._ends()
+        if (last - first) // self.modulus > len(self.excluded) + _FEW:
+            return None
+        return [value for value in range(first, last + 1, self.modulus) if value in self]
+
+    def _ends(self) -> tuple[int, int]:
+        """The least and the greatest whole number with the remainder; the first may be more."""
+        first = ceil(self.least)
+        first += (self.rest - first) % self.modulus
+        last = floor(self.most)
+        return first, last - (last - self.rest) % self.modulus
+
+    def bounds(self) -> tuple[Number, Number]:
+        """The least and the greatest number that may be in it."""
+        if self.allowed is not None:
+            numbers = [value for value in self.allowed if is_number(value) and value in self]
+            return (min(numbers), max(numbers)) if numbers else (self.least, self.most)
+        return self.least, self.most
+
+    def only(self) -> Value | None:
+        """Its only value; None where there are several, or none."""
+        if self.allowed is not None:
+            left: list[Value] = [value for value in self.allowed if value in self]
+        else:
+            left = list(self._few() or ())
+        return left[0] if len(left) == 1 else None
+
+    def meet(self, other: "Values") -> "Values":
+        """What is in both."""
+        allowed = self.allowed
+        if allowed is None or other.allowed is None:
+            allowed = other.allowed if allowed is None else allowed
+        else:
+            allowed &= other.allowed
+        met = Values(
+            allowed,
+            self.excluded | other.excluded,
+            max(self.least, other.least),
+            min(self.most, other.most),
+            self.modulus,
+            self.rest,
+            self.whole or other.whole,
+        )
+        return met._with_remainder(other.modulus, other.rest)
+
+    def _with_remainder(self, modulus: int, rest: int) -> "Values":
+        common = gcd(self.modulus, modulus)
+        if self.rest % common != rest % common:
+            return NOTHING
+        combined = lcm(self.modulus, modulus)
+        if combined > _LARGEST_MODULUS:
+            return self if modulus <= self.modulus else replace(self, modulus=modulus, rest=rest)
+        inverse = pow(self.modulus // common, -1, modulus // common)
+        step = (rest - self.rest) // common * inverse
+        return replace(self, modulus=combined, rest=(self.rest + self.modulus * step) % combined)
+
+
+ANYTHING = Values()
+NOTHING = Values(frozenset())
+NATURAL = Values(least=0, whole=True)
+WHOLE = Values(whole=True)
+TRUTH = Values(frozenset({True, False}))
+
+
+def one_of(values: Iterable[Value]) -> Values:
+    return Values(frozenset(values))
+
+
+def between(least: Number, most: Number, *, whole: bool = False) -> Values:
+    return Values(least=least, most=most, whole=whole)
+
+
+def divided_by(modulus: int, rest: int) -> Values:
+    """The whole numbers that leave `rest` when divided by `modulus`."""
+    return Values(modulus=modulus, rest=rest, whole=True)
+
+
+def is_number(value: object) -> TypeGuard[Number]:
+    return isinstance(value, int | float)
+
+
+def calculated(operator: str, left: Values, right: Values) -> Values:
+    """What `left operator right` may be."""
+    one, other = left.only(), right.only()
+    if is_number(one) and is_number(other):
+        return one_of(_exactly(operator, one, other))
+    whole = _is_whole(left) and _is_whole(right)
+    (a, b), (c, d) = left.bounds(), right.bounds()
+    match operator:
+        case "+":
+            return between(a + c, b + d, whole=whole)
+        case "-":
+            return between(a - d, b - c, whole=whole)
+        case "*":
+            corners = [_product(x, y) for x in (a, b) for y in (c, d)]
+            return between(min(corners), max(corners), whole=whole)
+        case "%" if is_number(other) and other > 0:
+            return between(0, other - 1 if whole else other, whole=whole)
+        case "/" if is_number(other) and other > 0:
+            low, high = (end if is_infinite(end) else end // other for end in (a, b))
+            return between(low, high, whole=whole)
+    return ANYTHING
+
+
+def solved(operator: str, result: Values, constant: Number) -> Values:
+    """
+    What `e` may be where `e operator constant` is in `result`. Fractions are left alone: what
+    is rounded when a condition is evaluated need not be rounded back.
+    """
+    least, most = result.bounds()
+    if not all(isinstance(n, int) or is_infinite(n) for n in (least, most, constant)):
+        return ANYTHING
+    match operator:
+        case "+":
+            return between(least - constant, most - constant)
+        case "-":
+            return between(least + constant, most + constant)
+        case "*" if constant > 0:
+            return between(_quotient(least, constant, 0), _quotient(most, constant, 1))
+        case "%" if isinstance(constant, int) and constant > 0:
+            rest = result.only()
+            return divided_by(constant, rest) if isinstance(rest, int) else ANYTHING
+        case "/" if constant > 0:
+            return between(least * constant, most * constant + constant)
+    return ANYTHING
+
+
+def _is_whole(values: Values) -> bool:
+    if values.allowed is None:
+        return values.whole
+    return all(isinstance(value, int) for value in values.allowed)
+
+
+def _exactly(operator: str, left: Number, right: Number) -> Iterator[Value]:
+    try:
+        match operator:
+            case "+":
+                yield left + right
+            case "-":
+                yield left - right
+            case "*":
+                yield left * right
+            case "/":
+                yield left // right
+            case "%":
+                yield left % right
+    except (ZeroDivisionError, OverflowError):  # then it is unknown, which nothing equals
+        return
+
+
+def _product(left: Number, right: Number) -> Number:
+    """Nothing is no part of infinity."""
+    return 0 if 0 in (left, right) else left * right
+
+
+def _quotient(value: Number, by: Number, beyond: int) -> Number:
+    """`value / by`; where that is too large to be exact, `beyond` (0 or 1) rounds outwards."""
+    if is_infinite(value):
+        return value
+    if value % by == 0:
+        return value // by
+    return value / by if abs(value) < _LARGEST_MODULUS else value // by + beyond
+
+
+def is_infinite(value: Number) -> bool:
+    return value in (inf, -inf)

@@ -1,0 +1,324 @@
+"""What must hold of the values of a pattern where several conditions hold at once."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import assert_never
+
+from collage_dsl.language.domain import (
+    ANYTHING,
+    NATURAL,
+    TRUTH,
+    Number,
+    Values,
+    between,
+    calculated,
+    is_number,
+    one_of,
+    solved,
+)
+from collage_dsl.rules.condition import (
+    And,
+    Attr,
+    Bytes,
+    Calculate,
+    Compare,
+    Comparison,
+    Constant,
+    DimAt,
+    Dtype,
+    Each,
+    Expression,
+    Has,
+    Holds,
+    Not,
+    Or,
+    Range,
+    Rank,
+    Shape,
+    Size,
+    Uses,
+    Value,
+    Within,
+)
+
+MOST_WAYS = 32
+"""Conditions with `or` are looked at in this many ways; one that needs more says nothing."""
+
+Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each
+"""What values are known of. The name of an attribute begins with the number of its call."""
+
+_OPPOSITE: Mapping[Comparison, Comparison] = {
+    "==": "!=",
+    "!=": "==",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+}
+_MIRRORED: Mapping[Comparison, Comparison] = {
+    "==": "==",
+    "!=": "!=",
+    "<": ">",
+    ">=": "<=",
+    ">": "<",
+    "<=": ">=",
+}
+
+
+@dataclass(slots=True)
+class Facts:
+    """
+    One way in which conditions can hold: the values that each term may have, which terms are
+    equal, and which are known, since a condition that asks an unknown one does not hold.
+
+    `attributes` has what attributes may be before anything is said of them.
+    """
+
+    attributes: Mapping[str, Values]
+    values: dict[Term, Values] = field(default_factory=dict)
+    same: dict[Term, Term] = field(default_factory=dict)
+    known: set[Term] = field(default_factory=set)
+    possible: bool = True
+
+    def copy(self) -> "Facts":
+        values, same, known = dict(self.values), dict(self.same), set(self.known)
+        return Facts(self.attributes, values, same, known, self.possible)
+
+    def of(self, term: Term) -> Values:
+        first = self.first(term)
+        return self.values.get(first) or self.before(first)
+
+    def before(self, term: Term) -> Values:
+        """What a term may be before anything is said of it."""
+        match term:
+            case Rank() | DimAt() | Size() | Bytes() | Uses():
+                return NATURAL
+            case Has():
+                return TRUTH
+            case Attr(name):
+                return self.attributes.get(name, ANYTHING)
+            case Dtype() | Each():
+                return ANYTHING
+
+    def first(self, term: Term) -> Term:
+        """The term that stands for all that equal this one."""
+        term = self.from_the_front(term)
+        while term in self.same:
+            term = self.same[term]
+        return term
+
+    def from_the_front(self, term: Term) -> Term:
+        """`dim(x, -1)` is `dim(x, 3)` where the rank is 4."""
+        if isinstance(term, DimAt) and term.axis < 0:
+            rank = self.of(Rank(term.of)).only()
+            if isinstance(rank, int) and rank + term.axis >= 0:
+                return DimAt(term.of, rank + term.axis)
+        return term
+
+    def narrow(self, term: Term, values: Values) -> None:
+        first = self.first(term)
+        met = self.of(first).meet(values)
+        self.values[first] = met
+        self.possible &= not met.is_empty
+        if isinstance(first, Rank) and met.only() is not None:
+            self.settle()
+
+    def settle(self) -> None:
+        """Dimensions counted from the end have a place now."""
+        for term in [*self.values, *self.same]:
+            now = self.from_the_front(term)
+            if now != term:
+                if term in self.same:
+                    self.equal(now, self.same.pop(term))
+                if term in self.values:
+                    self.narrow(now, self.values.pop(term))
+
+    def equal(self, left: Term, right: Term) -> None:
+        one, other = self.first(left), self.first(right)
+        if one != other:
+            both = self.of(one).meet(self.of(other))
+            self.values.pop(other, None)
+            self.same[other] = one
+            self.narrow(one, both)
+
+    def know(self, expression: Expression) -> None:
+        """The value of `expression` is known, and so is what it asks."""
+        for term in terms(expression):
+            self.known.add(term)
+            if isinstance(term, Has | Attr | Each):
+                continue
+            self.narrow(Has(term.of), one_of((True,)))
+            if isinstance(term, DimAt):
+                least = term.axis + 1 if term.axis >= 0 else -term.axis
+                self.narrow(Rank(term.of), between(least, inf))
+            if isinstance(term, DimAt | Size | Bytes):
+                self.known.add(Rank(term.of))
+            if isinstance(term, Bytes):
+                self.known |= {Size(term.of), Dtype(term.of)}
+
+
+def terms(expression: Expression) -> Iterator[Term]:
+    """What `expression` asks; of a shape, the rank."""
+    match expression:
+        case Constant() | Range() | Holds():
+            pass
+        case Shape(of):
+            yield Rank(of)
+        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
+            yield expression
+        case Not(condition):
+            yield from terms(condition)
+        case Calculate(_, left, right) | Compare(_, left, right):
+            yield from terms(left)
+            yield from terms(right)
+        case Within(left, right) | And(left, right) | Or(left, right):
+            yield from terms(left)
+            yield from terms(right)
+        case _:
+            assert_never(expression)
+
+
+def assume(ways: list[Facts], condition: Expression, *, holds: bool = True) -> list[Facts]:
+    """
+    The ways that are left where `condition` holds, or where it is known not to. They are
+    changed in place where there is one way to hold.
+    """
+    match condition:
+        case Not(inner):
+            return assume(ways, inner, holds=not holds)
+        case And(left, right) if holds:
+            return assume(assume(ways, left), right)
+        case Or(left, right) if not holds:
+            return assume(assume(ways, left, holds=False), right, holds=False)
+        case And(left, right) | Or(left, right):
+            before = [way.copy() for way in ways]
+            found = assume([way.copy() for way in ways], left, holds=holds)
+            found += assume(ways, right, holds=holds)
+            return found if len(found) <= MOST_WAYS else before
+        case Within(value, Range(least, most)) if holds or not isinstance(value, Each):
+            above = Compare(">=", value, Constant(least))
+            return assume(ways, And(above, Compare("<=", value, Constant(most))), holds=holds)
+        case _:
+            for way in ways:
+                _assume_one(way, condition, holds)
+            return [way for way in ways if way.possible]
+
+
+def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
+    match condition:
+        case Compare(_, Each()) | Within(Each()) if not holds:
+            return
+        case Compare(operator, left, right):
+            way.know(condition)
+            _compare(way, operator if holds else _OPPOSITE[operator], left, right)
+        case Within(value, Constant(tuple() as choices)):
+            way.know(value)
+            _narrow_to_choices(way, value, choices, holds)
+        case Constant(value):
+            way.possible &= bool(value) is holds
+        case Has():
+            way.narrow(condition, one_of((holds,)))
+        case Attr():
+            way.know(condition)
+            if way.of(condition).allowed is not None:
+                way.narrow(condition, one_of((holds,)))
+        case Within():
+            way.know(condition)
+
+
+def _narrow_to_choices(
+    way: Facts, value: Expression, choices: tuple[Value, ...], holds: bool
+) -> None:
+    if isinstance(value, Shape):
+        ranks = [len(choice) for choice in choices if isinstance(choice, tuple)]
+        if holds:
+            way.narrow(Rank(value.of), one_of(ranks))
+    elif holds:
+        _narrow(way, value, one_of(choices))
+    else:
+        _narrow(way, value, Values(excluded=frozenset(choices)))
+
+
+def _compare(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
+    if isinstance(left, Shape) or isinstance(right, Shape):
+        if operator == "==":
+            _same_shape(way, left, right)
+        return
+    _bound(way, operator, left, right)
+    _bound(way, _MIRRORED[operator], right, left)
+    if isinstance(left, _TERMS) and isinstance(right, _TERMS):
+        if way.first(left) == way.first(right):
+            way.possible &= operator in ("==", "<=", ">=")
+        elif operator == "==" and not isinstance(left, Each):
+            way.equal(left, right)
+
+
+_TERMS = (Attr, Dtype, Rank, DimAt, Size, Bytes, Uses)
+
+
+def _same_shape(way: Facts, left: Expression, right: Expression) -> None:
+    match left, right:
+        case (Shape(one), Shape(other)):
+            way.equal(Rank(one), Rank(other))
+        case (Shape(of), Constant(tuple() as dims)) | (Constant(tuple() as dims), Shape(of)):
+            way.narrow(Rank(of), one_of((len(dims),)))
+            for axis, dim in enumerate(dims):
+                way.narrow(DimAt(of, axis), one_of((dim,)))
+
+
+def _bound(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
+    """What `left` may be, given what `right` may be."""
+    values = _values(way, right)
+    least, most = values.bounds()
+    match operator:
+        case "==":
+            _narrow(way, left, values)
+        case "!=":
+            only = values.only()
+            if only is not None:
+                _narrow(way, left, Values(excluded=frozenset({only})))
+        case "<=":
+            _narrow(way, left, between(-inf, most))
+        case ">=":
+            _narrow(way, left, between(least, inf))
+        case "<":
+            _narrow(way, left, _without(between(-inf, most), most))
+        case ">":
+            _narrow(way, left, _without(between(least, inf), least))
+        case _:
+            assert_never(operator)
+
+
+def _without(values: Values, end: Number) -> Values:
+    return replace(values, excluded=frozenset({end}))
+
+
+def _values(way: Facts, expression: Expression) -> Values:
+    """What `expression` may be."""
+    match expression:
+        case Constant(value):
+            return one_of((value,))
+        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
+            return way.of(expression)
+        case Calculate(operator, left, right):
+            return calculated(operator, _values(way, left), _values(way, right))
+        case _:
+            return ANYTHING
+
+
+def _narrow(way: Facts, expression: Expression, values: Values) -> None:
+    """`expression` is in `values`, and so its parts are in what makes it so."""
+    match expression:
+        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Each():
+            way.narrow(expression, values)
+        case Constant(value):
+            way.possible &= value in values
+        case Calculate(operator, left, right):
+            result = _values(way, expression).meet(values)
+            way.possible &= not result.is_empty
+            match left, right:
+                case (inner, Constant(number)) if is_number(number):
+                    _narrow(way, inner, solved(operator, result, number))
+                case (Constant(number), inner) if is_number(number) and operator in ("+", "*"):
+                    _narrow(way, inner, solved(operator, result, number))

@@ -1,0 +1,104 @@
+"""Patterns that the limits of a rule or a target leave nothing of."""
+
+from collections.abc import Iterator, Mapping
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.language.findings import Findings, count
+from collage_dsl.language.pattern_shape import calls
+from collage_dsl.language.smallest import smallest
+from collage_dsl.rules import (
+    CombineByPrimitives,
+    DFPattern,
+    FusionRule,
+    Limits,
+    MaxCoalesce,
+    OnlyValid,
+    OpCallByKind,
+    Pattern,
+    Tagged,
+    Union,
+)
+from collage_dsl.source import Span
+
+
+def check_fit(
+    rule: FusionRule, limits: Limits, written: Mapping[str, Span], findings: Findings
+) -> None:
+    """
+    Report patterns whose matches are all larger than `limits` allow, and those of which some
+    are refused that the pattern takes care to allow. `written` are the places of the limits.
+    """
+    for pattern, joined in dict.fromkeys(_leaves(rule, joined=False)):
+        if pattern is None:
+            continue
+        if name := _excess(pattern, limits):
+            _too_large(pattern, limits, name, written[name], findings)
+        elif not joined:
+            _refused(pattern, limits, written, findings)
+
+
+def _leaves(rule: FusionRule, *, joined: bool) -> Iterator[tuple[Pattern | None, bool]]:
+    """The patterns of `rule`, and whether their matches may be joined; None for other leaves."""
+    match rule:
+        case DFPattern(pattern):
+            yield pattern, joined
+        case Tagged(_, inner) | OnlyValid(inner):
+            yield from _leaves(inner, joined=joined)
+        case CombineByPrimitives(inner) | MaxCoalesce(inner):
+            yield from _leaves(inner, joined=True)
+        case Union(rules):
+            for one in rules:
+                yield from _leaves(one, joined=joined)
+        case OpCallByKind() | _:
+            yield None, joined
+
+
+def _excess(pattern: Pattern, limits: Limits) -> str:
+    """The limit that each match of `pattern` is beyond; empty where there is none."""
+    least = smallest(pattern)
+    if limits.max_nodes is not None and least.nodes > limits.max_nodes:
+        return "max_nodes"
+    if limits.max_depth is not None and least.depth > limits.max_depth:
+        return "max_depth"
+    return ""
+
+
+def _too_large(
+    pattern: Pattern,
+    limits: Limits,
+    limit: str,
+    span: Span,
+    findings: Findings,
+) -> None:
+    least = smallest(pattern)
+    if limit == "max_nodes":
+        has = f"a match of `{pattern.name}` has {count(least.nodes, 'operator')} or more"
+        allowed = limits.max_nodes
+    else:
+        has = f"a match of `{pattern.name}` is {count(least.depth, 'operator')} deep or deeper"
+        allowed = limits.max_depth
+    notes = () if pattern.span is None else (Note(has, pattern.span),)
+    message = f"`{limit}` {allowed} refuses every match of `{pattern.name}`"
+    findings.warning("W0421", span, message, notes=notes)
+
+
+def _refused(
+    pattern: Pattern, limits: Limits, written: Mapping[str, Span], findings: Findings
+) -> None:
+    results = 1 + len(pattern.others)
+    notes = () if pattern.span is None else (Note("the pattern", pattern.span),)
+    if limits.max_exits is not None and results > limits.max_exits:
+        message = f"`{pattern.name}` yields {count(results, 'result')}, "
+        message += f"and where all are used outside `max_exits` {limits.max_exits} refuses it"
+        findings.warning("W0422", written["max_exits"], message, "write `max_exits any`", notes)
+    elif not limits.taps and _lets_out(pattern):
+        message = (
+            f"`{pattern.name}` lets values be used outside, and without `taps` that is refused"
+        )
+        findings.warning("W0422", written["taps"], message, "write `taps allowed`", notes)
+
+
+def _lets_out(pattern: Pattern) -> bool:
+    """Whether inner values may be used outside."""
+    shared = any(c.shared for binding in pattern.bindings for c in calls(binding.value))
+    return pattern.taps or shared

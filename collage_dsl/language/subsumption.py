@@ -1,0 +1,257 @@
+"""Patterns whose matches are all those of another pattern too."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from typing import assert_never
+
+from collage_dsl.language.pattern_shape import always_there, references
+from collage_dsl.rules.condition import (
+    And,
+    Bytes,
+    Calculate,
+    Compare,
+    Constant,
+    DimAt,
+    Dtype,
+    Expression,
+    Has,
+    Holds,
+    Not,
+    Or,
+    Rank,
+    Shape,
+    Size,
+    Uses,
+    Where,
+    Within,
+)
+from collage_dsl.rules.pattern import (
+    Anything,
+    Binding,
+    Call,
+    Either,
+    FieldOf,
+    Number,
+    Operand,
+    Pattern,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+)
+
+_MOST_FORMS = 81
+"""Each optional call is there, is not there, or stays optional: with four, these are all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A pattern with its names replaced by numbers, and what it demands."""
+
+    shape: tuple[object, ...]
+    demands: frozenset[object]
+
+
+def subsumes(larger: Pattern, smaller: Pattern) -> bool:
+    """
+    Whether each match of `smaller` is one of `larger`: they have the same equations, when
+    some optional calls of `larger` are there and others are not, and `larger` demands nothing
+    that `smaller` does not. False where that is not plain to see.
+    """
+    wanted = form(smaller)
+    return any(
+        found.shape == wanted.shape and found.demands <= wanted.demands
+        for found in (form(one) for one in islice(_decided(larger), _MOST_FORMS))
+    )
+
+
+def form(pattern: Pattern) -> Form:
+    """What stays the same when names are changed."""
+    numbering = _Numbering(pattern)
+    shape = tuple(numbering.name(n) for n in (pattern.result, *pattern.others))
+    demands = [
+        part
+        for where in pattern.conditions
+        for part in _parts(numbering.demand(where.condition))
+        if part != Constant(True)
+    ]
+    anchor = numbering.number(pattern.anchor)
+    return Form((*shape, pattern.taps, anchor), frozenset((*demands, *numbering.attributes)))
+
+
+def _parts(condition: Expression) -> Iterator[Expression]:
+    """What `condition` joins by `and`."""
+    match condition:
+        case And(left, right):
+            yield from _parts(left)
+            yield from _parts(right)
+        case _:
+            yield condition
+
+
+class _Numbering:
+    """Gives names numbers in the order in which they are reached from the result."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
+        self.values = {binding.name: binding.value for binding in pattern.bindings}
+        self.numbers: dict[str, int] = {}
+        self.attributes: list[object] = []
+        self.calls = 0
+
+    def name(self, name: str) -> object:
+        """The number of a name; with what it is, the first time."""
+        value = self.values.get(name)
+        if isinstance(value, Reference):
+            return self.name(value.name)
+        if name in self.numbers:
+            return self.numbers[name]
+        self.numbers[name] = len(self.numbers)
+        parameter = self.pattern.parameter(name)
+        if parameter is not None:
+            return "parameter", self.numbers[name], parameter.constant
+        assert value is not None, "every name is a parameter or bound"
+        return self.numbers[name], self.operand(value)
+
+    def operand(self, operand: Operand) -> object:
+        match operand:
+            case Reference(name):
+                return self.name(name)
+            case Anything() | Number():
+                return operand
+            case Call(ops, operands, attributes):
+                self.calls += 1
+                number = self.calls
+                found = tuple(map(self.operand, operands))
+                self.attributes += [
+                    (number, part)
+                    for where in attributes
+                    for part in _parts(self.demand(where.condition))
+                ]
+                modifiers = (operand.optional, operand.ordered, operand.shared)
+                return "call", frozenset(ops), modifiers, found
+            case PatternCall(pattern, operands, optional):
+                return "pattern", form(pattern), optional, tuple(map(self.operand, operands))
+            case TupleOf(fields):
+                return "tuple", tuple(map(self.operand, fields))
+            case FieldOf(of, index):
+                return "field", index, self.operand(of)
+            case Repeat(call, least, most):
+                return "repeat", least, most, self.operand(call)
+            case Either(choices):
+                return "either", tuple(map(self.operand, choices))
+            case _:
+                assert_never(operand)
+
+    def demand(self, condition: Expression) -> Expression:
+        """`condition` about numbers in place of names. All of them have one by now."""
+        match condition:
+            case Dtype(of) | Rank(of) | Shape(of) | DimAt(of) | Size(of) | Bytes(of):
+                return replace(condition, of=self.number(of))
+            case Has(of) | Uses(of):
+                return replace(condition, of=self.number(of))
+            case Holds(predicate, names):
+                return Holds(predicate, tuple(map(self.number, names)))
+            case Not(inner):
+                return _simplified(Not(self.demand(inner)))
+            case And(left, right) | Or(left, right):
+                changed = replace(condition, left=self.demand(left), right=self.demand(right))
+                return _simplified(changed)
+            case Calculate(_, left, right) | Compare(_, left, right):
+                return replace(condition, left=self.demand(left), right=self.demand(right))
+            case Within(value, choices):
+                return Within(self.demand(value), self.demand(choices))
+            case _:
+                return condition
+
+    def number(self, name: str) -> str:
+        while isinstance(value := self.values.get(name), Reference):
+            name = value.name
+        return str(self.numbers.get(name, name))
+
+
+def _simplified(condition: Expression) -> Expression:
+    match condition:
+        case Not(Constant(bool() as value)):
+            return Constant(not value)
+        case Or(Constant(True), _) | Or(_, Constant(True)):
+            return Constant(True)
+        case Or(Constant(False), other) | Or(other, Constant(False)):
+            return other
+        case And(Constant(True), other) | And(other, Constant(True)):
+            return other
+        case _:
+            return condition
+
+
+# The ways in which optional calls can be there or not.
+
+
+def _decided(pattern: Pattern) -> Iterator[Pattern]:
+    """`pattern`, and what is left of it for each choice of optional calls."""
+    optional = [
+        binding.name
+        for binding in pattern.bindings
+        if isinstance(binding.value, Call) and binding.value.optional
+    ]
+    for choices in product(("optional", "there", "missing"), repeat=len(optional)):
+        yield _with(pattern, dict(zip(optional, choices, strict=True)))
+
+
+def _with(pattern: Pattern, choices: Mapping[str, str]) -> Pattern:
+    bindings = tuple(
+        _chosen(binding, choices.get(binding.name, "")) for binding in pattern.bindings
+    )
+    left = replace(pattern, bindings=bindings)
+    present = _present(left)
+    sure = always_there(left.parameters, left.bindings, (left.result, *left.others))
+    conditions = tuple(
+        Where(_given(where.condition, pattern, present, sure)) for where in pattern.conditions
+    )
+    return replace(left, conditions=conditions)
+
+
+def _chosen(binding: Binding, choice: str) -> Binding:
+    call = binding.value
+    match choice:
+        case "there":
+            assert isinstance(call, Call)
+            return replace(binding, value=replace(call, optional=False))
+        case "missing":
+            assert isinstance(call, Call)
+            return replace(binding, value=call.operands[0])
+        case _:
+            return binding
+
+
+def _present(pattern: Pattern) -> frozenset[str]:
+    """The names that lead to the results."""
+    values = {binding.name: binding.value for binding in pattern.bindings}
+    found: set[str] = set()
+    waiting = [pattern.result, *pattern.others]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += references(values[name]) if name in values else ()
+    return frozenset(found)
+
+
+def _given(
+    condition: Expression, pattern: Pattern, present: frozenset[str], sure: frozenset[str]
+) -> Expression:
+    """`has(b)` is decided where `b` is always there, or never."""
+    match condition:
+        case Has(of) if of not in present:
+            return Constant(False)
+        case Has(of) if of in sure:
+            return Constant(True)
+        case Not(inner):
+            return Not(_given(inner, pattern, present, sure))
+        case And(left, right) | Or(left, right):
+            sides = (_given(side, pattern, present, sure) for side in (left, right))
+            first, second = sides
+            return replace(condition, left=first, right=second)
+        case _:
+            return condition

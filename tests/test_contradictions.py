@@ -1,0 +1,205 @@
+"""What the checker concludes from conditions is true of every value."""
+
+import importlib
+import sys
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from collage_dsl.graph import Form, Node, TensorType
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.domain import (
+    Values,
+    between,
+    calculated,
+    divided_by,
+    one_of,
+    solved,
+)
+from collage_dsl.language.facts import Facts, assume
+from collage_dsl.language.relations import is_arithmetic, is_broadcasting, keeps_dtype, keeps_shape
+from collage_dsl.rules.condition import (
+    And,
+    Bytes,
+    Calculate,
+    Compare,
+    Constant,
+    DimAt,
+    Dtype,
+    Expression,
+    Given,
+    Has,
+    Not,
+    Or,
+    Range,
+    Rank,
+    Shape,
+    Size,
+    Within,
+    evaluate,
+)
+
+QUICK = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+
+small = st.integers(-3, 12)
+fractions = st.sampled_from([-0.5, 0.5, 2.5])
+ends = fractions | st.integers(-12, 12) | st.sampled_from([-inf, inf])
+sets = (
+    st.builds(between, ends, ends, whole=st.booleans())
+    | st.builds(lambda n, r: divided_by(n, r % n), st.integers(1, 9), small)
+    | st.lists(small | fractions, max_size=4).map(one_of)
+    | st.lists(small, max_size=4).map(lambda values: Values(excluded=frozenset(values)))
+)
+"""Sets of numbers of all forms."""
+
+NUMBERS = [half / 2 if half % 2 else half // 2 for half in range(-80, 81)]
+
+
+@QUICK
+@given(sets, sets, sets)
+def test_what_is_in_both_sets_is_what_they_have_in_common(a: Values, b: Values, c: Values) -> None:
+    met = a.meet(b).meet(c)
+
+    assert [n for n in NUMBERS if n in met] == [n for n in NUMBERS if n in a and n in b and n in c]
+    if met.is_empty:
+        assert not any(n in met for n in NUMBERS)
+    if met.only() is not None:
+        assert [n for n in NUMBERS if n in met] == [met.only()]
+
+
+@QUICK
+@given(st.sampled_from("+-*/%"), sets, sets)
+def test_calculating_keeps_all_results(operator: Any, a: Values, b: Values) -> None:
+    found = calculated(operator, a, b)
+    for x in (n for n in NUMBERS if abs(n) < 9 and n in a):
+        for y in (n for n in NUMBERS if abs(n) < 9 and n in b):
+            result = evaluate(Calculate(operator, Constant(x), Constant(y)), Given())
+            assert not isinstance(result, int | float) or result in found
+
+
+@QUICK
+@given(st.sampled_from("+-*/%"), sets, small)
+def test_solving_keeps_all_that_lead_to_a_result(operator: Any, a: Values, constant: int) -> None:
+    found = solved(operator, a, constant)
+    for x in NUMBERS:
+        result = evaluate(Calculate(operator, Constant(x), Constant(constant)), Given())
+        assert not (isinstance(result, int | float) and result in a) or x in found
+
+
+# Conditions.
+
+names = st.sampled_from(["x", "z"])
+numbers = st.recursive(
+    (st.integers(-2, 9) | fractions).map(Constant)
+    | st.builds(Rank, names)
+    | st.builds(DimAt, names, st.integers(-3, 2))
+    | st.builds(Size, names)
+    | st.builds(Bytes, names),
+    lambda inner: st.builds(Calculate, st.sampled_from(["+", "-", "*", "/", "%"]), inner, inner),
+    max_leaves=3,
+)
+dtypes = st.sampled_from(["f32", "f16", "i8"])
+shapes = st.lists(st.integers(0, 4), max_size=3).map(tuple)
+OPERATORS = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
+EQUALITIES = st.sampled_from(["==", "!="])
+atoms = (
+    st.builds(Compare, OPERATORS, numbers, numbers)
+    | st.builds(Compare, EQUALITIES, st.builds(Dtype, names), dtypes.map(Constant))
+    | st.builds(Compare, EQUALITIES, st.builds(Dtype, names), st.builds(Dtype, names))
+    | st.builds(Compare, EQUALITIES, st.builds(Shape, names), shapes.map(Constant))
+    | st.builds(Compare, EQUALITIES, st.builds(Shape, names), st.builds(Shape, names))
+    | st.builds(Within, numbers, st.builds(Range, st.integers(-2, 3), st.integers(3, 9)))
+    | st.builds(
+        Within, numbers, st.builds(Constant, st.lists(small, min_size=1, max_size=3).map(tuple))
+    )
+    | st.builds(
+        Within,
+        st.builds(Dtype, names),
+        st.builds(Constant, st.lists(dtypes, min_size=1, max_size=2).map(tuple)),
+    )
+    | st.builds(Has, names)
+    | st.builds(Constant, st.booleans())
+)
+conditions: st.SearchStrategy[Expression] = st.recursive(
+    atoms,
+    lambda inner: (
+        st.builds(Not, inner) | st.builds(And, inner, inner) | st.builds(Or, inner, inner)
+    ),
+    max_leaves=5,
+)
+types = st.builds(
+    TensorType,
+    st.sampled_from(["float32", "float16", "int8"]),
+    st.none() | st.lists(st.integers(0, 4) | st.sampled_from(["n", "?"]), max_size=3).map(tuple),
+)
+bindings = st.dictionaries(
+    names, st.builds(Node, st.just("n"), st.just(Form.INPUT), types), min_size=1
+)
+
+
+@settings(QUICK, max_examples=600)
+@given(st.lists(conditions, min_size=1, max_size=4), bindings)
+def test_conditions_that_hold_for_some_values_do_not_exclude_each_other(
+    said: list[Expression], bound: dict[str, Node]
+) -> None:
+    held = [evaluate(condition, Given(bound)) for condition in said]
+    ways = [Facts({})]
+    for condition, value in zip(said, held, strict=True):
+        if isinstance(value, bool):
+            ways = assume(ways, condition, holds=value)
+
+    assert ways
+
+
+# What is known of operators is what TVM infers.
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+
+def sample_types(name: str) -> tuple[list[Any], Any]:
+    """The types of the operands and of the result of a sample call."""
+    sys.path.insert(0, str(SCRIPTS))
+    table = importlib.import_module("operator_table")
+    relax = importlib.import_module("tvm.relax")
+    operands, attributes = table.samples()[name]()
+    builder = relax.BlockBuilder()
+    parameters = list(dict.fromkeys(table.variables(operands)))
+    with builder.function("main", parameters):
+        with builder.dataflow():
+            call = builder.normalize(table.constructor(name)(*operands, **attributes))
+            result = builder.emit_output(call)
+        builder.emit_func_output(result)
+    return [argument.ty for argument in call.args], call.ty
+
+
+@pytest.mark.parametrize("name", [name for name in operators() if keeps_dtype(name)])
+def test_an_operator_keeps_the_dtype_as_tvm_infers(name: str) -> None:
+    pytest.importorskip("tvm")
+    operands, result = sample_types(name)
+
+    assert result.dtype == operands[0].dtype
+    if is_arithmetic(name):
+        assert operands[1].dtype == operands[0].dtype
+
+
+@pytest.mark.parametrize("name", [name for name in operators() if keeps_shape(name)])
+def test_an_operator_keeps_the_shape_as_tvm_infers(name: str) -> None:
+    pytest.importorskip("tvm")
+    operands, result = sample_types(name)
+
+    assert list(result.shape) == list(operands[0].shape)
+
+
+@pytest.mark.parametrize("name", [name for name in operators() if is_broadcasting(name)])
+def test_an_operator_broadcasts_as_tvm_infers(name: str) -> None:
+    pytest.importorskip("tvm")
+    operands, result = sample_types(name)
+
+    assert [operand.ndim for operand in operands] == [2, 1]
+    assert result.ndim == 2

@@ -1,0 +1,194 @@
+"""What rules propose, judged from the rules alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from collage_dsl.graph import Kind
+from collage_dsl.graph.operators import operators
+from collage_dsl.language import check, coverage, load
+from collage_dsl.language.coverage import Covered, covered, left_out
+from collage_dsl.language.smallest import Smallest, smallest
+from collage_dsl.language.subsumption import form, subsumes
+from collage_dsl.rules import DFPattern, Pattern
+from collage_dsl.source import Source
+
+EVERYTHING = frozenset(Kind)
+
+
+def pattern(text: str) -> Pattern:
+    """The first pattern of `text`, which is without an edition."""
+    name = text.removeprefix("pattern ").split("(")[0]
+    found = load(text=f"collage 1; {text} target t on llvm {{ rules dfpattern({name}); }}")
+    rule = found["t"].rule
+    assert isinstance(rule, DFPattern)
+    return rule.pattern
+
+
+# Fallbacks.
+
+
+def test_all_kinds_leave_nothing_out() -> None:
+    assert left_out(Covered(EVERYTHING)) == ()
+    assert left_out(Covered(everything=True)) == ()
+    assert left_out(Covered(ops=frozenset(operators()))) == ()
+    assert left_out(Covered()) == tuple(sorted(operators()))
+
+
+def test_an_operator_that_broadcasts_may_be_elementwise() -> None:
+    without = left_out(Covered(EVERYTHING - {Kind.ELEMENTWISE}))
+
+    assert "add" in without
+    assert "nn.relu" in without
+    assert "matmul" not in without
+    assert "add" in left_out(Covered(EVERYTHING - {Kind.BROADCAST}))
+
+
+def test_what_covers_everything_does_so_in_a_union() -> None:
+    some = Covered(frozenset({Kind.REDUCE}), frozenset({"sort"}))
+
+    assert (some | Covered(everything=True)).everything
+    assert (Covered(everything=True) | some).everything
+    assert some | Covered(ops=frozenset({"topk"})) == Covered(
+        frozenset({Kind.REDUCE}), frozenset({"sort", "topk"})
+    )
+
+
+def test_a_rule_that_asks_others_may_propose_anything() -> None:
+    assert covered(object()).everything  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "ops"),
+    [
+        ("pattern p(x) { y = nn.relu(x); yield y; }", {"nn.relu"}),
+        ("pattern p(x) { y = (nn.relu | tanh)?(exp(x)); yield y; }", {"exp"}),
+        ("pattern p(x) { k = exp(x); y = tanh?(k); yield y; }", {"exp"}),
+        ("pattern p(x) { y = reshape(x, _); yield y; }", {"reshape"}),
+        ("pattern p(x) { y = nn.relu(exp(x)); yield y; }", set()),
+        ("pattern p(x: const) { y = nn.relu(x); yield y; }", set()),
+        ("pattern p(x) { y = add(x, x); yield y; }", set()),
+        ("pattern p(x) { y = add(x, 1); yield y; }", set()),
+        ("pattern p(x) { y = argmax(x) [axis == 1]; yield y; }", set()),
+        ("pattern p(x) { y = nn.relu(x); where rank(x) == 1; yield y; }", set()),
+        ("pattern p(x) { y = strided_slice(x, _, _, _); yield y; }", set()),
+    ],
+)
+def test_a_pattern_of_one_free_call_covers_its_operators(text: str, ops: set[str]) -> None:
+    assert covered(DFPattern(pattern(text))) == Covered(ops=frozenset(ops))
+
+
+@pytest.mark.parametrize(("number", "more"), [(1, ""), (4, ""), (5, ", …")])
+def test_a_few_names_are_shown(number: int, more: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {f"op{at}": replace(operators()["sort"], name=f"op{at}") for at in range(number)}
+    monkeypatch.setattr(coverage, "operators", lambda: known)
+    text = "collage 1; target t on llvm { rules op_call_by_kind(); fallback; }"
+
+    (found,) = check(Source("t", text))
+
+    names = ", ".join(f"`{op}`" for op in list(known)[:4])
+    counted = "1 operator" if number == 1 else f"{number} operators"
+    assert found.notes[1].message == f"left out: {counted}, {names}{more}"
+
+
+# The smallest match.
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes", "depth"),
+    [
+        ("pattern p(x) { y = nn.relu(x); yield y; }", 1, 1),
+        ("pattern p(x) { y = add(exp(x), tanh(x)); yield y; }", 3, 2),
+        ("pattern p(x) { y = add(exp(x), exp(x)); yield y; }", 2, 2),
+        ("pattern p(x) { y = add(exp(x), exp(tanh(x))); yield y; }", 3, 3),
+        ("pattern p(x) { y = add(add(x, 1), add(x, 2)); yield y; }", 2, 2),
+        ("pattern p(x) { y = add(power(x, 2), power(x, 3)); yield y; }", 3, 2),
+        ("pattern p(x) { a = exp(x); y = add(a, multiply(a, a)); yield y; }", 3, 3),
+        ("pattern p(x) { y = repeat[2..4] tanh(exp(x)); yield y; }", 3, 3),
+        ("pattern p(x) { s = split(x); y = add(s.0, exp(s.1)); yield y; }", 3, 3),
+        ("pattern p(x) { y = concat((exp(x), tanh(x))); yield y; }", 3, 2),
+        ("pattern p(x) { a = exp(x); b = tanh(x); yield a, b; }", 2, 1),
+        ("pattern p(x) { y = nn.relu?(exp(x)); yield y; }", 1, 1),
+    ],
+)
+def test_the_smallest_match(text: str, nodes: int, depth: int) -> None:
+    assert smallest(pattern(text)) == Smallest(nodes, depth)
+
+
+def test_a_called_pattern_is_part_of_the_match() -> None:
+    text = (
+        "collage 1; pattern act(a) { b = tanh(exp(a)); yield b; } "
+        "pattern p(x) { y = act(nn.relu(act?(x))); yield y; } "
+        "target t on llvm { rules dfpattern(p); }"
+    )
+    rule = load(text=text)["t"].rule
+    assert isinstance(rule, DFPattern)
+
+    assert smallest(rule.pattern) == Smallest(3, 3)
+
+
+def test_a_long_pattern_is_as_large_as_it_is_deep() -> None:
+    chain = "".join(f"v{at + 1} = add(v{at}, exp(x)); " for at in range(70))
+
+    found = smallest(pattern(f"pattern p(x) {{ v0 = tanh(x); {chain} yield v70; }}"))
+
+    assert found == Smallest(71, 71)
+
+
+# Patterns within others.
+
+CONV = "pattern p(x, w) { k = nn.conv2d(x, w); yield k; }"
+BLOCK = """pattern p(x, w, b?) {
+  k = nn.conv2d(x, w) [groups == 1];
+  s = add?(k, b);
+  y = nn.relu?(s);
+  where not has(b) or rank(b) == 1 and dtype(b) == f32;
+  where dtype(x) == f32;
+  yield y;
+}"""
+
+PART = "pattern q(x, w) { k = nn.conv2d(x, w) [groups == 1]; where dtype(x) == f32; yield k; }"
+BIASED = """pattern q(x, w, b) {
+  k = nn.conv2d(x, w) [groups == 1, strides == [1, 1]];
+  y = add(k, b);
+  where rank(b) == 1 and dtype(b) == f32 and dtype(x) == f32;
+  yield y;
+}"""
+
+
+def test_names_make_no_difference() -> None:
+    one = "pattern p(x, w) { k = exp(x); y = add(k, w); where rank(k) > 1; yield y; }"
+    other = "pattern q(w, a) { z = exp(w); u = z; b = add(u, a); where rank(u) > 1; yield b; }"
+
+    assert form(pattern(one)) == form(pattern(other))
+
+
+@pytest.mark.parametrize(
+    ("smaller", "covers"),
+    [
+        (BLOCK, True),
+        (CONV, False),
+        (PART, True),
+        (PART.replace("groups == 1", "groups == 2"), False),
+        (PART.replace("dtype(x)", "dtype(k)"), False),
+        (BIASED, True),
+        (BIASED.replace("rank(b) == 1 and ", ""), False),
+        (BIASED.replace("[groups == 1, strides == [1, 1]]", ""), False),
+        (BLOCK.replace("nn.relu?", "nn.relu"), True),
+        (BLOCK.replace("nn.relu?", "nn.gelu?"), False),
+    ],
+)
+def test_a_block_covers_its_parts(smaller: str, covers: bool) -> None:
+    assert subsumes(pattern(BLOCK), pattern(smaller)) is covers
+
+
+def test_a_condition_that_is_never_there_is_not_demanded() -> None:
+    larger = (
+        "pattern p(x, b?) { k = exp(x); y = add?(k, b); where has(b) or rank(x) == 2; yield y; }"
+    )
+    bare = "pattern q(x) { y = exp(x); where rank(x) == 2; yield y; }"
+    both = "pattern q(x, b) { k = exp(x); y = add(k, b); yield y; }"
+
+    assert subsumes(pattern(larger), pattern(bare))
+    assert subsumes(pattern(larger), pattern(both))
+    assert not subsumes(pattern(larger), pattern("pattern q(x) { y = exp(x); yield y; }"))
