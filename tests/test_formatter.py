@@ -5,7 +5,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collage_dsl.diagnostics import RuleError
@@ -13,12 +13,10 @@ from collage_dsl.language import check, load
 from collage_dsl.language.formatter import WIDTH, format_source
 from collage_dsl.language.formatter_tree import words
 from collage_dsl.source import Source
+from tests.cases import cases
 from tests.test_language_documents import examples
 from tests.test_language_fuzz import SPEC, cuts, mutants, soup
 
-QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
 ROOT = Path(__file__).parent.parent
 
 
@@ -217,7 +215,7 @@ def test_formatting_the_examples_of_the_language_keeps_them(text: str) -> None:
     holds(text)
 
 
-@QUICK
+@cases(150)
 @given(mutants(SPEC) | cuts(SPEC) | soup.map("collage 1; {}".format))
 @example("collage 1; rule r = -1 - -x;")
 @example("collage 1; rule r = (f) (x,);")
@@ -225,7 +223,7 @@ def test_formatting_any_text_keeps_it(text: str) -> None:
     holds(text)
 
 
-@QUICK
+@cases(150)
 @given(st.lists(st.tuples(st.integers(0, len(SPEC)), st.sampled_from(["#a\n", "\n#b\n", "\n\n"]))))
 @example([(60, "#a\n"), (62, "\n#b\n"), (62, "#a\n")])
 def test_comments_anywhere_are_kept(places: list[tuple[int, str]]) -> None:

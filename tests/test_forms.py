@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import load, to_text
@@ -21,10 +21,11 @@ from collage_dsl.language.forms import (
     to_yaml,
 )
 from collage_dsl.rules import FusionSpec
+from tests.cases import cases
 from tests.test_cli import assert_one_message, collage
 from tests.test_language_documents import examples
 from tests.test_language_fuzz import SPEC
-from tests.test_language_round_trip import QUICK, specs
+from tests.test_language_round_trip import specs
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -41,7 +42,7 @@ def comes_back(found: dict[str, FusionSpec]) -> None:
     assert load(text=to_text(from_json(to_json(found)))) == found
 
 
-@settings(QUICK, max_examples=20)
+@cases(20)
 @given(specs)
 def test_a_spec_comes_back_from_json_and_yaml_as_it_was(spec: FusionSpec) -> None:
     comes_back({spec.name: spec})

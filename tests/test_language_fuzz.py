@@ -3,16 +3,13 @@
 import re
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import check, format_graph, load, parse_graph, to_text
 from collage_dsl.source import Source
-
-QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+from tests.cases import cases
 
 SPEC = """\
 collage 1;
@@ -81,7 +78,7 @@ def cuts(text: str) -> st.SearchStrategy[str]:
 soup = st.lists(TOKENS, max_size=40).map(" ".join)
 
 
-@QUICK
+@cases(150)
 @given(st.text() | mutants(SPEC) | cuts(SPEC) | soup.map("collage 1; {}".format) | soup)
 @example("collage 1")
 @example("collage 99999999999999999999;")
@@ -108,7 +105,7 @@ def test_any_text_gives_specs_or_diagnostics(text: str) -> None:
         assert load(text=to_text(specs)) == specs
 
 
-@QUICK
+@cases(150)
 @given(st.text() | mutants(GRAPH) | cuts(GRAPH) | soup)
 @example("graph")
 @example("graph {")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.graph import Graph, Kind, Toolchain
@@ -62,10 +62,7 @@ from collage_dsl.rules.pattern import (
     Repeat,
     TupleOf,
 )
-
-QUICK = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+from tests.cases import cases
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 labels = words.filter(bool)
@@ -239,7 +236,7 @@ targets = st.builds(
 specs = st.builds(FusionSpec, targets, rules(), limits, st.booleans(), st.booleans())
 
 
-@QUICK
+@cases(60)
 @given(specs)
 def test_a_spec_is_read_back_as_it_was(spec: FusionSpec) -> None:
     text = to_text(spec)
@@ -352,7 +349,7 @@ def same(one: Graph, other: Graph) -> bool:
     )
 
 
-@QUICK
+@cases(60)
 @given(graph_texts())
 def test_a_graph_is_read_back_as_it_was(text: str) -> None:
     graph = parse_graph(text)

@@ -13,9 +13,10 @@ from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
 from collage_dsl.language.conditions import reserved
-from collage_dsl.language.findings import Findings
+from collage_dsl.language.findings import Findings, without_too_many
 from collage_dsl.language.ignores import without_ignored
 from collage_dsl.language.imports import Definition, Exports, Library, brought
+from collage_dsl.language.memory import uncollected
 from collage_dsl.language.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.language.patterns import check_pattern
 from collage_dsl.language.rules import CheckedRule, RuleScope
@@ -64,7 +65,9 @@ def load_contents(
 ) -> "Contents":
     """What `load` gives, and the tests. Raises RuleError with every error there is."""
     findings = Findings()
-    contents = _contents(source, findings, search, folder)
+    contents = Contents({})
+    with findings.limited():
+        contents = _contents(source, findings, search, folder)
     findings.raise_errors()
     return contents
 
@@ -83,8 +86,9 @@ def check(source: Source, search: Sequence[Path] = ()) -> tuple[Diagnostic, ...]
     file of its name, if there is one, and then where `load` looks.
     """
     findings = Findings()
-    _contents(source, findings, search)
-    return without_ignored(source, findings.in_order())
+    with uncollected(), findings.limited():
+        _contents(source, findings, search)
+    return without_too_many(without_ignored(source, findings.in_order()))
 
 
 def read(path: str | Path, name: str | None = None) -> Source:
@@ -119,21 +123,24 @@ def _path_of(source: Source) -> Path | None:
     """The file that the text has come from, as far as its name says."""
     try:
         return Path(source.name) if Path(source.name).is_file() else None
-    except ValueError:  # a null character in it
+    except (ValueError, OSError):  # a null character in it, or too long
         return None
 
 
 def _exports(path: Path, name: str, library: Library) -> Exports:
     """What the file at `path` defines; messages call it `name`."""
     findings = Findings()
+    file = syntax.File((), ())
     try:
-        file = parse_file(read(path, name), findings)
+        with findings.limited():
+            file = parse_file(read(path, name), findings)
     except UnreadableError as problem:
         findings.error("E0801", Span(Source(name, ""), 0, 0), str(problem))
-        file = syntax.File((), ())
     checker = _FileChecker(file, findings, library, path.parent)
-    checker.run()
-    return checker.exports()
+    with findings.limited():
+        checker.run()
+        return checker.exports()
+    return Exports({}, errors=tuple(findings.in_order()))
 
 
 class _FileChecker:
