@@ -1,10 +1,21 @@
 """Collecting diagnostics while a text is read and checked."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import islice
 
 from collage_dsl.diagnostics import Diagnostic, Note, RuleError, Severity, in_file_order
 from collage_dsl.source import Span
+
+MAX_ERRORS = 100
+"""After so many a check ends; nobody reads more, and they may all have one cause."""
+
+MAX_WARNINGS = 1000
+
+
+class _TooManyError(Exception):
+    """There are more errors than are reported."""
 
 
 class Findings:
@@ -23,7 +34,17 @@ class Findings:
         key = (code, message, span.start, span.end)
         if key not in self._said:  # a rule with parameters is checked at each use
             self._said.add(key)
+            if len(self._said) > MAX_ERRORS:
+                message = f"there are more than {MAX_ERRORS} errors; the rest is not checked"
+                self._found.append(Diagnostic("E0108", message, span, "correct the others first"))
+                raise _TooManyError
             self._found.append(found)
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """What finds errors inside ends when there are too many."""
+        with suppress(_TooManyError):
+            yield
 
     def warning(self, code: str, span: Span, message: str, hint: str = "") -> None:
         self._found.append(Diagnostic(code, message, span, hint, Severity.WARNING))
@@ -37,13 +58,26 @@ class Findings:
             raise RuleError(*(d for d in self._found if d.is_error))
 
 
+def without_too_many(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    """`found`, which is in order, less the warnings after the first thousand."""
+    warnings = [at for at, diagnostic in enumerate(found) if not diagnostic.is_error]
+    if len(warnings) <= MAX_WARNINGS:
+        return found
+    first = warnings[MAX_WARNINGS]
+    message = f"there are more than {MAX_WARNINGS} warnings; those from here on are not shown"
+    more = Diagnostic("W0109", message, found[first].span, "", Severity.WARNING)
+    errors = (diagnostic for diagnostic in found[first:] if diagnostic.is_error)
+    return (*found[:first], more, *errors)
+
+
 def did_you_mean(written: str, known: Iterable[str]) -> str:
     """A hint that names what `written` looks like; empty where nothing does."""
-    close = _closest(written[:_LONGEST_NAME], tuple(known))
+    close = _closest(written[:_LONGEST_NAME], tuple(islice(known, _MOST_NAMES)))
     return f"did you mean `{close}`?" if close else ""
 
 
 _LONGEST_NAME = 80
+_MOST_NAMES = 1000
 
 
 @lru_cache(maxsize=256)
