@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-slow lint mutants bench editors clean
+.PHONY: demo test test-slow properties mutants lint bench editors clean
 
 demo: $(INSTALLED)
 	$(BIN)/collage demo
@@ -12,7 +12,11 @@ test: $(INSTALLED) lint
 	$(BIN)/pytest
 
 test-slow: $(INSTALLED)
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m "slow and not properties"
+
+# Each property on 10 000 random cases; the numbers of CPU seconds are those of a quiet machine.
+properties: $(INSTALLED)
+	$(BIN)/pytest -m properties --cases 10000
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -32,7 +36,7 @@ editors:
 	cd editors/vscode && npm install --no-audit --no-fund && npm test && npm run build && npm run package
 
 # The built package is what runs and what is tested: installed anew when a source changes.
-$(INSTALLED): pyproject.toml $(shell find collage_dsl grammars specs -type f -not -name '*.pyc')
+$(INSTALLED): pyproject.toml hatch_build.py $(shell find collage_dsl grammars specs -type f -not -name '*.pyc')
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[dev]'
 	touch $@

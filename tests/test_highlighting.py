@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from collage_dsl.graph.types import dtype_names
-from collage_dsl.language.grammar import lark
+from collage_dsl.language.grammar import tables
+from collage_dsl.language.lalr import END, Machine
 from collage_dsl.language.limits import LIMITS
 from collage_dsl.language.rules import KINDS
 from collage_dsl.language.targets import SETTINGS
@@ -137,16 +138,18 @@ def test_every_token_of_the_specs_that_ship_is_highlighted_as_what_it_is(path: P
     }
     text = path.read_text("utf-8")
     lines = text.split("\n")
+    machine = Machine(tables("file"), text)
     count = 0
-    for token in lark("file").parse_interactive(text).iter_parse():
-        line, column = token.line, token.column
-        assert line is not None
-        assert column is not None
-        scope = scope_at(lines[line - 1], column - 1)
+    while (token := machine.scan())[0] != END:
+        kind, start, end = token
+        assert machine.feed(kind, start, end, text[start:end])
+        line, column = text.count("\n", 0, start), start - (text.rfind("\n", 0, start) + 1)
+        scope = scope_at(lines[line], column)
         # `taps` is a statement of a pattern, and a limit.
-        keyword = str(token) in KEYWORDS and (token.type != "NAME" or token == "taps")
-        said = AS_KEYWORDS if keyword else re.compile(wanted.get(token.type, ""))
-        assert said.match(scope), f"{path}:{line}:{column}: {token!r} is {scope}"
+        word = text[start:end]
+        keyword = word in KEYWORDS and (kind != "NAME" or word == "taps")
+        said = AS_KEYWORDS if keyword else re.compile(wanted.get(kind, ""))
+        assert said.match(scope), f"{path}:{line + 1}:{column + 1}: {kind} {word} is {scope}"
         count += 1
     assert count > 10
 

@@ -290,8 +290,23 @@ def test_rules_that_double_are_too_large() -> None:
     assert set(found) == {"E0406"}
 
 
-def test_many_errors_do_not_take_long() -> None:
-    assert len(codes("collage 1;\n" + "rule r = ;\n" * 3_000)) == 3_000
+def test_a_check_ends_after_a_hundred_errors() -> None:
+    assert codes("collage 1;\n" + "rule r = ;\n" * 100) == ["E0101"] * 100
+    assert codes("collage 1;\n" + "rule r = ;\n" * 3_000) == ["E0101"] * 100 + ["E0108"]
+
+
+def test_a_thousand_warnings_are_shown() -> None:
+    used = "target t on llvm { rules op_call_by_kind(); }\n"
+    rules = [f"rule r{k} = op_call_by_kind();\n" for k in range(3_000)]
+
+    assert codes("collage 1;\n" + used + "".join(rules[:1_000])) == ["W0405"] * 1_000
+    assert codes("collage 1;\n" + used + "".join(rules)) == ["W0405"] * 1_000 + ["W0109"]
+
+
+def test_a_file_of_more_words_than_can_be_checked_in_time_is_refused() -> None:
+    rules = "rule r = op_call_by_kind();\n"
+
+    assert codes("collage 1;\n" + rules * 40_000) == ["E0106"]
 
 
 # The command's start.

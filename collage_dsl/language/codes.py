@@ -13,6 +13,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0105": "nested too deeply",
         "E0106": "the file is too large",
         "E0107": "a number is out of range",
+        "E0108": "there are too many errors",
+        "W0109": "there are too many warnings",
         # Names, operators and attributes.
         "E0201": "unknown operator",
         "E0202": "a name is defined twice",

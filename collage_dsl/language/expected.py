@@ -1,7 +1,7 @@
 """Syntax errors in the user's words."""
 
 from collage_dsl.language.findings import did_you_mean
-from collage_dsl.language.grammar import spellings
+from collage_dsl.language.grammar import tables
 
 _VALUE_WORDS = frozenset({"NAME", "QUOTED", "NUMBER", "STRING", "TRUE", "FALSE", "NONE"})
 _STARTS_A_VALUE = _VALUE_WORDS | {
@@ -57,7 +57,7 @@ def expectation(accepted: frozenset[str], start: str) -> str:
         left -= _SOUGHT_LAST
     if "NAME" in left:
         left -= {"QUOTED"}
-    words += sorted(_WORDS.get(name) or f"`{spellings(start)[name]}`" for name in left)
+    words += sorted(_WORDS.get(name) or f"`{tables(start).spellings[name]}`" for name in left)
     if len(words) > 1:
         return f"{', '.join(words[:-1])} or {words[-1]}"
     return words[0] if words else "nothing more"
@@ -86,5 +86,5 @@ def hint(found: str, accepted: frozenset[str], start: str) -> str:
         return misplaced
     if not found.isidentifier():
         return "comments begin with `#`" if found == "/" else ""
-    keywords = (spellings(start).get(name, "") for name in accepted)
+    keywords = (tables(start).spellings.get(name, "") for name in accepted)
     return did_you_mean(found, [word for word in keywords if word.isalpha()])

@@ -1,10 +1,21 @@
 """Collecting diagnostics while a text is read and checked."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import islice
 
 from collage_dsl.diagnostics import Diagnostic, Note, RuleError, Severity, in_file_order
 from collage_dsl.source import Span
+
+MAX_ERRORS = 100
+"""After so many a check ends; nobody reads more, and they may all have one cause."""
+
+MAX_WARNINGS = 1000
+
+
+class _TooManyError(Exception):
+    """There are more errors than are reported."""
 
 
 class Findings:
@@ -13,6 +24,7 @@ class Findings:
     def __init__(self) -> None:
         self._found: list[Diagnostic] = []
         self._said: set[tuple[str, str, int, int]] = set()
+        self._different = 0
         self.errors = 0
 
     def error(
@@ -28,9 +40,22 @@ class Findings:
 
     def _add(self, found: Diagnostic) -> None:
         key = (found.code, found.message, found.span.start, found.span.end)
-        if key not in self._said:  # a rule with parameters is checked at each use
-            self._said.add(key)
-            self._found.append(found)
+        if key in self._said:  # a rule with parameters is checked at each use
+            return
+        self._said.add(key)
+        self._different += found.severity is Severity.ERROR
+        if self._different > MAX_ERRORS:
+            message = f"there are more than {MAX_ERRORS} errors; the rest is not checked"
+            hint = "correct the others first"
+            self._found.append(Diagnostic("E0108", message, found.span, hint))
+            raise _TooManyError
+        self._found.append(found)
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """What finds errors inside ends when there are too many."""
+        with suppress(_TooManyError):
+            yield
 
     def in_order(self) -> tuple[Diagnostic, ...]:
         return in_file_order(self._found)
@@ -41,13 +66,26 @@ class Findings:
             raise RuleError(*(d for d in self._found if d.is_error))
 
 
+def without_too_many(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    """`found`, which is in order, less the warnings after the first thousand."""
+    warnings = [at for at, diagnostic in enumerate(found) if not diagnostic.is_error]
+    if len(warnings) <= MAX_WARNINGS:
+        return found
+    first = warnings[MAX_WARNINGS]
+    message = f"there are more than {MAX_WARNINGS} warnings; those from here on are not shown"
+    more = Diagnostic("W0109", message, found[first].span, "", Severity.WARNING)
+    errors = (diagnostic for diagnostic in found[first:] if diagnostic.is_error)
+    return (*found[:first], more, *errors)
+
+
 def did_you_mean(written: str, known: Iterable[str]) -> str:
     """A hint that names what `written` looks like; empty where nothing does."""
-    close = _closest(written[:_LONGEST_NAME], tuple(known))
+    close = _closest(written[:_LONGEST_NAME], tuple(islice(known, _MOST_NAMES)))
     return f"did you mean `{close}`?" if close else ""
 
 
 _LONGEST_NAME = 80
+_MOST_NAMES = 1000
 
 
 @lru_cache(maxsize=256)

@@ -16,6 +16,7 @@ from collage_dsl.language.formatter_tree import (
     has_space,
     statements,
 )
+from collage_dsl.language.memory import uncollected
 from collage_dsl.language.parser import parse_file
 from collage_dsl.source import Source
 
@@ -34,10 +35,12 @@ def format_source(source: Source) -> str:
     Raises RuleError where the text cannot be parsed.
     """
     findings = Findings()
-    parse_file(source, findings)
+    with findings.limited():
+        parse_file(source, findings)
     findings.raise_errors()
-    lines = _lines(_spread(statements(source.text)), 0)
-    return "\n".join(lines).lstrip("\n") + "\n"
+    with uncollected():
+        lines = _lines(_spread(statements(source.text)), 0)
+        return "\n".join(lines).lstrip("\n") + "\n"
 
 
 def _spread(lines: Sequence[Line]) -> Iterator[tuple[Line, bool]]:

@@ -8,6 +8,7 @@ stands in brackets and between semicolons counts.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from collage_dsl.language import aliases
 
@@ -15,8 +16,8 @@ _TOKEN = re.compile(
     r"""
     (?P<space>[ \t\r\n\f]+)
     | (?P<comment>\#[^\n]*)
-    | (?P<string>"(?:[^"\\\n]|\\[^\n])*" | `[^`\n]+`)
-    | (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
+    | (?P<string>"(?:[^"\\\n]++|\\[^\n])*+" | `[^`\n]+`)
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*+(?:\.[A-Za-z_][A-Za-z0-9_]*+)*+)
     | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?[A-Za-z_]*)
     | (?P<sign>==|!=|<=|>=|->|\.\.|.)
     """,
@@ -170,8 +171,7 @@ class _Before:
         return self.kind == "word" and not self.begins and self.text not in _KEYWORDS
 
 
-@dataclass(frozen=True, slots=True)
-class _Scanned:
+class _Scanned(NamedTuple):
     node: Word | Comment
     blank: bool
 
@@ -237,14 +237,14 @@ class _Reader:
 
     def __init__(self, scanned: list[_Scanned]) -> None:
         self.scanned = scanned
+        self.words = [one.node.text if isinstance(one.node, Word) else "" for one in scanned]
         self.at = 0
 
     def peek(self) -> Word | Comment | None:
         return self.scanned[self.at].node if self.at < len(self.scanned) else None
 
     def is_at(self, *texts: str) -> bool:
-        node = self.peek()
-        return isinstance(node, Word) and node.text in texts
+        return self.at < len(self.words) and self.words[self.at] in texts
 
     def trailing_comment(self) -> Comment | None:
         """The comment that follows on the same line."""
@@ -288,7 +288,8 @@ class _Reader:
     def nodes(self, *ends: str) -> list[Node]:
         """Up to one of `ends`, which is not read."""
         found: list[Node] = []
-        while (node := self.peek()) is not None and not self.is_at(*ends):
+        while self.at < len(self.words) and self.words[self.at] not in ends:
+            node = self.scanned[self.at].node
             if isinstance(node, Word) and node.text in _CLOSING:
                 found.append(self.group(node))
             else:

@@ -71,7 +71,9 @@ def to_json(specs: Specs) -> str:
 def from_json(text: str) -> Specs:
     """Raises FormError and RuleError, as `from_form` does."""
     try:
-        form = json.loads(_short(text))
+        if _short(text).count("{") > _MOST_PARTS:
+            raise FormError(f"it has more than {_MOST_PARTS} objects")
+        form = json.loads(text)
     except (ValueError, RecursionError) as problem:
         raise FormError(f"it is not JSON: {problem}") from None
     return from_form(form)
@@ -97,14 +99,29 @@ def schema() -> dict[str, Any]:
     return _document().model_json_schema()
 
 
+_MOST_PARTS = 50_000
+"""So many objects, or values of YAML, can be read in two seconds."""
+
+_LONGEST_NUMBER = 100
+
+
 class _Loader(yaml.SafeLoader):
-    """Without aliases, with which a small text can stand for a huge one."""
+    """Without aliases and numbers like `1:30:00`, with which a small text can be huge."""
+
+    parts = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
+        self.parts += 1
+        if self.parts > _MOST_PARTS:
+            raise FormError(f"it has more than {_MOST_PARTS} values")
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(None, None, "aliases are not read", event.start_mark)
-        return super().compose_node(parent, index)
+        node: Any = super().compose_node(parent, index)
+        is_number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+        if is_number and len(node.value) > _LONGEST_NUMBER:
+            raise yaml.composer.ComposerError(None, None, "a number is too long", node.start_mark)
+        return node
 
 
 def _short(text: str) -> str:

@@ -1,50 +1,75 @@
-"""The grammar file, and the parser made from it on first use."""
+"""
+The grammar file, and the tables of the parser made from it.
 
+Making the tables takes most of the time of a short check. An installed package carries them
+(hatch_build.py); for a source checkout they are made when first needed, and kept on disk.
+"""
+
+import json
 import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from lark import Lark
-
+from collage_dsl.language.lalr import Tables
 from collage_dsl.resources import folder
 
 
 @cache
-def lark(start: str) -> Lark:
+def tables(start: str) -> Tables:
     """
-    The parser of what `start` derives: `file` or `graph_text`. Making its tables takes most
-    of the time of a short check, so that each is made when first needed, and kept on disk
-    (lark makes them anew where the grammar, the options or lark itself are others).
+    Those of what `start` derives: `file` or `graph_text`. Kept tables say what they were made
+    from, and are used only where that is what they would be made from now.
     """
-    return Lark(
-        (folder("grammars") / "collage.lark").read_text("utf-8"),
-        parser="lalr",
-        lexer="contextual",
-        start=start,
-        propagate_positions=True,
-        maybe_placeholders=True,
-        cache=_kept(start),
-    )
+    made_from = _made_from()
+    carried, cached = _kept(start)
+    for path in (carried, cached):
+        data = _read(path)
+        if data.get("made_from") == made_from:
+            return Tables(data)
+    data = make(start)
+    _write(cached, data)
+    return Tables(data)
 
 
-def _kept(start: str) -> str | bool:
-    """The file to keep the tables in, False where there can be none."""
-    cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "collage_dsl")
+def make(start: str) -> dict[str, Any]:
+    """The tables anew, as data that JSON can hold, with what they were made from."""
+    from collage_dsl.language import table_maker  # which imports lark, and is seldom needed
+
+    return table_maker.kept(_grammar(), start)
+
+
+def _made_from() -> list[str]:
+    """As table_maker says it, without importing that."""
+    maker = Path(__file__).with_name("table_maker.py")
+    return [_grammar().read_text("utf-8"), maker.read_text("utf-8")]
+
+
+def _grammar() -> Path:
+    return folder("grammars") / "collage.lark"
+
+
+def _kept(start: str) -> tuple[Path, Path]:
+    """Where tables may be: in the package, and in the user's cache."""
+    name = f"{start}.tables.json"
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return folder("grammars") / name, Path(home, "collage_dsl", name)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What the file holds; nothing where it cannot be read, or is no such file."""
     try:
-        cache_folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return str(cache_folder / f"grammar-{start}.lark-cache")
+        data = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
-@cache
-def spellings(start: str) -> dict[str, str]:
-    """How each terminal is written, where it is always written the same way."""
-    written = {}
-    for terminal in lark(start).terminals:
-        pattern = terminal.pattern
-        if pattern.type == "str":
-            written[terminal.name] = pattern.value
-        elif "(?!" in pattern.value:  # a keyword
-            written[terminal.name] = pattern.value.split("(?!")[0]
-    return written
+def _write(path: Path, data: dict[str, Any]) -> None:
+    """Keep the tables, if that can be done: as a whole, whoever else does so now."""
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(json.dumps(data, separators=(",", ":")), "utf-8")
+        new.replace(path)

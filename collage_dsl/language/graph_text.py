@@ -33,6 +33,7 @@ from collage_dsl.language.calls import check_count, find_operator
 from collage_dsl.language.findings import Findings, did_you_mean
 from collage_dsl.language.graph_tree import GraphBuilder
 from collage_dsl.language.inference import Call, MismatchError, infer
+from collage_dsl.language.memory import uncollected
 from collage_dsl.language.parser import is_small, parse_tree
 from collage_dsl.language.values import Scalar, array, fits
 from collage_dsl.source import Source, Span
@@ -47,9 +48,11 @@ def parse_graph(text: str, name: str = "graph") -> Graph:
     source = Source(name, text)
     if not is_small(source, findings):
         findings.raise_errors()
-    tree, broken = parse_tree(source, "graph_text", findings)
-    written = GraphBuilder(source, findings).graph(tree, broken)
-    graph = build_graph(written, name, findings)
+    graph = None
+    with uncollected(), findings.limited():
+        tree, broken = parse_tree(source, "graph_text", findings)
+        written = GraphBuilder(source, findings).graph(tree, broken)
+        graph = build_graph(written, name, findings)
     findings.raise_errors()
     assert graph is not None
     return graph

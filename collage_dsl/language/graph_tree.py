@@ -1,8 +1,7 @@
 """From the trees of the parser library to the syntax of graphs."""
 
-from lark import Token, Tree
-
 from collage_dsl.language import graph_syntax, syntax
+from collage_dsl.language.nodes import Token, Tree
 from collage_dsl.language.tokens import Child, NestingError, Reader, children
 from collage_dsl.source import Span
 
@@ -11,7 +10,7 @@ class GraphBuilder(Reader):
     """Builds the syntax of a graph."""
 
     def graph(
-        self, tree: Tree[Token], broken: tuple[syntax.Broken, ...], span: Span | None = None
+        self, tree: Tree, broken: tuple[syntax.Broken, ...], span: Span | None = None
     ) -> graph_syntax.Graph:
         """The graph that `tree` says, which is the whole text or what `span` covers of it."""
         try:

@@ -37,7 +37,8 @@ def without_ignored(source: Source, found: Sequence[Diagnostic]) -> tuple[Diagno
     wrong: list[Diagnostic] = []
     for span, about in _comments(source):
         _read(span, about, ignores, wrong)
-    left = [d for d in found if d.is_error or _key(d) not in {(i.code, i.about) for i in ignores}]
+    matched = {(ignore.code, ignore.about) for ignore in ignores}
+    left = [d for d in found if d.is_error or _key(d) not in matched]
     if not any(d.is_error for d in found):  # else warnings may be lacking
         ignored = set(map(_key, found))
         wrong += [_unused(i) for i in ignores if (i.code, i.about) not in ignored]
@@ -53,16 +54,24 @@ def _comments(source: Source) -> Iterator[tuple[Span, int]]:
     """The comments that ignore something, each with the line it is about."""
     from collage_dsl.language.formatter_tree import comments
 
+    last = source.position(len(source.text))[0]
+    run = range(0)  # the lines of comments that were last walked over
     for start, end in comments(source.text):
         if not _SAYS_SO.match(source.text, start, end):
             continue
         line, column = source.position(start)
         if not source.line(line)[: column - 1].strip():
-            line += 1
-            last = source.position(len(source.text))[0]
-            while line < last and source.line(line).lstrip().startswith("#"):
-                line += 1
+            if line not in run:
+                run = range(line, _after_comments(source, line + 1, last))
+            line = run.stop
         yield Span(source, start, end), line
+
+
+def _after_comments(source: Source, line: int, last: int) -> int:
+    """The first line from `line` on that is no comment, or the last."""
+    while line < last and source.line(line).lstrip().startswith("#"):
+        line += 1
+    return line
 
 
 def _read(span: Span, about: int, ignores: list[_Ignore], wrong: list[Diagnostic]) -> None:

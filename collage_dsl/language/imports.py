@@ -95,13 +95,20 @@ class Library:
         folders = [*([folder] if folder else []), *self.search]
         for place in folders:
             path = place / said
-            if path.is_file():
+            if _is_file(path):
                 return path
         hint = ""
         if not written.path.endswith(".collage"):
             hint = f"did you mean `{written.path}.collage`?"
         findings.error("E0801", written.span, f"there is no file `{written.path}`", hint)
         return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is longer than names may be
+        return False
 
 
 def brought(

@@ -13,9 +13,10 @@ from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
 from collage_dsl.language.conditions import is_function, reserved
-from collage_dsl.language.findings import Findings
+from collage_dsl.language.findings import Findings, without_too_many
 from collage_dsl.language.ignores import without_ignored
 from collage_dsl.language.imports import Definition, Exports, Library, brought
+from collage_dsl.language.memory import uncollected
 from collage_dsl.language.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.language.patterns import check_pattern
 from collage_dsl.language.placements import check_placements
@@ -71,7 +72,9 @@ def load_contents(
 ) -> "Contents":
     """What `load` gives, and the tests. Raises RuleError with every error there is."""
     findings = Findings()
-    contents = _contents(source, findings, search, folder)
+    contents = Contents({})
+    with findings.limited():
+        contents = _contents(source, findings, search, folder)
     findings.raise_errors()
     return contents
 
@@ -117,8 +120,9 @@ def check(
     those of files that are being edited.
     """
     findings = Findings()
-    _contents(source, findings, search, folder, texts)
-    return without_ignored(source, findings.in_order())
+    with uncollected(), findings.limited():
+        _contents(source, findings, search, folder, texts)
+    return without_too_many(without_ignored(source, findings.in_order()))
 
 
 def read(path: str | Path, name: str | None = None) -> Source:
@@ -157,22 +161,26 @@ def _path_of(source: Source) -> Path | None:
     """The file that the text has come from, as far as its name says."""
     try:
         return Path(source.name) if Path(source.name).is_file() else None
-    except ValueError:  # a null character in it
+    except (ValueError, OSError):  # a null character in it, or too long
         return None
 
 
 def _exports(path: Path, name: str, library: Library) -> Exports:
     """What the file at `path` defines; messages call it `name`."""
     findings = Findings()
+    file = syntax.File((), ())
     try:
         text = library.texts.get(path)
-        file = parse_file(read(path, name) if text is None else Source(name, text), findings)
+        with findings.limited():
+            written = read(path, name) if text is None else Source(name, text)
+            file = parse_file(written, findings)
     except UnreadableError as problem:
         findings.error("E0801", Span(Source(name, ""), 0, 0), str(problem))
-        file = syntax.File((), ())
     checker = _FileChecker(file, findings, library, path.parent)
-    checker.run()
-    return checker.exports()
+    with findings.limited():
+        checker.run()
+        return checker.exports()
+    return Exports({}, errors=tuple(findings.in_order()))
 
 
 class _FileChecker:

@@ -4,18 +4,15 @@ finds all errors.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
-
-from lark import Token, Tree
-from lark.exceptions import UnexpectedCharacters, UnexpectedToken
-from lark.parsers.lalr_parser_state import ParserState
+from dataclasses import dataclass
 
 from collage_dsl.language import syntax
 from collage_dsl.language.expected import expectation, hint
 from collage_dsl.language.findings import Findings
-from collage_dsl.language.grammar import lark
+from collage_dsl.language.grammar import tables
+from collage_dsl.language.lalr import END, Machine, Stacks
+from collage_dsl.language.memory import uncollected
+from collage_dsl.language.nodes import Token, Tree
 from collage_dsl.language.tree import Builder
 from collage_dsl.source import Source, Span
 
@@ -23,13 +20,15 @@ EDITION = 1
 """The edition of the language that this package reads."""
 
 MAX_CHARACTERS = 1 << 20
+MAX_TOKENS = 200_000
+"""What can be checked or formatted in two seconds: some 15 000 lines."""
 MAX_NESTING = 200
 
 _END = "$END"
 _ITEM_KEYWORDS = ("import", "let", "extern", "pattern", "rule", "target", "pin", "forbid", "test")
 _ITEM = "|".join(_ITEM_KEYWORDS)
 _RESYNC = re.compile(
-    rf"""\#[^\n]* | "(?:[^"\\\n]|\\[^\n])*" | [{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
+    rf"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+" | [{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
     re.MULTILINE | re.VERBOSE,
 )
 _DEFINED = re.compile(rf"(?:extern\s+predicate|{_ITEM})\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)")
@@ -41,17 +40,19 @@ def parse_file(source: Source, findings: Findings) -> syntax.File:
     """What `source` says, less the statements that `findings` now has syntax errors for."""
     if not is_small(source, findings) or not _edition_is_known(source, findings):
         return syntax.File((), ())
-    tree, broken = parse_tree(source, "file", findings)
-    file = Builder(source, findings).file(tree)
+    with uncollected():
+        tree, broken = parse_tree(source, "file", findings)
+        file = Builder(source, findings).file(tree)
     return syntax.File(file.items, (*broken, *file.broken))
 
 
 def parse_tree(
     source: Source, start: str, findings: Findings
-) -> tuple[Tree[Token], tuple[syntax.Broken, ...]]:
+) -> tuple[Tree, tuple[syntax.Broken, ...]]:
     """The tree of the statements that can be read, and those that cannot."""
     run = _Run(source, start, findings)
-    return run.tree(), tuple(run.broken)
+    with uncollected():
+        return run.tree(), tuple(run.broken)
 
 
 def is_small(source: Source, findings: Findings) -> bool:
@@ -84,17 +85,23 @@ class _Block:
     """
     The inside of an open brace (or the whole text), and the statement that is being read.
 
-    `states` and `values` are the parser's stacks as they were before its `first` token.
+    `stacks` are those of the machine as they were before its `first` token.
     """
 
     brace: Token | None = None
     first: Token | None = None
-    states: list[Any] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
+    stacks: Stacks | None = None
+
+
+_BRACKETS = frozenset({"LBRACE", "RBRACE", "SEMICOLON", "LPAR", "LSQB", "RPAR", "RSQB"})
 
 
 class _NestingError(Exception):
     """More brackets are open than may be."""
+
+
+class _TooLargeError(Exception):
+    """There are more tokens than may be."""
 
 
 class _Run:
@@ -104,48 +111,75 @@ class _Run:
         self.source = source
         self.start = start
         self.findings = findings
-        self.parser = lark(start).parse_interactive(source.text, start=start)
+        self.machine = Machine(tables(start), source.text)
         self.blocks = [_Block()]
         self.open = 0
         self.end = 0
+        self.tokens = 0
         self.broken: list[syntax.Broken] = []
 
-    def tree(self) -> Tree[Token]:
+    def tree(self) -> Tree:
         while True:
             try:
-                for token in self.tokens():
-                    self.feed(token)
-                return self.finish()
-            except UnexpectedToken as problem:
-                wrong = problem.token
-            except UnexpectedCharacters as problem:
-                wrong = self.character(problem.pos_in_stream or 0)
+                wrong = self.read()
             except _NestingError:
                 self.close_all()
                 return self.finish()
-            if wrong.type == _END:
-                self.unexpected_end(wrong)
-                return self.finish()
-            self.recover(wrong)
+            except _TooLargeError:
+                return Tree(self.start, [], 0, 0)  # what a part of the text would mean is not asked
+            if wrong is not None:
+                self.recover(wrong)
+                continue
+            if (tree := self.machine.finish()) is not None:
+                return tree
+            self.unexpected_end()
+            return self.finish()
 
-    def tokens(self) -> Iterator[Token]:
-        state = self.parser.parser_state
-        tokens: Iterator[Token] = self.parser.lexer_thread.lex(state)  # type: ignore[no-untyped-call]
-        return tokens
+    def finish(self) -> Tree:
+        tree = self.machine.finish()
+        assert tree is not None, "every statement is closed"
+        return tree
 
-    def finish(self) -> Tree[Token]:
-        end = self.synthetic(_END, "", len(self.source.text))
-        result: Tree[Token] = self.parser.parser_state.feed_token(end, is_end=True)
-        return result
+    def read(self) -> Token | None:
+        """Take tokens up to the end, or up to the first that may not follow."""
+        scan, feed, text = self.machine.scan, self.feed, self.source.text
+        while True:
+            kind, start, end = scan()
+            self.tokens += 1
+            if kind == END:
+                return None
+            if self.tokens > MAX_TOKENS:
+                self.too_large(start, end)
+            if not kind:
+                return self.machine.token(start)
+            written = text[start:end]
+            if not feed(kind, start, end, written):
+                return Token(kind, written, start)
 
-    def feed(self, token: Token) -> None:
+    def too_large(self, start: int, end: int) -> None:
+        message = f"the text has more than {MAX_TOKENS} words and signs"
+        at = Span(self.source, start, end)
+        self.findings.error("E0106", at, message, "split it into several files")
+        raise _TooLargeError
+
+    def feed(self, kind: str, start: int, end: int, written: str) -> bool:
+        if not self.machine.feed(kind, start, end, written):
+            return False
+        self.end = max(self.end, end)
         block = self.blocks[-1]
-        state = self.parser.parser_state
-        state.feed_token(token)
-        if block.first is None and token.type != "RBRACE":
-            block.first = token
-            block.states, block.values = state.state_stack[:-1], state.value_stack[:-1]
-        self.end = max(self.end, token.end_pos or 0)
+        if block.first is None and kind != "RBRACE":
+            block.first = Token(kind, written, start)
+            block.stacks = self.machine.stacks.without_last()
+        if kind in _BRACKETS:
+            self.bracket(Token(kind, written, start))
+        return True
+
+    def insert(self, kind: str, written: str) -> None:
+        """Go on as if `written` stood after the last token."""
+        taken = self.feed(kind, self.end, self.end, written)
+        assert taken, f"{written} may stand here"
+
+    def bracket(self, token: Token) -> None:
         match token.type:
             case "LBRACE":
                 self.blocks.append(_Block(token))
@@ -158,7 +192,7 @@ class _Run:
             case "LPAR" | "LSQB":
                 self.open += 1
                 self.check_nesting(token)
-            case "RPAR" | "RSQB":
+            case _:
                 self.open -= 1
 
     def check_nesting(self, token: Token) -> None:
@@ -174,7 +208,7 @@ class _Run:
         if self.is_next_item(block):
             self.unclosed(block)
             self.restart(block)
-            self.go_on_at(self.broken.pop().span.start)
+            self.machine.at = self.broken.pop().span.start
             block.first = None
             self.close_all()
         elif self.misses_semicolon(wrong):
@@ -182,8 +216,8 @@ class _Run:
             self.findings.error(
                 "E0101", at, f"expected `;` after this {self.statement(block)}", "insert `;` here"
             )
-            self.feed(self.synthetic("SEMICOLON", ";", self.end))
-            self.go_on_at(_start(wrong))
+            self.insert("SEMICOLON", ";")
+            self.machine.at = wrong.start_pos
         else:
             self.unexpected(wrong)
             self.skip(block, wrong)
@@ -192,7 +226,7 @@ class _Run:
         """Whether the statement is no setting or binding, but an item after a missing brace."""
         if block.brace is None or block.first is None or self.start != "file":
             return False
-        after = _start(block.first) + len(block.first)
+        after = block.first.start_pos + len(block.first)
         is_binding = _EQUALS.match(self.source.text, after)
         return str(block.first) in _ITEM_KEYWORDS and is_binding is None
 
@@ -200,7 +234,7 @@ class _Run:
         """Whether all would be well had there been a `;` before the token that is wrong."""
         if "SEMICOLON" not in self.accepted():
             return False
-        between = self.source.text[self.end : _start(wrong)]
+        between = self.source.text[self.end : wrong.start_pos]
         keywords = (*_ITEM_KEYWORDS, "where", "yield", "return", "expect", "costs", "}")
         return "\n" in between or str(wrong) in keywords
 
@@ -222,7 +256,7 @@ class _Run:
             message = f"expected {expectation(accepted, self.start)}, found `{_shortened(wrong)}`"
             self.findings.error("E0101", span, message, hint(str(wrong), accepted, self.start))
 
-    def unexpected_end(self, wrong: Token) -> None:
+    def unexpected_end(self) -> None:
         block = self.blocks[-1]
         if block.brace is not None:
             self.unclosed(block)
@@ -230,7 +264,7 @@ class _Run:
             at = Span(self.source, self.end, self.end)
             message = f"expected `;` after this {self.statement(block)}"
             self.findings.error("E0101", at, message, "insert `;` here")
-            self.feed(self.synthetic("SEMICOLON", ";", self.end))
+            self.insert("SEMICOLON", ";")
             return
         else:
             expected = expectation(self.accepted(), self.start)
@@ -244,10 +278,10 @@ class _Run:
 
     def skip(self, block: _Block, wrong: Token) -> None:
         """Go on after the statement that the wrong token is in."""
-        start = _start(wrong)
+        start = wrong.start_pos
         at = self.next_statement(block, start)
         self.restart(block)
-        self.go_on_at(max(at, start + 1) if block.first is None and at == start else at)
+        self.machine.at = max(at, start + 1) if block.first is None and at == start else at
         block.first = None
 
     def next_statement(self, block: _Block, start: int) -> int:
@@ -280,28 +314,23 @@ class _Run:
         self.open = 0
         if block.first is None:
             return
-        span = Span(self.source, _start(block.first), self.end)
+        span = Span(self.source, block.first.start_pos, self.end)
         self.broken.append(syntax.Broken(_defined_name(span), span))
-        state = self.parser.parser_state
-        self.parser.parser_state = ParserState(
-            state.parse_conf, state.lexer, block.states, block.values
-        )
+        assert block.stacks is not None
+        self.machine.stacks = block.stacks
 
     def close_all(self) -> None:
         """Forget the statements that are being read, and close every open brace."""
         while len(self.blocks) > 1:
             self.restart(self.blocks[-1])
-            self.feed(self.synthetic("RBRACE", "}", self.end))
+            self.insert("RBRACE", "}")
         self.restart(self.blocks[-1])
         self.blocks[-1].first = None
-
-    def go_on_at(self, offset: int) -> None:
-        self.parser.lexer_thread.state.line_ctr.char_pos = offset  # type: ignore[union-attr]
 
     # What messages say.
 
     def accepted(self) -> frozenset[str]:
-        return frozenset(self.parser.accepts())  # type: ignore[no-untyped-call]
+        return self.machine.accepted()
 
     def statement(self, block: _Block) -> str:
         """What to call the statement that is being read."""
@@ -327,19 +356,7 @@ class _Run:
                 return {"pattern": "binding", "graph": "node"}.get(str(owner), "setting")
 
     def span(self, token: Token) -> Span:
-        start = _start(token)
-        return Span(self.source, start, start + len(token))
-
-    def character(self, offset: int) -> Token:
-        return Token("", self.source.text[offset], offset)
-
-    def synthetic(self, type_: str, text: str, offset: int) -> Token:
-        return Token(type_, text, offset, 1, 1, 1, 1, offset)
-
-
-def _start(token: Token) -> int:
-    assert token.start_pos is not None
-    return token.start_pos
+        return Span(self.source, token.start_pos, token.start_pos + len(token))
 
 
 def _shortened(token: Token) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator
@@ -74,7 +75,7 @@ class PatternScope:
             refuse(name, self.refused, self.findings)
             return None
         if name.text not in self.classes and name.text not in self.known:
-            found = find_operator(name, self.findings, (*self.classes, *self.patterns))
+            found = find_operator(name, self.findings, chain(self.classes, self.patterns))
             return None if found is None else (found,)
         self.note_use(name)
         if name.text in self.active:

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from lark import Token
-
 from collage_dsl.language import syntax
 from collage_dsl.language.findings import Findings
+from collage_dsl.language.nodes import Token
 from collage_dsl.source import Source, Span
 
 MAX_DEPTH = 200
@@ -79,10 +78,9 @@ class Reader:
     # Spans.
 
     def span(self, tree: Child) -> Span:
-        return Span(self.source, tree.meta.start_pos, tree.meta.end_pos)
+        return Span(self.source, tree.start_pos, tree.end_pos)
 
     def span_of(self, token: Token) -> Span:
-        assert token.start_pos is not None
         return Span(self.source, token.start_pos, token.start_pos + len(token))
 
     def check_depth(self, tree: Child, depth: int) -> None:

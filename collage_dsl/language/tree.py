@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lark import Token, Tree
-
 from collage_dsl.language import syntax
+from collage_dsl.language.nodes import Token, Tree
 from collage_dsl.language.tokens import Child, NestingError, Reader, children
 from collage_dsl.rules.placement import Action
 from collage_dsl.source import Span
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 class Builder(Reader):
     """Builds the syntax of a file."""
 
-    def file(self, tree: Tree[Token]) -> syntax.File:
+    def file(self, tree: Tree) -> syntax.File:
         said = tree.children and _data(tree.children[0]) == "edition"
         if not said and not self.source.text.lstrip().startswith("collage"):
             self.no_edition()
@@ -29,7 +28,7 @@ class Builder(Reader):
                     items.append(item)
             except NestingError as problem:
                 self.too_deep(problem.span)
-                name = self.name(child.children[0])  # type: ignore[union-attr]
+                name = self.name(child.children[0])
                 broken.append(syntax.Broken(name.text, self.span(child)))
         return syntax.File(tuple(items), tuple(broken))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.grammar import spellings
+from collage_dsl.language.grammar import tables
 from collage_dsl.language.limits import LIMITS
 from collage_dsl.language.targets import SETTINGS
 from collage_dsl.lsp.context import Context, context
@@ -337,7 +337,7 @@ def _some(group: str, chosen: Iterable[str], after: str = "") -> Iterator[Comple
 
 def _keywords(chosen: Iterable[str]) -> Iterator[Completion]:
     """Those of `chosen` that the grammar has."""
-    known = set(spellings("file").values())
+    known = set(tables("file").spellings.values())
     for word in chosen:
         if word in known:
             yield Completion(word, "keyword", "", meaning("keyword", word))

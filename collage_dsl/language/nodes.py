@@ -1,0 +1,33 @@
+"""What the parser makes: tokens, and trees of them."""
+
+from typing import Any, Self
+
+
+class Token(str):
+    """A token of kind `type`, and where it begins."""
+
+    __slots__ = ("start_pos", "type")
+
+    type: str
+    start_pos: int
+
+    def __new__(cls, type_: str, text: str, start: int) -> Self:
+        token = str.__new__(cls, text)
+        token.type = type_
+        token.start_pos = start
+        return token
+
+
+class Tree:
+    """
+    A node: the name `data`, and its children, which are trees, tokens, and None for a part
+    that is not there. The span covers also the tokens that are no children.
+    """
+
+    __slots__ = ("children", "data", "end_pos", "start_pos")
+
+    def __init__(self, data: str, children: list[Any], start_pos: int, end_pos: int) -> None:
+        self.data = data
+        self.children = children
+        self.start_pos = start_pos
+        self.end_pos = end_pos
