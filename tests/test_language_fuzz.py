@@ -13,7 +13,7 @@ from tests.cases import cases
 
 SPEC = """\
 collage 1;
-pattern conv(x: [n, c, 4], w: const & [_, c], b?: const, r?) {
+pattern conv(x: [n, c, 4, _], w: const & [_, c, 3, 3], b?: const, r?) {
   k = nn.conv2d(x, w) [groups in 1..2, strides[*] <= 2];  # comment
   s = add?(k, b);
   t = add?(s, multiply(r, ~0.5));
