@@ -16,6 +16,40 @@ _OTHER_NAMES = {
 }
 """What other languages and libraries call dtypes."""
 
+_OTHER_FACTS = {
+    **dict.fromkeys(("ndim", "ndims", "dims", "dim"), "rank"),
+    **dict.fromkeys(("element_type", "elem_type", "type"), "dtype"),
+    **dict.fromkeys(("numel", "elements"), "size"),
+    "nbytes": "bytes",
+    "use_count": "uses",
+}
+"""What other libraries call the facts about a value."""
+
+_OTHER_OPERATORS = {
+    **dict.fromkeys(("dense", "linear", "gemm", "mm", "bmm", "batchmatmul"), "matmul"),
+    **dict.fromkeys(("conv", "convolution"), "nn.conv2d"),
+    **dict.fromkeys(("averagepool", "avgpool"), "nn.avg_pool2d"),
+    **dict.fromkeys(("globalaveragepool", "globalavgpool2d"), "nn.adaptive_avg_pool2d"),
+    **dict.fromkeys(("transpose", "permute"), "permute_dims"),
+    **dict.fromkeys(("gather", "embedding"), "take"),
+    **dict.fromkeys(("concatenate", "cat"), "concat"),
+    **{f"reduce{name}": name for name in ("max", "mean", "min", "prod", "sum")},
+    "batchnormalization": "nn.batch_norm",
+    "biasadd": "add",
+    "cast": "astype",
+    "clamp": "clip",
+    "div": "divide",
+    "layernormalization": "nn.layer_norm",
+    "maxpool": "nn.max_pool2d",
+    "mul": "multiply",
+    "neg": "negative",
+    "pow": "power",
+    "slice": "strided_slice",
+    "sub": "subtract",
+    "unsqueeze": "expand_dims",
+}
+"""What Relay, ONNX and PyTorch call operators of Relax, in small letters without `_`."""
+
 _DEFINITION = re.compile(r"^(?:let|pattern)\s+(\w+)", re.MULTILINE)
 
 
@@ -28,7 +62,22 @@ def dtype_meant(name: str) -> str:
 def function_meant(name: str, functions: tuple[str, ...]) -> str:
     """A hint to write `dtype(x)` for `x.dtype`."""
     value, _, fact = name.rpartition(".")
+    fact = _OTHER_FACTS.get(fact, fact)
     return f"write `{fact}({value})`" if value and fact in functions else ""
+
+
+def fact_meant(name: str) -> str:
+    """A hint where another library asks for a fact with the function `name`."""
+    if name == "layout":
+        return 'a layout is an attribute: `nn.conv2d(x, w) [data_layout == "NCHW"]`'
+    meant = _OTHER_FACTS.get(name)
+    return f"did you mean `{meant}`?" if meant else ""
+
+
+def operator_meant(name: str) -> str:
+    """A hint where another library calls an operator so; empty where none does."""
+    meant = _OTHER_OPERATORS.get(name.rpartition(".")[2].lower().replace("_", ""))
+    return f"in Relax it is `{meant}`" if meant else ""
 
 
 def without_quotes(text: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language import syntax
-from collage_dsl.language.advice import import_of
+from collage_dsl.language.advice import import_of, operator_meant
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.source import Span
 
@@ -18,7 +18,8 @@ def find_operator(
     """
     known = operators()
     if name.text not in known:
-        hint = import_of(name.text) or did_you_mean(name.text, (*known, *others))
+        hint = import_of(name.text) or operator_meant(name.text)
+        hint = hint or did_you_mean(name.text, (*known, *others))
         findings.error("E0201", name.span, f"unknown operator `{name.text}`", hint)
     return known.get(name.text)
 

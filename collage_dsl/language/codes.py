@@ -62,6 +62,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0511": "a placement does not say which nodes it is about",
         "E0512": "placements contradict each other",
         "W0530": "a fallback target does not cover every operator",
+        "W0540": "a kind of target that TVM does not have",
+        "W0541": "an option that TVM does not take",
         # Graphs in the text notation.
         "E0601": "a graph returns nothing",
         "E0602": "an attribute without a default has no value",

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
 from collage_dsl.language import syntax
-from collage_dsl.language.advice import without_quotes
+from collage_dsl.language.advice import fact_meant, without_quotes
 from collage_dsl.language.calls import unknown_attribute
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.rules import condition as rules
@@ -174,7 +174,8 @@ class Checker:
         wanted = _FUNCTIONS.get(name.text)
         if wanted is None:
             known = (*_FUNCTIONS, *self.scope.predicates())
-            hint = did_you_mean(name.text, known) or f"there are {listed(known, 'and')}"
+            hint = fact_meant(name.text) or did_you_mean(name.text, known)
+            hint = hint or f"there are {listed(known, 'and')}"
             self.findings.error("E0401", name.span, f"unknown function `{name.text}`", hint)
             return None
         arguments = written.arguments

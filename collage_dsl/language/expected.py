@@ -63,9 +63,15 @@ def expectation(accepted: frozenset[str], start: str) -> str:
     return words[0] if words else "nothing more"
 
 
-def _misplaced(found: str, accepted: frozenset[str]) -> str:
+def _misplaced(found: str, accepted: frozenset[str], first: str) -> str:
     """What to write where something stands in a place of its own in other languages."""
+    if first == "return" and accepted == {"EQUAL"}:
+        return "a pattern ends with `yield`"
+    if accepted == {"TIMES"}:  # in brackets after a name
+        return "only `[*]` is asked, which is each; of a shape, `dim(x, 0)` is one"
     is_operand = "RPAR" in accepted and not accepted & {"PLUS", "COLON"}
+    if found == "-" and {"LBRACE", "LPAR"} <= accepted:
+        return 'options stand in parentheses: `llvm(mcpu: "znver4")`'
     if found == "=" and is_operand:
         return "attributes stand in brackets after the operands: `[groups == 1]`"
     if found == ":" and is_operand:
@@ -77,12 +83,12 @@ def _misplaced(found: str, accepted: frozenset[str]) -> str:
     return ""
 
 
-def hint(found: str, accepted: frozenset[str], start: str) -> str:
-    """What the user may have meant by `found`; often empty."""
+def hint(found: str, accepted: frozenset[str], start: str, first: str) -> str:
+    """What the user may have meant by `found`, in a statement that begins with `first`."""
     terminal, words = _HINTS.get(found[:1], ("", ""))
     if terminal in accepted:
         return words
-    if misplaced := _misplaced(found[:1], accepted):
+    if misplaced := _misplaced(found[:1], accepted, first):
         return misplaced
     if not found.isidentifier():
         return "comments begin with `#`" if found == "/" else ""

@@ -254,7 +254,9 @@ class _Run:
             self.findings.error("E0103", span, "the edition is said once, on the first line")
         else:
             message = f"expected {expectation(accepted, self.start)}, found `{_shortened(wrong)}`"
-            self.findings.error("E0101", span, message, hint(str(wrong), accepted, self.start))
+            first = str(self.blocks[-1].first or "")
+            said = hint(str(wrong), accepted, self.start, first)
+            self.findings.error("E0101", span, message, said)
 
     def unexpected_end(self) -> None:
         block = self.blocks[-1]

@@ -174,7 +174,12 @@ class _Expression:
         elif isinstance(written, syntax.Name):
             found = self.name(written)
         elif not isinstance(written, syntax.Application):
-            self.findings.error("E0404", written.span, "a rule is needed here")
+            hint = (
+                "rules stand side by side: `union(a, b)`"
+                if isinstance(written, syntax.List)
+                else ""
+            )
+            self.findings.error("E0404", written.span, "a rule is needed here", hint)
         elif self.size > MAX_SIZE:
             self.too_large(written.span)
         elif written.function.text in self.scope.rules:
@@ -310,8 +315,13 @@ class _Expression:
         bound = bind(written, self.findings, takes=(2, 2))
         if bound is None:
             return None
-        label = string(bound[0][0], "the label", self.findings)
-        rule = self.part(bound[0][1])
+        first, second = bound[0]
+        if isinstance(second, syntax.Literal) and not isinstance(first, syntax.Literal):
+            message = "the label comes first"
+            self.findings.error("E0404", second.span, message, 'write `composite("label", rule)`')
+            return None
+        label = string(first, "the label", self.findings)
+        rule = self.part(second)
         return Tagged(label, rule) if label and rule else None
 
     def union(self, written: syntax.Application) -> FusionRule | None:

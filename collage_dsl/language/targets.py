@@ -9,6 +9,7 @@ from collage_dsl.language.findings import Findings, did_you_mean, listed
 from collage_dsl.language.fitting import check_fit
 from collage_dsl.language.limits import LIMITS, check_limits
 from collage_dsl.language.rules import RuleScope
+from collage_dsl.language.target_kinds import check_kind, check_option
 from collage_dsl.rules import FusionRule, FusionSpec, Limits
 from collage_dsl.source import Span
 
@@ -87,6 +88,10 @@ class _TargetChecker:
             else:
                 message = f"`{name}` is a number, a string, `true` or `false`"
                 self.findings.error("E0404", value.span, message)
+        if check_kind(self.written.kind, self.findings):
+            for argument in self.written.options:
+                if argument.name is not None and isinstance(argument.value, syntax.Literal):
+                    check_option(self.written.kind, argument.name, argument.value, self.findings)
         return found
 
     def settings(self) -> dict[str, syntax.Field | syntax.Block]:

@@ -47,7 +47,7 @@ rule all = combine_by_primitives(
 );
 
 target tvm on llvm {
-  rules    all;
+  rules    union(all, op_call_by_kind(), op_call_by_kind(opaque));
   limits   { max_exits 1; }
   fallback;
 }
@@ -136,7 +136,7 @@ def test_every_word_of_the_language_has_a_meaning() -> None:
         ("tagged(¦conv", "conv(x, w"),
         ("union(¦tagged", "tagged(p, label)"),
         ("dfpattern(¦p)", "p, label"),
-        ("rules    ¦all", "all = combine"),
+        ("rules    union(¦all", "all = combine"),
         ("candidates(¦tvm", "tvm on llvm"),
         ("at: ¦c", "c = nn.relu"),
         ("return ¦c", "c = nn.relu"),

@@ -1,0 +1,19 @@
+"""
+The kinds of targets of TVM and their options, from a table shipped with the package;
+`scripts/target_kinds.py` makes it from an installed TVM.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from collage_dsl.graph.operators import TVM_VERSION
+
+
+@cache
+def target_kinds() -> Mapping[str, Mapping[str, str]]:
+    """By kind, the options that are no lists, with their types: "int", "bool" or "str"."""
+    path = Path(__file__).with_name(f"target-kinds-{TVM_VERSION}.json")
+    found: Mapping[str, Mapping[str, str]] = json.loads(path.read_text("utf-8"))["kinds"]
+    return found

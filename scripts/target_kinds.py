@@ -1,0 +1,50 @@
+"""
+Write the target kinds of the installed TVM to `collage_dsl/graph/target-kinds-0.27.json`.
+
+    python scripts/target_kinds.py            # rewrite the table
+    python scripts/target_kinds.py --check    # exit 1 where it would change
+
+Each kind has the options that a rule file can give: numbers, strings, `true` and `false`.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import tvm
+
+OUTPUT = Path(__file__).parents[1] / "collage_dsl" / "graph" / "target-kinds-0.27.json"
+
+TYPES = {"int": "int", "bool": "bool", "str": "str"}
+
+SAID_OTHERWISE = ("kind", "from_device", "target_device_type")
+"""Before the options, or by TVM itself."""
+
+
+def options(kind: str) -> dict[str, str]:
+    known = tvm.target.TargetKind.options_from_name(kind)
+    found = {str(name): TYPES.get(str(type_), "") for name, type_ in known.items()}
+    return {n: type_ for n, type_ in sorted(found.items()) if type_ and n not in SAID_OTHERWISE}
+
+
+def to_json() -> str:
+    """One kind a line, so that differences read well."""
+    version = ".".join(tvm.__version__.split(".")[:2])
+    kinds = sorted(map(str, tvm.target.Target.list_kinds()))
+    body = ",\n".join(f"    {json.dumps(kind)}: {json.dumps(options(kind))}" for kind in kinds)
+    return f'{{\n  "tvm": {json.dumps(version)},\n  "kinds": {{\n{body}\n  }}\n}}\n'
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write the target kinds of the installed TVM.")
+    parser.add_argument("--check", action="store_true", help="only say whether it would change")
+    text = to_json()
+    if parser.parse_args().check:
+        return int(text != OUTPUT.read_text("utf-8"))
+    OUTPUT.write_text(text, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
