@@ -80,7 +80,7 @@ def test_imports_are_looked_for_on_the_path(warned: Path, tmp_path: Path) -> Non
         ("[tool.collage]\nfail-level = 'info'", "`fail-level` is"),
         ("[tool.collage]\nignore = 'W0405'", "`ignore` is a list of strings"),
         ("[tool.collage]\nignore = ['E0201']", "`E0201` is an error, which cannot be ignored"),
-        ("[tool.collage]\nignore = ['W0408']", "there is no code `W0408`; did you mean `W0405`?"),
+        ("[tool.collage]\nignore = ['W9405']", "there is no code `W9405`; did you mean `W0405`?"),
         ("[tool]\ncollage = 1", "[tool.collage] is a table"),
         ("[tool.collage", "cannot read"),
     ],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from collage_dsl.graph import Graph, Toolchain, members
 from collage_dsl.language import check, load, to_text
 from collage_dsl.language.formatter import format_source
-from collage_dsl.rules import DFPattern, FusionSpec, Pattern
+from collage_dsl.rules import DFPattern, FusionSpec, Limits, Pattern
 from collage_dsl.rules.matcher import Attempt, Match, matches
 from collage_dsl.rules.pattern import Call
 from collage_dsl.source import Source
@@ -97,7 +97,8 @@ def test_exchanging_operands_loses_no_match(
 @cases(60)
 @given(patterns().filter(lambda pattern: all(map(can_hold, ways(pattern)))))
 def test_a_pattern_is_written_and_read_back_without_a_word(pattern: Pattern) -> None:
-    spec = FusionSpec(Toolchain("t", "llvm"), DFPattern(pattern))
+    limits = Limits(max_exits=None, taps=True)
+    spec = FusionSpec(Toolchain("t", "llvm"), DFPattern(pattern), limits)
     text = to_text(spec)
     formatted = format_source(Source("t", text))
 
