@@ -51,6 +51,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0510": "a placement names no target of the file",
         "E0511": "a placement does not say which nodes it is about",
         "E0512": "placements contradict each other",
+        "E0520": "how kernels are timed is out of range",
         # Graphs in the text notation.
         "E0601": "a graph returns nothing",
         "E0602": "an attribute without a default has no value",

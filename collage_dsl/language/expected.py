@@ -2,6 +2,7 @@
 
 from collage_dsl.language.findings import did_you_mean
 from collage_dsl.language.grammar import spellings
+from collage_dsl.language.tokens import UNITS
 
 _VALUE_WORDS = frozenset({"NAME", "QUOTED", "NUMBER", "STRING", "TRUE", "FALSE", "NONE"})
 _STARTS_A_VALUE = _VALUE_WORDS | {
@@ -68,6 +69,8 @@ def hint(found: str, accepted: frozenset[str], start: str) -> str:
     terminal, words = _HINTS.get(found[:1], ("", ""))
     if terminal in accepted:
         return words
+    if found in UNITS and "SEMICOLON" in accepted:
+        return "a time is one word, such as `1.5s`, where a setting takes one"
     if not found.isidentifier():
         return "comments begin with `#`" if found == "/" else ""
     keywords = (spellings(start).get(name, "") for name in accepted)
