@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from collage_dsl.graph import Kind, Option, Toolchain
+from collage_dsl.graph import Kind, Measuring, Option, Toolchain
 from collage_dsl.language.checked import checked
 from collage_dsl.rules import (
     TVM_DEFAULT,
@@ -356,6 +356,7 @@ def target(
     limits: Limits | None = None,
     coalesce: bool = False,
     fallback: bool = False,
+    measure: Measuring | None = None,
 ) -> FusionSpec:
     """
     A spec, checked as one in a file is.
@@ -363,7 +364,7 @@ def target(
     Raises RuleError with everything that is wrong, shown in the text that the spec would be,
     and ValueError for what no text can say.
     """
-    toolchain = Toolchain(name, kind, compiler, options or {}, priority)
+    toolchain = Toolchain(name, kind, compiler, options or {}, priority, measure or Measuring())
     spec = FusionSpec(toolchain, rules, limits or Limits(), coalesce, fallback)
     return checked([spec], "<builder>")[name]
 

@@ -16,6 +16,7 @@ from collage_dsl.graph.types import dtype_names
 from collage_dsl.language.grammar import tables
 from collage_dsl.language.lalr import END, Machine
 from collage_dsl.language.limits import LIMITS
+from collage_dsl.language.measuring import MEASURES
 from collage_dsl.language.rules import KINDS
 from collage_dsl.language.targets import SETTINGS
 from collage_dsl.lsp.vocabulary import words
@@ -168,7 +169,9 @@ def test_the_words_of_the_language_that_are_no_keywords_are_highlighted() -> Non
         "support.type.dtype": [f"  a: ¦{word}[1];" for word in dtype_names()],
         "constant.language.kind": [f"rule r = op_call_by_kind(¦{word});" for word in KINDS],
         "support.type.property-name": [f"  ¦{word} x;" for word in SETTINGS]
-        + [f"  limits {{ ¦{word} 1; }}" for word in LIMITS if word != "taps"],
+        + [f"  limits {{ ¦{word} 1; }}" for word in LIMITS if word != "taps"]
+        + [f"  measure {{ ¦{word} 1; }}" for word in MEASURES],
+        "constant.numeric": ["  measure { budget ¦1.5s; }", "  measure { timeout ¦30s; }"],
     }
     lacking = [
         line

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collage_dsl.graph import Graph, Kind, Toolchain
+from collage_dsl.graph import Graph, Kind, Measuring, Toolchain
 from collage_dsl.language import format_graph, load, parse_graph, to_text
 from collage_dsl.language.patterns import TOLERANCE
 from collage_dsl.rules import (
@@ -262,8 +262,24 @@ def rules(draw: Any) -> FusionRule:
 options = st.dictionaries(
     st.sampled_from(["mcpu", "num_cores", "fast"]), numbers | words | st.booleans()
 )
+times = st.floats(0, 86_400, exclude_min=True)
+measures = st.tuples(times, times).flatmap(
+    lambda pair: st.builds(
+        Measuring,
+        st.integers(1, 10_000),
+        st.integers(0, 100),
+        st.just(min(pair)),
+        st.none() if pair[0] == pair[1] else st.none() | st.just(max(pair)),
+    )
+)
 targets = st.builds(
-    Toolchain, st.sampled_from(["onednn", "rule"]), st.just("llvm"), st.none() | labels, options
+    Toolchain,
+    st.sampled_from(["onednn", "rule"]),
+    st.just("llvm"),
+    st.none() | labels,
+    options,
+    st.integers(-9, 9),
+    st.just(Measuring()) | measures,
 )
 
 

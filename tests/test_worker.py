@@ -8,6 +8,7 @@ from threading import Timer
 
 import pytest
 
+from collage_dsl.realization import worker as worker_module
 from collage_dsl.realization.worker import Failed, Worker
 
 
@@ -45,6 +46,54 @@ def test_a_task_is_answered_in_another_process(worker: Worker[str, str | int]) -
 
 def test_the_process_is_kept_from_task_to_task(worker: Worker[str, str | int]) -> None:
     assert worker.run("process") == worker.run("process")
+
+
+def test_a_task_can_have_a_time_limit_of_its_own() -> None:
+    with Worker(work, timeout=0) as hurried:
+        assert hurried.run("this", timeout=600) == "did this"
+
+
+class Slow:
+    """The connection to a process that is ready, and done, in the end; what it was waited for."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+        self.sent: list[str] = []
+
+    def poll(self, seconds: float) -> bool:
+        self.waits.append(seconds)
+        return True
+
+    def recv(self) -> str | None:
+        return work(self.sent[-1]) if self.sent else None  # type: ignore[return-value]
+
+    def send(self, task: str) -> None:
+        self.sent.append(task)
+
+
+def test_the_time_of_a_task_begins_when_its_process_is_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = Slow()
+    monkeypatch.setattr(Worker, "_start", lambda _: slow)
+
+    assert Worker(work, timeout=60).run("this", timeout=0.01) == "did this"
+    first, last = slow.waits
+    assert first > 60
+    assert last == 0.01
+
+
+def ends_at_once(*_: object) -> None:
+    """In place of what serves tasks."""
+
+
+def test_a_process_that_never_is_ready_is_the_fault_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_module, "_serve", ends_at_once)
+
+    with Worker(work, timeout=60) as worker:
+        assert worker.run("this") == Failed("no process for it could be started", passing=True)
 
 
 def test_an_exception_is_the_reason_of_the_failure(worker: Worker[str, str | int]) -> None:

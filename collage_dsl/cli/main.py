@@ -61,7 +61,7 @@ _timeout = click.option(
     type=click.FloatRange(min=1),
     default=60,
     show_default=True,
-    help="Seconds that one kernel may take to be built and timed.",
+    help="Seconds that one kernel may take to be built and timed, where its target does not say.",
 )
 
 

@@ -10,6 +10,7 @@ from collage_dsl.graph.candidate import (
 )
 from collage_dsl.graph.extract import Extract, extract, fingerprint, steers, without_weights
 from collage_dsl.graph.graph import Attribute, Graph, Node
+from collage_dsl.graph.measuring import Measuring
 from collage_dsl.graph.opset import OpSet, first, last, members, opset
 from collage_dsl.graph.types import (
     Dim,
@@ -31,6 +32,7 @@ __all__ = [
     "Form",
     "Graph",
     "Kind",
+    "Measuring",
     "Node",
     "OpSet",
     "OpaqueType",

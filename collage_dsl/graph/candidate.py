@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from collage_dsl.graph.graph import Graph
+from collage_dsl.graph.measuring import Measuring
 from collage_dsl.graph.opset import OpSet, first, members
 
 Option = bool | int | float | str
@@ -53,7 +54,7 @@ class Toolchain:
 
     `kind` is a TVM target kind ("llvm"); `compiler` names a library backend, or is None
     where TVM itself generates the code; `options` are the target kind's. `priority` decides
-    between plans of the same cost.
+    between plans of the same cost; `measure` says how kernels are timed.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Toolchain:
     compiler: str | None = None
     options: Mapping[str, Option] = field(default_factory=dict, hash=False)
     priority: int = 0
+    measure: Measuring = field(default_factory=Measuring)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0510": "a placement names no target of the file",
         "E0511": "a placement does not say which nodes it is about",
         "E0512": "placements contradict each other",
+        "E0520": "how kernels are timed is out of range",
         "W0530": "a fallback target does not cover every operator",
         "W0540": "a kind of target that TVM does not have",
         "W0541": "an option that TVM does not take",

@@ -2,8 +2,11 @@
 
 from collage_dsl.language.findings import did_you_mean
 from collage_dsl.language.grammar import tables
+from collage_dsl.language.tokens import UNITS
 
-_VALUE_WORDS = frozenset({"NAME", "QUOTED", "NUMBER", "STRING", "TRUE", "FALSE", "NONE"})
+_VALUE_WORDS = frozenset(
+    {"NAME", "QUOTED", "NUMBER", "DURATION", "STRING", "TRUE", "FALSE", "NONE"}
+)
 _STARTS_A_VALUE = _VALUE_WORDS | {
     "_REPEAT",
     "NOT",
@@ -88,6 +91,8 @@ def hint(found: str, accepted: frozenset[str], start: str, first: str) -> str:
     terminal, words = _HINTS.get(found[:1], ("", ""))
     if terminal in accepted:
         return words
+    if found in UNITS and "SEMICOLON" in accepted:
+        return "a time is one word, such as `1.5s`, where a setting takes one"
     if misplaced := _misplaced(found[:1], accepted, first):
         return misplaced
     if not found.isidentifier():

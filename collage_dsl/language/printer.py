@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from collage_dsl.graph import Kind
+from collage_dsl.graph import Kind, Measuring
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype
+from collage_dsl.language.measuring import duration
 from collage_dsl.language.pattern_shape import called
 from collage_dsl.language.patterns import TOLERANCE
 from collage_dsl.language.predicates import predicates_of
@@ -412,11 +413,24 @@ def _target(spec: FusionSpec) -> str:
     limits = " ".join(f"{name} {value};" for name, value in _limits(spec.limits))
     if limits:
         lines.append(f"  limits {{ {limits} }}")
+    measure = " ".join(f"{name} {value};" for name, value in _measuring(target.measure))
+    if measure:
+        lines.append(f"  measure {{ {measure} }}")
     if spec.coalesce:
         lines.append("  after max_coalesce();")
     if spec.fallback:
         lines.append("  fallback;")
     return "\n".join([*lines, "}"])
+
+
+def _measuring(measure: Measuring) -> list[tuple[str, str]]:
+    """What is not as usual."""
+    usual = Measuring()
+    counts = {"repeats": measure.repeats, "percentile": measure.percentile}
+    times = {"budget": measure.budget, "timeout": measure.timeout}
+    found = [(name, str(count)) for name, count in counts.items() if count != getattr(usual, name)]
+    lengths = ((name, time) for name, time in times.items() if time != getattr(usual, name))
+    return [*found, *((name, duration(time)) for name, time in lengths if time is not None)]
 
 
 def _placement(target: str, placement: Placement) -> str:

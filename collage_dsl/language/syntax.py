@@ -229,11 +229,19 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Duration:
+    """`300ms`, in seconds."""
+
+    seconds: float
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
     """`name value;`"""
 
     name: Name
-    value: Expression | None
+    value: Expression | Duration | None
 
 
 @dataclass(frozen=True, slots=True)

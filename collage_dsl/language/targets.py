@@ -1,19 +1,20 @@
 """From the syntax of a target to its fusion spec."""
 
 from collage_dsl.diagnostics import Note
-from collage_dsl.graph import Option, Toolchain
+from collage_dsl.graph import Measuring, Option, Toolchain
 from collage_dsl.language import aliases, syntax
 from collage_dsl.language.arguments import bind, named_arguments
 from collage_dsl.language.coverage import check_fallback
 from collage_dsl.language.findings import Findings, did_you_mean, listed
 from collage_dsl.language.fitting import check_fit
 from collage_dsl.language.limits import LIMITS, check_limits
+from collage_dsl.language.measuring import MEASURES, check_measuring
 from collage_dsl.language.rules import RuleScope
 from collage_dsl.language.target_kinds import check_kind, check_option
 from collage_dsl.rules import FusionRule, FusionSpec, Limits
 from collage_dsl.source import Span
 
-SETTINGS = ("compiler", "priority", "rules", "limits", "after", "fallback")
+SETTINGS = ("compiler", "priority", "rules", "limits", "measure", "after", "fallback")
 
 
 def check_target(
@@ -46,6 +47,7 @@ class _TargetChecker:
         priority = self.priority(settings)
         rule = self.rules(settings)
         limits = self.limits(settings)
+        measure = self.measure(settings)
         coalesce = self.after(settings)
         fallback = self.fallback(settings)
         if rule is None or self.findings.errors > errors:
@@ -56,7 +58,7 @@ class _TargetChecker:
         if self.findings.errors > errors:
             return None
         name, kind = self.written.name.text, self.written.kind.text
-        target = Toolchain(name, kind, compiler, options, priority)
+        target = Toolchain(name, kind, compiler, options, priority, measure)
         return FusionSpec(target, rule, limits, coalesce, fallback)
 
     def places(self, settings: dict[str, syntax.Field | syntax.Block]) -> dict[str, Span]:
@@ -118,7 +120,9 @@ class _TargetChecker:
         match setting:
             case None:
                 return None
-            case syntax.Field(_, value) if value is not None:
+            case syntax.Field(name, syntax.Duration(_, span)):
+                self.findings.error("E0503", span, f"`{name.text}` is no time")
+            case syntax.Field(_, value) if not isinstance(value, syntax.Duration | None):
                 return value
             case syntax.Field(name):
                 self.findings.error("E0503", name.span, f"`{name.text}` has no value")
@@ -161,25 +165,40 @@ class _TargetChecker:
 
     def limits(self, settings: dict[str, syntax.Field | syntax.Block]) -> Limits:
         setting = settings.get("limits")
-        if setting is None:
-            return Limits()
         if isinstance(setting, syntax.Field):
             message = "`limits` stand in braces"
             hint = "write `limits { max_exits 1; }`"
             self.findings.error("E0503", setting.name.span, message, hint)
             return Limits()
+        found = self.fields(setting, LIMITS, "limit")
+        values = ((name, self.value(limit)) for name, limit in found.items())
+        return check_limits(((name, v) for name, v in values if v is not None), self.findings)
+
+    def measure(self, settings: dict[str, syntax.Field | syntax.Block]) -> Measuring:
+        setting = settings.get("measure")
+        if isinstance(setting, syntax.Field):
+            message = "what `measure` says stands in braces"
+            hint = "write `measure { repeats 5; }`"
+            self.findings.error("E0503", setting.name.span, message, hint)
+            return Measuring()
+        found = self.fields(setting, MEASURES, "setting of `measure`:")
+        return check_measuring(found, self.findings)
+
+    def fields(
+        self, block: syntax.Block | None, known: tuple[str, ...], what: str
+    ) -> dict[str, syntax.Field]:
+        """What stands in the braces of a setting, by name."""
         found: dict[str, syntax.Field] = {}
-        for limit in setting.fields:
-            name = limit.name
-            if name.text not in LIMITS:
-                hint = did_you_mean(name.text, LIMITS) or f"there are {listed(LIMITS, 'and')}"
-                self.findings.error("E0501", name.span, f"unknown limit `{name.text}`", hint)
+        for field in () if block is None else block.fields:
+            name = field.name
+            if name.text not in known:
+                hint = did_you_mean(name.text, known) or f"there are {listed(known, 'and')}"
+                self.findings.error("E0501", name.span, f"unknown {what} `{name.text}`", hint)
             elif name.text in found:
                 self.twice(name, found[name.text].name.span)
             else:
-                found[name.text] = limit
-        values = ((name, self.value(limit)) for name, limit in found.items())
-        return check_limits(((name, v) for name, v in values if v is not None), self.findings)
+                found[name.text] = field
+        return found
 
     def after(self, settings: dict[str, syntax.Field | syntax.Block]) -> bool:
         match self.value(settings.get("after")):

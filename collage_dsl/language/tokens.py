@@ -12,7 +12,8 @@ MAX_DEPTH = 200
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+UNITS = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
+"""How many of each a second has: numbers that a float holds, as 1e-6 is not."""
 
 Child = Any
 """A `Tree`, a `Token`, or None for what is not there."""
@@ -73,7 +74,7 @@ class Reader:
     def seconds(self, token: Token) -> float:
         """`1.5ms` is 0.0015."""
         number = str(token).rstrip("nums")
-        return float(number) * _UNITS[str(token)[len(number) :]]
+        return float(number) / UNITS[str(token)[len(number) :]]
 
     # Spans.
 

@@ -169,6 +169,9 @@ class Builder(Reader):
 
     def field(self, tree: Child) -> syntax.Field:
         name, value = tree.children
+        if isinstance(value, Token):
+            duration = syntax.Duration(self.seconds(value), self.span_of(value))
+            return syntax.Field(self.name(name), duration)
         return syntax.Field(self.name(name), value and self.expression(value, 0))
 
     # Tests.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.grammar import tables
 from collage_dsl.language.limits import LIMITS
+from collage_dsl.language.measuring import MEASURES
 from collage_dsl.language.targets import SETTINGS
 from collage_dsl.lsp.context import Context, context
 from collage_dsl.lsp.documents import Document
@@ -76,6 +77,9 @@ class _Completer:
                 yield from self.pattern()
             case ["target"]:
                 yield from self.target()
+            case ["target", "measure"]:
+                if not self.here.words:
+                    yield from _some("measure", MEASURES)
             case ["target", _]:
                 yield from self.limits()
             case ["test"]:

@@ -385,7 +385,8 @@ class _Walk:
             self.word(setting.name, "setting")
             if isinstance(setting, syntax.Block):
                 for field in setting.fields:
-                    self.word(field.name, "limit")
+                    group = "measure" if setting.name.text == "measure" else "limit"
+                    self.word(field.name, group)
                     if field.value is not None:
                         self.rule(field.value, "taps")
             elif isinstance(setting, syntax.Field):

@@ -49,6 +49,7 @@ _COMPLETIONS = {
     "attribute": types.CompletionItemKind.Property,
     "setting": types.CompletionItemKind.Property,
     "limit": types.CompletionItemKind.Property,
+    "measure": types.CompletionItemKind.Property,
     "argument": types.CompletionItemKind.Property,
     "keyword": types.CompletionItemKind.Keyword,
     "kind": types.CompletionItemKind.EnumMember,

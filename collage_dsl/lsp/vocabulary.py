@@ -97,6 +97,7 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "TVM itself, where there is none.",
         "rules": "The rule that proposes the kernels of the target. Every target has one.",
         "limits": "What every candidate of the target keeps to: `limits { max_exits 1; }`.",
+        "measure": "How kernels of the target are timed: `measure { repeats 5; timeout 30s; }`.",
         "after": "`after max_coalesce();` merges touching kernels of the target after the search, "
         "where that is not slower.",
         "fallback": "The target has a kernel for every operator, so that each model can be "
@@ -105,6 +106,15 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "with more calls in targets of high priority is chosen.",
     },
     "limit": _LIMITS,
+    "measure": {
+        "repeats": "How often a kernel is run and timed at most, 15 times where nothing is said.",
+        "percentile": "Which percentile of its times is the cost of a kernel, from 0 (the "
+        "shortest) to 100; 20 where nothing is said.",
+        "budget": "After this time no run of a kernel is begun, but three are always made: "
+        "`budget 2s;`. It is 300ms where nothing is said.",
+        "timeout": "A kernel that is not built and timed within this time is refused: "
+        "`timeout 30s;`. Where nothing is said, `--timeout` counts.",
+    },
     "argument": {
         **_LIMITS,
         "using": "The primitives that say which touching candidates are joined: `tvm_default`, "

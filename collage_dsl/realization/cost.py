@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Self
 
 import tvm
@@ -14,6 +14,7 @@ from collage_dsl.cost import Cost, CostStore, Infeasible, Measurement
 from collage_dsl.graph import (
     CandidateKernel,
     Extract,
+    Measuring,
     SubGraph,
     Toolchain,
     without_weights,
@@ -57,9 +58,9 @@ class MeasuredCost:
     A cost is looked up in `store` by what the kernel computes, its target, the versions of
     the libraries and the machine; where there is none, the kernel is built and timed in
     another process. One that cannot be built, crashes or takes longer than `timeout` seconds
-    is infeasible, which is stored too. What is wrong with the machine and not with the kernel
-    (no compiler, no memory) raises `MeasuringError` and is not stored. `watch` is told of
-    every change of the counts.
+    (or what its target says instead) is infeasible, which is stored too. What is wrong with
+    the machine and not with the kernel (no compiler, no memory) raises `MeasuringError` and
+    is not stored. `watch` is told of every change of the counts.
     """
 
     def __init__(
@@ -75,8 +76,8 @@ class MeasuredCost:
         self.watch = watch
         self.counts = Counts()
         self.timeout = timeout
-        self._known: dict[tuple[str, str], Cost] = {}
-        self._no_overhead: dict[str, Infeasible] = {}
+        self._known: dict[tuple[str, str, float], Cost] = {}
+        self._no_overhead: dict[tuple[str, float], Infeasible] = {}
         self._worker = Worker[KernelTask | OverheadTask, float | Overhead](measure, timeout=timeout)
 
     def __enter__(self) -> Self:
@@ -89,10 +90,11 @@ class MeasuredCost:
         backend = self.backend_of(candidate.toolchain)
         found = kernel_extract(candidate, backend)
         key = (_hash(kernel_key(candidate, found)), context_of(candidate.toolchain, backend))
-        if key not in self._known:
-            self._known[key] = self._cost(candidate, backend, found, key)
-            self._count(self._known[key])
-        return self._known[key]
+        known = (*key, self._limit(candidate.toolchain))
+        if known not in self._known:
+            self._known[known] = self._cost(candidate, backend, found, key)
+            self._count(self._known[known])
+        return self._known[known]
 
     def launch(self, toolchain: Toolchain, backend: Backend) -> Cost:
         """What a kernel of `toolchain` costs besides its work, if that can be measured."""
@@ -107,13 +109,14 @@ class MeasuredCost:
 
     def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
         context = context_of(toolchain, backend)
-        known = self._no_overhead.get(context, self.store.get(f"overhead.{part}", context))
+        tried = (context, self._limit(toolchain))
+        known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
         if known is not None:
             return known
         measured = self._work(OverheadTask(toolchain, backend))
         if isinstance(measured, Failed):
-            self._no_overhead[context] = Infeasible(measured.reason)
-            return self._no_overhead[context]
+            self._no_overhead[tried] = Infeasible(measured.reason)
+            return self._no_overhead[tried]
         assert isinstance(measured, Overhead)
         parts = {"launch": measured.launch, "entry": measured.entry}
         for name, seconds in parts.items():
@@ -122,10 +125,18 @@ class MeasuredCost:
 
     def _work(self, task: KernelTask | OverheadTask) -> float | Overhead | Failed:
         """What the worker answers. Raises `MeasuringError` where the machine is to blame."""
-        answer = self._worker.run(task)
+        limit = self._limit(task.toolchain)
+        if isinstance(task, OverheadTask):  # Many kernels, of which a target has said nothing.
+            limit = max(limit, self.timeout)
+        answer = self._worker.run(task, timeout=limit)
         if isinstance(answer, Failed) and answer.passing:
             raise MeasuringError(f"cannot measure kernels: {answer.reason}")
         return answer
+
+    def _limit(self, toolchain: Toolchain) -> float:
+        """The seconds after which a kernel of `toolchain` is refused."""
+        said = toolchain.measure.timeout
+        return self.timeout if said is None else said
 
     def _cost(
         self, candidate: CandidateKernel, backend: Backend, found: Extract, key: tuple[str, str]
@@ -137,7 +148,7 @@ class MeasuredCost:
             return Infeasible(unsupported)
         kernel, context = key
         # A kernel that was too slow for one time limit may not be for another.
-        too_slow = f"{kernel} in {self.timeout:g} s"
+        too_slow = f"{kernel} in {self._limit(candidate.toolchain):g} s"
         stored = self.store.get(kernel, context)
         if stored is None:
             stored = self.store.get(too_slow, context)
@@ -183,7 +194,11 @@ class MeasuredCost:
 
 
 def context_of(toolchain: Toolchain, backend: Backend) -> str:
-    """Everything but the kernel that its cost depends on, as a hash."""
+    """
+    Everything but the kernel that its cost depends on, as a hash. The time-out is not in it:
+    a cost that was measured in time is the same with another.
+    """
+    measure = replace(toolchain.measure, timeout=None)
     tvm_version = tvm.__version__
     return _hash(
         [
@@ -196,6 +211,7 @@ def context_of(toolchain: Toolchain, backend: Backend) -> str:
             tvm_version,
             cpu_name(),
             _METHOD,
+            *([] if measure == Measuring() else astuple(measure)),
         ]
     )
 

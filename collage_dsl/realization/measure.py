@@ -72,7 +72,8 @@ def measure(task: KernelTask | OverheadTask) -> float | Overhead:
 
 def measure_kernel(task: KernelTask) -> float:
     """
-    The seconds of one run of the kernel from Python, cold caches, seeded random data.
+    The seconds of one run of the kernel from Python, cold caches, seeded random data, timed
+    as its target says.
 
     That includes launching the kernel and entering the executable; see `measure_overhead`.
     """
@@ -81,16 +82,26 @@ def measure_kernel(task: KernelTask) -> float:
     run = runner(graph, task.sub_graph, task.toolchain, task.backend, generator)
     run()
     warm = _tiny_runner(task.toolchain, task.backend if task.can_warm else Tvm(), kernels=1)
-    return low(cold_times(run, warm=warm, num_cores=num_cores(task.toolchain)))
+    how, cores = task.toolchain.measure, num_cores(task.toolchain)
+    return low(cold_times(run, warm=warm, num_cores=cores, measure=how), how.percentile)
 
 
 def measure_overhead(task: OverheadTask) -> Overhead:
-    """What launching a kernel costs, from runs of one and of several small kernels."""
+    """
+    What launching a kernel costs, from runs of one and of several small kernels: twice as
+    many as of a kernel, and the same percentile, since a cost is a difference of the two.
+    """
     several, cores = 33, num_cores(task.toolchain)
     one = _tiny_runner(task.toolchain, task.backend, kernels=1)
     many = _tiny_runner(task.toolchain, task.backend, kernels=several)
-    alone = low(cold_times(one, warm=one, num_cores=cores, most=30))
-    chained = low(cold_times(many, warm=many, num_cores=cores, most=30))
+    usual = task.toolchain.measure
+    how = replace(usual, repeats=2 * usual.repeats)
+
+    def seconds(run: Callable[[], object]) -> float:
+        times = cold_times(run, warm=run, num_cores=cores, measure=how)
+        return low(times, how.percentile)
+
+    alone, chained = seconds(one), seconds(many)
     launch = max(0.0, (chained - alone) / (several - 1))
     return Overhead(launch, max(0.0, alone - launch))
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from collage_dsl.graph import Measuring
+
 Call = Callable[[], object]
 
-PERCENTILE = 20
+PERCENTILE = Measuring().percentile
 """What stands for a series of times: low, since disturbances only ever add."""
 
 
@@ -28,30 +30,24 @@ def timed(call: Call, now: Callable[[], int]) -> float:
     return (now() - start) * 1e-9
 
 
-def low(times: list[float]) -> float:
-    """The `PERCENTILE`-th percentile."""
-    return float(np.percentile(times, PERCENTILE))
+def low(times: list[float], percentile: int = PERCENTILE) -> float:
+    """The `percentile`-th percentile."""
+    return float(np.percentile(times, percentile))
 
 
-def cold_times(
-    call: Call,
-    *,
-    warm: Call,
-    num_cores: int,
-    budget: float = 0.3,
-    least: int = 3,
-    most: int = 15,
-) -> list[float]:
+def cold_times(call: Call, *, warm: Call, num_cores: int, measure: Measuring) -> list[float]:
     """
     The seconds of `call`, each time after the last-level cache was evicted.
 
     `warm` runs in between, to bring back the interpreter's own code and data, which stay in
-    cache when a model runs. Stops after `budget` seconds, but not before `least` calls.
+    cache when a model runs. How many calls are timed, `measure` says.
     """
     now = clock(num_cores)
     times: list[float] = []
-    deadline = time.monotonic() + budget
-    while len(times) < least or (len(times) < most and time.monotonic() < deadline):
+    deadline = time.monotonic() + measure.budget
+    while len(times) < measure.least or (
+        len(times) < measure.repeats and time.monotonic() < deadline
+    ):
         evict()
         warm()
         times.append(timed(call, now))

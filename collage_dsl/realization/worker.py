@@ -18,6 +18,9 @@ Result = TypeVar("Result")
 _PRELOAD = ["collage_dsl.realization.measure"]
 """Imported once, in the server that new workers are forked from."""
 
+_STARTING = 120.0
+"""The seconds in which a process has to be ready for its first task."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failed:
@@ -40,8 +43,9 @@ class Worker(Generic[Task, Result]):
         with Worker(measure_kernel, timeout=60) as worker:
             result = worker.run(task)
 
-    An exception, a crash or a task that takes longer than `timeout` seconds gives `Failed`;
-    after a crash or a time-out the next task gets a new process.
+    An exception, a crash or a task that takes longer than `timeout` seconds, or those given
+    with it, gives `Failed`; after a crash or a time-out the next task gets a new process.
+    Starting one is no part of that time.
     """
 
     def __init__(self, work: Callable[[Task], Result], *, timeout: float) -> None:
@@ -56,11 +60,14 @@ class Worker(Generic[Task, Result]):
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def run(self, task: Task) -> Result | Failed:
+    def run(self, task: Task, *, timeout: float | None = None) -> Result | Failed:
+        limit = self.timeout if timeout is None else timeout
         connection = self._send(task)
-        if not connection.poll(self.timeout):
+        if connection is None:
+            return Failed("no process for it could be started", passing=True)
+        if not connection.poll(limit):
             self.stop()
-            return Failed(f"took longer than {self.timeout:g} s", timed_out=True)
+            return Failed(f"took longer than {limit:g} s", timed_out=True)
         try:
             answer: Result | Failed = connection.recv()
         except (EOFError, ConnectionResetError):
@@ -77,8 +84,11 @@ class Worker(Generic[Task, Result]):
             self._connection.close()
         self._process = self._connection = None
 
-    def _send(self, task: Task) -> "Connection[Any, Any]":
-        """Hand the task over; to a new process where the last one ended after its answer."""
+    def _send(self, task: Task) -> "Connection[Any, Any] | None":
+        """
+        Hand the task over; to a new process where the last one ended after its answer. None
+        where there is no process to hand it to.
+        """
         if self._connection is not None:
             try:
                 self._connection.send(task)
@@ -87,6 +97,9 @@ class Worker(Generic[Task, Result]):
             else:
                 return self._connection
         connection = self._start()
+        if not _is_ready(connection):
+            self.stop()
+            return None
         connection.send(task)
         return connection
 
@@ -111,6 +124,14 @@ class Worker(Generic[Task, Result]):
             return Failed(f"ended with exit code {code}")
         # Nobody but the system, out of memory, or a person kills a process so.
         return Failed(f"crashed ({_signal_name(-code)})", passing=-code == signal.SIGKILL)
+
+
+def _is_ready(connection: "Connection[Any, Any]") -> bool:
+    """Wait until a new process has imported what it needs; False where it never does."""
+    try:
+        return connection.poll(_STARTING) and connection.recv() is None
+    except (EOFError, ConnectionResetError):
+        return False
 
 
 def _signal_name(number: int) -> str:
@@ -146,10 +167,11 @@ def _without_interrupts() -> Iterator[None]:
 
 def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> None:
     """
-    Answer tasks until the other side closes. Any exception is an answer here: this process is
-    the border behind which a library may fail as it likes.
+    Say that it is ready (None), then answer tasks until the other side closes. Any exception
+    is an answer here: this process is the border behind which a library may fail as it likes.
     """
     _silence()
+    connection.send(None)
     while True:
         try:
             task = connection.recv()

@@ -50,6 +50,8 @@ def offered(text: str) -> set[str]:
         ("target t on llvm { rules ¦", {"all", "union"}, {"conv"}),
         ("target t on llvm { limits { ¦", {"max_exits", "taps"}, {"rules"}),
         ("target t on llvm { limits { taps ¦", {"allowed", "none"}, {"any"}),
+        ("target t on llvm { measure { ¦", {"repeats", "timeout"}, {"max_exits", "taps"}),
+        ("target t on llvm { measure { budget ¦", set(), {"any", "repeats"}),
         ('test "t" { ¦', {"graph", "expect"}, {"where"}),
         ('test "t" { expect ¦', {"matches", "why_not"}, {"dim"}),
         (

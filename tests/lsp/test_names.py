@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from collage_dsl.language import conditions, spec_tests
 from collage_dsl.language.findings import Findings
 from collage_dsl.language.limits import LIMITS
+from collage_dsl.language.measuring import MEASURES
 from collage_dsl.language.rules import KINDS, PRIMITIVES, RuleScope, _Expression
 from collage_dsl.language.scope import PatternScope
 from collage_dsl.language.targets import SETTINGS
@@ -49,6 +50,7 @@ rule all = combine_by_primitives(
 target tvm on llvm {
   rules    union(all, op_call_by_kind(), op_call_by_kind(opaque));
   limits   { max_exits 1; }
+  measure  { percentile 50; }
   fallback;
 }
 
@@ -89,6 +91,8 @@ def hovered(text: str, before: str) -> str:
         ("[kin", "an upstream of kind A"),
         ("limi", "limits { max_exits 1; }"),
         ("max_exi", "used outside"),
+        ("measu", "How kernels of the target are timed"),
+        ("percenti", "of its times is the cost"),
         ("fallb", "every operator"),
         ("expect mat", "how often `pattern` matches"),
         ("candidates(tv", "target tvm on llvm"),
@@ -115,6 +119,7 @@ def test_every_word_of_the_language_has_a_meaning() -> None:
         "kind": KINDS,
         "setting": SETTINGS,
         "limit": LIMITS,
+        "measure": MEASURES,
     }
 
     lacking = [(g, w) for g, words in wanted.items() for w in words if not meaning(g, w)]

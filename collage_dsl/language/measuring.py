@@ -1,0 +1,88 @@
+"""How kernels are timed: the `measure` block of a target."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from collage_dsl.graph import Measuring
+from collage_dsl.language import syntax
+from collage_dsl.language.findings import Findings
+from collage_dsl.language.tokens import UNITS
+
+MEASURES = ("repeats", "percentile", "budget", "timeout")
+
+_WHOLE = {"repeats": (1, 10_000), "percentile": (0, 100)}
+"""The least and the greatest that these may be."""
+_EXAMPLES = {"budget": "500ms", "timeout": "30s"}
+_DAY = 86_400.0
+
+
+def check_measuring(written: Mapping[str, syntax.Field], findings: Findings) -> Measuring:
+    """`repeats 5; budget 500ms;`; what is wrong is reported and keeps its default."""
+    values: dict[str, Any] = {
+        name: (_whole if name in _WHOLE else _seconds)(name, field, findings)
+        for name, field in written.items()
+    }
+    found = Measuring(**{name: value for name, value in values.items() if value is not None})
+    if found.timeout is not None and found.timeout <= found.budget and "timeout" in written:
+        _too_short(found, written["timeout"], findings)
+    return found
+
+
+def duration(seconds: float) -> str:
+    """
+    The text of just so many seconds, in the largest unit of which there is at least one: `300ms`.
+
+    Raises ValueError for what is no length of time.
+    """
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"a time of {seconds} s cannot be written")
+    for unit, per_second in reversed(UNITS.items()):
+        number = f"{seconds * per_second:.6g}"
+        if seconds * per_second >= 1 and float(number) / per_second == seconds:
+            return f"{number}{unit}"
+    return f"{_decimal(seconds)}s"
+
+
+def _whole(name: str, field: syntax.Field, findings: Findings) -> int | None:
+    least, most = _WHOLE[name]
+    match field.value:
+        case None:
+            findings.error("E0503", field.name.span, f"`{name}` has no value")
+        case syntax.Literal(int() as number) if not isinstance(number, bool):
+            if least <= number <= most:
+                return number
+            message = f"`{name}` is from {least} to {most}"
+            findings.error("E0520", field.value.span, message)
+        case other:
+            findings.error("E0503", other.span, f"`{name}` is a whole number")
+    return None
+
+
+def _seconds(name: str, field: syntax.Field, findings: Findings) -> float | None:
+    hint = f"write `{name} {_EXAMPLES[name]};`"
+    match field.value:
+        case None:
+            findings.error("E0503", field.name.span, f"`{name}` has no value", hint)
+        case syntax.Duration(seconds) if 0 < seconds <= _DAY:
+            return seconds
+        case syntax.Duration():
+            message = f"`{name}` is more than 0s and at most {_DAY:.0f}s"
+            findings.error("E0520", field.value.span, message)
+        case other:
+            message = f"`{name}` is a time, in `ns`, `us`, `ms` or `s`"
+            findings.error("E0503", other.span, message, hint)
+    return None
+
+
+def _too_short(found: Measuring, timeout: syntax.Field, findings: Findings) -> None:
+    assert timeout.value is not None
+    message = f"`timeout` has to be longer than `budget`, which is {duration(found.budget)}"
+    hint = "it is the time for building a kernel and timing it"
+    findings.error("E0520", timeout.value.span, message, hint)
+
+
+def _decimal(number: float) -> str:
+    """All digits of `number`, without an exponent."""
+    from decimal import Decimal  # few times need it
+
+    return format(Decimal(repr(number)), "f")

@@ -1,0 +1,317 @@
+"""The engine times the kernels of a target as its `measure` block says. No clock is read here."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import collage_dsl as collage
+from collage_dsl import builder as build
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.cost import CostStore, Infeasible
+from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
+from collage_dsl.language.forms import from_json, from_yaml, to_form, to_json, to_yaml
+from collage_dsl.language.measuring import duration
+from collage_dsl.realization import cost as cost_module
+from collage_dsl.realization import measure as measure_module
+from collage_dsl.realization import timing
+from collage_dsl.realization.cost import MeasuredCost, context_of
+from collage_dsl.realization.measure import KernelTask, Overhead, OverheadTask, measure
+from collage_dsl.realization.worker import Failed, Worker
+
+PATIENT = Measuring(repeats=5, percentile=50, budget=86_400)
+"""A budget that no test uses up."""
+
+
+def spec_with(settings: str) -> collage.FusionSpec:
+    text = f"collage 1; target t on llvm {{ rules op_call_by_kind(); measure {{ {settings} }} }}"
+    return collage.load(text=text)["t"]
+
+
+def relu() -> Graph:
+    return collage.parse_graph("x: f32[4]; y = nn.relu(x); return y;")
+
+
+def kernel(toolchain: Toolchain) -> CandidateKernel:
+    graph = relu()
+    return CandidateKernel(graph, SubGraph(graph.set_of("y")), toolchain)
+
+
+# What a text says.
+
+
+def test_what_is_not_said_is_as_usual() -> None:
+    said = spec_with("repeats 5; timeout 30s;").target.measure
+
+    assert said == Measuring(repeats=5, timeout=30)
+    assert spec_with("").target.measure == Toolchain("t").measure == Measuring(15, 20, 0.3, None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.3, "300ms"),
+        (0.0015, "1.5ms"),
+        (1e-5, "10us"),
+        (2.5e-9, "2.5ns"),
+        (30, "30s"),
+        (1e-12, "0.000000000001s"),
+        (86_400.0, "86400s"),
+        (0.1 + 0.2, "0.30000000000000004s"),
+    ],
+)
+def test_a_time_is_written_in_the_unit_that_suits_it(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
+def test_what_is_no_time_is_not_written(seconds: float) -> None:
+    with pytest.raises(ValueError, match="cannot be written"):
+        duration(seconds)
+
+
+def test_settings_travel_in_targets_and_in_json_and_yaml() -> None:
+    spec = spec_with("repeats 5; percentile 50; budget 2s; timeout 30s;")
+    specs = {spec.name: spec}
+
+    assert collage.extract(collage.attach({"kind": "llvm"}, spec)) == spec
+    assert from_json(to_json(specs)) == from_yaml(to_yaml(specs)) == specs
+    assert to_form(specs)["targets"][0]["target"]["measure"] == {
+        "repeats": 5,
+        "percentile": 50,
+        "budget": 2.0,
+        "timeout": 30.0,
+    }
+    assert "measure" not in to_form({"t": spec_with("")})["targets"][0]["target"]
+
+
+def test_settings_can_be_built_and_are_checked() -> None:
+    rule = build.op_call_by_kind()
+
+    built = build.target("t", "llvm", rules=rule, measure=Measuring(budget=2, timeout=30))
+
+    assert built == spec_with("budget 2s; timeout 30s;")
+    with pytest.raises(collage.RuleError) as caught:
+        build.target("t", "llvm", rules=rule, measure=Measuring(percentile=101))
+    assert {d.code for d in caught.value.diagnostics} == {"E0520"}
+    with pytest.raises(ValueError, match="cannot be written"):
+        build.target("t", "llvm", rules=rule, measure=Measuring(budget=-1))
+
+
+# What is timed.
+
+
+@dataclass
+class Clock:
+    """A clock that only calls move on, each by the next of `lengths`."""
+
+    lengths: Iterator[float]
+    now: float = 0.0
+    calls: int = 0
+
+    def call(self) -> None:
+        self.now += next(self.lengths)
+        self.calls += 1
+
+    def nanoseconds(self) -> int:
+        return round(self.now * 1e9)
+
+
+def clock(monkeypatch: pytest.MonkeyPatch, *lengths: float) -> Clock:
+    """The clock that `timing` reads from now on; calls take `lengths`, in turn."""
+
+    def again() -> Iterator[float]:
+        while True:
+            yield from lengths
+
+    made = Clock(again())
+    read = made.nanoseconds
+    monkeypatch.setattr(
+        timing,
+        "time",
+        SimpleNamespace(monotonic=lambda: made.now, thread_time_ns=read, perf_counter_ns=read),
+    )
+    monkeypatch.setattr(timing, "evict", lambda: None)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("how", "calls"),
+    [
+        (Measuring(), 3),
+        (Measuring(budget=1.1), 5),
+        (Measuring(budget=100), 15),
+        (Measuring(repeats=4, budget=100), 4),
+        (Measuring(repeats=2, budget=0.1), 2),
+        (Measuring(repeats=1), 1),
+    ],
+)
+def test_runs_end_with_the_repeats_or_the_budget(
+    how: Measuring, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = clock(monkeypatch, 0.25)
+
+    times = timing.cold_times(made.call, warm=lambda: None, num_cores=1, measure=how)
+
+    assert times == pytest.approx([0.25] * calls)
+    assert made.calls == calls
+
+
+@pytest.mark.parametrize(("percentile", "seconds"), [(0, 1), (50, 3), (75, 4), (100, 5)])
+def test_a_kernel_costs_what_its_target_says(
+    percentile: int, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first call is not timed; after the next five the shortest would be another.
+    made = clock(monkeypatch, 9, 5, 1, 4, 2, 3, 0.5)
+    monkeypatch.setattr(measure_module, "runner", lambda *_: made.call)
+    monkeypatch.setattr(measure_module, "_tiny_runner", lambda *_, **__: lambda: None)
+    toolchain = Toolchain("t", measure=replace(PATIENT, percentile=percentile))
+    task = KernelTask(relu(), kernel(toolchain).sub_graph, toolchain, Tvm(), can_warm=True)
+
+    assert measure(task) == pytest.approx(seconds)
+    assert made.calls == 6
+
+
+def test_overheads_are_timed_like_kernels_with_twice_the_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = clock(monkeypatch, 1.0)
+    asked: list[Measuring] = []
+    real = timing.cold_times
+
+    def recorded(call: timing.Call, *, warm: object, num_cores: int, measure: Measuring) -> object:
+        asked.append(measure)
+        return real(call, warm=lambda: None, num_cores=num_cores, measure=measure)
+
+    monkeypatch.setattr(measure_module, "cold_times", recorded)
+    monkeypatch.setattr(measure_module, "_tiny_runner", lambda *_, **__: made.call)
+
+    measure(OverheadTask(Toolchain("t", measure=PATIENT), Tvm()))
+
+    assert asked == [replace(PATIENT, repeats=10)] * 2
+    assert made.calls == 20
+
+
+# What is asked of the worker, and what is stored.
+
+
+@dataclass
+class Asked:
+    """In place of a worker: what it was asked, with the time-outs. Kernels take 2 s."""
+
+    tasks: list[KernelTask | OverheadTask] = field(default_factory=list)
+    timeouts: list[float] = field(default_factory=list)
+
+    def run(
+        self, _: object, task: KernelTask | OverheadTask, *, timeout: float
+    ) -> float | Overhead | Failed:
+        self.tasks.append(task)
+        self.timeouts.append(timeout)
+        if isinstance(task, OverheadTask):
+            return Overhead(launch=0.25, entry=0.5)
+        too_slow = timeout < 2
+        return Failed(f"took longer than {timeout:g} s", timed_out=True) if too_slow else 2.0
+
+    @property
+    def kernels(self) -> int:
+        return sum(isinstance(task, KernelTask) for task in self.tasks)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    made = Asked()
+    monkeypatch.setattr(
+        Worker, "run", lambda worker, task, *, timeout: made.run(worker, task, timeout=timeout)
+    )
+    return made
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[CostStore]:
+    with CostStore(tmp_path / "costs.sqlite") as made:
+        yield made
+
+
+def test_kernels_and_overheads_of_a_target_are_measured_as_its_text_says(
+    asked: Asked, store: CostStore
+) -> None:
+    spec = spec_with("repeats 5; percentile 50; budget 2s; timeout 30s;")
+    graph = relu()
+
+    with MeasuredCost(lambda _: Tvm(), store, timeout=60) as cost:
+        assert [cost(found) for found in spec.candidates(graph)] == [1.5]
+
+    assert asked.kernels == 1
+    assert {task.toolchain.measure for task in asked.tasks} == {Measuring(5, 50, 2.0, 30.0)}
+    limits = {type(task): limit for task, limit in zip(asked.tasks, asked.timeouts, strict=True)}
+    assert limits == {OverheadTask: 60, KernelTask: 30.0}
+
+
+def test_where_a_target_says_no_timeout_that_of_the_command_counts(
+    asked: Asked, store: CostStore
+) -> None:
+    with MeasuredCost(lambda _: Tvm(), store, timeout=7) as cost:
+        cost(kernel(Toolchain("t", measure=Measuring(repeats=5))))
+
+    assert set(asked.timeouts) == {7}
+
+
+def test_targets_that_are_timed_in_other_ways_share_no_costs(
+    asked: Asked, store: CostStore
+) -> None:
+    ways = [
+        Measuring(),
+        Measuring(repeats=5),
+        Measuring(percentile=50),
+        Measuring(budget=2),
+    ]
+    for _ in range(2):
+        with MeasuredCost(lambda _: Tvm(), store) as cost:
+            for how in ways:
+                cost(kernel(Toolchain("t", measure=how)))
+
+    assert asked.kernels == len(ways), "each is measured once, and then found again"
+    assert len({context_of(Toolchain("t", measure=how), Tvm()) for how in ways}) == len(ways)
+
+
+def test_a_cost_that_was_measured_in_time_counts_with_another_timeout(
+    asked: Asked, store: CostStore
+) -> None:
+    for timeout in (30.0, 5.0, None):
+        with MeasuredCost(lambda _: Tvm(), store) as cost:
+            assert cost(kernel(Toolchain("t", measure=Measuring(timeout=timeout)))) == 1.5
+
+    assert asked.kernels == 1
+
+
+def test_a_kernel_too_slow_for_one_target_is_tried_for_one_with_more_time(
+    asked: Asked, store: CostStore
+) -> None:
+    hasty = kernel(Toolchain("hasty", measure=Measuring(timeout=1)))
+    patient = kernel(Toolchain("patient", measure=Measuring(timeout=3)))
+
+    with MeasuredCost(lambda _: Tvm(), store) as cost:
+        assert cost(hasty) == Infeasible("took longer than 1 s")
+        assert cost(patient) == 1.5
+    with MeasuredCost(lambda _: Tvm(), store) as cost:
+        # In the store there is a cost now, which is that of the kernel for both.
+        assert cost(hasty) == cost(patient) == 1.5
+
+    assert asked.kernels == 2
+
+
+def test_settings_as_usual_find_what_was_stored_before_there_were_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hashed: list[object] = []
+    monkeypatch.setattr(cost_module, "_hash", lambda content: hashed.append(content) or "")
+
+    context_of(Toolchain("t"), Tvm())
+    context_of(Toolchain("t", measure=Measuring(timeout=9)), Tvm())
+    context_of(Toolchain("t", measure=PATIENT), Tvm())
+
+    plain, hurried, patient = map(list, hashed)  # type: ignore[call-overload]
+    assert plain == hurried == patient[: len(plain)]
+    assert patient[len(plain) :] == [5, 50, 86_400, None]
