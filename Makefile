@@ -36,7 +36,7 @@ editors:
 	cd editors/vscode && npm install --no-audit --no-fund && npm test && npm run build && npm run package
 
 # The built package is what runs and what is tested: installed anew when a source changes.
-$(INSTALLED): pyproject.toml hatch_build.py $(shell find collage_dsl grammars specs -type f -not -name '*.pyc')
+$(INSTALLED): pyproject.toml hatch_build.py $(shell find collage_dsl completions grammars specs -type f -not -name '*.pyc')
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[dev]'
 	touch $@

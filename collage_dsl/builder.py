@@ -14,20 +14,30 @@ A value is what an equation of a pattern is about; a term is what a condition is
 `==`, `<`, `%`, `&`, `|` and `~` of terms are terms.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from collage_dsl.graph import Kind, Measuring, Option, Toolchain
+from collage_dsl.language import pattern_tables
 from collage_dsl.language.checked import checked
+from collage_dsl.language.dimensions import Dimensions
+from collage_dsl.language.linking import with_distinct_names
+from collage_dsl.language.loading import definitions
+from collage_dsl.language.patterns import TOLERANCE
+from collage_dsl.language.rules import CheckedRule
 from collage_dsl.rules import (
     TVM_DEFAULT,
     CombineByPrimitives,
+    Constants,
     DFPattern,
     FusionRule,
     FusionSpec,
     Horizontal,
     Host,
+    JoinAnything,
+    KindPair,
     Limits,
     MaxCoalesce,
     OnlyValid,
@@ -36,6 +46,8 @@ from collage_dsl.rules import (
     Pattern,
     Primitive,
     Tagged,
+    TupleArgs,
+    TupleProjections,
     Union,
     Vertical,
 )
@@ -56,7 +68,9 @@ from collage_dsl.rules.pattern import (
     Repeat,
     TupleOf,
 )
+from collage_dsl.rules.placement import ByName, ByOperator, Placement, Selector
 from collage_dsl.rules.predicate import BACKEND, Predicate
+from collage_dsl.rules.regions import Preference
 from collage_dsl.rules.vertical import USUAL_DEPTH
 
 
@@ -197,6 +211,21 @@ def number(value: float, *, within: float = 0.0) -> Value:
     return Value(Number(value, within))
 
 
+def approximately(value: float) -> Value:
+    """`~0.7071`, up to the usual tolerance."""
+    return Value(Number(value, TOLERANCE))
+
+
+def extern_predicate(name: str, *parameters: str, source: str) -> Predicate:
+    """`extern predicate fits(x, w) from "acme.predicates:fits";`"""
+    return Predicate(name, parameters, source)
+
+
+def holds(predicate: Predicate, *values: Value) -> Term:
+    """What host code says of values: `fits(x, w)`."""
+    return Term(conditions.Holds(predicate, tuple(value.name for value in values)))
+
+
 @dataclass(frozen=True, slots=True)
 class Operators:
     """One of some operators, to be called: `one("nn.relu", "nn.gelu")(x)`."""
@@ -242,6 +271,10 @@ def repeat(least: int, most: int, call: Value) -> Value:
     return Value(Repeat(call.operand, least, most))
 
 
+Dims = Sequence[str | int]
+"""Names of dimensions, numbers, and `_` for any: `("n", 16, "_")`."""
+
+
 @dataclass(slots=True)
 class PatternBuilder:
     """A pattern in the making: parameters and equations in the order in which they are given."""
@@ -250,16 +283,32 @@ class PatternBuilder:
     parameters: list[Parameter] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
     conditions: list[Where] = field(default_factory=list)
+    dimensions: Dimensions = field(default_factory=Dimensions)
+    demands: list[Where] = field(default_factory=list)
+    """What the dimensions of parameters demand; it is asked before the conditions."""
+    main: str = ""
+    """The name of the anchor."""
 
-    def value(self, name: str, *, optional: bool = False) -> Value:
-        """A parameter."""
-        self.parameters.append(Parameter(name, optional=optional))
-        return Value(Reference(name))
+    def value(self, name: str, *, optional: bool = False, dims: Dims | None = None) -> Value:
+        """A parameter; `dims` names its dimensions: `("m", "k")`, `("_", 16)`."""
+        return self._parameter(Parameter(name, optional=optional), dims)
 
-    def constant(self, name: str, *, optional: bool = False) -> Value:
+    def constant(self, name: str, *, optional: bool = False, dims: Dims | None = None) -> Value:
         """A parameter that is a constant, bound inside the kernel."""
-        self.parameters.append(Parameter(name, constant=True, optional=optional))
-        return Value(Reference(name))
+        return self._parameter(Parameter(name, constant=True, optional=optional), dims)
+
+    def _parameter(self, parameter: Parameter, dims: Dims | None) -> Value:
+        self.parameters.append(parameter)
+        if dims is not None:
+            self.demands += [where for _, where in self.dimensions.demands(parameter, dims)]
+        return Value(Reference(parameter.name))
+
+    def dim(self, name: str) -> Term:
+        """A dimension that parameters have named."""
+        place = self.dimensions.place(name)
+        if place is None:
+            raise ValueError(f"no parameter has a dimension `{name}`")
+        return Term(place)
 
     def bind(self, name: str, value: Value) -> Value:
         """An equation."""
@@ -269,6 +318,10 @@ class PatternBuilder:
     def where(self, term: Term, reason: str = "") -> None:
         self.conditions.append(Where(term.expression, reason))
 
+    def anchor(self, value: Value) -> None:
+        """`anchor k;`: the main operator."""
+        self.main = value.name
+
     def yields(self, result: Value, *others: Value, taps: bool = False) -> Pattern:
         """The pattern, with these results."""
         return Pattern(
@@ -276,10 +329,37 @@ class PatternBuilder:
             tuple(self.parameters),
             tuple(self.bindings),
             result.name,
-            tuple(self.conditions),
+            (*self.demands, *self.conditions),
             tuple(other.name for other in others),
             taps,
+            self.main,
         )
+
+
+# What files and tables have.
+
+Definition = Pattern | Operators | Predicate | FusionRule
+"""What a name of a file stands for; a class of operators is there to be called."""
+
+
+def imported(file: str | Path, *, search: Sequence[Path] = ()) -> Mapping[str, Definition]:
+    """
+    What a spec file defines, by name: `imported("std/activations.collage")["swish"]`.
+
+    Where no such file is there, it is looked for in the folders of `search` and among the specs
+    that ship, as imports are. Raises RuleError where there is none, or something in it is wrong.
+    Rules with parameters are left out: in Python they are functions.
+    """
+    found = definitions(file, search).items()
+    return {name: _defined(definition) for name, definition in found}
+
+
+def pattern_table(name: str) -> Mapping[str, Definition]:
+    """The patterns of one of TVM's tables by name, and under `all` the rule of all of them."""
+    if name not in pattern_tables.table_names():
+        raise ValueError(f"there is no pattern table `{name}`")
+    table = pattern_tables.table(name)
+    return {**table.patterns, pattern_tables.ALL: table.all}
 
 
 # Rules and targets.
@@ -312,8 +392,24 @@ def union(*rules: FusionRule) -> FusionRule:
     return Union(rules)
 
 
-def max_coalesce(rule: FusionRule) -> FusionRule:
-    return MaxCoalesce(rule)
+def primitive(rule: FusionRule) -> FusionRule:
+    """`rule`: every target makes one kernel of each candidate."""
+    return rule
+
+
+def max_coalesce(rule: FusionRule, *, prefer: Preference = "largest") -> FusionRule:
+    return MaxCoalesce(rule, prefer)
+
+
+JOIN_ANYTHING = JoinAnything()
+TUPLE_ARGS = TupleArgs()
+TUPLE_PROJECTIONS = TupleProjections()
+CONSTANTS = Constants()
+
+
+def kind(upstream: Kind, downstream: Kind) -> Primitive:
+    """`kind(anchor -> broadcast)`"""
+    return KindPair(upstream, downstream)
 
 
 def combine_by_primitives(
@@ -345,6 +441,26 @@ def only_valid(rule: FusionRule, limits: Limits) -> FusionRule:
     return OnlyValid(rule, limits)
 
 
+def name(glob: str) -> Selector:
+    """The operator calls whose names fit: `name("/head/*")`."""
+    return ByName(glob)
+
+
+def op(*operators: str) -> Selector:
+    """The calls of operators: `op("nn.softmax", "tanh")`."""
+    return ByOperator(operators)
+
+
+def pin(selector: Selector, *, because: str = "") -> Placement:
+    """What no other target may run than the one that it is given to."""
+    return Placement("pin", selector, because)
+
+
+def forbid(selector: Selector, *, because: str = "") -> Placement:
+    """What the target that it is given to may not run."""
+    return Placement("forbid", selector, because)
+
+
 def target(
     name: str,
     kind: str,
@@ -357,16 +473,31 @@ def target(
     coalesce: bool = False,
     fallback: bool = False,
     measure: Measuring | None = None,
+    placements: Sequence[Placement] = (),
 ) -> FusionSpec:
     """
-    A spec, checked as one in a file is.
+    A spec, checked as one in a file is. `coalesce` is `after max_coalesce();`. As where files
+    are linked, of patterns and predicates of one name that differ the later become `name_2`.
 
     Raises RuleError with everything that is wrong, shown in the text that the spec would be,
     and ValueError for what no text can say.
     """
     toolchain = Toolchain(name, kind, compiler, options or {}, priority, measure or Measuring())
-    spec = FusionSpec(toolchain, rules, limits or Limits(), coalesce, fallback)
-    return checked([spec], "<builder>")[name]
+    spec = FusionSpec(toolchain, rules, limits or Limits(), coalesce, fallback, tuple(placements))
+    return checked([with_distinct_names({name: spec})[name]], "<builder>")[name]
+
+
+def _defined(definition: Any) -> Definition:
+    match definition:
+        case CheckedRule(rule):
+            assert rule is not None, "a file without errors has whole rules"
+            return rule
+        case tuple():
+            return Operators(tuple(operator.name for operator in definition))
+        case Pattern() | Predicate():
+            return definition
+        case _:
+            raise AssertionError(definition)
 
 
 def _expression(value: Any) -> Expression:

@@ -1,5 +1,6 @@
 """Specs made in Python are those that files say."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,75 @@ def test_every_sort_of_value_and_term_can_be_built() -> None:
     assert "where dim(x, 1) / 2 == 4;" in collage.to_text(spec)
 
 
+LIBRARY = """\
+collage 1;
+let act = one_of(nn.relu, tanh);
+extern predicate fits(x) from "acme.NAME:fits";
+pattern tail(x) { y = act(x); where fits(x); yield y; }
+rule tails = dfpattern(tail);
+rule offered(p) = dfpattern(p);
+"""
+
+
+def test_what_files_define_can_be_used_and_has_distinct_names(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.collage").write_text(LIBRARY.replace("NAME", name))
+    one, two = (
+        build.imported(tmp_path / "one.collage"),
+        build.imported("two.collage", search=[tmp_path]),
+    )
+    text = """collage 1;
+import "one.collage" as one;
+import "two.collage" as two;
+target t on llvm { rules union(one.tails, dfpattern(two.tail), op_predicate(two.fits)); }
+"""
+
+    assert list(one) == ["act", "fits", "tail", "tails"]
+    assert one["act"] == build.one("nn.relu", "tanh")
+    rules = build.union(one["tails"], build.dfpattern(two["tail"]), build.op_predicate(two["fits"]))
+    spec = build.target("t", "llvm", rules=rules)
+    assert collage.load(text=text, search=[tmp_path])["t"] == spec
+    assert "pattern tail_2(x)" in collage.to_text(spec)
+
+
+@pytest.mark.parametrize(
+    ("file", "code"), [("none.collage", "E0801"), ("bad.collage", "E0201"), ("it.collage", "E0802")]
+)
+def test_a_file_that_cannot_be_imported_says_why(file: str, code: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.collage").write_text(LIBRARY.replace("tanh", "tanhh"))
+    (tmp_path / "it.collage").write_text('collage 1;\nimport "it.collage" as it;\n')
+
+    with pytest.raises(collage.RuleError) as caught:
+        build.imported(file, search=[tmp_path])
+
+    assert code in {d.code for d in caught.value.diagnostics}
+
+
+def test_a_table_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no pattern table `cutlas`"):
+        build.pattern_table("cutlas")
+
+
+def test_dimensions_have_names_that_some_parameter_gives() -> None:
+    block = build.PatternBuilder("p")
+    block.value("x", dims=("n", 16, "_"))
+
+    with pytest.raises(ValueError, match="no parameter has a dimension `m`"):
+        block.dim("m")
+
+
+def test_a_predicate_is_declared_as_in_a_file() -> None:
+    fits = build.extern_predicate("fits", "x", source="acme")
+    block = build.PatternBuilder("p")
+    x = block.value("x")
+    y = block.bind("y", build.one("exp")(x))
+    block.where(build.holds(fits, x))
+
+    with pytest.raises(collage.RuleError) as caught:
+        build.target("t", "llvm", rules=build.dfpattern(block.yields(y)))
+    assert [d.code for d in caught.value.diagnostics] == ["E0410"]
+
+
 def test_what_a_file_could_not_say_is_refused_with_the_place_in_its_text() -> None:
     block = build.PatternBuilder("bad")
     x, w = block.value("x"), block.constant("w")
@@ -150,3 +220,19 @@ def test_the_example_of_the_page_runs() -> None:
     spec = names["spec"]
     assert isinstance(spec, FusionSpec)
     assert collage.to_text(spec) == shown
+
+
+def test_what_the_table_of_the_page_calls_is_there() -> None:
+    """In its second column `one(…)` is of the module, `block.bind(…)` of a builder."""
+    rows = re.findall(r"^\|.*(?<!\\)\|(.*)\|$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
+    code = re.sub(r'"[^"]*"', '""', " ".join(re.findall(r"`([^`]*)`", " ".join(rows))))
+    called = set(re.findall(r"(?<![\w.])([a-z_]{2,})\(", code)) - {"act"}
+    of_blocks = set(re.findall(r"block\.([a-z_]+)", code))
+    of_values = set(re.findall(r"\b[xb]\.([a-z_]+)", code))
+
+    assert {"one", "pin", "forbid", "imported", "pattern_table", "extern_predicate"} <= called
+    assert [name for name in called if not hasattr(build, name)] == []
+    assert [name for name in of_blocks if not hasattr(build.PatternBuilder("p"), name)] == []
+    assert [name for name in of_values if not hasattr(build.Value, name)] == []
+    assert {"anchor", "dim", "where"} <= of_blocks
+    assert {"uses", "present"} <= of_values

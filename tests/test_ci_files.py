@@ -74,3 +74,5 @@ def test_the_shell_completes_commands_and_formats() -> None:
 
     assert complete("collage che", 1) == ["check"]
     assert complete("collage check --output-format s", 3) == ["sarif"]
+    for command in ("why", "near", "plan"):
+        assert complete(f"collage {command} --allow", 2) == ["--allow-extern"]

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,11 @@ import pytest
 import collage_dsl as collage
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.tvm import Tvm
+from collage_dsl.builder import op_predicate
 from collage_dsl.cost import Cost, CostStore, Infeasible
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain, members
+from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain, members
 from collage_dsl.realization.build import BuildError, build
 from collage_dsl.realization.cost import MeasuredCost, MeasuringError, context_of
 from collage_dsl.realization.executable import ExecutableError
@@ -22,13 +23,23 @@ from collage_dsl.realization.module import realize
 from collage_dsl.realization.verify import VerificationError, relative_error, run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from collage_dsl.targets.attach import TargetError
-from tests.faulty_backends import Crashing, Hanging, Lacking, Refusing, Wrong
+from tests.faulty_backends import Crashing, Faulty, Hanging, Lacking, Refusing, Wrong
 from tests.models import small_convolution
 
 NATIVE = FusionSpec(Toolchain("tvm"), OpCallByKind())
 LIBRARY = FusionSpec(
     Toolchain("onnxruntime", compiler="onnxruntime"), OpCallByKind(), coalesce=True
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Mine(Faulty):
+    """A backend of a caller's own that works, and says that it supports all but a relu."""
+
+    on: str = "no operator"
+
+    def supports(self, graph: Graph) -> str | None:
+        return "it is a relu" if "nn.relu" in graph.operators(graph.calls) else None
 
 
 def faulty(name: str) -> FusionSpec:
@@ -70,6 +81,28 @@ def test_the_report_has_the_mixed_plan_and_each_target_alone(compiled: collage.C
     assert by_name[report.chosen].measured.seconds == fastest
     assert report.verification is not None
     assert report.verification.passed
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        FusionSpec(Toolchain("mine", compiler="mine"), op_predicate("mine")),
+        {"kind": "llvm", "feature.compiler": "mine"},
+    ],
+)
+def test_a_backend_given_to_compile_is_asked_by_predicates(target: object) -> None:
+    compiled = collage.compile(
+        small_convolution(),
+        [NATIVE, target],
+        backends=[Mine()],
+        cost=lambda candidate: 1e-6 if candidate.toolchain.name == "mine" else 1e-3,
+        race_seconds=0.01,
+    )
+
+    mixed, _, alone = compiled.report.contenders
+    assert set(mixed.targets) == {"mine", "tvm"}
+    assert mixed.targets["tvm"].kernels == 1  # the relu
+    assert alone.reason == "no target has a kernel for `relu`"
 
 
 def test_a_second_compilation_measures_nothing(compiled: collage.Compiled, store: Path) -> None:

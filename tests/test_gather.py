@@ -1,15 +1,41 @@
-"""The spec of a TVM target: its own, that of its compiler, or the native one."""
+"""
+The spec of a TVM target: its own, that of its compiler, what its backend supports, or the native
+one.
+"""
 
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 import tvm
 
 import collage_dsl as collage
+from collage_dsl.backends import registry
+from collage_dsl.backends.base import Backend
+from collage_dsl.backends.onnxruntime import OnnxRuntime
+from collage_dsl.engine.predicates import lookup
+from collage_dsl.graph import Graph
+from collage_dsl.language import parse_graph
+from collage_dsl.language.pattern_tables import table, table_names
+from collage_dsl.language.printer import patterns_of
 from collage_dsl.resources import shipped_spec
+from collage_dsl.rules import Trace
 from collage_dsl.targets.attach import TargetError
+from tests.test_op_predicate import MODEL, Adder
 
 OWN = "collage 1;\ntarget mine on llvm { rules op_call_by_kind(elementwise); }\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Backend):
+    """A backend of any name."""
+
+    name: str
+    version: str = "1"
+
+    def supports(self, graph: Graph) -> str | None:
+        return None
 
 
 def shipped(name: str) -> Any:
@@ -31,8 +57,53 @@ def test_then_comes_the_shipped_spec_of_its_compiler(name: str) -> None:
     assert found.target.compiler == name
 
 
-def test_then_comes_the_native_spec() -> None:
-    assert collage.gather("llvm") == shipped("native")["tvm"]
+@pytest.mark.parametrize("name", table_names())
+def test_what_ships_for_a_compiler_that_tvm_has_patterns_for_is_that_table(name: str) -> None:
+    (spec,) = shipped(name).values()
+    target = {"kind": spec.target.kind, "feature.compiler": spec.target.compiler}
+
+    assert collage.gather(target) == spec
+    assert set(patterns_of(spec.rule)) == set(table(name).patterns.values())
+
+
+def test_then_come_the_calls_that_a_backend_without_a_spec_supports() -> None:
+    adder = Adder()
+    found = collage.gather({"kind": "llvm", "feature.compiler": "adder"}, backends=[adder])
+    graph = parse_graph(MODEL)
+    proposed = found.candidates(graph, Trace(lookup=lookup(backends=[adder])))
+
+    assert (found.name, found.target.compiler, found.coalesce) == ("adder", "adder", True)
+    assert [candidate.nodes for candidate in proposed] == [{"a"}]
+    assert 'rules op_predicate("adder.supports");' in collage.to_text(found)
+    assert collage.load(text=collage.to_text(found))["adder"] == found
+
+
+def test_a_backend_that_is_installed_needs_no_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = EntryPoint("add-er", "tests.test_op_predicate:Adder", "collage_dsl.backends")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [installed])
+
+    found = collage.gather({"kind": "llvm", "mcpu": "znver3", "feature.compiler": "add-er"})
+
+    assert (found.name, found.target.compiler) == ("add_er", "add-er")
+    assert found.target.options == {"mcpu": "znver3"}
+    graph = parse_graph(MODEL)
+    assert len(found.candidates(graph, Trace(lookup=lookup()))) == 1
+
+
+def test_a_shipped_spec_comes_before_what_a_backend_says() -> None:
+    target = {"kind": "llvm", "feature.compiler": "onnxruntime"}
+
+    assert collage.gather(target, backends=[OnnxRuntime()]) == shipped("onnxruntime")["onnxruntime"]
+
+
+def test_a_backend_whose_name_no_rule_can_say_is_refused() -> None:
+    with pytest.raises(TargetError, match=r"cannot ask the backend `a\.b`"):
+        collage.gather({"kind": "llvm", "feature.compiler": "a.b"}, backends=[Named("a.b")])
+
+
+@pytest.mark.parametrize("target", ["llvm", {"kind": "llvm", "feature.compiler": "tvm"}])
+def test_then_comes_the_native_spec(target: Any) -> None:
+    assert collage.gather(target) == shipped("native")["tvm"]
 
 
 def test_the_options_of_the_target_count_and_not_those_that_tvm_adds() -> None:

@@ -22,7 +22,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"graph", "cost"},
     "frontend": {"graph"},
     "backends": {"graph"},
-    "targets": {"graph", "rules", "language", "backends", "frontend", "resources"},
+    "targets": {
+        *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
+    },
     "realization": {"graph", "cost", "backends", "frontend"},
     "report": {"graph", "rules", "search", "cost", "source"},
     "engine": {

@@ -9,6 +9,7 @@ from collage_dsl import builder as build
 from collage_dsl.backends.base import Backend
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.steps import propose
 from collage_dsl.graph import Form, Graph, SubGraph
 from collage_dsl.language import load, parse_graph, to_text
 from collage_dsl.language.forms import from_json, to_json
@@ -67,6 +68,14 @@ def test_constants_stay_outside_where_the_backend_does_not_bind_them() -> None:
 
     assert found == []
     assert refused == ["no constant to add"] * 4
+
+
+def test_propose_asks_the_backends_that_it_is_given() -> None:
+    spec = build.target("t", "llvm", rules=build.op_predicate("adder"))
+
+    found = propose(parse_graph(MODEL), spec, backends=[Adder()])
+
+    assert [candidate.nodes for candidate in found] == [{"a"}]
 
 
 def test_a_registered_backend_needs_nothing_but_its_name() -> None:

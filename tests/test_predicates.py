@@ -86,6 +86,7 @@ def test_what_is_no_answer_is_an_error_and_not_a_refusal(function: str) -> None:
 def test_nothing_is_imported_unless_it_is_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What `collage lsp` does with such a file is in tests/lsp/test_server.py."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     path = tmp_path / "spec.collage"
     path.write_text(SPEC.replace("FUNCTION", "true"))
@@ -95,6 +96,9 @@ def test_nothing_is_imported_unless_it_is_allowed(
         assert collage(*command, path).code == 0
     assert collage("explain", "E0410").code == 0
     assert "E0711" in collage("test", path).out
+    model = tmp_path / "m.graph"
+    model.write_text("x: f32[4]; y = nn.relu(x); return y;")
+    assert collage("why", f"{path}#p", model, "--at", "y").code == 2
     with pytest.raises(PredicateError, match="not allowed"):
         spec("true").candidates(graph(), Trace(lookup=lookup()))
     assert not (tmp_path / "imported").exists()
@@ -163,6 +167,35 @@ def test_the_commands_run_host_code_only_with_the_flag(files: tuple[Path, Path, 
         assert allowed.code == 0, allowed.err
         assert '"target": "t"' in allowed.out
     assert (spec.parent / "imported").exists()
+
+
+@pytest.mark.parametrize("command", ["why", "near"])
+def test_what_explains_a_match_runs_host_code_only_with_the_flag(
+    files: tuple[Path, Path, Path], command: str
+) -> None:
+    _, spec, _ = files
+    model = spec.with_name("m.graph")
+    model.write_text("graph { x: f32[4]; y = nn.relu(x); return y; }")
+    asked = (command, f"{spec}#p", model, *(("--at", "y") if command == "why" else ()))
+
+    refused = collage(*asked)
+    assert (refused.code, refused.out) == (2, "")
+    assert "--allow-extern allows it" in refused.err
+    allowed = collage(*asked, "--allow-extern")
+    assert allowed.code == 0, allowed.err
+    assert ("p matches at `y`" if command == "why" else "p matches at 1 node") in allowed.out
+    spec.write_text(SPEC.replace("FUNCTION", "why"))
+    assert "x '' float32 (4,) 1 False None" in collage(*asked, "--allow-extern").out
+
+
+def test_the_check_of_a_pattern_table_needs_no_flag(tmp_path: Path) -> None:
+    model = tmp_path / "m.graph"
+    model.write_text("x: i32[4, 8]; w: i32[8, 8]; m = matmul(x, w); return m;")
+
+    done = collage("why", "cublas#cublas.matmul", model, "--at", "m")
+
+    assert (done.code, done.err) == (1, "")
+    assert "the check of cublas.matmul refuses" in done.out
 
 
 def test_tests_of_a_file_run_host_code_only_with_the_flag(

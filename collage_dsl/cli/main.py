@@ -224,7 +224,15 @@ def candidates(
 @click.option("--at", "node", metavar="NODE", required=True, help="The node to ask about.")
 @_output_format
 @_shapes
-def why(pattern: str, model: Path, node: str, output_format: str, shapes: tuple[str, ...]) -> int:
+@_allow_extern
+def why(
+    pattern: str,
+    model: Path,
+    node: str,
+    output_format: str,
+    shapes: tuple[str, ...],
+    allow_extern: bool,
+) -> int:
     """
     Say why PATTERN does not match at a node of MODEL, or how it does.
 
@@ -233,7 +241,7 @@ def why(pattern: str, model: Path, node: str, output_format: str, shapes: tuple[
     """
     from collage_dsl.cli.why import explain_match
 
-    return explain_match(pattern, model, node, output_format, shapes)
+    return explain_match(pattern, model, node, output_format, shapes, allow_extern)
 
 
 @app.command()
@@ -248,7 +256,15 @@ def why(pattern: str, model: Path, node: str, output_format: str, shapes: tuple[
 )
 @_output_format
 @_shapes
-def near(pattern: str, model: Path, top: int, output_format: str, shapes: tuple[str, ...]) -> None:
+@_allow_extern
+def near(
+    pattern: str,
+    model: Path,
+    top: int,
+    output_format: str,
+    shapes: tuple[str, ...],
+    allow_extern: bool,
+) -> None:
     """
     Show the nodes of MODEL at which PATTERN nearly matches, and what fails there.
 
@@ -256,7 +272,7 @@ def near(pattern: str, model: Path, top: int, output_format: str, shapes: tuple[
     """
     from collage_dsl.cli.why import show_near
 
-    show_near(pattern, model, top, output_format, shapes)
+    show_near(pattern, model, top, output_format, shapes, allow_extern)
 
 
 @app.command()

@@ -7,6 +7,7 @@ from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.cli.models import answer
 from collage_dsl.cli.targets import spec_path
+from collage_dsl.engine.predicates import lookup
 from collage_dsl.language.findings import did_you_mean
 from collage_dsl.language.loading import patterns
 from collage_dsl.report.why import near, why
@@ -14,7 +15,12 @@ from collage_dsl.rules import Pattern
 
 
 def explain_match(
-    named: str, model: Path, node: str, output_format: str, shapes: Sequence[str]
+    named: str,
+    model: Path,
+    node: str,
+    output_format: str,
+    shapes: Sequence[str],
+    allow_extern: bool,
 ) -> int:
     """Show why the pattern does not match at `node`; the exit code."""
     pattern = load_pattern(named)
@@ -23,13 +29,23 @@ def explain_match(
     if node not in known:
         hint = did_you_mean(node, known)
         raise CommandError(f"{model} has no node `{node}`" + (f"; {hint}" if hint else ""))
-    document = why(pattern, graph, at=node, model=str(model))
+    code = lookup(allow_extern=allow_extern)
+    document = why(pattern, graph, at=node, model=str(model), lookup=code)
     answer(document, str(document), output_format)
     return 0 if document.matches else WRONG
 
 
-def show_near(named: str, model: Path, top: int, output_format: str, shapes: Sequence[str]) -> None:
-    document = near(load_pattern(named), load_graph(model, shapes), top=top, model=str(model))
+def show_near(
+    named: str,
+    model: Path,
+    top: int,
+    output_format: str,
+    shapes: Sequence[str],
+    allow_extern: bool,
+) -> None:
+    pattern, graph = load_pattern(named), load_graph(model, shapes)
+    code = lookup(allow_extern=allow_extern)
+    document = near(pattern, graph, top=top, model=str(model), lookup=code)
     answer(document, str(document), output_format)
 
 

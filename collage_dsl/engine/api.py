@@ -28,7 +28,12 @@ def realize(plan: Plan, *, backends: Sequence[Backend] = ()) -> Any:
 
 
 def compile(  # noqa: A001 (collage.compile is the contract)
-    model: Any, targets: Sequence[Any], *, allow_extern: bool = False, **options: Any
+    model: Any,
+    targets: Sequence[Any],
+    *,
+    allow_extern: bool = False,
+    backends: Sequence[Backend] = (),
+    **options: Any,
 ) -> Compiled:
     """
     Compile `model`, an ONNX file or `ModelProto`, for `targets`: specs, files of specs, or TVM
@@ -38,16 +43,18 @@ def compile(  # noqa: A001 (collage.compile is the contract)
         exe.run({"x": array})
 
     `allow_extern` lets predicates of the specs run host code; it raises `PredicateError` where
-    one would and may not. Other options are those of `engine.compile.compile_model`.
+    one would and may not. `backends` come before those that are installed, also for `gather` and
+    `op_predicate`. Other options are those of `engine.compile.compile_model`.
     """
-    specs = [spec for target in targets for spec in _specs(target)]
+    specs = [spec for target in targets for spec in _specs(target, backends)]
     name = str(model) if isinstance(model, str | Path) else "model"
-    return compile_model(model, specs, allow_extern=allow_extern, **{"name": name, **options})
+    given = {"name": name, **options}
+    return compile_model(model, specs, allow_extern=allow_extern, backends=backends, **given)
 
 
-def _specs(target: Any) -> tuple[FusionSpec, ...]:
+def _specs(target: Any, backends: Sequence[Backend]) -> tuple[FusionSpec, ...]:
     if isinstance(target, FusionSpec):
         return (target,)
     if isinstance(target, str | Path):
         return tuple(load(target).values())
-    return (gather(target),)
+    return (gather(target, backends=backends),)

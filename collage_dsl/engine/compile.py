@@ -119,6 +119,7 @@ def compile_model(
     The cheapest plan over all targets and that of each target alone are built and run in
     turn; the fastest is kept. It is compared with onnxruntime on random inputs; a difference
     raises `VerificationError`. `watch` hears the name of each step and the kernels counted.
+    `backends` come before those that are installed: they make kernels, and say what they support.
     `allow_extern` lets predicates of the specs run host code.
     """
     check_names(specs)
@@ -139,7 +140,8 @@ def compile_model(
             )
         price = cost or measured
         assert price is not None
-        plans = plans_of(graph, specs, price, lookup(allow_extern=allow_extern))
+        code = lookup(allow_extern=allow_extern, backends=backends)
+        plans = plans_of(graph, specs, price, code)
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)
     watch("build", counts)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostFunction, Infeasible
 from collage_dsl.engine import predicates
 from collage_dsl.graph import CandidateKernel, Graph
@@ -22,15 +23,20 @@ class UncoveredError(Exception):
 
 
 def propose(
-    graph: Graph, *specs: FusionSpec, allow_extern: bool = False
+    graph: Graph,
+    *specs: FusionSpec,
+    allow_extern: bool = False,
+    backends: Sequence[Backend] = (),
 ) -> tuple[CandidateKernel, ...]:
     """
     The candidates of `specs`, spec by spec, each in graph order; they may overlap. Those that
     a `pin` or `forbid` of any of the specs rules out are left out.
 
     Raises `PredicateError` where a spec asks host code, unless `allow_extern` lets it run.
+    `backends` are asked what they support before those that are installed.
     """
-    return proposed(graph, specs, specs, predicates.lookup(allow_extern=allow_extern))
+    lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
+    return proposed(graph, specs, specs, lookup)
 
 
 def proposed(

@@ -1,6 +1,6 @@
 """Running the tests of `.collage` files."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import eq, ge, gt, le, lt, ne
@@ -163,7 +163,7 @@ class _Asked:
         if not found and question.at is not None:
             remark = attempts[roots[0]].because
         elif fitting < len(found):
-            remark = f"the matches have {', '.join(map(str, sizes))} operators"
+            remark = _sizes(sizes)
         return _counted(fitting, "match", remark, "es")
 
     def why_not(self, question: WhyNot) -> _Answer:
@@ -179,7 +179,8 @@ class _Asked:
         found = [candidate.nodes for candidate in self.proposed(question.spec)]
         if question.nodes in found:
             return _Answer(1, "it")
-        return _counted(0, "such candidate", f"there are {len(found)} candidates")
+        there = "is 1 candidate" if len(found) == 1 else f"are {len(found)} candidates"
+        return _counted(0, "such candidate", f"there {there}")
 
     def proposed(self, *specs: FusionSpec) -> tuple[CandidateKernel, ...]:
         return proposed(self.graph, specs, self.among, self.lookup)
@@ -194,6 +195,14 @@ class _Asked:
             return choose(self.graph, found, cost=cost, merge=self.specs)
         except NoPlanError as error:
             raise explain_uncovered(self.graph, self.specs, cost, self.lookup, error) from error
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    """How many operators matches have: `the match has 1 operator`."""
+    of = "operator" if set(sizes) == {1} else "operators"
+    if len(sizes) == 1:
+        return f"the match has {sizes[0]} {of}"
+    return f"the matches have {', '.join(map(str, sizes))} {of}"
 
 
 def _counted(number: int, noun: str, remark: str = "", plural: str = "s") -> _Answer:

@@ -109,7 +109,10 @@ class Checker:
     def expression(self, written: syntax.Expression) -> Typed | None:
         match written:
             case syntax.Name():
-                return self.scope.name(written)
+                typed = self.scope.name(written)
+                if typed is not None and isinstance(typed.value, rules.DimAt):
+                    self.asked.add(typed.value.of)  # a named dimension
+                return typed
             case syntax.Literal(value, span):
                 return Typed(rules.Constant(value), _sort_of(value), span)
             case syntax.List(items, span):

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from collage_dsl.diagnostics import Diagnostic, Note
+from collage_dsl.diagnostics import Diagnostic, Note, RuleError
 from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
 from collage_dsl.language.conditions import is_function, reserved
@@ -105,6 +105,27 @@ def patterns(
     source = Source(name or "<text>", text) if text is not None else read(path or "", name)
     folder = None if path is None else Path(path).parent
     return load_contents(source, search, folder=folder).patterns
+
+
+def definitions(path: str | Path, search: Sequence[Path] = ()) -> Mapping[str, Definition]:
+    """
+    What the file at `path` defines, by name: patterns, classes, predicates, and rules without
+    parameters. Where there is none it is looked for as imports are. Raises RuleError with what
+    an import would say.
+    """
+    findings = Findings()
+    library = Library((*search, shipped_folder("specs")), _exports)
+    found_at: Path | None = Path(path)
+    if not Path(path).is_file():
+        said = Span(Source("<import>", str(path)), 0, len(str(path)))
+        found_at = library.find(syntax.Import(str(path), None, (), said), None, findings)
+    findings.raise_errors()
+    assert found_at is not None
+    library.active.append(found_at.resolve())
+    exports = _exports(found_at, str(found_at), library)
+    if exports.errors:
+        raise RuleError(*exports.errors)
+    return exports.definitions
 
 
 def check(

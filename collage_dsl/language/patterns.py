@@ -1,6 +1,7 @@
 """From the syntax of a pattern to the pattern, with everything in it checked."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator, operators
@@ -20,21 +21,12 @@ from collage_dsl.language.conditions import (
     reserved,
 )
 from collage_dsl.language.contradictions import check_contradictions, check_twice
+from collage_dsl.language.dimensions import ANY, Dimensions
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.language.operand_order import check_order
 from collage_dsl.language.pattern_shape import always_there, calls, depth, references, size
 from collage_dsl.language.scope import MAX_DEPTH, MAX_SIZE, PatternScope
-from collage_dsl.rules.condition import (
-    Compare,
-    Constant,
-    DimAt,
-    Expression,
-    Has,
-    Not,
-    Or,
-    Rank,
-    Where,
-)
+from collage_dsl.rules.condition import Where
 from collage_dsl.rules.pattern import (
     Anything,
     Binding,
@@ -88,8 +80,7 @@ class _PatternChecker:
         """Those of the bindings that are never a parameter as it is."""
         self.defined: dict[str, Span] = {}
         self.others: list[syntax.Name] = []
-        self.dimensions: dict[str, tuple[DimAt, bool]] = {}
-        """Where each named dimension is first, and whether that is optional."""
+        self.dimensions = Dimensions()
         self.demands: list[Where] = []
         self.asked: list[tuple[Where, set[str]]] = []
         """The conditions, each with the names that it asks facts of, but not `has`."""
@@ -160,38 +151,18 @@ class _PatternChecker:
             span = written.name.span
             self.parameters[name] = Parameter(name, tag is not None, written.optional, span)
             if written.dims is not None:
-                self.dims(written, written.dims)
+                self.dims(self.parameters[name], written.dims)
 
-    def dims(self, parameter: syntax.Parameter, dims: syntax.Dims) -> None:
+    def dims(self, parameter: Parameter, written: syntax.Dims) -> None:
         """Named dimensions are conditions: on the rank, and on dimensions of one name."""
-        of, rank = parameter.name.text, len(dims.items)
-        reason = f"`{of}` must have {count(rank, 'dimension')}"
-        self.demand(parameter, Compare("==", Rank(of), Constant(rank)), reason, dims.span)
-        for axis, dim in enumerate(dims.items):
-            here = DimAt(of, axis)
-            if isinstance(dim, syntax.Literal):
-                wanted = Compare("==", here, Constant(dim.value))
-                reason = f"dimension {axis} of `{of}` must be {dim.value}"
-                self.demand(parameter, wanted, reason, dim.span)
-            elif dim.text in self.dimensions:
-                there, optional = self.dimensions[dim.text]
-                same: Expression = Compare("==", here, there)
-                if optional and there.of != of:
-                    same = Or(Not(Has(there.of)), same)
-                reason = f"`{dim.text}` must be the same in `{there.of}` and `{of}`"
-                self.demand(parameter, same, reason, dim.span)
-            elif dim.text != "_":
-                if why := reserved(dim.text):
-                    self.findings.error("E0208", dim.span, why)
-                self.dimensions[dim.text] = here, parameter.optional
-
-    def demand(
-        self, parameter: syntax.Parameter, condition: Expression, reason: str, span: Span
-    ) -> None:
-        """A condition on a parameter that holds where there is none."""
-        if parameter.optional:
-            condition = Or(Not(Has(parameter.name.text)), condition)
-        self.demands.append(Where(condition, reason, span))
+        names = [dim for dim in written.items if isinstance(dim, syntax.Name)]
+        for name in names:
+            if name.text not in (ANY, *self.dimensions.places) and (why := reserved(name.text)):
+                self.findings.error("E0208", name.span, why)
+        said = [d.text if isinstance(d, syntax.Name) else int(d.value) for d in written.items]
+        for axis, where in self.dimensions.demands(parameter, said):
+            span = written.span if axis is None else written.items[axis].span
+            self.demands.append(replace(where, span=span))
 
     def binding(self, written: syntax.Binding) -> None:
         value = self.operand(written.value)
@@ -502,8 +473,9 @@ class _PatternChecker:
     def name(self, name: syntax.Name) -> Typed | None:
         if dtype := dtype_of(name):
             return dtype
-        if name.text in self.dimensions and name.text not in self.all_names:
-            return Typed(self.dimensions[name.text][0], Sort.NUMBER, name.span)
+        place = self.dimensions.place(name.text)
+        if place is not None and name.text not in self.all_names:
+            return Typed(place, Sort.NUMBER, name.span)
         if name.text in self.defined:
             message = f"`{name.text}` is a value of the model, which is not known here"
             hint = f"ask for `dtype({name.text})`, `shape({name.text})` or `dim({name.text}, 0)`"

@@ -8,11 +8,13 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language.grammar import tables
 from collage_dsl.language.limits import LIMITS
 from collage_dsl.language.measuring import MEASURES
+from collage_dsl.language.pattern_tables import SOURCE, table_names
 from collage_dsl.language.targets import SETTINGS
 from collage_dsl.lsp.context import Context, context
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.names import Definition, External, members
+from collage_dsl.lsp.tables import sorts as table_sorts
 from collage_dsl.lsp.vocabulary import attribute_type, meaning, signature, words
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.source import Span
@@ -98,8 +100,10 @@ class _Completer:
                 yield from _keywords(_ITEMS)
             case "import" if here.bracket:
                 yield from self.importable()
-            case "import" if len(here.words) == 2:
-                yield from _keywords(("as", "only", "pattern_table"))
+            case "import" if here.last == "import":
+                yield from _keywords(("pattern_table",))
+            case "import" if here.last.startswith('"'):
+                yield from _keywords(("as", "only"))
             case "let":
                 yield from self.of_class()
             case "rule" if "=" in here.words:
@@ -113,8 +117,11 @@ class _Completer:
 
     def importable(self) -> Iterator[Completion]:
         """The names of the file that an import names."""
-        path = next((word for word in self.here.words if word.startswith('"')), "")
-        found = self.files.definition(self.document, External(path.strip('"')))
+        path = next((word for word in self.here.words if word.startswith('"')), "").strip('"')
+        if "pattern_table" in self.here.words:
+            yield from _of_table(SOURCE + path)
+            return
+        found = self.files.definition(self.document, External(path))
         if found:
             yield from _known(each for each in found[0].names.definitions.values() if not each.of)
 
@@ -188,12 +195,18 @@ class _Completer:
         if any(each.argument == "using" for each in self.here.brackets):
             kinds = head == "kind"
             yield from _group("kind") if kinds else _group("primitive")
+        elif any(each.argument == "ops" for each in self.here.brackets):
+            yield from self.defined("class")
+            yield from _operators()
         elif bracket and bracket.argument:
             yield from _some("taps", ("allowed", "none", "any"))
         elif head == "op_call_by_kind":
             yield from _group("kind")
         elif head == "dfpattern":
             yield from self.defined("pattern")
+        elif head == "op_predicate":
+            yield from self.defined("predicate")
+            yield from _some("argument", _ARGUMENTS[head], after=": ")
         else:
             yield from _group("rule", leave_out=("one_of",))
             yield from self.defined("rule")
@@ -272,7 +285,10 @@ class _Completer:
     def strings(self) -> Iterator[Completion]:
         here = self.here
         if here.first == "import":
-            yield from (Completion(path, "file") for path in self.paths())
+            if "pattern_table" in here.words:
+                yield from (Completion(name, "pattern table") for name in table_names())
+            else:
+                yield from (Completion(path, "file") for path in self.paths())
             return
         bracket = here.bracket
         if bracket is None or bracket.sign != "[":
@@ -302,6 +318,9 @@ class _Completer:
                     yield _named(definition.name, definition)
             elif definition.sort == "import":
                 yield from self.of_prefix(definition, sorts)
+            elif sort := table_sorts(definition.of.path).get(definition.of.name):
+                if sort in sorts:
+                    yield Completion(definition.name, sort, sort)
             else:
                 origin = self.files.origin(self.document, definition)
                 if origin and origin[1].sort in sorts:
@@ -310,10 +329,18 @@ class _Completer:
     def of_prefix(self, prefix: Definition, sorts: tuple[str, ...]) -> Iterator[Completion]:
         """`act.relu6` where `act` is what a file is imported as."""
         assert prefix.of is not None
+        in_table = _of_table(prefix.of.path, f"{prefix.name}.")
+        yield from (completion for completion in in_table if completion.sort in sorts)
         found = self.files.definition(self.document, prefix.of)
         for each in found[0].names.definitions.values() if found else ():
             if each.of is None and each.sort in sorts:
                 yield _named(f"{prefix.name}.{each.name}", each)
+
+
+def _of_table(path: str, before: str = "") -> Iterator[Completion]:
+    """The names of a pattern table, with what stands before them."""
+    for name, sort in table_sorts(path).items():
+        yield Completion(f"{before}{name}", sort, sort)
 
 
 def _known(definitions: Iterable[Definition]) -> Iterator[Completion]:

@@ -136,7 +136,7 @@ class Files:
         for other in self.workspace(document):
             imports = [item for item in other.file.items if isinstance(item, syntax.Import)]
             for item in imports if other is not document else ():
-                if self.imported(other, item.path) == document.path:
+                if not item.is_table and self.imported(other, item.path) == document.path:
                     yield other, item
 
     def path_of(self, source: Source, document: Document) -> Path | None:

@@ -9,6 +9,7 @@ from collage_dsl.language.formatter_tree import comments, tokens
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.names import Definition, External, Use, Word, members
+from collage_dsl.lsp.tables import about
 from collage_dsl.lsp.vocabulary import meaning
 from collage_dsl.source import Span
 
@@ -63,7 +64,7 @@ def _inside(definition: Definition, document: Document) -> str:
 def _external(of: External, document: Document, files: Files) -> str:
     found = files.definition(document, of)
     if found is None:
-        return ""
+        return about(of.path, of.name)
     other, definition = found
     if of.name:
         origin = f"From `{of.path}`."

@@ -14,13 +14,16 @@ from typing import Any
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language import graph_syntax, syntax
+from collage_dsl.lsp.tables import import_path
 from collage_dsl.lsp.vocabulary import has_meaning
 from collage_dsl.source import Source, Span
 
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """What the file at `path` (as an import says it) defines as `name`; empty: the file."""
+    """
+    What the file or table at `path` (as `import_path` says it) defines as `name`; empty: all of it.
+    """
 
     path: str
     name: str = ""
@@ -123,7 +126,8 @@ class _Walk:
 
     def define(self, item: syntax.Item) -> None:
         match item:
-            case syntax.Import(path, prefix, names):
+            case syntax.Import(_, prefix, names):
+                path = import_path(item)
                 if prefix is not None:
                     self.add(prefix, "import", item.span, External(path))
                 for each in names:
@@ -135,6 +139,8 @@ class _Walk:
                 self.add(name, "class", self.statement(name, value.span))
             case syntax.Rule(name, value):
                 self.add(name, "rule", self.statement(name, value.span))
+            case syntax.Predicate(name, _, _, end):
+                self.add(name, "predicate", self.statement(name, end))
             case _:
                 own = getattr(item, "name", None)
                 if isinstance(own, syntax.Name):
@@ -159,7 +165,7 @@ class _Walk:
 
     def define_broken(self, broken: syntax.Broken) -> None:
         """What a statement with a syntax error would have defined in the file."""
-        words = re.match(r"(let|pattern|rule|target)\s+", broken.span.text)
+        words = re.match(r"(let|extern\s+predicate|pattern|rule|target)\s+", broken.span.text)
         if words is None or not broken.name:
             return
         start = broken.span.start + words.end()
@@ -167,11 +173,12 @@ class _Walk:
         if words[1] == "target":
             self.defined(self.targets, name, "target", broken.span)
         else:
-            self.add(name, {"let": "class"}.get(words[1], words[1]), broken.span)
+            sort = words[1].split()[-1]
+            self.add(name, {"let": "class"}.get(sort, sort), broken.span)
 
     def statement(self, name: syntax.Name, end: Span) -> Span:
         """From the keyword before `name` to the semicolon after `end`."""
-        before = re.search(r"[a-z]+\s+\Z", self.source.text[: name.span.start][-200:])
+        before = re.search(r"(extern\s+)?[a-z]+\s+\Z", self.source.text[: name.span.start][-200:])
         start = name.span.start - (len(before[0]) if before else 0)
         after = re.compile(r"\s*\)*\s*;").match(self.source.text, end.end)
         return Span(self.source, start, after.end() if after else end.end)
@@ -213,7 +220,8 @@ class _Walk:
 
     def item(self, item: syntax.Item) -> None:
         match item:
-            case syntax.Import(path, _, names, span):
+            case syntax.Import(_, _, names, span):
+                path = import_path(item)
                 self.use(span, External(path))
                 for each in names:
                     if each.name is not each.visible:
@@ -226,6 +234,10 @@ class _Walk:
                     self.here(parameter, "parameter", parameter.span, name.text)
                 self.scopes.append((whole, self.local))
                 self.rule(value)
+            case syntax.Predicate(name, parameters):
+                for parameter in parameters:
+                    self.here(parameter, "parameter", parameter.span, name.text)
+                self.scopes.append((self.definitions[name.text].whole, self.local))
             case syntax.Pattern():
                 self.pattern(item)
             case syntax.Target():

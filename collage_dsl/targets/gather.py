@@ -1,51 +1,90 @@
 """The first of the four steps: the fusion spec of a TVM target."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from re import ASCII, sub
 from typing import Any
 
 import tvm
 
-from collage_dsl.graph import Option
+from collage_dsl.backends.base import Backend
+from collage_dsl.backends.registry import backend_names
+from collage_dsl.diagnostics import RuleError
+from collage_dsl.graph import Option, Toolchain
 from collage_dsl.language import load
+from collage_dsl.language.checked import checked
 from collage_dsl.resources import shipped_spec, shipped_specs
-from collage_dsl.rules import FusionSpec
+from collage_dsl.rules import FusionSpec, Limits, OpPredicate
+from collage_dsl.rules.predicate import BACKEND, Predicate
 from collage_dsl.targets.attach import COMPILER, TargetError, extract, options_of
+
+NATIVE = "tvm"
+"""The compiler that stands for TVM itself, as where no compiler is named."""
 
 _NOT_OPTIONS = ("kind", "tag", "keys", "host")
 
 
-def gather(target: tvm.target.Target | Mapping[str, Any] | str) -> FusionSpec:
+def gather(
+    target: tvm.target.Target | Mapping[str, Any] | str, *, backends: Sequence[Backend] = ()
+) -> FusionSpec:
     """
     The spec of a TVM target, from the first of these that there is:
 
     - the spec that the target carries (`attach`);
-    - the shipped spec of its compiler, `{"kind": "llvm", "feature.compiler": "onnxruntime"}`;
-    - where it names no compiler, the native spec.
+    - the shipped spec of its compiler, `{"kind": "llvm", "feature.compiler": "onnxruntime"}`,
+      which for a library whose patterns TVM has is that pattern table;
+    - where its compiler is one of `backends`, or a registered backend: each call that this
+      backend supports, neighbours merged after the search;
+    - where it names no compiler, or `tvm`, the native spec.
 
-    A shipped spec takes the kind and the options of the target. Raises `TargetError` for a
-    compiler without a spec, and for options that a spec cannot say.
+    A spec that the target does not carry takes the kind and the options of the target. Raises
+    `TargetError` for a compiler without a spec that is no backend either, and for options that a
+    spec cannot say.
     """
     own = extract(target)
     if own is not None:
         return own
     options = options_of(target)
-    compiler = options.get(COMPILER)
-    spec = _shipped("native", None) if compiler is None else _shipped(str(compiler), str(compiler))
+    compiler = str(options.get(COMPILER, NATIVE))
+    spec = _of_compiler(compiler, backends)
     said = _said(options)
     return replace(spec, target=replace(spec.target, kind=options["kind"], options=said))
 
 
-def _shipped(name: str, compiler: str | None) -> FusionSpec:
-    path = shipped_spec(name)
-    for spec in load(path).values() if path else ():
-        if spec.target.compiler == compiler:
-            return spec
+def _of_compiler(compiler: str, backends: Sequence[Backend]) -> FusionSpec:
+    if compiler == NATIVE:
+        return next(spec for spec in _specs("native") if spec.target.compiler is None)
+    shipped = shipped_specs()
+    for name in (compiler, *shipped) if compiler in shipped else shipped:
+        for spec in _specs(name):
+            if spec.target.compiler == compiler:
+                return spec
+    if compiler in backend_names(backends):
+        return _supported(compiler)
     names = ", ".join(shipped for shipped in shipped_specs() if shipped != "native")
     raise TargetError(
-        f"no spec ships for the compiler `{name}` (there are {names}): write one, and give it to "
-        "the target with `collage.attach`"
+        f"no spec ships for the compiler `{compiler}` (there are {names}), and no backend is named "
+        "so: write one, and give it to the target with `collage.attach`"
     )
+
+
+@cache
+def _specs(shipped: str) -> tuple[FusionSpec, ...]:
+    path = shipped_spec(shipped)
+    return tuple(load(path).values()) if path else ()
+
+
+def _supported(backend: str) -> FusionSpec:
+    """Each call that the backend supports by itself, and neighbours merged after the search."""
+    name = sub(r"\W", "_", backend, flags=ASCII)
+    asked = Predicate(f"{backend}.supports", ("call",), BACKEND + backend)
+    toolchain = Toolchain(name, compiler=backend)
+    spec = FusionSpec(toolchain, OpPredicate(asked), Limits(None, taps=True), coalesce=True)
+    try:
+        return checked([spec], "<gathered>")[name]
+    except (RuleError, ValueError) as problem:
+        raise TargetError(f"a spec cannot ask the backend `{backend}`: {problem}") from problem
 
 
 def _said(options: Mapping[str, Any]) -> dict[str, Option]:

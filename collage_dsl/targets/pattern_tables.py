@@ -63,7 +63,7 @@ class _Program:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         light = _light(graph)
-        function = to_relax(light)[graph.name]
+        (function,) = to_relax(light).functions.values()  # named as TVM can say the graph's name
         bindings = [binding for block in function.body.blocks for binding in block.bindings]
         variables = {str(var.name): var for var in function.params}
         values = dict(variables)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -191,19 +192,41 @@ def test_a_request_that_fails_does_not_stop_the_server(tmp_path: Path) -> None:
 
 def test_no_code_that_a_file_names_is_run(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
-    (tmp_path / "evil_predicates.py").write_text(f"open({str(ran)!r}, 'w').close()", "utf-8")
-    text = TEXT + 'extern predicate fits(x) from "evil_predicates:fits";\n'
+    module = tmp_path / "evil_predicates.py"
+    module.write_text(f"open({str(ran)!r}, 'w').close()\ndef fits(x): pass\n", "utf-8")
+    text = TEXT.replace("where", "where fits(x) and", 1)
+    text += 'extern predicate fits(x) from "evil_predicates:fits";\n'
+    text += """test "t" {
+  graph { x: f32[1, 3, 8, 8]; w = const f32[4, 3, 3, 3]; k = nn.conv2d(x, w); return k; }
+  expect not matches(conv, at: k);
+}
+"""
 
     async def journey(editor: Editor) -> None:
+        client = editor.client
         uri = editor.open("a.collage", text)
-        await editor.diagnostics(uri)
         document = types.TextDocumentIdentifier(uri)
+        assert await editor.diagnostics(uri) == []
         for line in range(len(text.splitlines())):
-            at = types.Position(line, 4)
-            client = editor.client
+            at = types.Position(line, 14)
             await client.text_document_hover_async(types.HoverParams(document, at))
             await client.text_document_completion_async(types.CompletionParams(document, at))
+        at = place(text, "fits(x)")
+        found = await client.text_document_definition_async(types.DefinitionParams(document, at))
+        assert isinstance(found, types.Location)
+        assert found.range.start == place(text, "fits(x) from")
+        asked = types.ReferenceParams(types.ReferenceContext(True), document, at)
+        assert len(await client.text_document_references_async(asked) or ()) == 2
+        renamed = types.RenameParams(document, at, "suits")
+        assert await client.text_document_rename_async(renamed)
+        await client.text_document_document_symbol_async(types.DocumentSymbolParams(document))
+        options = types.FormattingOptions(tab_size=2, insert_spaces=True)
+        formatting = types.DocumentFormattingParams(document, options)
+        await client.text_document_formatting_async(formatting)
 
     drive(tmp_path, journey)
 
     assert not ran.exists()
+    alone = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", "import evil_predicates"], env=alone, check=True)
+    assert ran.exists(), "importing it leaves a trace"

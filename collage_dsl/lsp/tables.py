@@ -1,0 +1,51 @@
+"""TVM's pattern tables, whose names can be imported, and which are no files."""
+
+from collections.abc import Mapping
+
+from collage_dsl.graph import Toolchain
+from collage_dsl.language import syntax, to_text
+from collage_dsl.language.pattern_tables import ALL, SOURCE, Table, table, table_names
+from collage_dsl.rules import DFPattern, FusionSpec
+
+
+def import_path(written: syntax.Import) -> str:
+    """What stands for the file that is imported: for a table, what no file is called."""
+    return f"{SOURCE}{written.path}" if written.is_table else written.path
+
+
+def table_at(path: str) -> Table | None:
+    """The table that `path`, as `import_path` says it, stands for."""
+    name = path.removeprefix(SOURCE)
+    return table(name) if path.startswith(SOURCE) and name in table_names() else None
+
+
+def sorts(path: str) -> Mapping[str, str]:
+    """What sort of thing each name of a table is; empty for a file."""
+    found = table_at(path)
+    return {} if found is None else {**dict.fromkeys(found.patterns, "pattern"), ALL: "rule"}
+
+
+def about(path: str, name: str) -> str:
+    """What hover says of a table, or of a name of one; empty where there is nothing to say."""
+    found = table_at(path)
+    if found is None:
+        return ""
+    said = f"TVM's pattern table `{path.removeprefix(SOURCE)}`"
+    if name in found.patterns:
+        return f"```collage\n{_text(found, name)}\n```\n\nFrom {said}."
+    if name in found.refused:
+        return f"{said} has it, but {found.refused[name]}."
+    if name == ALL:
+        return f"Every pattern of {said}, each as a composite of its registered name."
+    return "" if name else f"{said} defines `{ALL}`, {', '.join(map(_code, found.patterns))}."
+
+
+def _text(found: Table, name: str) -> str:
+    """The pattern as a file would say it."""
+    pattern = found.patterns[name]
+    text = to_text(FusionSpec(Toolchain("any"), DFPattern(pattern)))
+    return next(part for part in text.split("\n\n") if part.startswith("pattern "))
+
+
+def _code(name: str) -> str:
+    return f"`{name}`"
