@@ -19,6 +19,7 @@ from collage_dsl.rules import (
     FusionSpec,
     Horizontal,
     Host,
+    InjectiveBranches,
     JoinAnything,
     KindPair,
     Limits,
@@ -377,6 +378,8 @@ def _primitive(primitive: Primitive) -> str:
             return f"kind({upstream} -> {downstream})"
         case JoinAnything():
             return "join_anything"
+        case InjectiveBranches():
+            return "injective_branches"
         case TupleArgs():
             return "tuple_args"
         case TupleProjections():
