@@ -14,10 +14,12 @@ from collage_dsl.graph import (
     SubGraph,
     TupleType,
     members,
+    opset,
 )
 from collage_dsl.rules import (
     CombineByPrimitives,
     Constants,
+    InjectiveBranches,
     JoinAnything,
     KindPair,
     OpCallByKind,
@@ -120,6 +122,110 @@ def test_constants_are_bound_beside_the_candidate_that_leaves_them_out() -> None
     adds = [s for s in rule.propose(graph, Trace()) if s.inside == graph.set_of("b")]
 
     assert [graph.names(s.constants) for s in adds] == [frozenset(), {"w"}]
+
+
+# Side branches: `t` is injective, the letters of a candidate are its calls.
+
+INJECTIVE = KindPair(Kind.INJECTIVE, Kind.INJECTIVE)
+
+
+def side_branch(*, after: dict[str, list[str]], **kinds: Kind) -> set[str]:
+    """What is combined where `e` leads to `a` through `t` and past it, and then comes `after`."""
+    edges = {"e": ["x"], "t": ["e"], "a": ["e", "t"], **after}
+    graph = graph_of(edges, [next(reversed(edges))], t=Kind.INJECTIVE, **kinds)
+    return combined(graph, INJECTIVE, InjectiveBranches())
+
+
+def test_a_region_with_a_side_branch_is_joined_with_the_reduction_below() -> None:
+    found = side_branch(after={"r": ["a"]}, r=Kind.REDUCE)
+
+    assert {"aert"} == {each for each in found if "r" in each and len(each) > 1}
+
+
+def test_a_region_with_a_side_branch_is_joined_with_the_anchor_above() -> None:
+    found = side_branch(after={"m": ["y"], "r": ["a", "m"]}, m=Kind.ANCHOR)
+
+    assert {"aemrt"} == {each for each in found if "m" in each and len(each) > 1}
+
+
+def test_no_region_is_joined_with_the_anchor_below() -> None:
+    found = side_branch(after={"m": ["a"]}, m=Kind.ANCHOR)
+
+    assert "aemt" not in found
+
+
+def test_an_injective_call_at_either_end_is_on_no_side_branch() -> None:
+    edges = {"e": ["x"], "t": ["e"], "a": ["e", "t"], "u": ["a"], "r": ["u"]}
+    graph = graph_of(edges, ["r"], t=Kind.INJECTIVE, u=Kind.INJECTIVE, r=Kind.REDUCE)
+    found = combined(graph, INJECTIVE, InjectiveBranches())
+
+    assert "aetu" in found
+    assert not {each for each in found if "r" in each and len(each) > 1}
+
+
+def test_a_region_of_two_exits_has_no_side_branch() -> None:
+    edges = {"e": ["x"], "t": ["e"], "a": ["e", "t"], "b": ["e"], "r": ["a"]}
+    graph = graph_of(edges, ["r", "b"], t=Kind.INJECTIVE, r=Kind.REDUCE)
+    found = combined(graph, INJECTIVE, InjectiveBranches())
+
+    assert "abet" in found
+    assert not {each for each in found if "r" in each and "b" in each}
+
+
+def test_a_call_that_nothing_uses_is_on_no_side_branch() -> None:
+    graph = graph_of({"a": ["x"], "t": ["a"], "r": ["a"]}, ["r"], t=Kind.INJECTIVE, r=Kind.REDUCE)
+    found = combined(graph, INJECTIVE, InjectiveBranches())
+
+    assert "at" in found
+    assert "art" not in found
+
+
+def paths(graph: Graph, start: int, inside: OpSet) -> list[OpSet]:
+    """The nodes on each path inside that leads from `start` to a node that nothing inside uses."""
+    further = [
+        path for i in members(graph.users_of[start] & inside) for path in paths(graph, i, inside)
+    ]
+    return [path | 1 << start for path in further] or [1 << start]
+
+
+def has_side_branches(graph: Graph, inside: OpSet) -> bool:
+    """The same of a region of one exit, by listing the paths from every call."""
+    on_branch = 0
+    for start in members(inside):
+        if graph.nodes[start].kind <= Kind.BROADCAST:
+            found = paths(graph, start, inside)
+            on_branch |= opset(
+                i for path in found for i in members(path) if any(not p >> i & 1 for p in found)
+            )
+    injective = opset(i for i in members(inside) if graph.nodes[i].kind is Kind.INJECTIVE)
+    return not injective & ~on_branch
+
+
+def crossing(generator: random.Random) -> Graph:
+    """Seven calls of at most injective kind, each of which takes one or two of the last three."""
+    names = ["x"]
+    edges, kinds = {}, {}
+    for name in "abcdefg":
+        edges[name] = generator.sample(names[-3:], k=min(len(names), generator.randint(1, 2)))
+        kinds[name] = generator.choice((Kind.ELEMENTWISE, Kind.BROADCAST, Kind.INJECTIVE))
+        names.append(name)
+    used = {operand for operands in edges.values() for operand in operands}
+    return graph_of(edges, [name for name in edges if name not in used], **kinds)
+
+
+def test_side_branches_are_those_that_the_paths_say() -> None:
+    answers = []
+    for seed in range(40):
+        graph = crossing(random.Random(seed))
+        for found in CombineByPrimitives(OpCallByKind(), (INJECTIVE,)).propose(graph, Trace()):
+            region, below = _Side(graph, found.inside), _Side(graph, found.inside)
+            if region.kind is Kind.INJECTIVE and graph.exit(found.inside).bit_count() == 1:
+                below.kind = Kind.REDUCE
+                answers.append(InjectiveBranches().joins(graph, region, below))
+                assert answers[-1] == has_side_branches(graph, found.inside)
+
+    assert answers.count(True) > 5
+    assert answers.count(False) > 100
 
 
 def slow_closure(graph: Graph, primitive: KindPair | JoinAnything) -> set[OpSet]:

@@ -18,6 +18,7 @@ from collage_dsl.rules import (
     FusionSpec,
     Horizontal,
     Host,
+    InjectiveBranches,
     JoinAnything,
     KindPair,
     Limits,
@@ -212,7 +213,9 @@ def patterns(draw: Any, name: str) -> Pattern:
     return Pattern(name, tuple(parameters), tuple(bindings), result, found, others, taps, anchor)
 
 
-primitives = st.sampled_from([JoinAnything(), TupleArgs(), TupleProjections(), Constants()])
+primitives = st.sampled_from(
+    [JoinAnything(), InjectiveBranches(), TupleArgs(), TupleProjections(), Constants()]
+)
 primitives |= st.builds(KindPair, st.sampled_from(Kind), st.sampled_from(Kind))
 limits = st.builds(Limits, bounds, bounds, bounds, st.booleans())
 leaves = st.builds(

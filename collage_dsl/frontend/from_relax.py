@@ -13,7 +13,7 @@ from collage_dsl.frontend.dims import dim_of
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, type_of
 from collage_dsl.graph import Form, Graph, Node, TupleType, Type
-from collage_dsl.graph.operators import kind_of, operators
+from collage_dsl.graph.operators import kind_of, literal_values, operators
 
 Names = Mapping[Any, str]
 
@@ -155,7 +155,8 @@ class _Reader:
         inputs = self.operands(call.args, name, operand_names(op))
         inputs = tuple(self.spread(i, name) for i in inputs)
         type_ = type_of(call.ty)
-        kind = kind_of(op, tuple(self.nodes[i].type for i in inputs), type_)
+        operands = [self.nodes[i] for i in inputs]
+        kind = kind_of(op, tuple(n.type for n in operands), type_, literal_values(operands))
         attrs = attributes_of(call.attrs)
         return self.add(Node(name, Form.CALL, type_, inputs, op, attrs, kind, block=self.block))
 

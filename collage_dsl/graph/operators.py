@@ -4,14 +4,14 @@ and proposed without TVM. `scripts/operator_table.py` makes the table from an in
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from collage_dsl.graph.graph import Attribute
-from collage_dsl.graph.types import Kind, TensorType, Type
+from collage_dsl.graph.graph import Attribute, Node
+from collage_dsl.graph.types import Form, Kind, TensorType, Type
 
 TVM_VERSION = "0.27"
 """The minor version of TVM that the table describes."""
@@ -72,18 +72,45 @@ def is_commutative(op: str) -> bool:
     return found is not None and found.commutative
 
 
-def kind_of(op: str, operand_types: tuple[Type, ...], type_: Type) -> Kind:
+def kind_of(
+    op: str, operand_types: tuple[Type, ...], type_: Type, values: tuple[object, ...] = ()
+) -> Kind:
     """
-    The kind of a call of `op`; opaque where the table does not know it.
+    The kind of a call of `op`; opaque where the table does not know it. `values` are those of the
+    operands that are literals, by place.
 
-    A broadcasting operator whose operands and result all have one shape is elementwise,
-    as TVM has it.
+    As TVM has it, a broadcasting operator whose operands and result all have one shape is
+    elementwise, and so is a slice that starts at the first element, with steps of 1; `squeeze` and
+    `one_hot` broadcast.
     """
     found = operators().get(op)
     if found is None:
         return Kind.OPAQUE
+    if op == "strided_slice" and _is_from_the_start(values):
+        return Kind.ELEMENTWISE
+    if op in _BROADCASTING_CALLS:
+        return Kind.BROADCAST
     if found.kind is Kind.BROADCAST and isinstance(type_, TensorType):
         shapes = {t.shape for t in operand_types if isinstance(t, TensorType)}
         if shapes <= {type_.shape} and type_.shape is not None:
             return Kind.ELEMENTWISE
     return found.kind
+
+
+def literal_values(operands: Iterable[Node]) -> tuple[object, ...]:
+    """The values of the operands that are literals, None in the places of others."""
+    return tuple(node.value if node.form is Form.LITERAL else None for node in operands)
+
+
+_BROADCASTING_CALLS = frozenset({"squeeze", "one_hot"})
+"""Injective in the table; to TVM, which looks at their loops, they broadcast."""
+
+
+def _is_from_the_start(values: tuple[object, ...]) -> bool:
+    """Whether a slice with these operands begins at 0, with steps of 1."""
+    begin, strides = values[2:3], values[4:]
+    return bool(begin) and _is_all(begin[0], 0) and all(_is_all(each, 1) for each in strides)
+
+
+def _is_all(value: object, number: int) -> bool:
+    return isinstance(value, tuple) and all(item == number for item in value)

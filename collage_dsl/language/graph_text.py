@@ -25,7 +25,7 @@ from collage_dsl.graph import (
     TupleType,
     Type,
 )
-from collage_dsl.graph.operators import Operator, kind_of
+from collage_dsl.graph.operators import Operator, kind_of, literal_values
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
 from collage_dsl.language import graph_syntax, syntax
 from collage_dsl.language.attributes import check_attributes
@@ -202,14 +202,14 @@ class _Builder:
         operands = [self.nodes[i] for i in inputs]
         types = tuple(node.type for node in operands)
         type_ = said
+        values = literal_values(operands)
         if type_ is None:
-            values = tuple(node.value if node.form is Form.LITERAL else None for node in operands)
             try:
                 type_ = infer(Call(operator.name, types, values, attrs))
             except MismatchError as problem:
                 self.findings.error("E0603", written.span, str(problem))
                 return None
-        kind = kind_of(operator.name, types, type_)
+        kind = kind_of(operator.name, types, type_, values)
         return Node(name, Form.CALL, type_, inputs, operator.name, attrs, kind)
 
     def operands(

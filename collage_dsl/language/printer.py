@@ -20,6 +20,7 @@ from collage_dsl.rules import (
     FusionSpec,
     Horizontal,
     Host,
+    InjectiveBranches,
     JoinAnything,
     KindPair,
     Limits,
@@ -378,6 +379,8 @@ def _primitive(primitive: Primitive) -> str:
             return f"kind({upstream} -> {downstream})"
         case JoinAnything():
             return "join_anything"
+        case InjectiveBranches():
+            return "injective_branches"
         case TupleArgs():
             return "tuple_args"
         case TupleProjections():

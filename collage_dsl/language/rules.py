@@ -23,6 +23,7 @@ from collage_dsl.rules import (
     FusionRule,
     Horizontal,
     Host,
+    InjectiveBranches,
     JoinAnything,
     KindPair,
     MaxCoalesce,
@@ -53,6 +54,7 @@ KINDS: Mapping[str, Kind] = {str(kind): kind for kind in Kind}
 
 PRIMITIVES: Mapping[str, tuple[Primitive, ...]] = {
     "tvm_default": TVM_DEFAULT,
+    "injective_branches": (InjectiveBranches(),),
     "tuple_args": (TupleArgs(),),
     "tuple_projections": (TupleProjections(),),
     "constants": (Constants(),),

@@ -5,6 +5,7 @@ from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.primitive import (
     TVM_DEFAULT,
     Constants,
+    InjectiveBranches,
     JoinAnything,
     KindPair,
     Primitive,
@@ -39,6 +40,7 @@ __all__ = [
     "FusionSpec",
     "Horizontal",
     "Host",
+    "InjectiveBranches",
     "JoinAnything",
     "KindPair",
     "Limits",

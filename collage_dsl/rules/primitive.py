@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from collage_dsl.graph import Form, Graph, Kind, SubGraph, members
+from collage_dsl.graph import Form, Graph, Kind, OpSet, SubGraph, members, opset
 
 
 class Side(Protocol):
@@ -39,6 +39,54 @@ class JoinAnything:
 
     def grows(self, graph: Graph, side: Side) -> Iterator[SubGraph]:
         yield from ()
+
+
+@dataclass(frozen=True, slots=True)
+class InjectiveBranches:
+    """
+    `injective_branches`: an anchor or reduction with a region below it, or a region with a
+    reduction below it, where injective calls of the region are on side branches alone.
+
+    All of the region leads to one exit, a broadcasting call. An injective call is on a side
+    branch where a broadcasting call of the region, above it, leads to the exit past it as well:
+
+        e = exp(x); t = permute_dims(e); a = add(e, t); y = add(a, matmul(x, w));
+
+    Here the product is joined with `e`, `t` and `a`. TVM's FuseOps does so too, since it fuses
+    `e` with all that is on the way to where its paths meet. Without the way past `t` it does not.
+    """
+
+    def joins(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
+        if downstream.kind is Kind.INJECTIVE:
+            region = downstream if upstream.kind in (Kind.REDUCE, Kind.ANCHOR) else None
+        else:
+            is_reduced = upstream.kind is Kind.INJECTIVE and downstream.kind is Kind.REDUCE
+            region = upstream if is_reduced else None
+        return region is not None and _has_side_branches(graph, region.sub_graph.inside)
+
+    def grows(self, graph: Graph, side: Side) -> Iterator[SubGraph]:
+        yield from ()
+
+
+def _has_side_branches(graph: Graph, inside: OpSet) -> bool:
+    """Whether all leads to one exit, and injective calls are on side branches alone."""
+    exits = tuple(members(graph.exit(inside)))
+    if len(exits) != 1 or _leading_to(graph, exits[0], inside) != inside:
+        return False
+    simple = opset(i for i in members(inside & graph.calls) if graph.nodes[i].kind < Kind.INJECTIVE)
+    return all(
+        simple & _leading_to(graph, i, inside) & _leading_to(graph, exits[0], inside & ~(1 << i))
+        for i in members(inside & ~simple)
+    )
+
+
+def _leading_to(graph: Graph, index: int, inside: OpSet) -> OpSet:
+    """The nodes inside from which a path inside leads to the node `index`, itself among them."""
+    found, pending = 0, 1 << index & inside
+    while pending:
+        found |= pending
+        pending = graph.input(pending) & inside & ~found
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +136,20 @@ class Constants:
             yield SubGraph(0, constants=flows_in)
 
 
-Primitive = KindPair | JoinAnything | TupleArgs | TupleProjections | Constants
+Primitive = KindPair | JoinAnything | InjectiveBranches | TupleArgs | TupleProjections | Constants
 
 TVM_DEFAULT: tuple[Primitive, ...] = (
     KindPair(Kind.ANCHOR, Kind.BROADCAST),
     KindPair(Kind.BROADCAST, Kind.REDUCE),
     KindPair(Kind.INJECTIVE, Kind.INJECTIVE),
+    InjectiveBranches(),
     TupleArgs(),
     TupleProjections(),
 )
-"""`tvm_default`: what TVM's FuseOps joins."""
+"""
+`tvm_default`: each group that TVM's FuseOps makes is among what these join, and many more.
+
+A group has at most one call that is an anchor or a reduction. Under an anchor there are
+broadcasting calls and what is on side branches between them; the same is above a reduction. All
+other groups are injective throughout.
+"""
