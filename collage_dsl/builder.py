@@ -36,6 +36,7 @@ from collage_dsl.rules import (
     FusionSpec,
     Horizontal,
     Host,
+    InjectiveBranches,
     JoinAnything,
     KindPair,
     Limits,
@@ -402,6 +403,7 @@ def max_coalesce(rule: FusionRule, *, prefer: Preference = "largest") -> FusionR
 
 
 JOIN_ANYTHING = JoinAnything()
+INJECTIVE_BRANCHES = InjectiveBranches()
 TUPLE_ARGS = TupleArgs()
 TUPLE_PROJECTIONS = TupleProjections()
 CONSTANTS = Constants()

@@ -337,6 +337,11 @@ def combine_by_primitives() -> list[FusionSpec]:
     return [target("tvm", "llvm", rules=build.combine_by_primitives(CALLS, max_depth=3))]
 
 
+@section("tvm_default")
+def tvm_default() -> list[FusionSpec]:
+    return [target("tvm", "llvm", rules=build.combine_by_primitives(CALLS))]
+
+
 @section("max_splits")
 def max_splits() -> list[FusionSpec]:
     using = (build.JOIN_ANYTHING,)
@@ -456,6 +461,7 @@ def rest() -> FusionSpec:
     """Primitives, bounds, a preference, arithmetic, another kind of target."""
     using = (
         build.kind(Kind.ANCHOR, Kind.BROADCAST),
+        build.INJECTIVE_BRANCHES,
         build.TUPLE_ARGS,
         build.TUPLE_PROJECTIONS,
         build.CONSTANTS,
@@ -480,7 +486,9 @@ target t on cuda {
     max_coalesce(op_call_by_kind(), prefer: first),
     combine_by_primitives(
       op_call_by_kind(),
-      using: [kind(anchor -> broadcast), tuple_args, tuple_projections, constants],
+      using: [
+        kind(anchor -> broadcast), injective_branches, tuple_args, tuple_projections, constants,
+      ],
       max_nodes: 5,
     ),
     dfpattern(used),
