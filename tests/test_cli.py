@@ -49,6 +49,14 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.parametrize("command", ["check", "fmt", "test"])
+def test_a_folder_without_spec_files_is_a_mistake(command: str, tmp_path: Path) -> None:
+    done = collage(command, tmp_path)
+
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"error: there is no `.collage` file in {tmp_path}\n"
+
+
 FIVE_MISTAKES = """\
 collage 1;
 

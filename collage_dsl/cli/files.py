@@ -3,14 +3,22 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from collage_dsl.cli.failure import CommandError
+
 
 def spec_files(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Each of `paths` once, in order; a folder stands for all spec files in it, sorted."""
+    """
+    Each of `paths` once, in order; a folder stands for all spec files in it, sorted. Raises
+    CommandError where there are none, lest a wrong path passes for one without mistakes.
+    """
     return tuple(dict.fromkeys(file for path in paths for file in _below(path)))
 
 
 def _below(path: Path) -> Iterator[Path]:
     if path.is_dir():
-        yield from sorted(path.rglob("*.collage"))
+        found = sorted(path.rglob("*.collage"))
+        if not found:
+            raise CommandError(f"there is no `.collage` file in {path}")
+        yield from found
     else:
         yield path
