@@ -53,7 +53,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_folder_without_spec_files_is_a_mistake(command: str, tmp_path: Path) -> None:
     done = collage(command, tmp_path)
 
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.out) == (2, "")
     assert done.err == f"error: there is no `.collage` file in {tmp_path}\n"
 
 
