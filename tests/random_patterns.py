@@ -315,3 +315,29 @@ def swapped(graph: Graph, places: set[int]) -> Graph:
         for at, node in enumerate(graph.nodes)
     ]
     return Graph(found, graph.outputs)
+
+
+def without(graph: Graph, place: int) -> tuple[Graph, set[int]]:
+    """
+    `graph` with the first operand of the node at `place` instead of it, and what is left: what
+    led to that node alone are inputs now that nothing uses, so that each node keeps its place.
+    """
+
+    def instead(index: int) -> int:
+        return graph.nodes[place].inputs[0] if index == place else index
+
+    outputs = list(dict.fromkeys(map(instead, graph.outputs)))
+    left: set[int] = set()
+    waiting = outputs[:]
+    while waiting:
+        at = waiting.pop()
+        if at not in left:
+            left.add(at)
+            waiting += map(instead, graph.nodes[at].inputs)
+    found = [
+        replace(node, inputs=tuple(map(instead, node.inputs)))
+        if at in left
+        else _node(node.name, Form.INPUT)
+        for at, node in enumerate(graph.nodes)
+    ]
+    return Graph(found, outputs), left

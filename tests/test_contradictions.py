@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.graph import Form, Node, TensorType
@@ -42,10 +42,7 @@ from collage_dsl.rules.condition import (
     Within,
     evaluate,
 )
-
-QUICK = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+from tests.cases import cases
 
 small = st.integers(-3, 12)
 fractions = st.sampled_from([-0.5, 0.5, 2.5])
@@ -61,7 +58,7 @@ sets = (
 NUMBERS = [half / 2 if half % 2 else half // 2 for half in range(-80, 81)]
 
 
-@QUICK
+@cases(300)
 @given(sets, sets, sets)
 def test_what_is_in_both_sets_is_what_they_have_in_common(a: Values, b: Values, c: Values) -> None:
     met = a.meet(b).meet(c)
@@ -73,7 +70,7 @@ def test_what_is_in_both_sets_is_what_they_have_in_common(a: Values, b: Values, 
         assert [n for n in NUMBERS if n in met] == [met.only()]
 
 
-@QUICK
+@cases(300)
 @given(st.sampled_from("+-*/%"), sets, sets)
 def test_calculating_keeps_all_results(operator: Any, a: Values, b: Values) -> None:
     found = calculated(operator, a, b)
@@ -83,7 +80,7 @@ def test_calculating_keeps_all_results(operator: Any, a: Values, b: Values) -> N
             assert not isinstance(result, int | float) or result in found
 
 
-@QUICK
+@cases(300)
 @given(st.sampled_from("+-*/%"), sets, small)
 def test_solving_keeps_all_that_lead_to_a_result(operator: Any, a: Values, constant: int) -> None:
     found = solved(operator, a, constant)
@@ -143,7 +140,7 @@ bindings = st.dictionaries(
 )
 
 
-@settings(QUICK, max_examples=600)
+@cases(600)
 @given(st.lists(conditions, min_size=1, max_size=4), bindings)
 def test_conditions_that_hold_for_some_values_do_not_exclude_each_other(
     said: list[Expression], bound: dict[str, Node]

@@ -2,13 +2,16 @@
 
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 from hypothesis import given
 
 from collage_dsl.diagnostics import RuleError
+from collage_dsl.graph import Toolchain
 from collage_dsl.language import load, to_text
 from collage_dsl.language.forms import (
     FormError,
@@ -20,7 +23,7 @@ from collage_dsl.language.forms import (
     to_json,
     to_yaml,
 )
-from collage_dsl.rules import FusionSpec
+from collage_dsl.rules import FusionSpec, OpCallByKind, Tagged
 from tests.cases import cases
 from tests.test_cli import assert_one_message, collage
 from tests.test_language_documents import examples
@@ -32,20 +35,45 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import schemas  # noqa: E402
 
-VALIDATOR = jsonschema.Draft202012Validator(schema())
+
+def one_of_type(
+    validator: Any, choices: list[Any], value: Any, said: dict[str, Any]
+) -> Iterator[jsonschema.ValidationError]:
+    """Each choice has a `type` of its own: only the one that is named can hold."""
+    mapping = said.get("discriminator", {}).get("mapping", {})
+    if isinstance(value, dict) and value.get("type") in mapping:
+        yield from validator.descend(value, {"$ref": mapping[value["type"]]})
+    else:
+        yield from jsonschema.Draft202012Validator.VALIDATORS["oneOf"](
+            validator, choices, value, said
+        )
 
 
-def comes_back(found: dict[str, FusionSpec]) -> None:
-    VALIDATOR.validate(json.loads(to_json(found)))
-    assert from_json(to_json(found)) == found
+VALIDATOR = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"oneOf": one_of_type})(
+    schema()
+)
+
+
+def comes_back(found: Mapping[str, FusionSpec]) -> None:
+    form = to_json(found)
+    VALIDATOR.validate(json.loads(form))
+    read_back = from_json(form)
+    assert read_back == found
     assert from_yaml(to_yaml(found)) == found
-    assert load(text=to_text(from_json(to_json(found)))) == found
+    assert load(text=to_text(read_back)) == found
 
 
 @cases(20)
 @given(specs)
 def test_a_spec_comes_back_from_json_and_yaml_as_it_was(spec: FusionSpec) -> None:
     comes_back({spec.name: spec})
+
+
+@pytest.mark.parametrize("text", ["a\x85b", "\x85", "a\u2028b", "a\u2029 b", "\ufeff", "a\r", " "])
+def test_no_character_of_a_label_is_lost(text: str) -> None:
+    rule = Tagged(text, OpCallByKind())
+
+    comes_back({"t": FusionSpec(Toolchain("t", "llvm"), rule)})
 
 
 @pytest.mark.parametrize(
@@ -58,7 +86,7 @@ def test_the_examples_of_the_language_come_back_as_they_were(text: str) -> None:
         found = load(text=text, search=[Path(__file__).parent / "language"])
     except RuleError:
         return
-    comes_back(dict(found))
+    comes_back(found)
 
 
 def test_what_has_its_usual_value_is_left_out() -> None:

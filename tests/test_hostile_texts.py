@@ -28,6 +28,14 @@ from collage_dsl.language.formatter import format_source
 from collage_dsl.language.forms import FormError, from_json, from_yaml, to_json, to_yaml
 from collage_dsl.language.loading import load_contents
 from collage_dsl.language.parser import MAX_CHARACTERS
+from collage_dsl.lsp.completion import completions
+from collage_dsl.lsp.documents import Document
+from collage_dsl.lsp.files import Files
+from collage_dsl.lsp.formatting import formatted as formatting
+from collage_dsl.lsp.hover import hover
+from collage_dsl.lsp.outline import symbols
+from collage_dsl.lsp.places import definition
+from collage_dsl.lsp.problems import problems
 from collage_dsl.source import Source
 from tests.cases import cases
 from tests.hostile import TEXTS, forms
@@ -36,6 +44,7 @@ from tests.test_language_fuzz import GRAPH, SPEC, cuts, mutants, soup
 
 SECONDS = 2.0
 MEGABYTES = 500
+EDITED = Path("/nowhere/hostile.collage")
 ROOT = Path(__file__).parent.parent
 
 
@@ -83,12 +92,37 @@ def drawn(text: str) -> None:
         parse_graph(text.removeprefix("collage 1;\n"))
 
 
+def diagnosed(text: str) -> None:
+    """As the server for editors reports it."""
+    document = Document(EDITED, text)
+    for diagnostic in problems(document, Files())[:100]:
+        document.positions.position(diagnostic.span.start)
+
+
+def edited(text: str) -> None:
+    """As the server for editors is asked about it."""
+    document, files = Document(EDITED, text), Files()
+    symbols(document)
+    formatting(document)
+    for offset in (0, len(text) // 2, len(text)):
+        hover(document, offset, files)
+        definition(document, offset, files)
+        completions(document, offset, files)
+
+
 def converted(text: str, read_form: Callable[[str], object]) -> None:
     with suppress(FormError, RuleError):
         read_form(text)
 
 
-TOOLS = {"check": checked, "fmt": formatted, "convert": loaded, "test": run, "graph": drawn}
+TOOLS = {
+    "check": checked,
+    "fmt": formatted,
+    "convert": loaded,
+    "test": run,
+    "graph": drawn,
+    "lsp": diagnosed,
+}
 
 
 # Texts that anything may be in.
@@ -96,11 +130,11 @@ TOOLS = {"check": checked, "fmt": formatted, "convert": loaded, "test": run, "gr
 anything = st.text() | mutants(SPEC) | cuts(SPEC) | soup.map("collage 1; {}".format) | soup
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", [*TOOLS.values(), edited])
 @cases(40)
 @given(anything | mutants(GRAPH))
-def test_any_text_is_understood_or_refused(tool: str, text: str) -> None:
-    TOOLS[tool](text)
+def test_any_text_is_understood_or_refused(tool: Callable[[str], None], text: str) -> None:
+    tool(text)
 
 
 SHIPPED = [path.read_text("utf-8") for path in sorted((ROOT / "specs").rglob("*.collage"))]
@@ -109,7 +143,7 @@ SHIPPED = [path.read_text("utf-8") for path in sorted((ROOT / "specs").rglob("*.
 @cases(40)
 @given(st.sampled_from(SHIPPED).flatmap(mutants))
 def test_any_change_to_a_shipped_spec_is_understood_or_refused(text: str) -> None:
-    for tool in (checked, formatted, loaded):
+    for tool in (checked, formatted, loaded, diagnosed, edited):
         tool(text)
 
 
@@ -150,7 +184,7 @@ def test_any_json_is_understood_or_refused(value: object) -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_large_text_is_understood_or_refused(name: str) -> None:
     text = TEXTS[name](MAX_CHARACTERS // 10)
-    for tool in TOOLS.values():
+    for tool in (*TOOLS.values(), edited):
         tool(text)
 
 
@@ -159,12 +193,25 @@ def test_a_large_form_is_understood_or_refused(name: str) -> None:
     converted(forms(MAX_CHARACTERS // 10)[name], from_yaml if "yaml" in name else from_json)
 
 
-def test_imports_that_double_are_read_once_each(tmp_path: Path) -> None:
+EXP = "pattern r(x) { y = exp(x); yield y; }"
+
+
+@pytest.mark.parametrize(
+    ("first", "others"),
+    [
+        ("rule r = op_call_by_kind();", "rule r = union(a.r, b.r);"),
+        ("pattern r(x) { y = exp(x); yield y; }", "pattern r(x) { y = a.r(b.r(x)); yield y; }"),
+        (
+            "pattern r(x) { y = exp(x); yield y; }",
+            "pattern r(x) { y = add(a.r(x), b.r(x)); yield y; }",
+        ),
+    ],
+)
+def test_imports_that_double_are_read_once_each(first: str, others: str, tmp_path: Path) -> None:
     uses = 'import "{0}.collage" as a; import "{0}.collage" as b;\n'
     for at in range(40):
-        before = uses.format(at - 1) if at else ""
-        rule = "union(a.r, b.r)" if at else "op_call_by_kind()"
-        (tmp_path / f"{at}.collage").write_text(f"collage 1;\n{before}rule r = {rule};\n")
+        said = f"{uses.format(at - 1)}{others}" if at else first
+        (tmp_path / f"{at}.collage").write_text(f"collage 1;\n{said}\n")
 
     done = collage("check", tmp_path / "39.collage")
 

@@ -1,5 +1,6 @@
 """The matcher finds what the definition says, and the language can write all that it matches."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import event, given
@@ -10,10 +11,10 @@ from collage_dsl.language import check, load, to_text
 from collage_dsl.language.formatter import format_source
 from collage_dsl.rules import DFPattern, FusionSpec, Limits, Pattern
 from collage_dsl.rules.matcher import Attempt, Match, matches
-from collage_dsl.rules.pattern import Call
+from collage_dsl.rules.pattern import Call, Number
 from collage_dsl.source import Source
 from tests.cases import cases
-from tests.random_patterns import graphs, near_misses, patterns, spelled, swapped
+from tests.random_patterns import graphs, near_misses, patterns, spelled, swapped, without
 from tests.slow_matcher import Way, slow_matches, ways
 
 
@@ -92,6 +93,48 @@ def test_exchanging_operands_loses_no_match(
 
     for root in range(len(graph)):
         assert set(at(pattern, graph, root)) == set(at(pattern, other, root))
+
+
+@cases(100)
+@given(pairs(), st.data())
+def test_what_is_made_optional_matches_as_before(
+    pair: tuple[Pattern, Graph], data: st.DataObject
+) -> None:
+    pattern, graph = pair
+    calls = [
+        at
+        for at, binding in enumerate(pattern.bindings)
+        if isinstance(binding.value, Call) and not isinstance(binding.value.operands[0], Number)
+    ]
+    chosen = data.draw(st.sets(st.sampled_from(calls))) if calls else set()
+    looser = replace(
+        pattern,
+        bindings=tuple(
+            replace(binding, value=replace(binding.value, optional=True))
+            if at in chosen
+            else binding
+            for at, binding in enumerate(pattern.bindings)
+        ),
+    )
+
+    for root in range(len(graph)):
+        assert set(at(pattern, graph, root)) <= set(at(looser, graph, root))
+
+
+@cases(100)
+@given(patterns(bare=True))
+def test_a_graph_without_an_optional_node_is_matched_too(pattern: Pattern) -> None:
+    for way in filter(can_hold, ways(pattern)):
+        for place, part in enumerate(way.parts):
+            if not isinstance(part.says, Call) or not part.says.optional:
+                continue
+            if pattern.others and place in way.results:  # two results may become one
+                continue
+            graph, left = without(spelled(way), place)
+            root = way.results[0] if way.results[0] != place else part.of[0]
+            inside = frozenset(at for at in left if way.parts[at].is_inside)
+            if inside:
+                assert inside in at(pattern, graph, root)
 
 
 @cases(60)

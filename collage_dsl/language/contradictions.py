@@ -10,7 +10,7 @@ from collage_dsl.language import syntax
 from collage_dsl.language.conditions import PER_AXIS
 from collage_dsl.language.facts import Facts, assume, terms
 from collage_dsl.language.findings import Findings
-from collage_dsl.language.relations import Called, called, relate
+from collage_dsl.language.relations import Called, called, introduce, relate
 from collage_dsl.rules.condition import (
     And,
     Attr,
@@ -138,7 +138,7 @@ class _Checker:
         self.attributes = {name: v for call in calls for name, v in call.attributes().items()}
 
     def run(self, written: dict[tuple[int, int], syntax.Expression]) -> None:
-        ways = self.related([Facts(self.attributes)])
+        ways = self.related([self.start(self.calls)])
         if not ways:
             self.contradiction(self.calls)
             return
@@ -162,14 +162,21 @@ class _Checker:
             if expression is not None and condition not in said:
                 self.check_items(ways, condition, expression)
 
+    def start(self, calls: Sequence[Called]) -> Facts:
+        """What is known before any condition is looked at."""
+        facts = Facts(self.attributes)
+        for call in calls:
+            introduce(call, facts)
+        return facts
+
     def related(self, ways: list[Facts]) -> list[Facts]:
         return _related(ways, self.calls)
 
     # What can never hold.
 
     def contradicts(self, premises: Sequence[Premise]) -> bool:
-        ways = [Facts(self.attributes)]
         calls = tuple(premise for premise in premises if isinstance(premise, Called))
+        ways = [self.start(calls)]
         for _ in range(2):
             for premise in premises:
                 if isinstance(premise, Condition):
@@ -250,6 +257,8 @@ class _Checker:
         choice: Value,
         span: Span,
     ) -> None:
+        if any(way.may_be(value, choice) for way in ways):
+            return
         chosen = Condition(Compare("==", value, Constant(choice)), span)
         copies = [way.copy() for way in ways]
         if self.related(assume(copies, chosen.expression)):
@@ -263,8 +272,12 @@ class _Checker:
 
 def _related(ways: list[Facts], calls: tuple[Called, ...]) -> list[Facts]:
     """What `calls` say is added, in both orders: the last may say something to the first."""
+    both = (*calls, *calls[::-1])
     for way in ways:
-        for call in (*calls, *calls[::-1]):
+        if way.is_related:
+            continue
+        way.is_related = True
+        for call in both:
             if way.possible:
                 relate(call, way)
     return [way for way in ways if way.possible]

@@ -89,7 +89,9 @@ class Values:
         return left[0] if len(left) == 1 else None
 
     def meet(self, other: "Values") -> "Values":
-        """What is in both."""
+        """What is in both; itself, where `other` says nothing new."""
+        if other._holds_all_of(self):
+            return self
         allowed = self.allowed
         if allowed is None or other.allowed is None:
             allowed = other.allowed if allowed is None else allowed
@@ -105,6 +107,18 @@ class Values:
             self.whole or other.whole,
         )
         return met._with_remainder(other.modulus, other.rest)
+
+    def _holds_all_of(self, other: "Values") -> bool:
+        """Whether that is plain to see: what is said here is said by `other` too."""
+        if self.allowed is not None and (other.allowed is None or other.allowed - self.allowed):
+            return False
+        return (
+            self.least <= other.least
+            and other.most <= self.most
+            and self.modulus == 1
+            and (other.whole or not self.whole)
+            and self.excluded <= other.excluded
+        )
 
     def _with_remainder(self, modulus: int, rest: int) -> "Values":
         common = gcd(self.modulus, modulus)

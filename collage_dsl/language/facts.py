@@ -80,14 +80,18 @@ class Facts:
     same: dict[Term, Term] = field(default_factory=dict)
     known: set[Term] = field(default_factory=set)
     possible: bool = True
+    is_related: bool = False
+    """Whether what operators say (relations.py) has been applied to all that is known."""
 
     def copy(self) -> "Facts":
         values, same, known = dict(self.values), dict(self.same), set(self.known)
-        return Facts(self.attributes, values, same, known, self.possible)
+        return Facts(self.attributes, values, same, known, self.possible, self.is_related)
 
     def of(self, term: Term) -> Values:
-        first = self.first(term)
-        return self.values.get(first) or self.before(first)
+        return self.of_first(self.first(term))
+
+    def of_first(self, term: Term) -> Values:
+        return self.values.get(term) or self.before(term)
 
     def before(self, term: Term) -> Values:
         """What a term may be before anything is said of it."""
@@ -104,8 +108,8 @@ class Facts:
     def first(self, term: Term) -> Term:
         """The term that stands for all that equal this one."""
         term = self.from_the_front(term)
-        while term in self.same:
-            term = self.same[term]
+        while (equal := self.same.get(term)) is not None:
+            term = equal
         return term
 
     def from_the_front(self, term: Term) -> Term:
@@ -116,31 +120,53 @@ class Facts:
                 return DimAt(term.of, rank + term.axis)
         return term
 
+    def may_be(self, expression: Expression, value: Value) -> bool:
+        """
+        Whether it is plain to see that `expression` may be `value`: that it is, would say
+        nothing about other terms.
+        """
+        if not isinstance(expression, Dtype | Attr) or _is_related(self.first(expression)):
+            return False
+        return value in self.of(expression)
+
     def narrow(self, term: Term, values: Values) -> None:
         first = self.first(term)
-        met = self.of(first).meet(values)
-        self.values[first] = met
-        self.possible &= not met.is_empty
-        if isinstance(first, Rank) and met.only() is not None:
+        before = self.of_first(first)
+        met = before.meet(values)
+        if met is not before:
+            self.set(first, met)
+
+    def set(self, first: Term, values: Values) -> None:
+        """`first` stands for itself, and has come to have `values`."""
+        self.values[first] = values
+        self.possible &= not values.is_empty
+        if _is_related(first):
+            self.is_related = False
+        if isinstance(first, Rank) and values.only() is not None:
             self.settle()
 
     def settle(self) -> None:
         """Dimensions counted from the end have a place now."""
         for term in [*self.values, *self.same]:
             now = self.from_the_front(term)
-            if now != term:
-                if term in self.same:
-                    self.equal(now, self.same.pop(term))
-                if term in self.values:
-                    self.narrow(now, self.values.pop(term))
+            if now is term or self.first(now) == term:
+                continue
+            if term in self.same:
+                self.equal(now, self.same.pop(term))
+            if term in self.values:
+                values = self.values.pop(term)
+                self.same[term] = self.first(now)
+                self.narrow(now, values)
 
     def equal(self, left: Term, right: Term) -> None:
         one, other = self.first(left), self.first(right)
         if one != other:
-            both = self.of(one).meet(self.of(other))
+            if _is_related(other) and not _is_related(one):
+                one, other = other, one
+            both = self.of_first(one).meet(self.of_first(other))
             self.values.pop(other, None)
             self.same[other] = one
-            self.narrow(one, both)
+            self.set(one, both)
 
     def know(self, expression: Expression) -> None:
         """The value of `expression` is known, and so is what it asks."""
@@ -156,6 +182,14 @@ class Facts:
                 self.known.add(Rank(term.of))
             if isinstance(term, Bytes):
                 self.known |= {Size(term.of), Dtype(term.of)}
+
+
+def _is_related(term: Term) -> bool:
+    """
+    Whether operators say more when more is known of `term`; such a term stands for all that
+    equal it. Of dtypes they say which are equal, whatever these are.
+    """
+    return isinstance(term, Rank) or (isinstance(term, Attr) and term.name.endswith("layout"))
 
 
 def terms(expression: Expression) -> Iterator[Term]:

@@ -80,7 +80,8 @@ def from_json(text: str) -> Specs:
 
 
 def to_yaml(specs: Specs) -> str:
-    text: str = yaml.safe_dump(to_form(specs), sort_keys=False, allow_unicode=True, width=100)
+    form = to_form(specs)
+    text: str = yaml.dump(form, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     return text
 
 
@@ -103,6 +104,18 @@ _MOST_PARTS = 50_000
 """So many objects, or values of YAML, can be read in two seconds."""
 
 _LONGEST_NUMBER = 100
+
+
+class _Dumper(yaml.SafeDumper):
+    """Escapes U+0085, which would be written as a line break, and be read as a space."""
+
+
+def _string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = '"' if "\x85" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _string)
 
 
 class _Loader(yaml.SafeLoader):

@@ -20,7 +20,7 @@ EDITION = 1
 """The edition of the language that this package reads."""
 
 MAX_CHARACTERS = 1 << 20
-MAX_TOKENS = 200_000
+MAX_TOKENS = 100_000
 """What can be checked or formatted in two seconds: some 15 000 lines."""
 MAX_NESTING = 200
 

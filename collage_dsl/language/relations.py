@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from math import inf
 
@@ -47,13 +48,13 @@ _RANKS: Mapping[str, int] = {"flatten": 1, "nn.batch_flatten": 2}
 @dataclass(frozen=True, slots=True)
 class Called:
     """
-    A call that is part of every match, with the names of its value and of its operands; what
+    A call that is part of every match, with the ranks of its value and of its operands; what
     has no name in the pattern is given one. `number` tells the attributes of calls apart.
     """
 
     call: Call
-    result: str
-    operands: tuple[str, ...]
+    result: Rank
+    operands: tuple[Rank, ...]
     number: int
 
     @property
@@ -92,7 +93,7 @@ def _called(operand: Operand, name: str, numbers: Iterator[int]) -> Iterator[Cal
         return
     number = next(numbers)
     names = tuple(_name(inner, f"{number}.{at}") for at, inner in enumerate(operand.operands))
-    yield Called(operand, name, names, number)
+    yield Called(operand, Rank(name), tuple(map(Rank, names)), number)
     for at, inner in enumerate(operand.operands):
         if at == 0 or not operand.optional:
             yield from _called(inner, names[at], numbers)
@@ -103,26 +104,57 @@ def _name(operand: Operand, otherwise: str) -> str:
     return operand.name if isinstance(operand, Reference) else otherwise
 
 
-def relate(called: Called, facts: Facts) -> None:
+Relation = Callable[[Called, Facts], None]
+
+
+def introduce(called: Called, facts: Facts) -> None:
     """
-    What the operators of a call say of its value and its operands. An optional call may stand
-    for its first operand, so that only what holds then too is said.
+    What the operators of a call say of its value and its operands whatever else is known. An
+    optional call may stand for its first operand, so that only what holds then too is said.
     """
-    for relation in (_dtypes, _like_first, _broadcasting, _images, _fixed_ranks):
+    for relation in _relations(called.call.ops, bool(called.operands), called.call.optional)[0]:
         relation(called, facts)
 
 
-def _all(called: Called, holds: Callable[[str], bool]) -> bool:
-    return bool(called.operands) and all(map(holds, called.call.ops))
+def relate(called: Called, facts: Facts) -> None:
+    """What follows from what is known for the ranks of its value and its operands."""
+    for relation in _relations(called.call.ops, bool(called.operands), called.call.optional)[1]:
+        relation(called, facts)
 
 
-def _dtypes(called: Called, facts: Facts) -> None:
-    if _all(called, keeps_dtype):
-        facts.equal(Dtype(called.result), Dtype(called.operands[0]))
-        if not called.call.optional and _all(called, is_arithmetic):
-            facts.equal(Dtype(called.operands[0]), Dtype(called.operands[1]))
-    elif called.call.ops == ("astype",) and not called.call.optional:
-        facts.equal(Dtype(called.result), called.attribute("dtype"))
+@lru_cache(1024)
+def _relations(
+    ops: tuple[str, ...], has_operands: bool, optional: bool
+) -> tuple[tuple[Relation, ...], tuple[Relation, ...]]:
+    """What a call of one of `ops` says at once, and what it says again when more is known."""
+
+    def all_are(holds: Callable[[str], bool]) -> bool:
+        return has_operands and all(map(holds, ops))
+
+    of_images = all_are(_OF_IMAGES.__contains__) and not optional
+    of_one_rank = len(set(map(_RANKS.get, ops))) == 1 and ops[0] in _RANKS and not optional
+    once: dict[Relation, bool] = {
+        _same_dtype: all_are(keeps_dtype),
+        _same_dtypes: all_are(keeps_dtype) and all_are(is_arithmetic) and not optional,
+        _asked_dtype: ops == ("astype",) and not optional,
+        _same_rank: all_are(keeps_shape),
+        _images: of_images,
+        _fixed_rank: of_one_rank,
+    }
+    again: dict[Relation, bool] = {_broadcasting: all_are(is_broadcasting), _layouts: of_images}
+    return tuple(r for r in once if once[r]), tuple(r for r in again if again[r])
+
+
+def _same_dtype(called: Called, facts: Facts) -> None:
+    facts.equal(Dtype(called.result.of), Dtype(called.operands[0].of))
+
+
+def _same_dtypes(called: Called, facts: Facts) -> None:
+    facts.equal(Dtype(called.operands[0].of), Dtype(called.operands[1].of))
+
+
+def _asked_dtype(called: Called, facts: Facts) -> None:
+    facts.equal(Dtype(called.result.of), called.attribute("dtype"))
 
 
 def keeps_dtype(op: str) -> bool:
@@ -148,41 +180,46 @@ def is_broadcasting(op: str) -> bool:
     return known.kind is Kind.BROADCAST and tensors and op not in _OTHER_SHAPE
 
 
-def _like_first(called: Called, facts: Facts) -> None:
-    if _all(called, keeps_shape):
-        facts.equal(Rank(called.result), Rank(called.operands[0]))
+def _same_rank(called: Called, facts: Facts) -> None:
+    facts.equal(called.result, called.operands[0])
 
 
 def _broadcasting(called: Called, facts: Facts) -> None:
     """The rank of the result is that of the operand which has more."""
-    if not _all(called, is_broadcasting):
-        return
+    result = called.result
     operands = called.operands[:1] if called.call.optional else called.operands
     for operand in operands:
-        least, _ = facts.of(Rank(operand)).bounds()
-        facts.narrow(Rank(called.result), between(least, inf))
-        _, most = facts.of(Rank(called.result)).bounds()
-        facts.narrow(Rank(operand), between(-inf, most))
+        least, _ = facts.of(operand).bounds()
+        if least > 0:
+            facts.narrow(result, between(least, inf))
+        _, most = facts.of(result).bounds()
+        if most < inf:
+            facts.narrow(operand, between(-inf, most))
     if not called.call.optional:
-        _, most = facts.of(Rank(operands[0])).bounds()
-        _, other = facts.of(Rank(operands[1])).bounds()
-        facts.narrow(Rank(called.result), between(-inf, max(most, other)))
+        most = max(facts.of(operand).bounds()[1] for operand in operands)
+        if most < inf:
+            facts.narrow(result, between(-inf, most))
 
 
 def _images(called: Called, facts: Facts) -> None:
-    if called.call.optional or not _all(called, lambda op: op in _OF_IMAGES):
-        return
-    least = min(_OF_IMAGES[op] for op in called.call.ops)
-    is_convolution = operators()[called.call.ops[0]].operands == ("data", "weight")
-    layouts = {called.operands[0]: "data_layout" if is_convolution else "layout"}
-    if is_convolution:
-        layouts[called.operands[1]] = "kernel_layout"
-    facts.narrow(Rank(called.result), between(least, inf))
-    for operand, layout in layouts.items():
-        facts.narrow(Rank(operand), between(least, inf))
-        known = facts.of(called.attribute(layout)).allowed
+    least = between(min(_OF_IMAGES[op] for op in called.call.ops), inf)
+    for rank in (called.result, *_layouts_of(called)):
+        facts.narrow(rank, least)
+
+
+def _layouts(called: Called, facts: Facts) -> None:
+    for operand, layout in _layouts_of(called).items():
+        known = facts.of(layout).allowed
         if known is not None:
-            facts.narrow(Rank(operand), one_of(rank_of_layout(str(text)) for text in known))
+            facts.narrow(operand, one_of(rank_of_layout(str(text)) for text in known))
+
+
+def _layouts_of(called: Called) -> dict[Rank, Attr]:
+    """The ranks that layouts say, and the attributes that these are."""
+    if operators()[called.call.ops[0]].operands != ("data", "weight"):
+        return {called.operands[0]: called.attribute("layout")}
+    data, weight = called.operands[:2]
+    return {data: called.attribute("data_layout"), weight: called.attribute("kernel_layout")}
 
 
 def rank_of_layout(layout: str) -> int:
@@ -190,7 +227,5 @@ def rank_of_layout(layout: str) -> int:
     return sum(map(str.isalpha, layout))
 
 
-def _fixed_ranks(called: Called, facts: Facts) -> None:
-    ranks = [_RANKS.get(op) for op in called.call.ops]
-    if ranks[0] is not None and len(set(ranks)) == 1 and not called.call.optional:
-        facts.narrow(Rank(called.result), one_of((ranks[0],)))
+def _fixed_rank(called: Called, facts: Facts) -> None:
+    facts.narrow(called.result, one_of((_RANKS[called.call.ops[0]],)))

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.language import conditions, spec_tests
@@ -24,6 +24,7 @@ from collage_dsl.lsp.positions import Position, Positions
 from collage_dsl.lsp.problems import problems
 from collage_dsl.lsp.rename import RenameError, rename
 from collage_dsl.lsp.vocabulary import meaning
+from tests.cases import cases
 from tests.lsp.marked import marked, opened
 
 FILE = """\
@@ -214,7 +215,7 @@ def test_a_file_with_syntax_errors_still_has_names() -> None:
     assert "s" in document.names.scopes[0][1]
 
 
-@settings(deadline=None)
+@cases(100)
 @given(st.integers(0, len(FILE)), st.integers(0, 40))
 def test_no_text_is_too_broken_to_be_asked_about(start: int, length: int) -> None:
     document, offset = marked(FILE[:start] + "¦" + FILE[start + length :])
@@ -254,7 +255,9 @@ def test_a_renamed_name_is_renamed_everywhere(name: str) -> None:
 
     assert "fresh" in text
     document, _ = marked(text + "¦")
-    assert problems(document, Files()) == problems(marked(FILE + "¦")[0], Files()) == ()
+    codes = [problem.code for problem in problems(document, Files())]
+    assert codes == ["W0530"]  # the fallback covers little, before as after
+    assert codes == [problem.code for problem in problems(marked(FILE + "¦")[0], Files())]
 
 
 @pytest.mark.parametrize(
@@ -358,6 +361,7 @@ def test_columns_are_counted_in_utf_16() -> None:
     assert Positions(text, "utf-32").position(text.index("b")) == Position(1, 5)
 
 
+@cases(100)
 @given(st.text("a𝄞é\r\n"), st.sampled_from(["utf-8", "utf-16", "utf-32"]))
 def test_a_position_leads_back_to_its_offset(text: str, encoding: str) -> None:
     positions = Positions(text, encoding)  # type: ignore[arg-type]
