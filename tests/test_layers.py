@@ -44,6 +44,7 @@ MAY_USE = {
     "tvm_ffi": {"frontend", "backends", "targets", "realization"},
     "onnx": {"frontend", "backends", "realization"},
     "onnxruntime": {"frontend", "backends", "realization"},
+    "scipy": {"search"},
     "pygls": {"lsp"},
     "lsprotocol": {"lsp"},
 }

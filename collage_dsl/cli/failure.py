@@ -24,16 +24,18 @@ _ENVIRONMENT = {
     "BuildError",
     "CommandError",
     "CompileError",
+    "CostError",
     "ExecutableError",
     "MeasuringError",
     "NoCompiler",
     "PredicateError",
+    "SolverError",
     "StoreError",
     "UnknownBackend",
     "UnreadableError",
 }
 
-_EXTRA = ("tvm", "tvm_ffi", "onnx", "onnxruntime", "numpy")
+_EXTRA = ("tvm", "tvm_ffi", "onnx", "onnxruntime", "numpy", "scipy")
 
 
 class CommandError(Exception):

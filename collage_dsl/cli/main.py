@@ -63,7 +63,13 @@ _timeout = click.option(
     show_default=True,
     help="Seconds that one kernel may take to be built and timed, where its target does not say.",
 )
-
+_strategy = click.option(
+    "--strategy",
+    type=click.Choice(["auto", "dijkstra", "milp", "beam", "exhaustive"]),
+    default="auto",
+    show_default=True,
+    help="How to search for the cheapest plan: docs/search.md.",
+)
 
 _allow_extern = click.option(
     "--allow-extern",
@@ -74,7 +80,7 @@ _allow_extern = click.option(
 
 def _compiles(command: _Command) -> _Command:
     """The arguments that the commands which measure kernels have in common."""
-    options = (_allow_extern, _timeout, _num_cores, _store, _shapes, _output_format)
+    options = (_allow_extern, _strategy, _timeout, _num_cores, _store, _shapes, _output_format)
     for decorate in (*options, _targets, _model):
         command = decorate(command)
     return command

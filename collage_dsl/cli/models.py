@@ -26,7 +26,7 @@ from collage_dsl.report.documents import (
 )
 from collage_dsl.report.text import candidates_text, compile_text, plan_text
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import Plan
+from collage_dsl.search import Plan, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Request:
     num_cores: int = 1
     timeout: float = 60
     allow_extern: bool = False
+    strategy: Strategy = "auto"
 
 
 def show_candidates(
@@ -77,7 +78,7 @@ def _chosen(
 ) -> Plan:
     """The cheapest of the plan over all targets and that of each alone."""
     code = lookup(allow_extern=request.allow_extern)
-    plans = plans_of(graph, specs, cost, code).values()
+    plans = plans_of(graph, specs, cost, code, request.strategy).values()
     found = (plan for plan in plans if isinstance(plan, Plan))
     return min(found, key=lambda plan: (plan.cost, -plan.priority, len(plan.kernels)))
 
@@ -121,6 +122,7 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             shapes=parse_shapes(request.shapes),
             timeout=request.timeout,
             allow_extern=request.allow_extern,
+            strategy=request.strategy,
             watch=watch,
         )
 

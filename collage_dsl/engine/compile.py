@@ -36,7 +36,7 @@ from collage_dsl.report.documents import (
     shares,
 )
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import Plan
+from collage_dsl.search import Plan, Strategy
 from collage_dsl.targets.attach import TargetError
 
 Array = np.ndarray[Any, Any]
@@ -111,6 +111,7 @@ def compile_model(
     timeout: float = 60,
     race_seconds: float = 3,
     allow_extern: bool = False,
+    strategy: Strategy = "auto",
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
 ) -> Compiled:
     """
@@ -120,7 +121,8 @@ def compile_model(
     turn; the fastest is kept. It is compared with onnxruntime on random inputs; a difference
     raises `VerificationError`. `watch` hears the name of each step and the kernels counted.
     `backends` come before those that are installed: they make kernels, and say what they support.
-    `allow_extern` lets predicates of the specs run host code.
+    `allow_extern` lets predicates of the specs run host code. `strategy` is
+    how plans are searched for.
     """
     check_names(specs)
     backend_of = backends_of(specs, backends)
@@ -141,7 +143,7 @@ def compile_model(
         price = cost or measured
         assert price is not None
         code = lookup(allow_extern=allow_extern, backends=backends)
-        plans = plans_of(graph, specs, price, code)
+        plans = plans_of(graph, specs, price, code, strategy)
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)
     watch("build", counts)

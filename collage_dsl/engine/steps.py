@@ -9,7 +9,7 @@ from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.rules import FusionSpec, Trace
 from collage_dsl.rules.placement import Placed
 from collage_dsl.rules.predicate import Lookup
-from collage_dsl.search import NoPlanError, Plan, Problem, coalesce, dijkstra
+from collage_dsl.search import LowerBound, NoPlanError, Plan, Problem, Strategy, coalesce, search
 
 MIXED = "mixed"
 """What reports call the plan over all targets."""
@@ -72,15 +72,18 @@ def choose(
     *,
     cost: CostFunction,
     merge: Sequence[FusionSpec] = (),
+    strategy: Strategy = "auto",
+    lower_bound: LowerBound | None = None,
 ) -> Plan:
     """
-    A cheapest plan of the candidates `found`. Raises `search.NoPlanError`.
+    A cheapest plan of the candidates `found`, by `strategy` (docs/search.md). Raises
+    `search.NoPlanError`. What costs less than `lower_bound` says would be overlooked.
 
     Neighbouring kernels of those specs in `merge` that say `after max_coalesce()` are merged
     afterwards, within the limits of the spec, where that costs no more. What is pinned or
     forbidden stays so, since a merged kernel has the calls of its parts and no other.
     """
-    plan = dijkstra(Problem(graph, found, cost))
+    plan = search(Problem(graph, found, cost, lower_bound=lower_bound), strategy)
     limits = {spec.name: spec.limits for spec in merge if spec.coalesce}
 
     def may_merge(kernel: CandidateKernel) -> bool:
@@ -91,7 +94,11 @@ def choose(
 
 
 def plans_of(
-    graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction, lookup: Lookup
+    graph: Graph,
+    specs: Sequence[FusionSpec],
+    cost: CostFunction,
+    lookup: Lookup,
+    strategy: Strategy = "auto",
 ) -> dict[str, Plan | str]:
     """
     The plan over all targets, named `MIXED`, then that of each target alone, or the reason
@@ -101,12 +108,13 @@ def plans_of(
     they are proposed, not what merging them afterwards will save.
     """
     try:
-        mixed = choose(graph, proposed(graph, specs, specs, lookup), cost=cost, merge=specs)
+        found = proposed(graph, specs, specs, lookup)
+        mixed = choose(graph, found, cost=cost, merge=specs, strategy=strategy)
     except NoPlanError as error:
         raise explain_uncovered(graph, specs, cost, lookup, error) from error
     plans: dict[str, Plan | str] = {MIXED: mixed}
     if len(specs) > 1:
-        plans |= {spec.name: _alone(graph, spec, specs, cost, lookup) for spec in specs}
+        plans |= {spec.name: _alone(graph, spec, specs, cost, lookup, strategy) for spec in specs}
     return plans
 
 
@@ -116,10 +124,11 @@ def _alone(
     specs: Sequence[FusionSpec],
     cost: CostFunction,
     lookup: Lookup,
+    strategy: Strategy,
 ) -> Plan | str:
     found = proposed(graph, [spec], specs, lookup)
     try:
-        return choose(graph, found, cost=cost, merge=[spec])
+        return choose(graph, found, cost=cost, merge=[spec], strategy=strategy)
     except NoPlanError as error:
         placed = _placed(graph, specs)
         whys = (placed.refusal(spec.name, graph.set_of(name)) for name in error.nodes)

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from collage_dsl.graph import CandidateKernel, label_of, members
-from collage_dsl.search import Plan, PlannedKernel
+from collage_dsl.search import Plan, PlannedKernel, SearchRecord
 
 
 class Document(BaseModel):
@@ -96,6 +96,32 @@ class MeasurementsDocument(Document):
     reasons: dict[str, int] = Field(description="why, and how many for each reason")
 
 
+class SearchDocument(Document):
+    """How the plan was found, before neighbouring kernels were merged."""
+
+    strategy: str
+    because: str = Field(description="why this strategy")
+    proven: bool = Field(description="no plan of these candidates is better")
+    bound: float = Field(description="no plan of these candidates costs less")
+    gap: float = Field(description="what part of its cost a cheaper plan may save")
+    steps: int = Field(description="states expanded, covers tried or nodes of branch and bound")
+    candidates: int
+    priced: int = Field(description="candidates whose cost the search asked for")
+
+    @classmethod
+    def of(cls, record: SearchRecord) -> "SearchDocument":
+        return cls(
+            strategy=record.strategy,
+            because=record.because,
+            proven=record.proven,
+            bound=record.bound,
+            gap=record.gap,
+            steps=record.steps,
+            candidates=record.candidates,
+            priced=record.asked,
+        )
+
+
 class PlanDocument(Document):
     """The answer of `collage plan`: kernels in execution order, and the sum of their costs."""
 
@@ -103,6 +129,9 @@ class PlanDocument(Document):
     operators: int = Field(description="operator calls in the model, all covered by kernels")
     cost: float
     kernels: list[KernelDocument]
+    search: SearchDocument | None = Field(
+        default=None, description="absent where the plan was not searched for"
+    )
     measurements: MeasurementsDocument | None = Field(
         default=None, description="absent where costs came from a table"
     )
@@ -116,6 +145,7 @@ class PlanDocument(Document):
             operators=plan.graph.calls.bit_count(),
             cost=plan.cost,
             kernels=[KernelDocument.chosen(kernel) for kernel in plan.kernels],
+            search=SearchDocument.of(plan.record) if plan.record else None,
             measurements=measurements,
         )
 

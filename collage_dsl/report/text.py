@@ -9,10 +9,14 @@ from collage_dsl.report.documents import (
     MeasurementsDocument,
     PlanDocument,
     RunDocument,
+    SearchDocument,
 )
 
 _REASONS = 3
 """So many of the reasons why kernels are infeasible are shown."""
+
+_NO_GAP = 1e-9
+"""What costs in binary differ by where they are the same."""
 
 _LONGEST = 48
 """Longer labels are cut: a merged kernel of hundreds of operators still takes one line."""
@@ -32,7 +36,8 @@ def plan_text(document: PlanDocument) -> str:
         f"estimated {seconds(document.cost)}\n"
     )
     measurements = document.measurements
-    return table + total + (measurements_text(measurements) if measurements else "")
+    found = search_text(document.search) if document.search else ""
+    return table + total + found + (measurements_text(measurements) if measurements else "")
 
 
 def compile_text(document: CompileDocument) -> str:
@@ -52,6 +57,20 @@ def compile_text(document: CompileDocument) -> str:
             f" ({verification.tolerance:.0e} allowed)"
         )
     return "\n".join(lines) + "\n" + measurements_text(document.measurements)
+
+
+def search_text(document: SearchDocument) -> str:
+    """How the plan was found, and how good it is known to be."""
+    if document.gap < _NO_GAP:
+        known = "no plan is cheaper"
+    else:
+        known = f"a cheaper one saves at most {document.gap:.1%}"
+    left = document.candidates - document.priced
+    return (
+        f"searched by {document.strategy} ({document.because}): {known}\n"
+        f"{_count(document.steps, 'step')}; {document.priced} of "
+        f"{_count(document.candidates, 'candidate')} priced, {left} never had to be\n"
+    )
 
 
 def run_text(document: RunDocument) -> str:

@@ -1,16 +1,40 @@
 """The choice of a cheapest cover. Sees candidates and costs, never rules."""
 
+from collage_dsl.search.auto import auto
+from collage_dsl.search.beam import beam
 from collage_dsl.search.coalesce import coalesce
-from collage_dsl.search.dijkstra import dijkstra
+from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
 from collage_dsl.search.exhaustive import exhaustive
-from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel, Problem
+from collage_dsl.search.milp import milp
+from collage_dsl.search.plan import (
+    CostError,
+    LowerBound,
+    NoPlanError,
+    Plan,
+    PlannedKernel,
+    Problem,
+    SearchRecord,
+)
+from collage_dsl.search.regret import regrets
+from collage_dsl.search.strategies import STRATEGIES, Strategy, search
 
 __all__ = [
+    "STRATEGIES",
+    "BudgetSpentError",
+    "CostError",
+    "LowerBound",
     "NoPlanError",
     "Plan",
     "PlannedKernel",
     "Problem",
+    "SearchRecord",
+    "Strategy",
+    "auto",
+    "beam",
     "coalesce",
     "dijkstra",
     "exhaustive",
+    "milp",
+    "regrets",
+    "search",
 ]

@@ -23,7 +23,8 @@ def coalesce(plan: Plan, cost: CostFunction, may_merge: MayMerge) -> Plan:
     kernels = [merged for group in groups for merged in _priced(group, cost, may_merge)]
     by_candidate = {kernel.candidate: kernel for kernel in kernels}
     ordered = in_execution_order(plan.graph, list(by_candidate))
-    return Plan(plan.graph, tuple(by_candidate[candidate] for candidate in ordered))
+    kept = tuple(by_candidate[candidate] for candidate in ordered)
+    return Plan(plan.graph, kept, plan.record)
 
 
 class _Groups:

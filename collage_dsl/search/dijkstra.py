@@ -4,83 +4,127 @@ import heapq
 from dataclasses import dataclass
 from itertools import count
 
-from collage_dsl.cost import Infeasible
-from collage_dsl.graph import CandidateKernel, OpSet, first
-from collage_dsl.search.plan import Plan, Problem, is_acyclic
+from collage_dsl.graph import CandidateKernel, members
+from collage_dsl.search.moves import START, Key, Move, Moves
+from collage_dsl.search.plan import Plan, Problem
+from collage_dsl.search.pruning import least_by_call, usable
 
-_Key = tuple[OpSet, tuple[OpSet, ...]]
-"""What is covered, and the kernels of several exits among those that cover it."""
+Rank = tuple[int, int, int]
+"""
+The least that a plan through a state can cost, its demotion and kernels so far. Less is
+better; no step makes it less.
+"""
+
+
+class BudgetSpentError(Exception):
+    """A search has expanded as many states as it may, and has not come to an end."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    key: _Key
-    cost: float
-    demotion: int
-    kernels: int
+    key: Key
+    rank: Rank
+    is_priced: bool = True
+    """Whether the cost of the last kernel is known: its lower bound stands in for it until then."""
     before: "_State | None" = None
-    by: CandidateKernel | None = None
-
-    @property
-    def rank(self) -> tuple[float, int, int]:
-        """Less is better; no step makes it less."""
-        return self.cost, self.demotion, self.kernels
+    by: Move | None = None
 
 
-_WORST = (float("inf"), 0, 0)
-
-
-def dijkstra(problem: Problem) -> Plan:
+def dijkstra(problem: Problem, *, budget: int | None = None) -> Plan:
     """
     A cheapest plan; of equally cheap ones, one with the highest priority, then one with the
-    fewest kernels, then the one found first. Raises `NoPlanError`.
+    fewest kernels, then the one found first. Raises `NoPlanError`, and `BudgetSpentError` where
+    more than `budget` states would have to be expanded.
 
     A state is a set of covered nodes, by rank. Only candidates whose first call is the next
     uncovered one extend it, so that each set of kernels is reached in one order only (Collage
-    RFC, phase 3). Candidates with several exits may wait for each other; which of them were taken
-    is therefore part of the state, and a step that would close a cycle is not taken.
+    RFC, phase 3).
+
+    Costs are asked for late: a kernel enters the queue with its lower bound, and is priced
+    when nothing that is better is left. States are ordered by what they cost and the least
+    that their uncovered calls will cost besides (A*).
     """
-    order = count()
-    start = _State((0, ()), 0.0, 0, 0)
-    best = {start.key: start.rank}
-    queue = [(start.rank, next(order), start)]
-    while queue:
-        rank, _, state = heapq.heappop(queue)
-        if rank > best[state.key]:
-            continue
-        uncovered = problem.calls & ~state.key[0]
-        if not uncovered:
-            return problem.plan(_path(state))
-        for candidate, ranks in problem.starting_at.get(first(uncovered), ()):
-            after = _step(problem, state, candidate, ranks)
-            if after and after.rank < best.get(after.key, _WORST):
-                best[after.key] = after.rank
-                heapq.heappush(queue, (after.rank, next(order), after))
-    raise problem.no_plan()
+    return _Search(problem, budget).plan()
 
 
-def _step(
-    problem: Problem, state: _State, candidate: CandidateKernel, ranks: OpSet
-) -> _State | None:
-    inside = candidate.sub_graph.inside
-    covered, ragged = state.key
-    if ranks & covered:
-        return None
-    if problem.graph.exit(inside).bit_count() > 1:
-        ragged = (*ragged, inside)
-        if not is_acyclic(problem.graph, ragged):
-            return None
-    cost = problem.cost(candidate)
-    if isinstance(cost, Infeasible):
-        return None
-    key = (covered | ranks, ragged)
-    demotion = state.demotion + problem.demotion(candidate)
-    return _State(key, state.cost + cost, demotion, state.kernels + 1, state, candidate)
+class _Search:
+    def __init__(self, problem: Problem, budget: int | None) -> None:
+        self.problem = problem
+        self.budget = budget
+        candidates = usable(problem)
+        self.moves = Moves(problem, candidates)
+        self.least = least_by_call(problem, candidates)
+        self.worth = {move.number: self._worth(move) for move in self.moves}
+        self.prices: dict[int, int | None] = {}
+        self.best: dict[Key, Rank] = {}
+        self.queue: list[tuple[Rank, int, _State]] = []
+        self.order = count()
+        self.expanded = 0
+
+    def plan(self) -> Plan:
+        self.reach(_State(START, (sum(self.least.values()), 0, 0)))
+        while self.queue:
+            rank, _, state = heapq.heappop(self.queue)
+            if not state.is_priced:
+                self.price(state)
+            elif rank <= self.best[state.key]:
+                if self.moves.is_goal(state.key):
+                    record = self.problem.record("dijkstra", self.expanded)
+                    return self.problem.plan(_path(state), record)
+                self.expand(state)
+        raise self.problem.no_plan()
+
+    def _worth(self, move: Move) -> int:
+        """What the calls of a candidate cost at the least in any plan."""
+        calls = move.candidate.sub_graph.inside & self.problem.graph.calls
+        return sum(self.least[index] for index in members(calls))
+
+    def reach(self, state: _State) -> None:
+        """Put a state in the queue unless one that is as good has been."""
+        known = self.best.get(state.key)
+        if known is not None and state.rank >= known:
+            return
+        if state.is_priced:
+            self.best[state.key] = state.rank
+        heapq.heappush(self.queue, (state.rank, next(self.order), state))
+
+    def expand(self, state: _State) -> None:
+        if self.expanded == self.budget:
+            raise BudgetSpentError(f"{self.expanded} states were not enough")
+        self.expanded += 1
+        for move in self.moves.from_(state.key):
+            key = self.moves.after(state.key, move)
+            if key is not None:
+                self.step(state, key, move)
+
+    def step(self, state: _State, key: Key, move: Move) -> None:
+        """Reach what `move` leads to, at its price, or else at the least that it can be."""
+        if move.number not in self.prices and self.problem.is_asked(move.candidate):
+            self.prices[move.number] = self.problem.price(move.candidate)
+        is_priced = move.number in self.prices
+        price = self.prices.get(move.number) if is_priced else self.problem.least(move.candidate)
+        if price is not None:
+            self.reach(_State(key, self.rank(state, move, price), is_priced, state, move))
+
+    def price(self, state: _State) -> None:
+        """Put a state back with the cost of its last kernel, if it can still be the best."""
+        known = self.best.get(state.key)
+        if known is not None and state.rank >= known:
+            return
+        assert state.by is not None
+        assert state.before is not None
+        self.problem.cost(state.by.candidate)
+        self.step(state.before, state.key, state.by)
+
+    def rank(self, state: _State, move: Move, price: int) -> Rank:
+        cost, demotion, kernels = state.rank
+        beyond = price - self.worth[move.number]
+        return cost + beyond, demotion + move.demotion, kernels + 1
 
 
 def _path(state: _State) -> list[CandidateKernel]:
     chosen = []
     while state.before is not None and state.by is not None:
-        chosen.append(state.by)
+        chosen.append(state.by.candidate)
         state = state.before
     return chosen[::-1]

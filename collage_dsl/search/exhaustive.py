@@ -14,15 +14,17 @@ def exhaustive(problem: Problem) -> Plan:
 
     Time grows exponentially: for graphs of some ten operator calls.
     """
-    best: tuple[tuple[float, int, int], tuple[CandidateKernel, ...]] | None = None
+    best: tuple[tuple[int, int, int], tuple[CandidateKernel, ...]] | None = None
+    tried = 0
     for chosen in _covers(problem):
+        tried += 1
         cost = sum(_price(problem, candidate) for candidate in chosen)
         rank = cost, sum(map(problem.demotion, chosen)), len(chosen)
         if best is None or rank < best[0]:
             best = rank, chosen
     if best is None:
         raise problem.no_plan()
-    return problem.plan(best[1])
+    return problem.plan(best[1], problem.record("exhaustive", tried))
 
 
 def _covers(problem: Problem) -> Iterator[tuple[CandidateKernel, ...]]:
@@ -43,7 +45,7 @@ def _disjoint(problem: Problem, covered: OpSet) -> Iterator[tuple[CandidateKerne
             yield (candidate, *rest)
 
 
-def _price(problem: Problem, candidate: CandidateKernel) -> float:
-    cost = problem.cost(candidate)
-    assert not isinstance(cost, Infeasible)
-    return cost
+def _price(problem: Problem, candidate: CandidateKernel) -> int:
+    price = problem.price(candidate)
+    assert price is not None
+    return price

@@ -1,9 +1,10 @@
 """The problem that a search solves, and its answer."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heappop, heappush
+from math import floor, fsum, isfinite
 
 from collage_dsl.cost import CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members, opset
@@ -30,6 +31,38 @@ class PlannedKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchRecord:
+    """
+    How a plan was found, and what is known of how good it is.
+
+    `steps` counts what the strategy counts: states expanded, covers tried, or nodes of branch
+    and bound. Of `candidates`, `asked` had to be priced. No plan costs less than `bound`
+    seconds; where the plan is `proven`, none is better in cost, priority and kernels either
+    (by `milp`: as far as its solver can tell costs apart, docs/search.md).
+    """
+
+    strategy: str
+    because: str
+    proven: bool
+    bound: float
+    steps: int
+    candidates: int
+    asked: int
+    cost: float = 0.0
+    """Of the plan in seconds, before kernels are merged."""
+
+    @property
+    def gap(self) -> float:
+        """What part of its cost a cheaper plan may save; 0 where there is none."""
+        return max(0.0, 1 - self.bound / self.cost) if self.cost and not self.proven else 0.0
+
+    @property
+    def never_asked(self) -> int:
+        """How many candidates never had to be priced."""
+        return self.candidates - self.asked
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """
     Kernels in an order in which they can run, disjoint, covering every operator call.
@@ -43,10 +76,11 @@ class Plan:
 
     graph: Graph = field(repr=False)
     kernels: tuple[PlannedKernel, ...]
+    record: SearchRecord | None = field(default=None, compare=False, repr=False)
 
     @property
     def cost(self) -> float:
-        return sum(kernel.cost for kernel in self.kernels)
+        return fsum(kernel.cost for kernel in self.kernels)
 
     @property
     def priority(self) -> int:
@@ -58,35 +92,100 @@ class Plan:
 
 
 class NoPlanError(Exception):
-    """No cover exists: `nodes` are operator calls without a feasible candidate, by name."""
+    """
+    No cover exists: `nodes` are operator calls without a feasible candidate, by name. Where
+    there are none, the candidates overlap or wait for each other in every choice of them.
+    """
 
     def __init__(self, graph: Graph, nodes: OpSet) -> None:
         self.nodes = tuple(graph.nodes[index].name for index in members(nodes))
+        if not self.nodes:
+            super().__init__(
+                "no choice of kernels covers each operator call once: "
+                "those that there are overlap, or wait for each other"
+            )
+            return
         named = ", ".join(f"`{name}`" for name in self.nodes[:5])
         more = f" and {len(self.nodes) - 5} more" if len(self.nodes) > 5 else ""
         super().__init__(f"no target has a kernel for {named}{more}")
+
+
+class CostError(Exception):
+    """A cost function gave something that is no cost."""
+
+
+LowerBound = Callable[[CandidateKernel], float]
+"""Seconds that a candidate costs at the least, known without pricing it."""
+
+SECOND = 10**15
+"""Costs are added and compared in whole femtoseconds: in any order, they give the same sum."""
 
 
 class Problem:
     """
     Cover the operator calls of `graph` with disjoint `candidates` at the least cost.
 
-    `cost` is asked at most once per candidate, and only when a search wants to know.
+    `cost` is asked at most once per candidate, and only when a search wants to know. What
+    `lower_bound` says of a candidate is never above its cost: a search that takes its time to
+    ask then asks less often, and finds a plan just as good.
     """
 
     def __init__(
-        self, graph: Graph, candidates: Iterable[CandidateKernel], cost: CostFunction
+        self,
+        graph: Graph,
+        candidates: Iterable[CandidateKernel],
+        cost: CostFunction,
+        *,
+        lower_bound: LowerBound | None = None,
     ) -> None:
         self.graph = graph
         self.candidates = tuple(candidates)
+        self.has_bounds = lower_bound is not None
+        self.broken_bounds = 0
+        """So many candidates cost less than their lower bound: nothing is proven then."""
         self._cost = cost
+        self._lower_bound = lower_bound or (lambda candidate: 0.0)
         self._known: dict[CandidateKernel, float | Infeasible] = {}
+        self._least: dict[CandidateKernel, int] = {}
 
     def cost(self, candidate: CandidateKernel) -> float | Infeasible:
+        """Raises `CostError` where the cost function gives neither seconds nor a reason."""
         known = self._known.get(candidate)
         if known is None:
-            known = self._known[candidate] = self._cost(candidate)
+            known = self._known[candidate] = self._checked(candidate, self._cost(candidate))
+            if not isinstance(known, Infeasible) and _whole(known) < self._least.get(candidate, 0):
+                self.broken_bounds += 1
         return known
+
+    def price(self, candidate: CandidateKernel) -> int | None:
+        """The cost in whole femtoseconds; None where the candidate is infeasible."""
+        cost = self.cost(candidate)
+        return None if isinstance(cost, Infeasible) else _whole(cost)
+
+    def is_asked(self, candidate: CandidateKernel) -> bool:
+        """Whether the cost of `candidate` is known already."""
+        return candidate in self._known
+
+    def least(self, candidate: CandidateKernel) -> int:
+        """A lower bound of the price of `candidate`, which need not be feasible; not asked."""
+        known = self._least.get(candidate)
+        if known is None:
+            bound = self._checked(candidate, self._lower_bound(candidate))
+            assert not isinstance(bound, Infeasible)
+            known = self._least[candidate] = floor(bound * SECOND)
+        return known
+
+    def estimate(self, candidate: CandidateKernel) -> int | None:
+        """The price where it is known, else the least that it can be; not asked."""
+        return self.price(candidate) if self.is_asked(candidate) else self.least(candidate)
+
+    def _checked(self, candidate: CandidateKernel, cost: float | Infeasible) -> float | Infeasible:
+        if isinstance(cost, Infeasible) or (isfinite(cost) and cost >= 0):
+            return cost
+        raise CostError(
+            f"the cost of {candidate.label} on {candidate.target} is {cost}: a cost is a finite "
+            "number of seconds, 0 or more, or Infeasible with a reason"
+        )
 
     def demotion(self, candidate: CandidateKernel) -> int:
         """
@@ -111,7 +210,7 @@ class Problem:
     @cached_property
     def calls(self) -> OpSet:
         """All operator calls, by rank."""
-        return self._ranked(self.graph.calls)
+        return self.ranked(self.graph.calls)
 
     @cached_property
     def starting_at(self) -> dict[int, tuple[tuple[CandidateKernel, OpSet], ...]]:
@@ -121,7 +220,7 @@ class Problem:
         """
         starts: dict[int, list[tuple[CandidateKernel, OpSet]]] = {}
         for candidate in self.candidates:
-            ranks = self._ranked(candidate.sub_graph.inside)
+            ranks = self.ranked(candidate.sub_graph.inside)
             if ranks & self.calls:
                 starts.setdefault(first(ranks & self.calls), []).append((candidate, ranks))
         return {
@@ -129,7 +228,8 @@ class Problem:
             for rank, found in starts.items()
         }
 
-    def _ranked(self, nodes: OpSet) -> OpSet:
+    def ranked(self, nodes: OpSet) -> OpSet:
+        """The ranks of `nodes`."""
         return opset(self._rank[index] for index in members(nodes))
 
     def no_plan(self) -> NoPlanError:
@@ -138,17 +238,37 @@ class Problem:
         for candidate in self.candidates:
             if not isinstance(self.cost(candidate), Infeasible):
                 covered |= candidate.sub_graph.inside
-        bare = self.graph.calls & ~covered
-        return NoPlanError(self.graph, bare or self.graph.calls)
+        return NoPlanError(self.graph, self.graph.calls & ~covered)
 
-    def plan(self, chosen: Sequence[CandidateKernel]) -> Plan:
+    def record(self, strategy: str, steps: int, bound: int | None = None) -> SearchRecord:
+        """What `strategy` did; without a `bound` in femtoseconds, that nothing is better."""
+        proven = bound is None and not self.broken_bounds
+        return SearchRecord(
+            strategy,
+            because="asked for",
+            proven=proven,
+            bound=0.0 if bound is None else bound / SECOND,
+            steps=steps,
+            candidates=len(set(self.candidates)),
+            asked=len(self._known),
+        )
+
+    def plan(self, chosen: Sequence[CandidateKernel], record: SearchRecord | None = None) -> Plan:
         """The plan of the feasible candidates `chosen`, which cover the graph."""
         kernels = []
         for candidate in in_execution_order(self.graph, chosen):
             cost = self.cost(candidate)
             assert not isinstance(cost, Infeasible), cost.reason
             kernels.append(PlannedKernel(candidate, cost))
-        return Plan(self.graph, tuple(kernels))
+        plan = Plan(self.graph, tuple(kernels), record)
+        if record is None:
+            return plan
+        bound = plan.cost if record.proven else min(record.bound, plan.cost)
+        return replace(plan, record=replace(record, bound=bound, cost=plan.cost))
+
+
+def _whole(seconds: float) -> int:
+    return round(seconds * SECOND)
 
 
 def _calls(candidate: CandidateKernel) -> int:

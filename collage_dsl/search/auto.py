@@ -1,0 +1,60 @@
+"""The strategy that suits a problem."""
+
+from dataclasses import replace
+
+from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
+from collage_dsl.search.milp import has_solver, milp
+from collage_dsl.search.moves import Moves
+from collage_dsl.search.plan import Plan, Problem
+from collage_dsl.search.pruning import usable
+
+BUDGET = 20_000
+"""So many states `dijkstra` may expand, a second or two, before `milp` takes over."""
+
+MOST_OPEN = 64
+"""Where more kernels than this could be open at once, `dijkstra` is not begun."""
+
+
+def auto(problem: Problem, *, budget: int = BUDGET) -> Plan:
+    """
+    A cheapest plan by `dijkstra`, which asks for the fewest costs, or by `milp` where that
+    would meet too many states. The record of the plan says why. Raises `NoPlanError`.
+    """
+    if not has_solver():
+        return _because(dijkstra(problem), "scipy is not installed, which milp needs")
+    open_ = most_open(problem)
+    if open_ > MOST_OPEN:
+        return _because(milp(problem), f"{open_} kernels with several results may be open at once")
+    few = f"at most {open_}" if open_ else "no"
+    try:
+        return _because(
+            dijkstra(problem, budget=budget),
+            f"{few} kernels with several results can be open at once",
+        )
+    except BudgetSpentError as spent:
+        return _because(milp(problem), f"dijkstra gave up: {spent}")
+
+
+def most_open(problem: Problem) -> int:
+    """
+    How many candidates make some nodes wait for others, and have nodes both before and after
+    one place in the order in which `dijkstra` covers calls; the most at any place.
+
+    Which of them are taken multiplies the states that it meets there.
+    """
+    change: dict[int, int] = {}
+    for move in Moves(problem, usable(problem)):
+        if move.is_ragged:
+            first, end = move.calls & -move.calls, 1 << move.inside.bit_length()
+            change[first] = change.get(first, 0) + 1
+            change[end] = change.get(end, 0) - 1
+    most = open_ = 0
+    for place in sorted(change):
+        open_ += change[place]
+        most = max(most, open_)
+    return most
+
+
+def _because(plan: Plan, reason: str) -> Plan:
+    assert plan.record is not None
+    return replace(plan, record=replace(plan.record, because=reason))

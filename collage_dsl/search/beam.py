@@ -1,0 +1,127 @@
+"""A good cover in bounded time, and how far it may be from the cheapest."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from collage_dsl.graph import CandidateKernel, first, members
+from collage_dsl.search.greedy import greedy, rank_of
+from collage_dsl.search.milp import has_solver
+from collage_dsl.search.moves import START, Key, Move, Moves
+from collage_dsl.search.plan import SECOND, Plan, Problem
+from collage_dsl.search.pruning import least_by_call, usable
+
+WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """`rank` compares states with the same next call: the cost above what is covered is worth."""
+
+    key: Key
+    rank: tuple[int, int, int]
+    before: "_State | None" = None
+    by: Move | None = None
+
+
+def beam(problem: Problem, *, width: int = WIDTH) -> Plan:
+    """
+    A plan no dearer than that of `greedy`; asks for every cost. Raises `NoPlanError`.
+
+    Calls are covered in the order of `dijkstra`; of the states in which one is the next, the
+    best `width` are expanded: those that are the least dearer than what they cover is worth.
+    Where none of them can be finished, twice as many are tried, and so on. The plan's record
+    has the lower bound, and says so where no state was left out and nothing is better.
+    """
+    candidates = usable(problem)
+    moves = Moves(problem, candidates)
+    quick = greedy(problem, moves)
+    worth, bound = _worth(problem, candidates)
+    while True:
+        search = _Beam(problem, moves, worth, width)
+        found = search.best()
+        if found is not None or quick is not None or search.is_complete:
+            break
+        width *= 2
+    plans = [plan for plan in (found, quick) if plan is not None]
+    if not plans:
+        raise problem.no_plan()
+    chosen = min(plans, key=lambda plan: rank_of(problem, plan))
+    steps = search.expanded
+    record = problem.record("beam", steps, None if search.is_complete else bound)
+    return problem.plan(chosen, record)
+
+
+def _worth(
+    problem: Problem, candidates: tuple[CandidateKernel, ...]
+) -> tuple[Mapping[int, int], int]:
+    """What each call is worth, and what no plan costs less than, in femtoseconds."""
+    if has_solver():
+        from collage_dsl.search.columns import relaxation
+
+        relaxed = relaxation(problem)
+        index = problem.graph.index
+        return {index(n): round(w * SECOND) for n, w in relaxed.worth.items()}, relaxed.bound
+    for each in candidates:
+        problem.cost(each)
+    least = least_by_call(problem, candidates)
+    return least, sum(least.values())
+
+
+class _Beam:
+    def __init__(
+        self, problem: Problem, moves: Moves, worth: Mapping[int, int], width: int
+    ) -> None:
+        self.problem = problem
+        self.moves = moves
+        self.width = width
+        self.waiting: dict[int, dict[Key, _State]] = {}
+        """By their next call; the best state of each key."""
+        self.goal: _State | None = None
+        self.expanded = 0
+        self.is_complete = True
+        self.surplus = {move.number: self._surplus(move, worth) for move in moves}
+
+    def best(self) -> tuple[CandidateKernel, ...] | None:
+        self.reach(_State(START, (0, 0, 0)))
+        while self.waiting:
+            here = self.waiting.pop(min(self.waiting))
+            kept = sorted(here.values(), key=lambda state: state.rank)
+            self.is_complete &= len(kept) <= self.width
+            for state in kept[: self.width]:
+                self.expand(state)
+        return None if self.goal is None else _chosen(self.goal)
+
+    def expand(self, state: _State) -> None:
+        self.expanded += 1
+        for move in self.moves.from_(state.key):
+            surplus = self.surplus[move.number]
+            key = None if surplus is None else self.moves.after(state.key, move)
+            if key is not None and surplus is not None:
+                cost, demotion, kernels = state.rank
+                rank = cost + surplus, demotion + move.demotion, kernels + 1
+                self.reach(_State(key, rank, state, move))
+
+    def reach(self, state: _State) -> None:
+        if self.moves.is_goal(state.key):
+            if self.goal is None or state.rank < self.goal.rank:
+                self.goal = state
+            return
+        uncovered = self.moves.calls & ~state.key[0]
+        here = self.waiting.setdefault(first(uncovered), {})
+        known = here.get(state.key)
+        if known is None or state.rank < known.rank:
+            here[state.key] = state
+
+    def _surplus(self, move: Move, worth: Mapping[int, int]) -> int | None:
+        """How much dearer a candidate is than the worth of its calls; None where infeasible."""
+        price = self.problem.price(move.candidate)
+        calls = move.candidate.sub_graph.inside & self.problem.graph.calls
+        return None if price is None else price - sum(worth.get(i, 0) for i in members(calls))
+
+
+def _chosen(state: _State) -> tuple[CandidateKernel, ...]:
+    chosen = []
+    while state.before is not None and state.by is not None:
+        chosen.append(state.by.candidate)
+        state = state.before
+    return tuple(chosen)

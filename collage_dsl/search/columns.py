@@ -1,0 +1,169 @@
+"""A covering problem as rows and columns of numbers, and its relaxation. Needs scipy."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import LinearConstraint, linprog
+from scipy.sparse import csr_array
+
+from collage_dsl.graph import CandidateKernel, OpSet, members
+from collage_dsl.search.plan import SECOND, Problem
+from collage_dsl.search.pruning import undominated, usable
+
+Array = np.ndarray[Any, Any]
+
+SCALE = 1e6
+"""The dearest price as the solver sees it: its tolerances are about a millionth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """
+    The feasible candidates that a plan may need, each a column that is taken or is not.
+
+    `prices` are in femtoseconds, `unit` is what the solver counts them in. Every call is
+    covered once (`once`), every tuple and projection at most once (`at_most_once`).
+    """
+
+    candidates: tuple[CandidateKernel, ...]
+    prices: tuple[int, ...]
+    unit: float
+    calls: tuple[int, ...]
+    free: tuple[int, ...]
+    once: Any
+    at_most_once: Any
+
+    @classmethod
+    def of(cls, problem: Problem, *, late: bool = False) -> "Columns":
+        """
+        Asks for every cost, or if `late` for none: what is not known is then as little as it
+        can be. Raises `NoPlanError` where a call has no feasible candidate.
+        """
+        price = problem.estimate if late else problem.price
+        candidates = tuple(undominated(usable(problem), price))
+        insides = [each.sub_graph.inside for each in candidates]
+        prices = tuple(price(each) or 0 for each in candidates)
+        covered = shared = 0
+        for inside in insides:
+            shared |= covered & inside
+            covered |= inside
+        if problem.graph.calls & ~covered:
+            raise problem.no_plan()
+        calls = tuple(members(problem.graph.calls))
+        free = tuple(members(shared & ~problem.graph.calls))
+        return cls(
+            candidates,
+            prices,
+            max(max(prices, default=0) / SCALE, 1.0),
+            calls,
+            free,
+            _rows(insides, calls),
+            _rows(insides, free),
+        )
+
+    @property
+    def scaled(self) -> Array:
+        """The prices as the solver sees them."""
+        return np.array([price / self.unit for price in self.prices])
+
+    @property
+    def constraints(self) -> list[Any]:
+        found = [LinearConstraint(self.once, 1, 1)]
+        if self.at_most_once.shape[0]:
+            found.append(LinearConstraint(self.at_most_once, -np.inf, 1))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """
+    What the cheapest cover costs if kernels may be taken in parts: `bound` femtoseconds; no
+    plan costs less.
+
+    `worth` says in seconds what covering each call, by name, costs there: the prices of a
+    market in which no kernel is cheaper than the calls that it covers. `surplus` is how much
+    dearer each feasible candidate is than that; a plan with the candidate costs at least so
+    much more than the bound.
+    """
+
+    bound: int
+    worth: Mapping[str, float]
+    surplus: Mapping[CandidateKernel, float]
+
+
+def relaxation(problem: Problem) -> Relaxation:
+    """Asks for every cost. Raises `NoPlanError` where kernels cover no graph even in parts."""
+    columns = Columns.of(problem)
+    if not columns.calls:
+        return Relaxation(0, {}, {})
+    worth = worth_of(problem, columns)
+    by_node = dict(zip((*columns.calls, *columns.free), worth, strict=True))
+    surplus = {}
+    for each in dict.fromkeys(problem.candidates):
+        price = problem.price(each)
+        if price is not None:
+            inside = members(each.sub_graph.inside)
+            surplus[each] = (price - sum(by_node.get(i, 0) for i in inside)) / SECOND
+    names = {problem.graph.nodes[i].name: by_node[i] / SECOND for i in columns.calls}
+    return Relaxation(int(bound_of(worth)), names, surplus)
+
+
+def worth_of(problem: Problem, columns: Columns) -> list[float]:
+    """
+    In femtoseconds, for each call, what it is worth; then what each shared free node is, which
+    is never more than 0. No column is cheaper than the worth of what it covers.
+    """
+    rows = columns.at_most_once
+    is_shared = bool(rows.shape[0])
+    solved = linprog(
+        columns.scaled,
+        A_eq=columns.once,
+        b_eq=np.ones(len(columns.calls)),
+        A_ub=rows if is_shared else None,
+        b_ub=np.ones(rows.shape[0]) if is_shared else None,
+        method="highs",
+    )
+    if solved.status == 2:
+        raise problem.no_plan()
+    assert solved.status == 0, solved.message
+    calls = [float(value) * columns.unit for value in solved.eqlin.marginals]
+    marginals = solved.ineqlin.marginals if is_shared else []
+    free = [min(0.0, float(value) * columns.unit) for value in marginals]
+    return [*_not_above(columns, calls, free), *free]
+
+
+def surplus_of(columns: Columns, worth: Sequence[float]) -> Array:
+    """How much dearer each column is than the worth of what it covers, in femtoseconds."""
+    calls = np.array(worth[: len(columns.calls)])
+    free = np.array(worth[len(columns.calls) :])
+    covered = columns.once.T @ calls
+    if len(free):
+        covered = covered + columns.at_most_once.T @ free
+    surplus: Array = np.array(columns.prices, dtype=float) - covered
+    return surplus
+
+
+def bound_of(worth: Sequence[float]) -> float:
+    """What no plan costs less than: each call is covered once, each free node at most."""
+    return max(0.0, float(sum(worth)))
+
+
+def _not_above(columns: Columns, calls: list[float], free: list[float]) -> list[float]:
+    """The worth of calls, less what the solver's tolerance made too much of it."""
+    excess = max(0.0, -float(surplus_of(columns, [*calls, *free]).min(initial=0.0)))
+    return [value - excess for value in calls]
+
+
+def _rows(insides: Sequence[OpSet], nodes: Iterable[int]) -> Any:
+    """A row for each of `nodes`, with a 1 in the columns that have it inside."""
+    place = {node: row for row, node in enumerate(nodes)}
+    rows, across = [], []
+    for column, inside in enumerate(insides):
+        for index in members(inside):
+            if index in place:
+                rows.append(place[index])
+                across.append(column)
+    shape = (len(place), len(insides))
+    return csr_array((np.ones(len(rows)), (rows, across)), shape=shape)

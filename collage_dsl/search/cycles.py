@@ -1,0 +1,67 @@
+"""Kernels that would wait for each other."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from collage_dsl.graph import Graph, OpSet, first, members
+
+Passage = tuple[int, int]
+"""A node of a kernel that waits for another kernel, and one that another waits for."""
+
+
+def shortest_cycle(graph: Graph, insides: Sequence[OpSet]) -> tuple[Passage, ...]:
+    """
+    Of kernels of these disjoint sets of nodes, each waits for the one before and the first
+    for the last: how a shortest such ring passes through each of them. Empty where there is none.
+
+    Other kernels with the same passages would wait for each other in the same way.
+    """
+    below = [_below(graph, inside) for inside in insides]
+    after = [
+        [other for other, inside in enumerate(insides) if other != number and reached & inside]
+        for number, reached in enumerate(below)
+    ]
+    rings = (ring for start in range(len(insides)) if (ring := _ring(after, start)))
+    ring = min(rings, key=len, default=())
+    steps = [_step(graph, insides[one], insides[other]) for one, other in _pairs(ring)]
+    # A step leaves one kernel and enters the next: what enters comes from the step before.
+    return tuple((steps[place - 1][1], leaving) for place, (leaving, _) in enumerate(steps))
+
+
+def _below(graph: Graph, inside: OpSet) -> OpSet:
+    below = 0
+    for index in members(inside):
+        below |= graph.downstream_of[index]
+    return below
+
+
+def _ring(after: Sequence[Sequence[int]], start: int) -> tuple[int, ...]:
+    """A shortest way from `start` back to it."""
+    came: dict[int, int] = {}
+    pending = deque([start])
+    while pending:
+        number = pending.popleft()
+        for other in after[number]:
+            if other == start:
+                return _way(came, start, number)
+            if other not in came:
+                came[other] = number
+                pending.append(other)
+    return ()
+
+
+def _way(came: dict[int, int], start: int, end: int) -> tuple[int, ...]:
+    way = [end]
+    while way[-1] != start:
+        way.append(came[way[-1]])
+    return tuple(reversed(way))
+
+
+def _pairs(ring: Sequence[int]) -> list[tuple[int, int]]:
+    return [(one, ring[(place + 1) % len(ring)]) for place, one in enumerate(ring)]
+
+
+def _step(graph: Graph, one: OpSet, other: OpSet) -> tuple[int, int]:
+    """A node of the one that flows into a node of the other."""
+    leaving = next(i for i in members(one) if graph.downstream_of[i] & other)
+    return leaving, first(graph.downstream_of[leaving] & other)

@@ -1,0 +1,38 @@
+"""Covers taken kernel by kernel, without looking back."""
+
+from collections.abc import Iterable, Sequence
+
+from collage_dsl.graph import CandidateKernel
+from collage_dsl.search.moves import START, Move, Moves
+from collage_dsl.search.plan import Problem
+
+
+def greedy(problem: Problem, moves: Moves) -> tuple[CandidateKernel, ...] | None:
+    """
+    The better of two covers: the largest kernels first, as pattern tables are applied, and
+    those first that cost the least for each of their calls. None where both come to a dead end.
+    """
+    priced = [
+        (move, price) for move in moves if (price := problem.price(move.candidate)) is not None
+    ]
+    by_size = sorted(priced, key=lambda pair: -pair[0].calls.bit_count())
+    by_share = sorted(priced, key=lambda pair: pair[1] / pair[0].calls.bit_count())
+    orders = ([move for move, _ in order] for order in (by_size, by_share))
+    found = [taken for order in orders if (taken := _taken(moves, order)) is not None]
+    return min(found, key=lambda taken: rank_of(problem, taken), default=None)
+
+
+def rank_of(problem: Problem, chosen: Sequence[CandidateKernel]) -> tuple[int, int, int]:
+    """Less is better. The candidates are feasible."""
+    cost = sum(problem.price(each) or 0 for each in chosen)
+    return cost, sum(map(problem.demotion, chosen)), len(chosen)
+
+
+def _taken(moves: Moves, order: Iterable[Move]) -> tuple[CandidateKernel, ...] | None:
+    key, chosen = START, []
+    for move in order:
+        after = moves.after(key, move)
+        if after is not None:
+            key = after
+            chosen.append(move.candidate)
+    return tuple(chosen) if moves.is_goal(key) else None

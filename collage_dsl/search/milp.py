@@ -1,0 +1,25 @@
+"""The cheapest cover by integer programming."""
+
+from importlib.util import find_spec
+
+from collage_dsl.search.plan import Plan, Problem
+
+
+def has_solver() -> bool:
+    """Whether scipy, which brings the solver, is installed."""
+    return find_spec("scipy") is not None
+
+
+def milp(problem: Problem) -> Plan:
+    """
+    A cheapest plan, as `dijkstra` finds it. Raises `NoPlanError`. Asks for every cost, unless
+    the problem has lower bounds: then only for those of kernels that could be in a best plan.
+
+    Time depends on how far the kernels that overlap compete, not on how many sets of nodes can
+    be covered in part at a time. Costs that differ by less than a part in 10**12 of the
+    dearest kernel's may be taken for equal by the solver.
+    """
+    from collage_dsl.search.integer_program import cheapest  # scipy takes half a second to load
+
+    chosen, steps = cheapest(problem)
+    return problem.plan(chosen, problem.record("milp", steps))

@@ -1,0 +1,97 @@
+"""What it would cost to insist on a kernel that the cheapest plan does not have."""
+
+from collections.abc import Mapping
+
+from collage_dsl.graph import CandidateKernel
+from collage_dsl.search.auto import auto
+from collage_dsl.search.greedy import rank_of
+from collage_dsl.search.moves import START, Key, Move, Moves
+from collage_dsl.search.plan import SECOND, NoPlanError, Plan, Problem
+from collage_dsl.search.pruning import usable
+
+BUDGET = 20_000
+"""Of so many states, at most, are the costs forward and backward worked out."""
+
+
+def regrets(
+    problem: Problem, plan: Plan, *, budget: int = BUDGET
+) -> dict[CandidateKernel, float | None]:
+    """
+    By candidate, how many seconds dearer than `plan`, a cheapest one, the best plan is that
+    has the candidate; None where no plan has it. Exact; asks for every cost.
+
+    The cost from the start to each state, and from there to the end, give that for all
+    candidates at once. Where there are more than `budget` states, each candidate is searched
+    for by itself, which takes as long as so many searches.
+    """
+    least = rank_of(problem, plan.candidates)[0]
+    candidates = usable(problem)
+    graph = _StateGraph(problem, Moves(problem, candidates))
+    if graph.grown(budget):
+        best: Mapping[CandidateKernel, int] = graph.best()
+    else:
+        best = {each: cost for each in candidates if (cost := _with(problem, each)) is not None}
+    return {
+        each: (best[each] - least) / SECOND if each in best else None
+        for each in dict.fromkeys(problem.candidates)
+    }
+
+
+class _StateGraph:
+    """All states that can be reached, the steps between them, and the least cost to each."""
+
+    def __init__(self, problem: Problem, moves: Moves) -> None:
+        self.problem = problem
+        self.moves = moves
+        self.cost: dict[Key, int] = {START: 0}
+        self.steps: list[tuple[Key, Move, int, Key]] = []
+        """In an order in which those that lead to a state come before those from it."""
+
+    def grown(self, budget: int) -> bool:
+        """Whether the graph is whole, with no more than `budget` states."""
+        layers: dict[int, list[Key]] = {0: [START]}
+        while layers:
+            for key in layers.pop(min(layers)):
+                for move in self.moves.from_(key):
+                    self._step(key, move, layers)
+                if len(self.cost) > budget:
+                    return False
+        return True
+
+    def _step(self, key: Key, move: Move, layers: dict[int, list[Key]]) -> None:
+        after = self.moves.after(key, move)
+        price = None if after is None else self.problem.price(move.candidate)
+        if after is None or price is None:
+            return
+        cost = self.cost[key] + price
+        if after not in self.cost:
+            self.cost[after] = cost
+            covered = after[0] & self.moves.calls
+            layers.setdefault(covered.bit_count(), []).append(after)
+        self.cost[after] = min(cost, self.cost[after])
+        self.steps.append((key, move, price, after))
+
+    def best(self) -> dict[CandidateKernel, int]:
+        """The cost of the best plan with each candidate that some plan has."""
+        rest = {key: 0 for key in self.cost if self.moves.is_goal(key)}
+        best: dict[CandidateKernel, int] = {}
+        for key, move, price, after in reversed(self.steps):
+            if after in rest:
+                onward = price + rest[after]
+                rest[key] = min(onward, rest.get(key, onward))
+                through = self.cost[key] + onward
+                best[move.candidate] = min(through, best.get(move.candidate, through))
+        return best
+
+
+def _with(problem: Problem, candidate: CandidateKernel) -> int | None:
+    """The cost of the best plan with `candidate`."""
+    if problem.price(candidate) is None:
+        return None
+    inside = candidate.sub_graph.inside
+    others = [each for each in problem.candidates if not each.sub_graph.inside & inside]
+    try:
+        plan = auto(Problem(problem.graph, [candidate, *others], problem.cost))
+    except NoPlanError:
+        return None
+    return rank_of(problem, plan.candidates)[0]

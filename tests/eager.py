@@ -1,0 +1,30 @@
+"""The shortest path over covered sets, in the plainest way: every cost is asked for at once."""
+
+import heapq
+from itertools import count
+
+from collage_dsl.graph import CandidateKernel, OpSet, first
+from collage_dsl.search import Plan, Problem
+from collage_dsl.search.plan import is_acyclic
+
+
+def eager(problem: Problem) -> Plan:
+    """A best plan; asks for the cost of each kernel that some expanded state could take."""
+    order = count()
+    queue: list[tuple[tuple[int, int, int], int, OpSet, tuple[CandidateKernel, ...]]]
+    queue = [((0, 0, 0), next(order), 0, ())]
+    while queue:
+        (cost, demotion, kernels), _, covered, chosen = heapq.heappop(queue)
+        uncovered = problem.calls & ~covered
+        if not uncovered:
+            return problem.plan(chosen)
+        for candidate, ranks in problem.starting_at.get(first(uncovered), ()):
+            if ranks & covered:
+                continue
+            price = problem.price(candidate)
+            taken = (*chosen, candidate)
+            insides = [each.sub_graph.inside for each in taken]
+            if price is not None and is_acyclic(problem.graph, insides):
+                rank = cost + price, demotion + problem.demotion(candidate), kernels + 1
+                heapq.heappush(queue, (rank, next(order), covered | ranks, taken))
+    raise problem.no_plan()

@@ -1,0 +1,75 @@
+"""The examples of `docs/search.md`: its commands and Python sessions answer what it says."""
+
+import doctest
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from collage_dsl.cli.main import app
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "search.md"
+PAGE = DOCUMENT.read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def plan(*arguments: str) -> str:
+    """What `collage plan` answers."""
+    return CliRunner().invoke(app, ["plan", *arguments], standalone_mode=False).stdout
+
+
+def without_steps(answer: str) -> str:
+    """The number of steps of `milp` is that of one version of the solver."""
+    return re.sub(r"^\d+ steps?;", "steps;", answer, flags=re.MULTILINE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Has the files of the page, and is where commands run."""
+    (models,), (spec,), (costs,) = blocks("python"), blocks("collage"), blocks("yaml")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wide.collage").write_text(spec)
+    (tmp_path / "costs.yaml").write_text(costs)
+    exec(compile(models, "models.py", "exec"), {})
+    return tmp_path
+
+
+def test_the_commands_of_the_page_answer_what_it_says(folder: Path) -> None:
+    sections = blocks("console")
+    assert len(sections) == 6
+    for section in sections:
+        command, expected = section.removeprefix("$ collage ").split("\n", 1)
+        first, _, last = without_steps(expected).partition("…\n")  # Kernels that are left out.
+        shown = without_steps(plan(*command.split()[1:]))
+
+        assert shown.startswith(first)
+        assert shown.endswith(last)
+
+
+def test_the_answer_in_json_says_how_the_plan_was_found(folder: Path) -> None:
+    options = ("-t", "native", "--costs", "costs.yaml", "--output-format", "json")
+    found = json.loads(plan("fire.onnx", "--strategy", "milp", *options))["search"]
+
+    assert found["strategy"] == "milp"
+    assert found["proven"]
+    assert found["gap"] == 0
+    assert found["priced"] == found["candidates"]
+
+
+def test_the_python_sessions_of_the_page_answer_what_it_says() -> None:
+    failed, tried = doctest.testfile(str(DOCUMENT), module_relative=False)
+
+    assert failed == 0
+    assert tried == sum(block.count(">>> ") for block in blocks("pycon")) > 10
+
+
+def test_every_strategy_has_a_section() -> None:
+    option = next(p for p in app.commands["plan"].params if p.name == "strategy")  # type: ignore[attr-defined]
+
+    for name in option.type.choices:
+        assert f"\n## `{name}`\n" in PAGE

@@ -1,0 +1,396 @@
+"""Every strategy against the exhaustive search, and what their records promise."""
+
+import random
+from collections.abc import Callable
+from importlib import import_module
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collage_dsl.cost import Cost, Infeasible
+from collage_dsl.engine.steps import propose
+from collage_dsl.graph import CandidateKernel, Kind, SubGraph
+from collage_dsl.rules import TVM_DEFAULT, CombineByPrimitives, FusionSpec, Horizontal, OpCallByKind
+from collage_dsl.rules.limits import Limits
+from collage_dsl.search import (
+    STRATEGIES,
+    BudgetSpentError,
+    CostError,
+    NoPlanError,
+    Plan,
+    Problem,
+    auto,
+    beam,
+    dijkstra,
+    exhaustive,
+    milp,
+    regrets,
+    search,
+)
+from collage_dsl.search.columns import relaxation
+from collage_dsl.search.greedy import greedy
+from collage_dsl.search.moves import Moves
+from tests.cases import cases
+from tests.eager import eager
+from tests.graphs import LIBRARY, NATIVE, candidate, graph_of
+from tests.search_problems import Costs, again, random_problem, rank
+
+SEEDS = st.integers(0, 2**32)
+
+CHAIN = graph_of({"a": ["x"], "b": ["a"], "c": ["b"]}, ["c"])
+SINGLES = [candidate(CHAIN, name) for name in "abc"]
+
+
+def best(find: Callable[[Problem], Plan], problem: Problem) -> tuple[int, int, int] | None:
+    """The rank of what a strategy finds; None where it says that there is no plan."""
+    try:
+        return rank(find(again(problem)))
+    except NoPlanError:
+        return None
+
+
+@pytest.mark.parametrize("strategy", [dijkstra, milp, auto], ids=lambda s: s.__name__)
+@cases(80)
+@given(seed=SEEDS)
+def test_every_strategy_finds_what_the_exhaustive_search_does(
+    strategy: Callable[[Problem], Plan], seed: int
+) -> None:
+    problem = random_problem(seed)
+
+    assert best(strategy, problem) == best(exhaustive, problem)
+
+
+@cases(80)
+@given(seed=SEEDS, width=st.integers(1, 4))
+def test_a_beam_is_no_worse_than_greedy_and_within_its_gap(seed: int, width: int) -> None:
+    problem = random_problem(seed)
+    optimum = best(exhaustive, problem)
+    if optimum is None:
+        assert best(beam, problem) is None
+        return
+    plan = beam(problem, width=width)
+    assert plan.record is not None
+    quick = greedy(problem, Moves(problem, problem.candidates))
+
+    assert rank(plan) >= optimum
+    assert quick is None or rank(plan) <= rank(problem.plan(quick))
+    assert plan.record.bound <= optimum[0] / 10**15 + 1e-12
+    assert plan.cost * (1 - plan.record.gap) <= optimum[0] / 10**15 + 1e-12
+    assert not plan.record.proven or rank(plan) == optimum
+    assert rank(beam(problem, width=10**6)) == optimum
+
+
+@cases(150)
+@given(seed=SEEDS)
+def test_with_lower_bounds_fewer_kernels_are_priced_and_the_plan_is_as_good(seed: int) -> None:
+    problem = random_problem(seed, bounded=True)
+    optimum = best(eager, problem)
+    assert best(dijkstra, problem) == optimum
+    if optimum is None:
+        return
+    all_asked, late, without = again(problem), again(problem), again(problem, bounded=False)
+    eager(all_asked)
+    plan = dijkstra(late)
+    dijkstra(without)
+
+    assert set(late._known) <= set(without._known) <= set(all_asked._known)
+    assert best(milp, problem) == optimum
+    assert plan.record is not None
+    assert plan.record.asked == len(late._known)
+    assert plan.record.never_asked == len(problem.candidates) - len(late._known)
+
+
+@cases(60)
+@given(seed=SEEDS, budget=st.sampled_from([0, 10**6]))
+def test_regrets_are_those_of_trying_each_candidate(seed: int, budget: int) -> None:
+    problem = random_problem(seed, calls=5)
+    if best(exhaustive, problem) is None:
+        return
+    plan = exhaustive(problem)
+
+    found = regrets(problem, plan, budget=budget)
+
+    assert list(found) == list(dict.fromkeys(problem.candidates))
+    for each, regret in found.items():
+        inside = each.sub_graph.inside
+        others = [o for o in problem.candidates if not o.sub_graph.inside & inside]
+        forced = best(exhaustive, Problem(problem.graph, [each, *others], problem.cost))
+        if regret is None:
+            assert forced is None
+        else:
+            assert forced is not None
+            assert regret == pytest.approx((forced[0] - rank(plan)[0]) / 10**15, abs=1e-14)
+
+
+@cases(60)
+@given(seed=SEEDS)
+def test_the_relaxation_bounds_every_plan_with_a_candidate(seed: int) -> None:
+    problem = random_problem(seed, calls=5)
+    if best(exhaustive, problem) is None:
+        return
+    plan = exhaustive(problem)
+    relaxed = relaxation(problem)
+    regret = regrets(problem, plan)
+
+    assert relaxed.bound / 10**15 <= plan.cost + 1e-12
+    for each, surplus in relaxed.surplus.items():
+        more = regret[each]
+        assert more is None or plan.cost + more >= relaxed.bound / 10**15 + surplus - 1e-9
+
+
+@cases(60)
+@given(seed=SEEDS)
+def test_a_candidate_more_never_makes_the_plan_dearer(seed: int) -> None:
+    problem = random_problem(seed)
+    fewer = Problem(problem.graph, problem.candidates[1:], problem.cost)
+    with_all, without = best(auto, problem), best(auto, fewer)
+
+    assert without is None or (with_all is not None and with_all[0] <= without[0])
+
+
+@cases(60)
+@given(seed=SEEDS, shuffle=SEEDS)
+def test_the_order_of_the_candidates_does_not_change_what_is_found(seed: int, shuffle: int) -> None:
+    problem = random_problem(seed)
+    mixed = random.Random(shuffle).sample(problem.candidates, len(problem.candidates))
+
+    for strategy in (dijkstra, milp):
+        assert best(strategy, Problem(problem.graph, mixed, problem.cost)) == best(
+            strategy, problem
+        )
+
+
+@cases(40)
+@given(seed=SEEDS)
+def test_the_order_of_the_nodes_does_not_change_the_cost(seed: int) -> None:
+    generator = random.Random(seed)
+    names = [f"n{i}" for i in range(generator.randint(2, 6))]
+    edges = {n: generator.sample(["x", *names[:i]], 1) for i, n in enumerate(names)}
+    used = {operand for operands in edges.values() for operand in operands}
+    outputs = [name for name in names if name not in used]
+    groups = [generator.sample(names, generator.randint(1, min(3, len(names)))) for _ in range(8)]
+    costs = {frozenset(g): generator.random() for g in [*groups, *([n] for n in names)]}
+
+    def cost(found: CandidateKernel) -> Cost:
+        return costs[found.nodes]
+
+    found = []
+    for order in (names, _another_order(generator, edges)):
+        graph = graph_of({name: edges[name] for name in order}, outputs)
+        kernels = [candidate(graph, *sorted(group)) for group in costs]
+        kernels = [each for each in kernels if graph.is_convex(each.sub_graph.inside)]
+        found.append(dijkstra(Problem(graph, kernels, cost)).cost)
+
+    assert found[0] == pytest.approx(found[1], abs=1e-14)
+
+
+def _another_order(generator: random.Random, edges: dict[str, list[str]]) -> list[str]:
+    order: list[str] = []
+    while left := [n for n in edges if n not in order and {*edges[n]} <= {"x", *order}]:
+        order.append(generator.choice(left))
+    return order
+
+
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
+class TestEveryStrategy:
+    def test_a_graph_without_calls_needs_no_kernel(self, strategy: str) -> None:
+        graph = graph_of({"a": ["x"]}, ["a"])
+        empty = type(graph)(graph.nodes[:1], [0])
+
+        assert search(Problem(empty, [], lambda _: 1.0), strategy).kernels == ()
+
+    def test_without_candidates_every_call_is_named(self, strategy: str) -> None:
+        with pytest.raises(NoPlanError, match="no target has a kernel for `a`, `b`, `c`"):
+            search(Problem(CHAIN, [], lambda _: 1.0), strategy)
+
+    @pytest.mark.parametrize("cost", [float("nan"), float("inf"), -1.0])
+    def test_what_is_no_cost_is_refused_with_the_kernel(self, strategy: str, cost: float) -> None:
+        with pytest.raises(
+            CostError, match=r"the cost of op1 on native is (nan|inf|-1\.0): a cost"
+        ):
+            search(Problem(CHAIN, SINGLES, lambda _: cost), strategy)
+
+    def test_kernels_that_only_overlap_are_no_plan(self, strategy: str) -> None:
+        found = [candidate(CHAIN, "a", "b"), candidate(CHAIN, "b", "c")]
+
+        with pytest.raises(NoPlanError, match="overlap, or wait for each other") as caught:
+            search(Problem(CHAIN, found, lambda _: 1.0), strategy)
+        assert caught.value.nodes == ()
+
+    def test_kernels_that_wait_for_each_other_are_no_plan(self, strategy: str) -> None:
+        graph = graph_of({"a": ["x"], "b": ["y"], "c": ["a"], "d": ["b"]}, ["c", "d"])
+        found = [candidate(graph, "a", "d"), candidate(graph, "b", "c")]
+
+        with pytest.raises(NoPlanError, match="wait for each other"):
+            search(Problem(graph, found, lambda _: 1.0), strategy)
+
+    def test_a_kernel_that_waits_for_itself_is_not_taken(self, strategy: str) -> None:
+        found = [*SINGLES, candidate(CHAIN, "a", "c")]
+
+        assert len(search(Problem(CHAIN, found, lambda _: 1.0), strategy).kernels) == 3
+
+    def test_a_dead_end_is_left(self, strategy: str) -> None:
+        found = [candidate(CHAIN, *names) for names in ("ab", "a", "bc")]
+
+        plan = search(Problem(CHAIN, found, lambda k: 0.1 * ("b" in k.nodes)), strategy)
+
+        assert [sorted(k.nodes) for k in plan.kernels] == [["a"], ["b", "c"]]
+
+    def test_the_record_says_what_was_done(self, strategy: str) -> None:
+        plan = search(Problem(CHAIN, SINGLES, lambda _: 1.0), strategy)
+
+        assert plan.record is not None
+        assert plan.record.proven
+        assert plan.record.bound == plan.cost == 3.0
+        assert plan.record.candidates == plan.record.asked == 3
+        assert plan.record.gap == 0
+
+
+def test_rings_of_three_kernels_are_cut_too() -> None:
+    # a1 -> b2, b1 -> c2, c1 -> a2: each pair of letters as one kernel waits for the next.
+    edges = {"a1": ["x"], "b1": ["x"], "c1": ["x"], "a2": ["c1"], "b2": ["a1"], "c2": ["b1"]}
+    graph = graph_of(edges, ["a2", "b2", "c2"])
+    found = [candidate(graph, name) for name in edges]
+    found += [candidate(graph, f"{letter}1", f"{letter}2") for letter in "abc"]
+    problem = Problem(graph, found, lambda k: 1.0)
+
+    for strategy in (dijkstra, milp, exhaustive):
+        assert strategy(problem).cost == 4.0
+
+
+def test_costs_that_are_equal_but_for_rounding_are_equal() -> None:
+    # 0.1 + 0.2 is not 0.3 in binary: the plan of one kernel must win for its kernels.
+    prices = {"a": 0.1, "b": 0.1, "c": 0.1, "abc": 0.3}
+    found = [candidate(CHAIN, *names) for names in prices]
+
+    def cost(kernel: CandidateKernel) -> Cost:
+        return prices["".join(sorted(kernel.nodes))]
+
+    for strategy in (dijkstra, milp, exhaustive, beam):
+        assert len(strategy(Problem(CHAIN, found, cost)).kernels) == 1
+
+
+def test_a_kernel_whose_bound_is_above_the_best_plan_is_never_priced() -> None:
+    found = [*SINGLES, candidate(CHAIN, "a", "b", target=LIBRARY)]
+    asked = []
+
+    def cost(kernel: CandidateKernel) -> Cost:
+        asked.append(kernel)
+        return 1.0
+
+    bounds = {2: 2.5}
+    problem = Problem(CHAIN, found, cost, lower_bound=lambda k: bounds.get(len(k.nodes), 0.0))
+    plan = dijkstra(problem)
+
+    assert asked == SINGLES
+    assert plan.record is not None
+    assert plan.record.never_asked == 1
+
+
+def test_where_a_lower_bound_was_wrong_nothing_is_proven() -> None:
+    plan = dijkstra(Problem(CHAIN, SINGLES, lambda _: 1.0, lower_bound=lambda _: 2.0))
+
+    assert plan.record is not None
+    assert not plan.record.proven
+
+
+def side_by_side(branches: int) -> tuple[Problem, Costs]:
+    """Chains of three calls between one call and another, and what joins them side by side."""
+    edges = {"x0": ["x"]}
+    for k in range(branches):
+        edges |= {f"a{k}": ["x0"], f"b{k}": [f"a{k}"], f"c{k}": [f"b{k}"]}
+    edges["join"] = [f"c{k}" for k in range(branches)]
+    anchors = ["x0", "join", *(f"a{k}" for k in range(branches))]
+    graph = graph_of(edges, ["join"], **dict.fromkeys(anchors, Kind.ANCHOR))
+    chains = CombineByPrimitives(OpCallByKind(), TVM_DEFAULT, max_depth=3)
+    specs = [
+        FusionSpec(target, Horizontal(chains, max=2), Limits(max_exits=None))
+        for target in (NATIVE, LIBRARY)
+    ]
+    found = list(propose(graph, *specs))
+    for step in "abc":
+        for k in range(branches):
+            for other in range(k + 1, branches):
+                nodes = graph.set_of(f"{step}{k}", f"{step}{other}")
+                found.append(CandidateKernel(graph, SubGraph(nodes), NATIVE))
+    costs = Costs(random.Random(1))
+    costs.infeasible = 0.0
+    costs.price(found)
+    return Problem(graph, found, costs), costs
+
+
+def test_sixteen_branches_side_by_side_are_solved_to_the_proven_optimum() -> None:
+    problem, _ = side_by_side(16)
+
+    plan = auto(problem)
+
+    assert plan.record is not None
+    assert plan.record.proven
+    assert plan.record.strategy == "milp"
+    assert relaxation(problem).bound / 10**15 <= plan.cost <= beam(again(problem)).cost
+
+
+def test_auto_keeps_to_dijkstra_where_few_kernels_are_open() -> None:
+    problem, _ = side_by_side(3)
+
+    plan = auto(problem)
+
+    assert plan.record is not None
+    assert plan.record.strategy == "dijkstra"
+    assert "can be open at once" in plan.record.because
+    assert plan == milp(problem) or rank(plan) == rank(milp(problem))
+
+
+def test_auto_hands_over_when_the_budget_is_spent() -> None:
+    problem, _ = side_by_side(3)
+
+    plan = auto(problem, budget=2)
+
+    assert plan.record is not None
+    assert plan.record.strategy == "milp"
+    assert plan.record.because == "dijkstra gave up: 2 states were not enough"
+    assert rank(plan) == rank(dijkstra(problem))
+    with pytest.raises(BudgetSpentError):
+        dijkstra(problem, budget=2)
+
+
+def test_infeasible_kernels_have_no_regret_and_chosen_ones_none_to_speak_of() -> None:
+    found = [*SINGLES, candidate(CHAIN, "a", "b"), candidate(CHAIN, "b", "c")]
+
+    def cost(kernel: CandidateKernel) -> Cost:
+        return (
+            Infeasible("no")
+            if kernel.nodes == {"b", "c"}
+            else 3.0
+            if len(kernel.nodes) > 1
+            else 1.0
+        )
+
+    problem = Problem(CHAIN, found, cost)
+
+    assert list(regrets(problem, dijkstra(problem)).values()) == [0.0, 0.0, 0.0, 1.0, None]
+
+
+def test_a_strategy_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(ValueError, match="`fastest`: auto, dijkstra, milp, beam, exhaustive"):
+        search(Problem(CHAIN, SINGLES, lambda _: 1.0), "fastest")  # type: ignore[arg-type]
+
+
+@cases(30)
+@given(seed=SEEDS)
+def test_without_a_solver_auto_and_beam_do_what_they_can(seed: int) -> None:
+    problem = random_problem(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("auto", "beam"):
+            patch.setattr(import_module(f"collage_dsl.search.{name}"), "has_solver", lambda: False)
+        optimum = best(exhaustive, problem)
+        assert best(auto, problem) == optimum
+        assert (best(beam, problem) is None) == (optimum is None)
+        if optimum is not None:
+            quick = beam(again(problem), width=1).record
+            assert quick is not None
+            assert quick.bound <= optimum[0] / 10**15 + 1e-12
+            because = auto(problem).record
+            assert because is not None
+            assert because.because == "scipy is not installed, which milp needs"
