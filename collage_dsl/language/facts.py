@@ -82,8 +82,8 @@ class Facts:
     possible: bool = True
 
     def copy(self) -> "Facts":
-        values, same, known = dict(self.values), dict(self.same), set(self.known)
-        return Facts(self.attributes, values, same, known, self.possible)
+        """Another of its kind, where it is possible, as those that are left are."""
+        return Facts(self.attributes, dict(self.values), dict(self.same), set(self.known))
 
     def of(self, term: Term) -> Values:
         first = self.first(term)
@@ -109,10 +109,13 @@ class Facts:
         return term
 
     def from_the_front(self, term: Term) -> Term:
-        """`dim(x, -1)` is `dim(x, 3)` where the rank is 4."""
+        """
+        `dim(x, -1)` is `dim(x, 3)` where the rank is 4. What was said of `dim(x, -1)` before the
+        rank was known has to be said again.
+        """
         if isinstance(term, DimAt) and term.axis < 0:
             rank = self.of(Rank(term.of)).only()
-            if isinstance(rank, int) and rank + term.axis >= 0:
+            if isinstance(rank, int):
                 return DimAt(term.of, rank + term.axis)
         return term
 
@@ -121,18 +124,6 @@ class Facts:
         met = self.of(first).meet(values)
         self.values[first] = met
         self.possible &= not met.is_empty
-        if isinstance(first, Rank) and met.only() is not None:
-            self.settle()
-
-    def settle(self) -> None:
-        """Dimensions counted from the end have a place now."""
-        for term in [*self.values, *self.same]:
-            now = self.from_the_front(term)
-            if now != term:
-                if term in self.same:
-                    self.equal(now, self.same.pop(term))
-                if term in self.values:
-                    self.narrow(now, self.values.pop(term))
 
     def equal(self, left: Term, right: Term) -> None:
         one, other = self.first(left), self.first(right)
@@ -206,6 +197,7 @@ def assume(ways: list[Facts], condition: Expression, *, holds: bool = True) -> l
 
 
 def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
+    """`way` is possible as yet."""
     match condition:
         case Compare(_, Each()) | Within(Each()) if not holds:
             return
@@ -216,7 +208,7 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
             way.know(value)
             _narrow_to_choices(way, value, choices, holds)
         case Constant(value):
-            way.possible &= bool(value) is holds
+            way.possible = bool(value) is holds
         case Has():
             way.narrow(condition, one_of((holds,)))
         case Attr():
@@ -250,7 +242,7 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
     if isinstance(left, _TERMS) and isinstance(right, _TERMS):
         if way.first(left) == way.first(right):
             way.possible &= operator in ("==", "<=", ">=")
-        elif operator == "==" and not isinstance(left, Each):
+        elif operator == "==":
             way.equal(left, right)
 
 

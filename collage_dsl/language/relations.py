@@ -119,7 +119,7 @@ def _all(called: Called, holds: Callable[[str], bool]) -> bool:
 def _dtypes(called: Called, facts: Facts) -> None:
     if _all(called, keeps_dtype):
         facts.equal(Dtype(called.result), Dtype(called.operands[0]))
-        if not called.call.optional and _all(called, is_arithmetic):
+        if not called.call.optional and _all(called, is_broadcasting):
             facts.equal(Dtype(called.operands[0]), Dtype(called.operands[1]))
     elif called.call.ops == ("astype",) and not called.call.optional:
         facts.equal(Dtype(called.result), called.attribute("dtype"))
@@ -131,11 +131,6 @@ def keeps_dtype(op: str) -> bool:
     return simple or op in _LIKE_FIRST
 
 
-def is_arithmetic(op: str) -> bool:
-    """Whether `op` takes two tensors of one dtype."""
-    return is_broadcasting(op) and len(operators()[op].operands or ()) == 2
-
-
 def keeps_shape(op: str) -> bool:
     """Whether the result of `op` has the shape of its first operand."""
     simple = operators()[op].kind is Kind.ELEMENTWISE and op not in _OTHER_SHAPE
@@ -143,9 +138,10 @@ def keeps_shape(op: str) -> bool:
 
 
 def is_broadcasting(op: str) -> bool:
+    """Whether `op` takes two tensors of one dtype, which are broadcast to one shape."""
     known = operators()[op]
-    tensors = known.operands in (("x1", "x2"), ("lhs", "rhs"))
-    return known.kind is Kind.BROADCAST and tensors and op not in _OTHER_SHAPE
+    takes_two = known.operands == ("x1", "x2")
+    return known.kind is Kind.BROADCAST and takes_two and op not in _OTHER_SHAPE
 
 
 def _like_first(called: Called, facts: Facts) -> None:
