@@ -52,8 +52,6 @@ class _TargetChecker:
         check_fit(rule, limits, self.places(settings), self.findings)
         if fallback:
             self.check_fallback(rule, settings)
-        if self.findings.errors > errors:
-            return None
         name, kind = self.written.name.text, self.written.kind.text
         target = Toolchain(name, kind, compiler, options, priority)
         return FusionSpec(target, rule, limits, coalesce, fallback)
@@ -111,8 +109,6 @@ class _TargetChecker:
     def value(self, setting: syntax.Field | syntax.Block | None) -> syntax.Expression | None:
         """What a setting is set to; None where it is not there."""
         match setting:
-            case None:
-                return None
             case syntax.Field(_, value) if value is not None:
                 return value
             case syntax.Field(name):
