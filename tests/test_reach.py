@@ -1,5 +1,6 @@
 """What rules propose, judged from the rules alone."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -19,10 +20,23 @@ EVERYTHING = frozenset(Kind)
 def pattern(text: str) -> Pattern:
     """The first pattern of `text`, which is without an edition."""
     name = text.removeprefix("pattern ").split("(")[0]
-    found = load(text=f"collage 1; {text} target t on llvm {{ rules dfpattern({name}); }}")
+    before = 'collage 1; extern predicate fits(a, b) from "acme.predicates:fits";'
+    found = load(text=f"{before} {text} target t on llvm {{ rules dfpattern({name}); }}")
     rule = found["t"].rule
     assert isinstance(rule, DFPattern)
     return rule.pattern
+
+
+# Rules that say the same.
+
+
+@pytest.mark.parametrize(("number", "warnings"), [(100, 99), (101, 0)])
+def test_a_union_of_too_many_rules_is_not_looked_at(number: int, warnings: int) -> None:
+    rules = ", ".join(["op_call_by_kind(reduce)"] * number)
+
+    found = check(Source("t", f"collage 1; rule r = union({rules});"))
+
+    assert [diagnostic.code for diagnostic in found] == ["W0420"] * warnings
 
 
 # Fallbacks.
@@ -33,6 +47,13 @@ def test_all_kinds_leave_nothing_out() -> None:
     assert left_out(Covered(everything=True)) == ()
     assert left_out(Covered(ops=frozenset(operators()))) == ()
     assert left_out(Covered()) == tuple(sorted(operators()))
+
+
+def test_a_kind_covers_its_operators() -> None:
+    left = left_out(Covered(frozenset({Kind.REDUCE})))
+
+    assert "sum" not in left
+    assert "matmul" in left
 
 
 def test_an_operator_that_broadcasts_may_be_elementwise() -> None:
@@ -109,10 +130,58 @@ def test_a_few_names_are_shown(number: int, more: str, monkeypatch: pytest.Monke
         ("pattern p(x) { y = concat((exp(x), tanh(x))); yield y; }", 3, 2),
         ("pattern p(x) { a = exp(x); b = tanh(x); yield a, b; }", 2, 1),
         ("pattern p(x) { y = nn.relu?(exp(x)); yield y; }", 1, 1),
+        ("pattern p(x) { y = add(exp(exp(x)), tanh(x)); yield y; }", 4, 3),
+        ("pattern p(x) { y = repeat[2..4] add(x, tanh(_)); yield y; }", 3, 3),
     ],
 )
 def test_the_smallest_match(text: str, nodes: int, depth: int) -> None:
     assert smallest(pattern(text)) == Smallest(nodes, depth)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "nodes"),
+    [
+        ("exp(x)", "exp(z)", 1),
+        ("exp(x)", "tanh(x)", 2),
+        ("(exp | tanh)(x)", "tanh(x)", 1),
+        ("(exp | tanh)(x)", "(sqrt | erf)(x)", 2),
+        ("multiply(x, 2)", "multiply(x, 2)", 1),
+        ("multiply(x, 2)", "multiply(x, 3)", 1),
+        ("power(x, 2)", "power(x, 2)", 1),
+        ("power(x, 2)", "power(x, 3)", 2),
+        ("multiply(x, 2)", "multiply(x, z)", 1),
+        ("multiply(x, z)", "multiply(x, 2)", 1),
+        ("power(x, 2)", "power(x, exp(z))", 3),
+        ("multiply(x, 2)", "multiply(2, x)", 1),
+        ("power(3, 2)", "power(2, 3)", 2),
+        ("multiply(exp(x), tanh(z))", "multiply(exp(z), tanh(x))", 3),
+        ("multiply(exp(x), tanh(z))", "multiply(tanh(x), exp(z))", 3),
+        ("power(exp(x), tanh(z))", "power(tanh(x), exp(z))", 4),
+        ("multiply(exp(x), tanh(z))", "multiply(exp(x), sqrt(z))", 5),
+        ("multiply(exp(x), tanh(z))", "multiply(sqrt(x), exp(z))", 5),
+        ("multiply(sqrt(x), exp(z))", "multiply(exp(x), tanh(z))", 5),
+        ("concat((exp(x), z))", "concat((exp(z), x))", 2),
+        ("concat((exp(x), z))", "concat((tanh(x), z))", 4),
+        ("concat((x, z))", "concat((x, z, x))", 2),
+        ("concat((x, z))", "concat(split(x))", 3),
+        ("exp(((x, z)).0)", "exp(tanh(z))", 3),
+        ("exp(tanh(z))", "exp(((x, z)).0)", 3),
+        ("exp(exp(exp(exp(tanh(x)))))", "exp(exp(exp(exp(sqrt(x)))))", 10),
+        ("exp(exp(exp(exp(tanh(x)))))", "exp(exp(exp(exp(tanh(z)))))", 5),
+    ],
+)
+def test_what_one_node_can_match_counts_once(left: str, right: str, nodes: int) -> None:
+    text = f"pattern p(x, z) {{ y = concat((log({left}), sigmoid({right}), x, z)); yield y; }}"
+
+    assert smallest(pattern(text)).nodes == nodes + 3
+
+
+@pytest.mark.parametrize(("first", "nodes"), [("x", 60), ("exp(x)", 31)])
+def test_sixty_calls_are_told_apart(first: str, nodes: int) -> None:
+    powers = "".join(f"v{at} = add(v{at - 1}, power(x, {at})); " for at in range(1, 30))
+    text = f"pattern p(x) {{ v0 = power(x, 0); {powers} y = multiply(v29, {first}); yield y; }}"
+
+    assert smallest(pattern(text)) == Smallest(nodes, 31)
 
 
 def test_a_called_pattern_is_part_of_the_match() -> None:
@@ -164,6 +233,48 @@ def test_names_make_no_difference() -> None:
 
 
 @pytest.mark.parametrize(
+    "condition",
+    [
+        "not has(b) or uses(k) == 2",
+        "rank(x) == rank(k)",
+        "rank(x) + rank(k) == 4",
+        "dtype(k) in [f32, f16]",
+        "fits(k, x)",
+    ],
+)
+def test_names_in_conditions_make_no_difference(condition: str) -> None:
+    equations = "k = exp(x); y = add?(k, b);"
+    one = f"pattern p(x, b?) {{ {equations} where {condition}; yield y; }}"
+    renamed = re.sub(r"\b[xbky]\b", lambda name: f"{name[0]}_other", one)
+
+    assert form(pattern(one)) == form(pattern(renamed))
+
+
+@pytest.mark.parametrize(
+    ("larger", "smaller", "covers"),
+    [
+        ("k = sum(x) [keepdims]; y = max(k);", "k = sum(x) [keepdims]; y = max(k);", True),
+        ("k = sum(x) [keepdims]; y = max(k);", "k = sum(x); y = max(k) [keepdims];", False),
+        ("k = exp(x); y = tanh(k);", "k = exp(x); y = tanh(k); anchor k;", False),
+        ("k = exp(x); y = tanh(k); anchor k;", "z = exp(x); y = tanh(z); anchor z;", True),
+        ("k = exp(x); y = tanh(k); anchor k;", "k = exp(x); y = tanh(k); anchor y;", False),
+    ],
+)
+def test_each_call_is_compared_with_its_like(larger: str, smaller: str, covers: bool) -> None:
+    one, other = (pattern(f"pattern p(x) {{ {body} yield y; }}") for body in (larger, smaller))
+
+    assert subsumes(one, other) is covers
+
+
+@pytest.mark.parametrize(("optional", "covers"), [(4, True), (5, False)])
+def test_of_many_optional_calls_not_all_choices_are_looked_at(optional: int, covers: bool) -> None:
+    calls = "".join(f"v{at} = tanh?(v{at - 1}); " for at in range(1, optional + 1))
+    larger = f"pattern p(x) {{ v0 = exp(x); {calls} yield v{optional}; }}"
+
+    assert subsumes(pattern(larger), pattern("pattern q(x) { y = exp(x); yield y; }")) is covers
+
+
+@pytest.mark.parametrize(
     ("smaller", "covers"),
     [
         (BLOCK, True),
@@ -192,3 +303,24 @@ def test_a_condition_that_is_never_there_is_not_demanded() -> None:
     assert subsumes(pattern(larger), pattern(bare))
     assert subsumes(pattern(larger), pattern(both))
     assert not subsumes(pattern(larger), pattern("pattern q(x) { y = exp(x); yield y; }"))
+
+
+@pytest.mark.parametrize(
+    ("condition", "bare", "covers"),
+    [
+        ("rank(x) == 2 or has(b)", "rank(x) == 2", True),
+        ("has(b) or rank(x) == 2", "rank(x) == 2", True),
+        ("rank(x) == 2 or has(b)", "rank(x) == 4", False),
+        ("rank(x) == 2 or has(b) and rank(x) == 4", "rank(x) == 2 or rank(x) == 4", False),
+        ("rank(x) == 2 or rank(x) == 4 and has(b)", "rank(x) == 2 or rank(x) == 4", False),
+        ("rank(x) == 2 or not has(b) and rank(x) == 4", "rank(x) == 2 or rank(x) == 4", True),
+        ("rank(x) == 2 or rank(x) == 4 and not has(b)", "rank(x) == 2 or rank(x) == 4", True),
+    ],
+)
+def test_a_condition_is_judged_without_what_is_missing(
+    condition: str, bare: str, covers: bool
+) -> None:
+    larger = f"pattern p(x, b?) {{ k = exp(x); y = add?(k, b); where {condition}; yield y; }}"
+    smaller = f"pattern q(x) {{ y = exp(x); where {bare}; yield y; }}"
+
+    assert subsumes(pattern(larger), pattern(smaller)) is covers

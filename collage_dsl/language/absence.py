@@ -31,7 +31,8 @@ _UNSURE = frozenset({True, False})
 def can_hold(condition: Expression, without: str) -> bool:
     """
     Whether `condition` may hold in a match that binds nothing to the name `without`, whatever
-    else is matched: `not has(b) or rank(b) == 1` without `b`, but not `rank(b) == 1`.
+    else is matched: `rank(x) == 2 or rank(b) == 1` without `b`, but not `rank(b) == 1`. Nobody
+    asks about a name of which `condition` says `has`, so that one may answer either way here.
     """
     return True in _truths(condition, without)
 
@@ -39,8 +40,6 @@ def can_hold(condition: Expression, without: str) -> bool:
 def _truths(condition: Expression, without: str) -> frozenset[bool]:
     """What `condition` may be, besides unknown."""
     match condition:
-        case Has(name) if name == without:
-            return frozenset({False})
         case Not(inner):
             return frozenset(not each for each in _truths(inner, without))
         case And(left, right):

@@ -2,7 +2,6 @@
 
 import re
 
-from collage_dsl.graph.types import long_dtype
 from collage_dsl.resources import folder
 
 _OTHER_NAMES = {
@@ -61,9 +60,9 @@ def dtype_meant(name: str) -> str:
 
 def function_meant(name: str, functions: tuple[str, ...]) -> str:
     """A hint to write `dtype(x)` for `x.dtype`."""
-    value, _, fact = name.rpartition(".")
+    value, _, fact = name.partition(".")
     fact = _OTHER_FACTS.get(fact, fact)
-    return f"write `{fact}({value})`" if value and fact in functions else ""
+    return f"write `{fact}({value})`" if fact in functions else ""
 
 
 def fact_meant(name: str) -> str:
@@ -84,12 +83,12 @@ def without_quotes(text: str) -> str:
     """A hint where `text` is a number, or names a dtype."""
     if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false", text):
         return f"write `{text}`, without quotes"
-    return "" if long_dtype(text) else dtype_meant(text)
+    return dtype_meant(text)
 
 
 def import_of(name: str) -> str:
     """A hint to import `name` from the library that ships, where it is defined there."""
     for path in sorted((folder("specs") / "std").glob("*.collage")):
-        if name in _DEFINITION.findall(path.read_text("utf-8")):
+        if name in _DEFINITION.findall(path.read_bytes().decode()):
             return f'write `import "std/{path.name}" only ({name});` above'
     return ""

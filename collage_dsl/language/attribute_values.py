@@ -58,7 +58,7 @@ def _strings(name: str, values: tuple[Value, ...]) -> Iterator[tuple[str, str]]:
 def _is_value(name: str, text: str, known: tuple[str, ...]) -> bool:
     if text in known:
         return True
-    return "layout" in name and (not text or _is_blocked(text, known[0]))
+    return "layout" in name and (not text or any(_is_blocked(text, axes) for axes in known))
 
 
 def _is_blocked(text: str, axes: str) -> bool:
@@ -75,7 +75,8 @@ def _hint(name: str, text: str, known: tuple[str, ...]) -> str:
     if text.lower() in by_case:
         return f'did you mean "{by_case[text.lower()]}"?'
     quoted = listed([f'"{value}"' for value in known])
-    blocked = f', or in blocks: `"{known[0]}16c"`' if "layout" in name and "C" in known[0] else ""
+    axes = known[0]
+    blocked = f', or in blocks: `"{axes}16c"`' if "layout" in name and "C" in axes else ""
     return f"it is {quoted}{blocked}"
 
 

@@ -304,7 +304,8 @@ def _has_value(term: object, calls: Sequence[Called]) -> bool:
         return False
     number, _, name = term.name.partition(".")
     call = next(call for call in calls if str(call.number) == number)
-    return all(operators()[op].defaults.get(name, 0) is not None for op in call.call.ops)
+    known = [operators()[op].defaults for op in call.call.ops]
+    return all(name not in defaults or defaults[name] is not None for defaults in known)
 
 
 def _parts(expression: Expression) -> Iterator[Expression]:

@@ -9,11 +9,8 @@ from collage_dsl.rules.condition import Value
 
 Number = int | float
 
-_LARGEST_MODULUS = 1 << 32
+_LARGEST_MODULUS = 10**9
 """Remainders by more than this are not combined, which only makes sets larger."""
-
-_FEW = 2
-"""Ranges with this many more values than are excluded are looked at one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +55,14 @@ class Values:
         return self._few() == []
 
     def _few(self) -> list[int] | None:
-        """What is in it, where that is little more than what is excluded; None where it is not."""
+        """What is in it, where that may be one value or none; None where there are more."""
         if not self.whole or is_infinite(self.least) or is_infinite(self.most):
             return None
         first, last = self._ends()
-        if (last - first) // self.modulus > len(self.excluded) + _FEW:
+        if last - first > len(self.excluded) * self.modulus:
             return None
-        return [value for value in range(first, last + 1, self.modulus) if value in self]
+        values = range(first, last + 1, self.modulus)
+        return [value for value in values if value not in self.excluded]
 
     def _ends(self) -> tuple[int, int]:
         """The least and the greatest whole number with the remainder; the first may be more."""
@@ -126,7 +124,7 @@ class Values:
             return NOTHING
         combined = lcm(self.modulus, modulus)
         if combined > _LARGEST_MODULUS:
-            return self if modulus <= self.modulus else replace(self, modulus=modulus, rest=rest)
+            return self
         inverse = pow(self.modulus // common, -1, modulus // common)
         step = (rest - self.rest) // common * inverse
         return replace(self, modulus=combined, rest=(self.rest + self.modulus * step) % combined)

@@ -84,8 +84,9 @@ class Facts:
     """Whether what operators say (relations.py) has been applied to all that is known."""
 
     def copy(self) -> "Facts":
+        """Another of its kind, where it is possible, as those that are left are."""
         values, same, known = dict(self.values), dict(self.same), set(self.known)
-        return Facts(self.attributes, values, same, known, self.possible, self.is_related)
+        return Facts(self.attributes, values, same, known, is_related=self.is_related)
 
     def of(self, term: Term) -> Values:
         return self.of_first(self.first(term))
@@ -113,10 +114,13 @@ class Facts:
         return term
 
     def from_the_front(self, term: Term) -> Term:
-        """`dim(x, -1)` is `dim(x, 3)` where the rank is 4."""
+        """
+        `dim(x, -1)` is `dim(x, 3)` where the rank is 4. What was said of `dim(x, -1)` before the
+        rank was known has to be said again.
+        """
         if isinstance(term, DimAt) and term.axis < 0:
             rank = self.of(Rank(term.of)).only()
-            if isinstance(rank, int) and rank + term.axis >= 0:
+            if isinstance(rank, int):
                 return DimAt(term.of, rank + term.axis)
         return term
 
@@ -142,21 +146,6 @@ class Facts:
         self.possible &= not values.is_empty
         if _is_related(first):
             self.is_related = False
-        if isinstance(first, Rank) and values.only() is not None:
-            self.settle()
-
-    def settle(self) -> None:
-        """Dimensions counted from the end have a place now."""
-        for term in [*self.values, *self.same]:
-            now = self.from_the_front(term)
-            if now is term or self.first(now) == term:
-                continue
-            if term in self.same:
-                self.equal(now, self.same.pop(term))
-            if term in self.values:
-                values = self.values.pop(term)
-                self.same[term] = self.first(now)
-                self.narrow(now, values)
 
     def equal(self, left: Term, right: Term) -> None:
         one, other = self.first(left), self.first(right)
@@ -240,6 +229,7 @@ def assume(ways: list[Facts], condition: Expression, *, holds: bool = True) -> l
 
 
 def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
+    """`way` is possible as yet."""
     match condition:
         case Compare(_, Each()) | Within(Each()) if not holds:
             return
@@ -250,7 +240,7 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
             way.know(value)
             _narrow_to_choices(way, value, choices, holds)
         case Constant(value):
-            way.possible &= bool(value) is holds
+            way.possible = bool(value) is holds
         case Has():
             way.narrow(condition, one_of((holds,)))
         case Attr():
@@ -284,7 +274,7 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
     if isinstance(left, _TERMS) and isinstance(right, _TERMS):
         if way.first(left) == way.first(right):
             way.possible &= operator in ("==", "<=", ">=")
-        elif operator == "==" and not isinstance(left, Each):
+        elif operator == "==":
             way.equal(left, right)
 
 

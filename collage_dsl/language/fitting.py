@@ -13,7 +13,6 @@ from collage_dsl.rules import (
     Limits,
     MaxCoalesce,
     OnlyValid,
-    OpCallByKind,
     Pattern,
     Tagged,
     Union,
@@ -29,16 +28,14 @@ def check_fit(
     are refused that the pattern takes care to allow. `written` are the places of the limits.
     """
     for pattern, joined in dict.fromkeys(_leaves(rule, joined=False)):
-        if pattern is None:
-            continue
         if name := _excess(pattern, limits):
             _too_large(pattern, limits, name, written[name], findings)
         elif not joined:
             _refused(pattern, limits, written, findings)
 
 
-def _leaves(rule: FusionRule, *, joined: bool) -> Iterator[tuple[Pattern | None, bool]]:
-    """The patterns of `rule`, and whether their matches may be joined; None for other leaves."""
+def _leaves(rule: FusionRule, *, joined: bool) -> Iterator[tuple[Pattern, bool]]:
+    """The patterns of `rule`, and whether their matches may be joined."""
     match rule:
         case DFPattern(pattern):
             yield pattern, joined
@@ -49,8 +46,6 @@ def _leaves(rule: FusionRule, *, joined: bool) -> Iterator[tuple[Pattern | None,
         case Union(rules):
             for one in rules:
                 yield from _leaves(one, joined=joined)
-        case OpCallByKind() | _:
-            yield None, joined
 
 
 def _excess(pattern: Pattern, limits: Limits) -> str:
@@ -77,16 +72,15 @@ def _too_large(
     else:
         has = f"a match of `{pattern.name}` is {count(least.depth, 'operator')} deep or deeper"
         allowed = limits.max_depth
-    notes = () if pattern.span is None else (Note(has, pattern.span),)
     message = f"`{limit}` {allowed} refuses every match of `{pattern.name}`"
-    findings.warning("W0421", span, message, notes=notes)
+    findings.warning("W0421", span, message, notes=(Note(has, pattern.span),))
 
 
 def _refused(
     pattern: Pattern, limits: Limits, written: Mapping[str, Span], findings: Findings
 ) -> None:
     results = 1 + len(pattern.others)
-    notes = () if pattern.span is None else (Note("the pattern", pattern.span),)
+    notes = (Note("the pattern", pattern.span),)
     if limits.max_exits is not None and results > limits.max_exits:
         message = f"`{pattern.name}` yields {count(results, 'result')}, "
         message += f"and where all are used outside `max_exits` {limits.max_exits} refuses it"

@@ -15,12 +15,15 @@ def check_order(
     parameters: Mapping[str, Parameter],
     findings: Findings,
 ) -> None:
-    """Warn where a constant is the data of operators, and what is computed is the weight."""
-    if len(operands) < 2 or not all(op.operands == ("data", "weight") for op in known):
+    """
+    Warn where a constant is the data of operators, and what is computed is the weight. They
+    are as many as the operators take.
+    """
+    if not all(op.operands == ("data", "weight") for op in known):
         return
-    first, second = operands[:2]
+    first, second = operands
     if _is_constant(first, parameters) and second and not _is_constant(second, parameters):
-        data, weight = (operand.span.text for operand in written.operands[:2])
+        data, weight = (operand.span.text for operand in written.operands)
         message = f"`{data}` is constant, and is the data of `{known[0].name}` here"
         hint = f"write `{known[0].name}({weight}, {data})`: the weight comes second"
         findings.warning("W0333", written.operands[0].span, message, hint)

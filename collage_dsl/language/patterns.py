@@ -72,8 +72,6 @@ class _PatternChecker:
         self.broken = broken
         self.scope = scope
         self.findings = findings
-        self.is_complete = True
-        """Whether everything that this pattern calls could be checked."""
         self.parameters: dict[str, Parameter] = {}
         self.bindings: dict[str, Binding] = {}
         self.computed: set[str] = set()
@@ -104,9 +102,9 @@ class _PatternChecker:
             if isinstance(statement, syntax.Where)
         ]
         result = self.result()
-        if self.findings.errors > errors or result is None or not self.is_complete:
+        if self.findings.errors > errors or result is None:
             return None
-        if self.broken & {"", *self.all_names}:
+        if self.broken & self.all_names:
             return None
         if self.all_names - {*self.parameters, *self.bindings}:  # they use what is broken
             return None
@@ -327,7 +325,6 @@ class _PatternChecker:
         if written.optional and not written.operands and any(op.operands is None for op in known):
             message = "an optional operator needs an operand to stand for"
             self.findings.error("E0301", written.span, message)
-        self.is_complete &= complete
         if not complete or len(present) < len(operands):
             return None
         ops = tuple(operator.name for operator in known)
@@ -364,7 +361,6 @@ class _PatternChecker:
             hint = "ask in the pattern, or about its result in a `where` statement"
             self.findings.error("E0306", attribute.span, message, hint)
         if pattern is None:
-            self.is_complete = False
             return None
         if pattern.others:
             message = f"`{pattern.name}` yields several results, so that no call stands for it"
@@ -399,10 +395,9 @@ class _PatternChecker:
     ) -> None:
         """Shapes and bounds are written in the program: nothing computes them."""
         for at, (operand, place) in enumerate(zip(operands, written.operands, strict=True)):
-            names = [op.operands[at] for op in known if op.operands and at < len(op.operands)]
+            names = [op.operands[at] for op in known if op.operands]
             literal = bool(names) and all(
-                op.operands and at < len(op.operands) and op.operands[at] in op.literals
-                for op in known
+                op.operands and op.operands[at] in op.literals for op in known
             )
             if literal and operand is not None and self.is_computed(operand):
                 message = f"`{names[0]}` of `{known[0].name}` is neither computed nor a constant"
@@ -571,7 +566,7 @@ class _PatternChecker:
                 message = f"written out, this pattern has more than {MAX_SIZE} calls"
                 self.findings.error("E0406", self.defined[name], message)
                 return False
-        scope.depths[id(pattern)] = max(depths.values(), default=0)
+        scope.depths[id(pattern)] = max(depths.values())
         scope.sizes[id(pattern)] = total
         return True
 

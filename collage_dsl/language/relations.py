@@ -135,7 +135,7 @@ def _relations(
     of_one_rank = len(set(map(_RANKS.get, ops))) == 1 and ops[0] in _RANKS and not optional
     once: dict[Relation, bool] = {
         _same_dtype: all_are(keeps_dtype),
-        _same_dtypes: all_are(keeps_dtype) and all_are(is_arithmetic) and not optional,
+        _same_dtypes: all_are(keeps_dtype) and all_are(is_broadcasting) and not optional,
         _asked_dtype: ops == ("astype",) and not optional,
         _same_rank: all_are(keeps_shape),
         _images: of_images,
@@ -163,11 +163,6 @@ def keeps_dtype(op: str) -> bool:
     return simple or op in _LIKE_FIRST
 
 
-def is_arithmetic(op: str) -> bool:
-    """Whether `op` takes two tensors of one dtype."""
-    return is_broadcasting(op) and len(operators()[op].operands or ()) == 2
-
-
 def keeps_shape(op: str) -> bool:
     """Whether the result of `op` has the shape of its first operand."""
     simple = operators()[op].kind is Kind.ELEMENTWISE and op not in _OTHER_SHAPE
@@ -175,9 +170,10 @@ def keeps_shape(op: str) -> bool:
 
 
 def is_broadcasting(op: str) -> bool:
+    """Whether `op` takes two tensors of one dtype, which are broadcast to one shape."""
     known = operators()[op]
-    tensors = known.operands in (("x1", "x2"), ("lhs", "rhs"))
-    return known.kind is Kind.BROADCAST and tensors and op not in _OTHER_SHAPE
+    takes_two = known.operands == ("x1", "x2")
+    return known.kind is Kind.BROADCAST and takes_two and op not in _OTHER_SHAPE
 
 
 def _same_rank(called: Called, facts: Facts) -> None:

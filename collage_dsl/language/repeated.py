@@ -40,7 +40,7 @@ def check_repeated(rules: Sequence[tuple[FusionRule, Span]], findings: Findings)
     for at, (_, span) in reversed(list(enumerate(rules))):
         others = (i for i in range(len(rules)) if i != at and i not in needless)
         by = next((i for i in others if _covers(leaves[i], leaves[at])), None)
-        if by is None or (by > at and _covers(leaves[at], leaves[by])):
+        if by is None:
             continue
         needless.add(at)
         message = "this can never be chosen: another rule proposes the same, and maybe more"

@@ -228,7 +228,6 @@ class _Expression:
     def name(self, name: syntax.Name) -> FusionRule | None:
         scope = self.scope
         if name.text in scope.rules and scope.rules[name.text].parameters:
-            scope.used.add(name.text)
             message = f"`{name.text}` has parameters"
             self.findings.error("E0404", name.span, message, f"write `{name.text}(…)`")
             return None
@@ -247,7 +246,6 @@ class _Expression:
                 return None
             return found
         if name.text in scope.patterns:
-            scope.used.add(name.text)
             message = f"`{name.text}` is a pattern, and a rule is needed here"
             self.findings.error("E0209", name.span, message, f"write `dfpattern({name.text})`")
         elif _ours(name.text) in self.functions:
@@ -291,7 +289,6 @@ class _Expression:
             pattern = scope.patterns[name.text]
             return None if pattern is None else DFPattern(pattern)
         elif scope.is_rule(name.text):
-            scope.used.add(name.text)
             message = f"`{name.text}` is a rule, and a pattern is needed here"
             self.findings.error("E0209", name.span, message, f"write `{name.text}` alone")
         elif name.text in scope.refused:
@@ -405,7 +402,7 @@ class _Expression:
             return None
         places = {name: bound[1].get(name, written.function).span for name in LIMITS}
         check_fit(rule, limits, places, self.findings)
-        return OnlyValid(rule, limits) if self.findings.errors == errors else None
+        return OnlyValid(rule, limits)
 
     def max_coalesce(self, written: syntax.Application) -> FusionRule | None:
         bound = bind(written, self.findings, takes=(1, 1), keywords=("prefer",))
@@ -479,8 +476,6 @@ class _Expression:
         found: dict[str, None] = {}
         is_known = True
         for item in written.items:
-            if isinstance(item, syntax.Name):
-                self.scope.used.add(item.text)
             part = self.scope.values.member(syntax.Argument(None, item))
             is_known &= part is not None
             found |= dict.fromkeys(operator.name for operator in part or ())

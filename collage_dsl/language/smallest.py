@@ -1,6 +1,6 @@
 """The smallest sub-graph that a pattern may match."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from collage_dsl.graph.operators import is_commutative
@@ -54,7 +54,7 @@ def smallest(pattern: Pattern) -> Smallest:
     for root in roots:
         _depth(root, depths)
     calls = [part for part in depths if part.ops]
-    deepest = max(depths.values(), default=0)
+    deepest = max(depths.values())
     if len(calls) > _MOST_COMPARED:
         return Smallest(deepest, deepest)
     return Smallest(max(deepest, _different(calls)), deepest)
@@ -114,11 +114,12 @@ def _depth(part: Part, depths: dict[Part, int]) -> int:
 
 
 def _different(calls: list[Part]) -> int:
-    """How many of `calls` are different nodes in every match."""
+    """How many of `calls` are different nodes in every match; each comes after its operands."""
     below = {call: set(_below(call)) for call in calls}
+    comparison = _Comparison()
     kept: list[Part] = []
     for call in calls:
-        if all(o in below[call] or call in below[o] or not _may_be(call, o) for o in kept):
+        if all(other in below[call] or not comparison.may_be(call, other) for other in kept):
             kept.append(call)
     return len(kept)
 
@@ -134,25 +135,27 @@ def _below(part: Part) -> Iterator[Part]:
             waiting += one.operands
 
 
-def _may_be(left: Part, right: Part, levels: int = 3) -> bool:
-    """Whether one node can match both; looked at a few levels down."""
-    if left is right or left.is_open or right.is_open or levels == 0:
-        return True
-    if (left.number is None) != (right.number is None):
-        return False
-    if left.number is not None:
-        return left.number == right.number
-    if bool(left.ops) != bool(right.ops) or (left.ops and not set(left.ops) & set(right.ops)):
-        return False
-    if len(left.operands) != len(right.operands):
-        return False
-    if len(left.operands) == 2 and any(map(is_commutative, left.ops)):
-        return _some_order(left, right, levels - 1)
-    pairs = zip(left.operands, right.operands, strict=True)
-    return all(_may_be(a, b, levels - 1) for a, b in pairs)
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """Which parts one node can match both of. What is found of two is kept."""
 
+    found: dict[tuple[Part, Part], bool] = field(default_factory=dict)
 
-def _some_order(left: Part, right: Part, levels: int) -> bool:
-    (a, b), (c, d) = left.operands, right.operands
-    same = _may_be(a, c, levels) and _may_be(b, d, levels)
-    return same or (_may_be(a, d, levels) and _may_be(b, c, levels))
+    def may_be(self, left: Part, right: Part) -> bool:
+        pair = left, right
+        if pair not in self.found:
+            self.found[pair] = left is right or left.is_open or right.is_open or self.alike(*pair)
+        return self.found[pair]
+
+    def alike(self, left: Part, right: Part) -> bool:
+        if left.number != right.number or len(left.operands) != len(right.operands):
+            return False
+        ops = set(left.ops) & set(right.ops)
+        if not ops and (left.ops or right.ops):
+            return False
+        if self.are_all(left.operands, right.operands):
+            return True
+        return any(map(is_commutative, ops)) and self.are_all(left.operands, right.operands[::-1])
+
+    def are_all(self, left: Iterable[Part], right: Iterable[Part]) -> bool:
+        return all(map(self.may_be, left, right))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import count, islice, product
 from typing import assert_never
 
 from collage_dsl.language.pattern_shape import always_there, references
@@ -34,6 +34,7 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    Parameter,
     Pattern,
     PatternCall,
     Reference,
@@ -98,7 +99,7 @@ class _Numbering:
         self.values = {binding.name: binding.value for binding in pattern.bindings}
         self.numbers: dict[str, int] = {}
         self.attributes: list[object] = []
-        self.calls = 0
+        self.calls = count()
 
     def name(self, name: str) -> object:
         """The number of a name; with what it is, the first time."""
@@ -110,9 +111,8 @@ class _Numbering:
         self.numbers[name] = len(self.numbers)
         parameter = self.pattern.parameter(name)
         if parameter is not None:
-            return "parameter", self.numbers[name], parameter.constant
-        assert value is not None, "every name is a parameter or bound"
-        return self.numbers[name], self.operand(value)
+            return Parameter, self.numbers[name], parameter.constant
+        return self.numbers[name], self.operand(self.values[name])
 
     def operand(self, operand: Operand) -> object:
         match operand:
@@ -121,8 +121,7 @@ class _Numbering:
             case Anything() | Number():
                 return operand
             case Call(ops, operands, attributes):
-                self.calls += 1
-                number = self.calls
+                number = next(self.calls)
                 found = tuple(map(self.operand, operands))
                 self.attributes += [
                     (number, part)
@@ -130,22 +129,25 @@ class _Numbering:
                     for part in _parts(self.demand(where.condition))
                 ]
                 modifiers = (operand.optional, operand.ordered, operand.shared)
-                return "call", frozenset(ops), modifiers, found
+                return Call, frozenset(ops), modifiers, found
             case PatternCall(pattern, operands, optional):
-                return "pattern", form(pattern), optional, tuple(map(self.operand, operands))
+                return PatternCall, form(pattern), optional, tuple(map(self.operand, operands))
             case TupleOf(fields):
-                return "tuple", tuple(map(self.operand, fields))
+                return TupleOf, tuple(map(self.operand, fields))
             case FieldOf(of, index):
-                return "field", index, self.operand(of)
+                return FieldOf, index, self.operand(of)
             case Repeat(call, least, most):
-                return "repeat", least, most, self.operand(call)
+                return Repeat, least, most, self.operand(call)
             case Either(choices):
-                return "either", tuple(map(self.operand, choices))
+                return Either, tuple(map(self.operand, choices))
             case _:
                 assert_never(operand)
 
     def demand(self, condition: Expression) -> Expression:
-        """`condition` about numbers in place of names. All of them have one by now."""
+        """
+        `condition` about numbers in place of names. A name that is nowhere in the equations has
+        none, and no pattern as it is written demands something of such a name.
+        """
         match condition:
             case Dtype(of) | Rank(of) | Shape(of) | DimAt(of) | Size(of) | Bytes(of):
                 return replace(condition, of=self.number(of))
@@ -168,7 +170,7 @@ class _Numbering:
     def number(self, name: str) -> str:
         while isinstance(value := self.values.get(name), Reference):
             name = value.name
-        return str(self.numbers.get(name, name))
+        return str(self.numbers.get(name))
 
 
 def _simplified(condition: Expression) -> Expression:
@@ -195,34 +197,27 @@ def _decided(pattern: Pattern) -> Iterator[Pattern]:
         for binding in pattern.bindings
         if isinstance(binding.value, Call) and binding.value.optional
     ]
-    for choices in product(("optional", "there", "missing"), repeat=len(optional)):
+    for choices in product((None, True, False), repeat=len(optional)):
         yield _with(pattern, dict(zip(optional, choices, strict=True)))
 
 
-def _with(pattern: Pattern, choices: Mapping[str, str]) -> Pattern:
-    bindings = tuple(
-        _chosen(binding, choices.get(binding.name, "")) for binding in pattern.bindings
-    )
+def _with(pattern: Pattern, choices: Mapping[str, bool | None]) -> Pattern:
+    bindings = tuple(_chosen(binding, choices.get(binding.name)) for binding in pattern.bindings)
     left = replace(pattern, bindings=bindings)
     present = _present(left)
     sure = always_there(left.parameters, left.bindings, (left.result, *left.others))
     conditions = tuple(
-        Where(_given(where.condition, pattern, present, sure)) for where in pattern.conditions
+        Where(_given(where.condition, present, sure)) for where in pattern.conditions
     )
     return replace(left, conditions=conditions)
 
 
-def _chosen(binding: Binding, choice: str) -> Binding:
+def _chosen(binding: Binding, is_there: bool | None) -> Binding:
+    """`binding` where its optional call is there, or is not; None where that is not chosen."""
     call = binding.value
-    match choice:
-        case "there":
-            assert isinstance(call, Call)
-            return replace(binding, value=replace(call, optional=False))
-        case "missing":
-            assert isinstance(call, Call)
-            return replace(binding, value=call.operands[0])
-        case _:
-            return binding
+    if is_there is None or not isinstance(call, Call):
+        return binding
+    return replace(binding, value=replace(call, optional=False) if is_there else call.operands[0])
 
 
 def _present(pattern: Pattern) -> frozenset[str]:
@@ -238,9 +233,7 @@ def _present(pattern: Pattern) -> frozenset[str]:
     return frozenset(found)
 
 
-def _given(
-    condition: Expression, pattern: Pattern, present: frozenset[str], sure: frozenset[str]
-) -> Expression:
+def _given(condition: Expression, present: frozenset[str], sure: frozenset[str]) -> Expression:
     """`has(b)` is decided where `b` is always there, or never."""
     match condition:
         case Has(of) if of not in present:
@@ -248,10 +241,9 @@ def _given(
         case Has(of) if of in sure:
             return Constant(True)
         case Not(inner):
-            return Not(_given(inner, pattern, present, sure))
+            return Not(_given(inner, present, sure))
         case And(left, right) | Or(left, right):
-            sides = (_given(side, pattern, present, sure) for side in (left, right))
-            first, second = sides
+            first, second = (_given(side, present, sure) for side in (left, right))
             return replace(condition, left=first, right=second)
         case _:
             return condition

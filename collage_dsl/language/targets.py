@@ -55,8 +55,6 @@ class _TargetChecker:
         check_fit(rule, limits, self.places(settings), self.findings)
         if fallback:
             self.check_fallback(rule, settings)
-        if self.findings.errors > errors:
-            return None
         name, kind = self.written.name.text, self.written.kind.text
         target = Toolchain(name, kind, compiler, options, priority, measure)
         return FusionSpec(target, rule, limits, coalesce, fallback)
@@ -118,8 +116,6 @@ class _TargetChecker:
     def value(self, setting: syntax.Field | syntax.Block | None) -> syntax.Expression | None:
         """What a setting is set to; None where it is not there."""
         match setting:
-            case None:
-                return None
             case syntax.Field(name, syntax.Duration(_, span)):
                 self.findings.error("E0503", span, f"`{name.text}` is no time")
             case syntax.Field(_, value) if not isinstance(value, syntax.Duration | None):

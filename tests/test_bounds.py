@@ -1,0 +1,164 @@
+"""Bounds of patterns, classes and rules: the last that is allowed, and the first that is not."""
+
+import pytest
+
+from collage_dsl.language import check
+from collage_dsl.source import Source
+
+
+def codes(text: str) -> list[str]:
+    return [diagnostic.code for diagnostic in check(Source("t.collage", f"collage 1; {text}"))]
+
+
+def messages(text: str) -> list[str]:
+    return [found.message for found in check(Source("t.collage", f"collage 1; {text}"))]
+
+
+def nested(depth: int, inner: str = "op_call_by_kind()") -> str:
+    """A rule of that many parts, one in the other."""
+    return "union(" * (depth - 1) + inner + ")" * (depth - 1)
+
+
+@pytest.mark.parametrize(("depth", "wanted"), [(200, []), (201, ["E0105"])])
+def test_rules_nest_two_hundred_deep(depth: int, wanted: list[str]) -> None:
+    assert codes(f"target t on llvm {{ rules {nested(depth)}; }}") == wanted
+
+
+@pytest.mark.parametrize(("depth", "wanted"), [(96, []), (97, ["E0105"])])
+def test_the_use_of_a_name_counts_twice(depth: int, wanted: list[str]) -> None:
+    text = f"rule a = {nested(depth)}; rule b = {nested(101, 'a')}; target t on llvm {{ rules b; }}"
+
+    assert codes(text) == wanted
+    assert messages(text) == ["rules are nested more than 200 deep here" for _ in wanted]
+
+
+@pytest.mark.parametrize(("depth", "wanted"), [(96, []), (97, ["a"])])
+def test_a_name_is_too_deep_where_it_is_used(depth: int, wanted: list[str]) -> None:
+    """The rule that it names has been checked before, and is well by itself."""
+    rules = f"rule a = {nested(depth)}; rule b = {nested(101, 'a')};"
+    text = f"collage 1; target s on llvm {{ rules a; }} {rules} target t on llvm {{ rules b; }}"
+    found = check(Source("t.collage", text))
+
+    assert [diagnostic.span.text for diagnostic in found] == wanted
+
+
+@pytest.mark.parametrize(("depth", "wanted"), [(98, []), (99, ["E0105"])])
+def test_a_rule_with_parameters_counts_as_what_it_stands_for(depth: int, wanted: list[str]) -> None:
+    rules = f"rule f(r) = {nested(depth, 'r')}; rule g(r) = {nested(100, 'r')};"
+    used = 'f(union(composite("a", host()), g(host())))'
+    text = f"{rules} target t on llvm {{ rules {used}; }}"
+
+    assert codes(text) == wanted
+    assert messages(text) == ["rules are nested more than 200 deep here" for _ in wanted]
+
+
+@pytest.mark.parametrize(("more", "wanted"), [(0, []), (1, ["E0406"]), (3, ["E0406"])])
+@pytest.mark.parametrize("is_name_last", [False, True])
+def test_rules_have_ten_thousand_parts(more: int, wanted: list[str], is_name_last: bool) -> None:
+    hundred = ", ".join(f'composite("{at}", host())' for at in range(49))
+    names = [f'composite("n{at}", a)' for at in range(98)]
+    tagged = [f'composite("t{at}", host())' for at in range(3)]
+    rest = {0: [tagged[0], "host()"], 1: tagged[:2], 3: tagged}[more]
+    parts = ", ".join([*rest, *names] if is_name_last else [*names, *rest])
+    text = f"rule a = union({hundred}, host()); rule b = union({parts});"
+
+    assert codes(text) == wanted
+    assert messages(text) == ["written out, this rule has more than 10000 parts" for _ in wanted]
+
+
+@pytest.mark.parametrize(
+    ("operand", "deep"),
+    [
+        ("x", 0),
+        ("_", 0),
+        ("(exp(x), tanh(x))", 2),
+        ("t.0", 2),
+        ("(exp(x) | tanh(x))", 2),
+        ("repeat[1..3] exp(x)", 3),
+        ("repeat[1..3] add(x, exp(x))", 6),
+        ("inner(x)", 3),
+        ("inner(exp(x))", 4),
+        ("print()", 1),
+        ("none()", 2),
+        ("concat((x, inner(x)))", 5),
+        ("split(inner(x)).1", 5),
+        ("repeat[1..2] exp(inner(x))", 5),
+        ("repeat[1..2] add(x, inner(x))", 8),
+    ],
+)
+def test_patterns_are_a_hundred_operators_deep(operand: str, deep: int) -> None:
+    def written(depth: int) -> str:
+        calls = "exp(" * (depth - deep) + operand + ")" * (depth - deep)
+        return f"""
+          pattern none() {{ y = print(); yield y; }}
+          pattern inner(x) {{ y = exp(tanh(x)); yield y; }}
+          pattern p(x?) {{ t = split(_); y = {calls}; yield y; }}"""
+
+    assert "E0105" not in codes(written(100))
+    assert "E0105" in codes(written(101))
+
+
+@pytest.mark.parametrize(
+    ("operand", "calls"),
+    [
+        ("exp(x)", 1),
+        ("add(exp(x), tanh(x))", 3),
+        ("concat((exp(x), tanh(x)))", 4),
+        ("tanh(split(x).1)", 3),
+        ("exp(repeat[1..3] tanh(x))", 4),
+        ("exp(repeat[1..3] add(x, tanh(x)))", 7),
+        ("exp((tanh(x) | sin(x)))", 3),
+        ("inner(exp(x))", 4),
+        ("concat((inner(x), x))", 5),
+        ("tanh(split(inner(x)).1)", 6),
+        ("exp(repeat[1..3] add(x, inner(x)))", 13),
+    ],
+)
+def test_patterns_have_ten_thousand_calls(operand: str, calls: int) -> None:
+    """Alternatives make up for what `operand` has less."""
+
+    def written(total: int) -> str:
+        left = total - 98 * 100 - calls - 1
+        hundred, more = " | ".join(["k(_)"] * 98), " | ".join(["exp(_)"] * left)
+        return f"""
+          pattern inner(x) {{ y = exp(tanh(x)); yield y; }}
+          pattern k(x) {{ y = ({" | ".join(["exp(x)"] * 99)}); yield y; }}
+          pattern p(x) {{ a = {operand}; y = add(a, ({hundred} | {more})); yield y; }}"""
+
+    assert "E0406" not in codes(written(10_000))
+    assert "E0406" in codes(written(10_001))
+
+
+@pytest.mark.parametrize(("number", "wanted"), [(100, []), (101, ["E0105"])])
+def test_a_hundred_names_lead_to_each_other(number: int, wanted: list[str]) -> None:
+    lets = "".join(f"let c{at} = one_of(c{at + 1});" for at in range(number - 1))
+    calls = "".join(
+        f"pattern p{at}(x) {{ y = p{at + 1}(x); yield y; }}" for at in range(number - 1)
+    )
+    last = f"pattern p{number - 1}(x) {{ yield x; }}"
+
+    assert codes(f"{lets} let c{number - 1} = one_of(exp);") == wanted
+    assert messages(f"{lets} let c{number - 1} = one_of(exp);") == [
+        "more than 100 classes use each other here" for _ in wanted
+    ]
+    assert ("E0105" in codes(calls + last)) == bool(wanted)
+    assert ("more than 100 patterns call each other here" in messages(calls + last)) == bool(wanted)
+
+
+def test_nothing_else_is_said_of_a_pattern_beyond_a_bound() -> None:
+    def chain(last: int) -> str:
+        names = "".join(f"a{at} = a{at - 1};" for at in range(1, last + 1))
+        return f"pattern p(x, z) {{ a0 = exp(x); {names} yield a{last}; }}"
+
+    hundred = " | ".join(["exp(x)"] * 100)
+    many = " | ".join(["k(x)"] * 100)
+    large = (
+        f"pattern k(x) {{ y = ({hundred}); yield y; }} pattern p(x, z) {{ y = ({many}); yield y; }}"
+    )
+
+    assert messages(chain(99)) == ["`z` does not lead to the result `a99`"]
+    assert messages(chain(100)) == ["the pattern is more than 100 operators deep here"]
+    assert set(messages(large)) == {
+        "an alternative before says the same, so that this one adds nothing",
+        "written out, this pattern has more than 10000 calls",
+    }
