@@ -1,0 +1,169 @@
+"""
+Time what happens before the first kernel is built: propose, choose, rewrite.
+
+    python benchmarks/search.py [--json] [NAME...]
+
+Each model (benchmarks/graphs.py) is done in a process of its own, for the three targets of
+benchmarks/search.collage. The k-th operator of a kernel costs c * 0.9^k, so that nothing is
+measured. The CPU seconds of one core are shown, importing Python modules and making the graph aside; the
+memory is the most that the process had, TVM included.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import graphs
+
+import collage_dsl as collage
+from collage_dsl.backends.base import Backend
+from collage_dsl.graph import CandidateKernel, Graph, members
+
+SPEC = Path(__file__).with_name("search.collage")
+
+MODELS: Mapping[str, Callable[[], Graph]] = {
+    "resnet50": graphs.resnet50,
+    "gpt2": graphs.gpt2,
+    "bert24": lambda: graphs.bert(24),
+    "chain512": lambda: graphs.chain(512),
+    "inception": lambda: graphs.inception(9),
+    "nasnet": lambda: graphs.nasnet(12),
+    "chain1000": lambda: graphs.chain(333),
+    "chain2000": lambda: graphs.chain(667),
+    "chain5000": lambda: graphs.chain(1667),
+    "chain10000": lambda: graphs.chain(3333),
+    "resnet1000": lambda: graphs.resnet(100),
+    "resnet2000": lambda: graphs.resnet(200),
+    "resnet5000": lambda: graphs.resnet(500),
+    "resnet10000": lambda: graphs.resnet(1000),
+}
+
+FIRST = {"native": {"anchor": 10e-6, "other": 3e-6}, "library": {"anchor": 7e-6, "other": 4e-6}}
+FIRST["compiler"] = {"anchor": 8e-6, "other": 3.5e-6}
+"""What an operator costs, by target, were it a kernel by itself; in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library(Backend):
+    """A library that only its name is known of."""
+
+    called: str
+
+    @property
+    def name(self) -> str:
+        return self.called
+
+    @property
+    def version(self) -> str:
+        return "1"
+
+    def supports(self, graph: Graph) -> str | None:
+        return None
+
+
+BACKENDS = (Library("library"), Library("compiler"))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Counts, CPU seconds by phase, and megabytes."""
+
+    model: str
+    operators: int
+    candidates: int
+    strategy: str
+    states: int
+    estimates: int
+    kernels: int
+    propose: float
+    choose: float
+    rewrite: float
+    total: float
+    megabytes: int
+
+
+def price(candidate: CandidateKernel) -> float:
+    """The k-th operator of a kernel costs c * 0.9^k."""
+    graph, costs = candidate.graph, FIRST[candidate.target]
+    total = 0.0
+    for k, index in enumerate(members(candidate.sub_graph.inside & graph.calls)):
+        kind = "anchor" if graph.nodes[index].kind.name == "ANCHOR" else "other"
+        total += costs[kind] * 0.9**k
+    return total
+
+
+def timed(model: str) -> Row:
+    graph = MODELS[model]()
+    specs = collage.load(SPEC)
+    warm_up(specs)
+    start = process_time()
+    found = collage.propose(graph, *specs.values())
+    proposed = process_time()
+    plan = collage.choose(graph, found, cost=price)
+    chosen = process_time()
+    collage.realize(plan, backends=BACKENDS)
+    end = process_time()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    record = plan.record
+    return Row(
+        model,
+        graph.calls.bit_count(),
+        len(found),
+        record.strategy,
+        record.steps,
+        record.asked,
+        len(plan.kernels),
+        proposed - start,
+        chosen - proposed,
+        end - chosen,
+        end - start,
+        memory,
+    )
+
+
+def warm_up(specs: Mapping[str, Any]) -> None:
+    """Import what is imported on first use."""
+    graph = graphs.chain(1)
+    found = collage.propose(graph, *specs.values())
+    collage.realize(collage.choose(graph, found, cost=price), backends=BACKENDS)
+
+
+def table(rows: list[Row]) -> str:
+    head = "| model | operators | candidates | strategy | states | estimates | kernels |"
+    head += " propose | choose | rewrite | total | MB |"
+    lines = [head, "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    for row in rows:
+        counts = f"{row.operators} | {row.candidates} | {row.strategy} | {row.states}"
+        times = f"{row.propose:.2f} | {row.choose:.2f} | {row.rewrite:.2f} | {row.total:.2f}"
+        counts += f" | {row.estimates} | {row.kernels}"
+        lines.append(f"| {row.model} | {counts} | {times} | {row.megabytes} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time propose, choose and rewrite.")
+    parser.add_argument("names", nargs="*", metavar="NAME", default=list(MODELS))
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.one:
+        print(json.dumps(asdict(timed(asked.one))))
+        return
+    rows = []
+    for name in asked.names:
+        done = subprocess.run(
+            [sys.executable, __file__, "--one", name], check=True, capture_output=True, text=True
+        )
+        rows.append(Row(**json.loads(done.stdout.splitlines()[-1])))
+    print(json.dumps([asdict(row) for row in rows]) if asked.json else table(rows))
+
+
+if __name__ == "__main__":
+    main()
