@@ -3,9 +3,10 @@
 from collage_dsl.search.coalesce import coalesce
 from collage_dsl.search.dijkstra import dijkstra
 from collage_dsl.search.exhaustive import exhaustive
-from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel, Problem
+from collage_dsl.search.plan import CostError, NoPlanError, Plan, PlannedKernel, Problem
 
 __all__ = [
+    "CostError",
     "NoPlanError",
     "Plan",
     "PlannedKernel",

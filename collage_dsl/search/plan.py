@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
+from math import isfinite
 
 from collage_dsl.cost import CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members, opset
@@ -67,6 +68,10 @@ class NoPlanError(Exception):
         super().__init__(f"no target has a kernel for {named}{more}")
 
 
+class CostError(Exception):
+    """A cost function gave something that is no cost."""
+
+
 class Problem:
     """
     Cover the operator calls of `graph` with disjoint `candidates` at the least cost.
@@ -83,10 +88,19 @@ class Problem:
         self._known: dict[CandidateKernel, float | Infeasible] = {}
 
     def cost(self, candidate: CandidateKernel) -> float | Infeasible:
+        """Raises `CostError` where the cost function gives neither seconds nor a reason."""
         known = self._known.get(candidate)
         if known is None:
-            known = self._known[candidate] = self._cost(candidate)
+            known = self._known[candidate] = self._checked(candidate, self._cost(candidate))
         return known
+
+    def _checked(self, candidate: CandidateKernel, cost: float | Infeasible) -> float | Infeasible:
+        if isinstance(cost, Infeasible) or (isfinite(cost) and cost >= 0):
+            return cost
+        raise CostError(
+            f"the cost of {candidate.label} on {candidate.target} is {cost}: a cost is a finite "
+            "number of seconds, 0 or more, or Infeasible with a reason"
+        )
 
     def demotion(self, candidate: CandidateKernel) -> int:
         """
