@@ -5,8 +5,8 @@ Time what happens before the first kernel is built: propose, choose, rewrite.
 
 Each model (benchmarks/graphs.py) is done in a process of its own, for the three targets of
 benchmarks/search.collage. The k-th operator of a kernel costs c * 0.9^k, so that nothing is
-measured. The CPU seconds of one core are shown, importing Python modules and making the graph aside; the
-memory is the most that the process had, TVM included.
+measured. The CPU seconds of one core are shown, importing Python modules and making the graph
+aside; the memory is the most that the process had, TVM included.
 """
 
 import argparse

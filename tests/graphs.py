@@ -12,6 +12,7 @@ from collage_dsl.graph import (
     SubGraph,
     TensorType,
     Toolchain,
+    TupleType,
 )
 
 F32 = TensorType("float32", (4,))
@@ -58,3 +59,38 @@ def random_graph(generator: random.Random, calls: int) -> Graph:
 
 def candidate(graph: Graph, *names: str, target: Toolchain = NATIVE) -> CandidateKernel:
     return CandidateKernel(graph, SubGraph(graph.set_of(*names)), target)
+
+
+def mixed_graph(generator: random.Random, computed: int) -> Graph:
+    """
+    At most so many calls, tuples and projections: calls of random kinds on values, constants and
+    tuples, some of which give tuples; in one or two dataflow blocks, with one or more results.
+    """
+    nodes = [Node("x", Form.INPUT, F32), Node("w", Form.CONSTANT, F32)]
+    pair = TupleType((F32, F32))
+    tensors, tuples = [0, 1], []
+    second = generator.choice([computed, computed, generator.randint(0, computed)])
+    kinds = [kind for kind in Kind if kind is not Kind.OPAQUE]
+    for number in range(computed):
+        block = int(number >= second)
+        form = generator.choice([Form.CALL, Form.CALL, Form.CALL, Form.TUPLE, Form.PROJECTION])
+        recent = tensors[-4:]
+        kind, type_ = Kind.INJECTIVE, F32
+        if form is Form.TUPLE:
+            inputs, type_ = (generator.choice(recent), generator.choice(recent)), pair
+        elif form is Form.PROJECTION and tuples:
+            inputs = (generator.choice(tuples),)
+        else:
+            form, kind = Form.CALL, generator.choice(kinds)
+            operands = [*recent, *tuples[-1:]]
+            inputs = tuple(generator.sample(operands, k=generator.randint(1, 2)))
+            type_ = generator.choice([F32, F32, F32, pair])
+        (tuples if type_ is pair else tensors).append(len(nodes))
+        op = f"op{len(inputs)}" if form is Form.CALL else ""
+        value = 0 if form is Form.PROJECTION else None
+        nodes.append(
+            Node(f"n{number}", form, type_, inputs, op, kind=kind, value=value, block=block)
+        )
+    used = {operand for node in nodes for operand in node.inputs}
+    results = [i for i in range(2, len(nodes)) if i not in used or generator.random() < 0.1]
+    return Graph(nodes, results)

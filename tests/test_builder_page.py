@@ -14,6 +14,7 @@ from collage_dsl.graph import Kind, Measuring
 from collage_dsl.language import load
 from collage_dsl.language.forms import _classes, _fields, _usual
 from collage_dsl.rules import FusionRule, FusionSpec, Limits, Pattern
+from collage_dsl.rules.primitive import Primitive
 from tests.test_language_page import EXAMPLES
 
 Section = Callable[[], list[FusionSpec]]
@@ -335,6 +336,41 @@ def union() -> list[FusionSpec]:
 @section("combine_by_primitives")
 def combine_by_primitives() -> list[FusionSpec]:
     return [target("tvm", "llvm", rules=build.combine_by_primitives(CALLS, max_depth=3))]
+
+
+def combined(*using: Primitive, calls: FusionRule = CALLS) -> FusionRule:
+    return build.combine_by_primitives(calls, using=using)
+
+
+@section("Primitive kind")
+def primitive_kind() -> list[FusionSpec]:
+    return [target("tvm", "llvm", rules=combined(build.kind(Kind.ANCHOR, Kind.BROADCAST)))]
+
+
+@section("Primitive injective_branches")
+def primitive_injective_branches() -> list[FusionSpec]:
+    rules = combined(build.kind(Kind.INJECTIVE, Kind.INJECTIVE), build.INJECTIVE_BRANCHES)
+    return [target("tvm", "llvm", rules=rules)]
+
+
+@section("Primitive tuple_args")
+def primitive_tuple_args() -> list[FusionSpec]:
+    return [target("tvm", "llvm", rules=combined(build.TUPLE_ARGS))]
+
+
+@section("Primitive tuple_projections")
+def primitive_tuple_projections() -> list[FusionSpec]:
+    return [target("tvm", "llvm", rules=combined(build.TUPLE_PROJECTIONS), limits=ANY_EXIT)]
+
+
+@section("Primitive constants")
+def primitive_constants() -> list[FusionSpec]:
+    return lib(combined(build.CONSTANTS, calls=build.op_call_by_kind(Kind.ANCHOR)))
+
+
+@section("Primitive join_anything")
+def primitive_join_anything() -> list[FusionSpec]:
+    return lib(combined(build.JOIN_ANYTHING))
 
 
 @section("tvm_default")

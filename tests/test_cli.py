@@ -126,6 +126,19 @@ def test_plan_covers_every_operator_once_in_order(model: Path, costs: Path) -> N
     assert plan["kernels"][-1]["nodes"][-1] == "y"
 
 
+def test_plan_draws_the_model_with_its_kernels(model: Path, tmp_path: Path) -> None:
+    costs, picture = tmp_path / "costs.yaml", tmp_path / "plan.svg"
+    costs.write_text('tvm: {ops: {"*": 1.0e-5}}\n')
+
+    done = collage("plan", model, "-t", "native", "--costs", costs, "--picture", picture)
+
+    assert done.code == 0
+    assert "<text" in picture.read_text("utf-8")
+    nowhere = tmp_path / "none" / "plan.svg"
+    done = collage("plan", model, "-t", "native", "--costs", costs, "--picture", nowhere)
+    assert_one_message(done, 2, "plan.svg")
+
+
 def test_candidates_lists_what_the_rules_propose(model: Path) -> None:
     done = collage(
         "candidates", model, "-t", SPECS / "onnxruntime.collage", "--output-format", "json"

@@ -1,8 +1,11 @@
 """The combining rule against a slow definition that tries every subset."""
 
 import random
+import string
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collage_dsl.graph import (
     Composite,
@@ -13,10 +16,9 @@ from collage_dsl.graph import (
     OpSet,
     SubGraph,
     TupleType,
-    members,
-    opset,
 )
 from collage_dsl.rules import (
+    TVM_DEFAULT,
     CombineByPrimitives,
     Constants,
     InjectiveBranches,
@@ -28,7 +30,10 @@ from collage_dsl.rules import (
     TupleArgs,
     TupleProjections,
 )
-from tests.graphs import F32, graph_of, random_graph
+from collage_dsl.rules.primitive import Primitive
+from tests.cases import cases
+from tests.graphs import F32, graph_of, mixed_graph
+from tests.slow_combine import has_side_branches, slow_combine
 
 
 def combined(graph: Graph, *using, rule=None, **limits) -> set[str]:  # type: ignore[no-untyped-def]
@@ -180,35 +185,15 @@ def test_a_call_that_nothing_uses_is_on_no_side_branch() -> None:
     assert "art" not in found
 
 
-def paths(graph: Graph, start: int, inside: OpSet) -> list[OpSet]:
-    """The nodes on each path inside that leads from `start` to a node that nothing inside uses."""
-    further = [
-        path for i in members(graph.users_of[start] & inside) for path in paths(graph, i, inside)
-    ]
-    return [path | 1 << start for path in further] or [1 << start]
-
-
-def has_side_branches(graph: Graph, inside: OpSet) -> bool:
-    """The same of a region of one exit, by listing the paths from every call."""
-    on_branch = 0
-    for start in members(inside):
-        if graph.nodes[start].kind <= Kind.BROADCAST:
-            found = paths(graph, start, inside)
-            on_branch |= opset(
-                i for path in found for i in members(path) if any(not p >> i & 1 for p in found)
-            )
-    injective = opset(i for i in members(inside) if graph.nodes[i].kind is Kind.INJECTIVE)
-    return not injective & ~on_branch
-
-
-def crossing(generator: random.Random) -> Graph:
-    """Seven calls of at most injective kind, each of which takes one or two of the last three."""
-    names = ["x"]
-    edges, kinds = {}, {}
-    for name in "abcdefg":
-        edges[name] = generator.sample(names[-3:], k=min(len(names), generator.randint(1, 2)))
-        kinds[name] = generator.choice((Kind.ELEMENTWISE, Kind.BROADCAST, Kind.INJECTIVE))
+def branching(generator: random.Random, calls: int, *one: Kind) -> Graph:
+    """Calls of the last two values, broadcasting or injective, but for `one` of that kind."""
+    names, edges, kinds = ["x"], {}, {}
+    for name in string.ascii_lowercase[:calls]:
+        edges[name] = names[-2:]
+        kinds[name] = generator.choice([Kind.ELEMENTWISE, Kind.BROADCAST, Kind.INJECTIVE])
         names.append(name)
+    for kind in one:
+        kinds[generator.choice(list(edges))] = kind
     used = {operand for operands in edges.values() for operand in operands}
     return graph_of(edges, [name for name in edges if name not in used], **kinds)
 
@@ -216,7 +201,7 @@ def crossing(generator: random.Random) -> Graph:
 def test_side_branches_are_those_that_the_paths_say() -> None:
     answers = []
     for seed in range(40):
-        graph = crossing(random.Random(seed))
+        graph = branching(random.Random(seed), 7)
         for found in CombineByPrimitives(OpCallByKind(), (INJECTIVE,)).propose(graph, Trace()):
             region, below = _Side(graph, found.inside), _Side(graph, found.inside)
             if region.kind is Kind.INJECTIVE and graph.exit(found.inside).bit_count() == 1:
@@ -228,49 +213,61 @@ def test_side_branches_are_those_that_the_paths_say() -> None:
     assert answers.count(False) > 100
 
 
-def slow_closure(graph: Graph, primitive: KindPair | JoinAnything) -> set[OpSet]:
-    """
-    Every convex set that some order of joining reaches, one pair at a time, tried for every
-    pair of known sets until nothing new appears.
-    """
-    known = {1 << i for i in members(graph.calls)}
-    while True:
-        new = {
-            a | b
-            for a in known
-            for b in known
-            if not a & b
-            and graph.output(a) & b
-            and graph.is_convex(a | b)
-            and primitive.joins(graph, _Side(graph, a), _Side(graph, b))
-        }
-        if new <= known:
-            return known
-        known |= new
-
-
 class _Side:
     def __init__(self, graph: Graph, inside: OpSet) -> None:
         self.sub_graph = SubGraph(inside)
         self.kind = graph.kind(inside)
 
 
-@pytest.mark.parametrize("seed", range(40))
-@pytest.mark.parametrize(
-    "primitive",
-    [
-        JoinAnything(),
-        KindPair(Kind.ANCHOR, Kind.BROADCAST),
-        KindPair(Kind.INJECTIVE, Kind.INJECTIVE),
-    ],
-    ids=lambda p: type(p).__name__,
+PRIMITIVES = (
+    KindPair(Kind.ANCHOR, Kind.BROADCAST),
+    KindPair(Kind.BROADCAST, Kind.REDUCE),
+    KindPair(Kind.INJECTIVE, Kind.INJECTIVE),
+    JoinAnything(),
+    InjectiveBranches(),
+    TupleArgs(),
+    TupleProjections(),
+    Constants(),
 )
-def test_combining_equals_the_slow_definition(
-    seed: int, primitive: KindPair | JoinAnything
-) -> None:
-    graph = random_graph(random.Random(seed), 7)
-    rule = CombineByPrimitives(OpCallByKind(), (primitive,))
-    found = [s.inside for s in rule.propose(graph, Trace())]
+"""All that there are; `kind` is one for each pair of kinds, of which these are the usual ones."""
+
+GRAPHS = st.builds(mixed_graph, st.randoms(use_true_random=False), st.integers(3, 10))
+BOUNDS = st.one_of(st.none(), st.integers(1, 4))
+
+
+def assert_as_defined(graph: Graph, using: tuple[Primitive, ...], **limits: int | None) -> None:
+    rule = CombineByPrimitives(OpCallByKind(), using, **limits)
+    found = list(rule.propose(graph, Trace()))
 
     assert len(found) == len(set(found))
-    assert set(found) == slow_closure(graph, primitive)
+    assert set(found) == slow_combine(graph, using, **limits)
+
+
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda p: type(p).__name__)
+@cases(6)
+@given(graph=GRAPHS)
+def test_each_primitive_joins_what_its_definition_says(graph: Graph, primitive: Primitive) -> None:
+    assert_as_defined(graph, (primitive,))
+
+
+@cases(20)
+@given(graph=GRAPHS, using=st.sets(st.sampled_from(PRIMITIVES)), depth=BOUNDS, nodes=BOUNDS)
+def test_together_they_join_every_subset_that_the_definition_says(
+    graph: Graph, using: set[Primitive], depth: int | None, nodes: int | None
+) -> None:
+    ordered = tuple(each for each in PRIMITIVES if each in using)
+    assert_as_defined(graph, ordered, max_depth=depth, max_nodes=nodes)
+
+
+@cases(20)
+@given(
+    graph=GRAPHS
+    | st.builds(
+        branching,
+        st.randoms(use_true_random=False),
+        st.integers(4, 9),
+        st.sampled_from([Kind.REDUCE, Kind.ANCHOR]),
+    )
+)
+def test_what_tvm_fuses_is_combined_as_the_definition_says(graph: Graph) -> None:
+    assert_as_defined(graph, TVM_DEFAULT)

@@ -1,10 +1,11 @@
 """Conditions are true, false or unknown."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from collage_dsl.graph import Form, Node, TensorType
+from collage_dsl.graph import Form, Node, TensorType, TupleType
 from collage_dsl.language import load
 from collage_dsl.rules import DFPattern
 from collage_dsl.rules.condition import (
@@ -18,8 +19,10 @@ from collage_dsl.rules.condition import (
     Given,
     Not,
     Or,
+    depends_on_facts,
     evaluate,
 )
+from collage_dsl.rules.facts import facts
 
 
 def tensor(dtype: str, *shape: int | str) -> Node:
@@ -145,3 +148,43 @@ def test_a_dtype_attribute_is_compared_by_its_short_name() -> None:
 def test_arithmetic_on_anything_but_numbers_is_unknown() -> None:
     assert evaluate(Calculate("+", Constant("a"), Constant(1)), Given()) is UNKNOWN
     assert evaluate(Calculate("*", Constant(10**400), Constant(0.5)), Given()) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "facts_said"),
+    [
+        ("rank(x) == 4 and not (shape(x) == [1])", ["rank(x) is 4", "shape(x) is [1, 16, 8, 8]"]),
+        ("size(x) < 5 or bytes(x) < 5", ["size(x) is 1024", "bytes(x) is 4096"]),
+        ("has(b)", ["has(b) is false"]),
+        ("dim(s, 0) == 1", ["dim(s, 0) is unknown (`n` is symbolic)"]),
+        ("size(s) == 1", ["size(s) is unknown (`n` is symbolic)"]),
+        ("dim(s, 5) == 1", ["dim(s, 5) is unknown (`s` has 2 dimensions)"]),
+        ("rank(u) == 1", ["rank(u) is unknown (the rank of `u` is not known)"]),
+        ("dtype(b) == f32", ["dtype(b) is unknown (it is not there)"]),
+        ("rank(t) == 1", ["rank(t) is unknown (`t` is no tensor)"]),
+    ],
+)
+def test_the_facts_of_a_condition_are_each_said_once(text: str, facts_said: list[str]) -> None:
+    named = {name: replace(node, name=name) for name, node in VALUES.items()}
+    tuple_type = TupleType((TensorType("float32", (1,)),))
+    given = Given({**named, "t": Node("t", Form.INPUT, tuple_type)})
+
+    asked = And(condition(text), condition(text))
+
+    assert [str(fact) for fact in facts(asked, given)] == facts_said
+
+
+def test_what_has_no_order_is_neither_less_nor_more() -> None:
+    assert evaluate(Compare("<", Constant("a"), Constant("b")), Given()) is UNKNOWN
+    assert evaluate(Compare("==", Constant("a"), Constant("b")), Given()) is False
+
+
+def test_whether_an_unknown_value_is_in_a_set_is_unknown() -> None:
+    assert of("dim(s, 0) in [1, 2]") is UNKNOWN
+    assert of("dim(s, 1) in [64, 2]") is True
+
+
+def test_a_condition_depends_on_facts_where_any_of_its_parts_does() -> None:
+    assert depends_on_facts(condition("not (rank(x) == 4)"))
+    assert depends_on_facts(condition("1 < rank(x) * 2"))
+    assert not depends_on_facts(Not(Compare("==", Attr("groups"), Constant(1))))

@@ -11,12 +11,14 @@ from collage_dsl.graph import (
     Graph,
     Kind,
     Node,
+    OpaqueType,
     TensorType,
     TupleType,
     extract,
     fingerprint,
     members,
     opset,
+    tensors,
     without_weights,
 )
 from tests.graphs import F32, graph_of, random_graph
@@ -189,3 +191,22 @@ def test_large_weights_are_not_sent_along() -> None:
 
     assert without_weights(graph).nodes[0].value is None
     assert fingerprint(without_weights(graph)) == fingerprint(graph)
+
+
+def test_of_a_tuple_that_is_used_outside_the_fields_are_the_results() -> None:
+    graph = concatenation()
+    found = extract(graph, graph.set_of("a", "t"))
+
+    assert [graph.nodes[i].name for i in found.results] == ["a"]
+
+
+def test_the_tensors_of_a_type_are_those_in_all_its_tuples() -> None:
+    small = TensorType("int8", (2,))
+
+    assert list(tensors(F32)) == [F32]
+    assert list(tensors(TupleType((F32, OpaqueType(), TupleType((small, F32)))))) == [
+        F32,
+        small,
+        F32,
+    ]
+    assert list(tensors(OpaqueType("shape"))) == []

@@ -71,3 +71,12 @@ def test_unions_are_convex_and_have_the_exits_of_all() -> None:
     for each in Horizontal(OpCallByKind((Kind.ANCHOR,))).propose(graph, Trace()):
         assert graph.is_convex(each.inside)
         assert graph.exit(each.inside).bit_count() == each.inside.bit_count()
+
+
+def test_of_three_siblings_two_that_depend_on_each_other_are_not_joined() -> None:
+    graph = parse_graph(
+        "x: f32[4]; y: f32[4]; a = add(x, y); b = add(x, y); c = add(b, x); return a, c;"
+    )
+    found = proposed(graph, Horizontal(OpCallByKind()))
+
+    assert found == ["a", "b", "c", "ab", "ac"]

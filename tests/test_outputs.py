@@ -108,14 +108,15 @@ def test_an_embedding_runs_whatever_end_its_indices_count_from(spec: str) -> Non
     np.testing.assert_allclose(actual["y"], run_onnx(given, {"x": x})["y"], rtol=1e-4, atol=1e-5)
 
 
-def test_onnxruntime_takes_opaque_operators() -> None:
+@pytest.mark.parametrize("spec", ["native", "onnxruntime"])
+def test_opaque_operators_run(spec: str) -> None:
     nodes = [
         helper.make_node("Constant", [], ["k"], value_ints=[3]),
         helper.make_node("TopK", ["x", "k"], ["y", "i"]),
     ]
     x = np.random.default_rng(4).normal(size=(4, 8)).astype(np.float32)
 
-    actual = compiled(model(nodes, "y", (4, 8)), "onnxruntime").run({"x": x})
+    actual = compiled(model(nodes, "y", (4, 8)), spec).run({"x": x})
 
     np.testing.assert_array_equal(actual["y"], -np.sort(-x)[:, :3])
 

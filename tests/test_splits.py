@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from collage_dsl.graph import Graph, Kind, SubGraph, members
+from collage_dsl.language import parse_graph
 from collage_dsl.rules import (
     CombineByPrimitives,
     Constants,
@@ -143,3 +144,12 @@ def test_of_a_long_chain_there_are_as_many_pieces_as_is_said(length: int) -> Non
     # The candidates themselves, of which two are ends that a cut leaves, and the whole chain.
     assert len(proposed(graph, splits=1)) == length + 1 + 2 * (length - 2)
     assert len(proposed(graph, splits=2)) == length * (length + 1) // 2
+
+
+def test_a_tuple_stays_with_the_call_of_a_region_that_takes_it() -> None:
+    graph = parse_graph(
+        "x: f32[1, 4]; a = exp(x); t = (x, x); c = concat(t) [axis = 0]; y = add(a, c); return y;"
+    )
+    using = (JoinAnything(), TupleArgs())
+
+    assert names(graph, *using, splits=1) == {"a", "c", "y", "acty", "ct", "cty", "ay"}

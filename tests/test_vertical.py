@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from collage_dsl.graph import Graph, Kind
+from collage_dsl.graph import Graph, Kind, SubGraph
 from collage_dsl.language import parse_graph
 from collage_dsl.rules import OpCallByKind, Trace, Vertical
-from collage_dsl.rules.vertical import MOST
+from collage_dsl.rules.vertical import MOST, with_neighbours
 from tests.graphs import random_graph
 
 ANCHORS = OpCallByKind((Kind.ANCHOR,))
@@ -91,3 +91,14 @@ def test_everything_is_convex_and_has_no_more_exits_than_its_anchor(seed: int) -
         anchors = [graph.nodes[i].kind for i in range(len(graph)) if each.inside >> i & 1]
         assert all(kind in (Kind.ELEMENTWISE, Kind.BROADCAST, Kind.ANCHOR) for kind in anchors)
         assert anchors.count(Kind.ANCHOR) == 1
+
+
+def test_nothing_is_added_to_an_anchor_that_a_path_leaves_and_comes_back_to() -> None:
+    graph = parse_graph(CHAIN)
+    anchor = SubGraph(graph.set_of("b", "p"))
+
+    found = with_neighbours(
+        graph, [anchor], prologue=Kind.BROADCAST, epilogue=Kind.BROADCAST, max_depth=6
+    )
+
+    assert list(found) == [anchor]

@@ -284,11 +284,12 @@ def near(
 @app.command()
 @_compiles
 @click.option("--costs", type=_FILE, help="A table of costs, in place of measuring.")
-def plan(costs: Path | None, output_format: str, **request: Any) -> None:
+@click.option("--picture", type=_FILE, help="Draw the model with its kernels there, as SVG.")
+def plan(costs: Path | None, picture: Path | None, output_format: str, **request: Any) -> None:
     """Choose the cheapest kernels for a model, and show them in execution order."""
     from collage_dsl.cli.models import Request, show_plan
 
-    show_plan(Request(**request), costs, output_format)
+    show_plan(Request(**request), costs, output_format, picture)
 
 
 @app.command(name="compile")

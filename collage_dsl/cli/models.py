@@ -24,6 +24,7 @@ from collage_dsl.report.documents import (
     Document,
     PlanDocument,
 )
+from collage_dsl.report.picture import plan_picture
 from collage_dsl.report.text import candidates_text, compile_text, plan_text
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan, Strategy
@@ -59,17 +60,22 @@ def show_candidates(
     answer(document, candidates_text(document), output_format)
 
 
-def show_plan(request: Request, table: Path | None, output_format: str) -> None:
+def show_plan(
+    request: Request, table: Path | None, output_format: str, picture: Path | None = None
+) -> None:
     specs = load_targets(request.targets, request.num_cores)
     costs = CostTable.load(table) if table else None
     graph = from_onnx(request.model, shapes=parse_shapes(request.shapes))
     name = str(request.model)
     if costs:
-        document = PlanDocument.of(name, _chosen(request, graph, specs, costs))
+        plan = _chosen(request, graph, specs, costs)
+        document = PlanDocument.of(name, plan)
     else:
         with _measured(request, specs) as measured:
             plan = _chosen(request, graph, specs, measured)
         document = PlanDocument.of(name, plan, measurements_of(measured.counts))
+    if picture:
+        picture.write_text(plan_picture(plan), "utf-8")
     answer(document, plan_text(document), output_format)
 
 

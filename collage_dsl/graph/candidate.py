@@ -26,15 +26,22 @@ class SubGraph:
     A set of calls, tuples and projections, with the constants bound inside.
 
     Two sub-graphs of the same nodes with other composites are different: they
-    may be run by different functions of a library.
+    may be run by different functions of a library. Composites are inside, and disjoint.
     """
 
     inside: OpSet
     constants: OpSet = 0
     composites: tuple[Composite, ...] = ()
 
+    def __post_init__(self) -> None:
+        left = self.inside
+        for composite in self.composites:
+            if composite.inside & ~left:
+                raise ValueError(_misplaced(composite, self))
+            left &= ~composite.inside
+
     def __or__(self, other: "SubGraph") -> "SubGraph":
-        """The union, which is a sub-graph of disjoint ones; composites stay as they are."""
+        """The union of the two, which are disjoint; composites stay as they are."""
         composites = sorted((*self.composites, *other.composites), key=lambda c: c.inside)
         return SubGraph(
             self.inside | other.inside, self.constants | other.constants, tuple(composites)
@@ -45,6 +52,14 @@ class SubGraph:
         """Sorts sub-graphs by first node, then nodes, composites and bound constants."""
         labels = tuple(composite.label for composite in self.composites)
         return (first(self.inside), self.inside, labels, self.constants)
+
+
+def _misplaced(wrong: Composite, sub_graph: SubGraph) -> str:
+    """What is wrong with a composite that is not inside, or not disjoint with those before it."""
+    if wrong.inside & ~sub_graph.inside:
+        return f"composite `{wrong.label}` has a node outside of its sub-graph"
+    other = next(each for each in sub_graph.composites if each.inside & wrong.inside)
+    return f"composites `{other.label}` and `{wrong.label}` share a node"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from collage_dsl.rules import (
     condition,
 )
 
-_RULES: Mapping[str, type] = {
+RULES: Mapping[str, type] = {
     "op_call_by_kind": OpCallByKind,
     "dfpattern": DFPattern,
     "composite": Tagged,
@@ -177,7 +177,7 @@ def meaning(group: str, text: str, owners: tuple[str, ...] = ()) -> str:
         case "primitive":
             return _primitive(text)
         case "rule" | "function" | "question":
-            classes = {"rule": _RULES, "function": _FUNCTIONS, "question": _QUESTIONS}[group]
+            classes = {"rule": RULES, "function": _FUNCTIONS, "question": _QUESTIONS}[group]
             if text in classes:
                 return _docstring(classes[text])
     return _TEXTS.get(group, {}).get(text, "")
@@ -197,7 +197,7 @@ def words(group: str) -> tuple[str, ...]:
         case "primitive":
             return ("kind", *PRIMITIVES)
         case "rule":
-            return tuple(word for word in (*_RULES, *_TEXTS[group]) if word != "combine")
+            return tuple(word for word in (*RULES, *_TEXTS[group]) if word != "combine")
         case "function":
             return tuple(_FUNCTIONS)
         case "question":

@@ -34,6 +34,8 @@ def lower(realized: Realized, backend_of: BackendOf) -> tvm.IRModule:
     toolchains = {kernel.toolchain for kernel in realized.kernels.values()}
     register_codegens(toolchains, backend_of)
     module = relax.transform.RunCodegen()(realized.module)
+    with tvm_target(_native_toolchain(realized, backend_of)):
+        module = relax.backend.DispatchSortScan()(module)  # LegalizeOps leaves sort, topk, cumsum
     module = tvm.transform.Sequential([fuse() for fuse in _FUSE])(module)
     return _scheduled(module, realized, backend_of)
 

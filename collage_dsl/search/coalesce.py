@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from collage_dsl.cost import CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, SubGraph
 from collage_dsl.graph.between import absorbable
-from collage_dsl.search.plan import Plan, PlannedKernel, in_execution_order, producers
+from collage_dsl.search.plan import Plan, PlannedKernel, Problem, in_execution_order, producers
 
 MayMerge = Callable[[CandidateKernel], bool]
 """Whether a kernel that is made of several may be."""
@@ -20,7 +20,8 @@ def coalesce(plan: Plan, cost: CostFunction, may_merge: MayMerge) -> Plan:
     it is not, its halves, in execution order, are tried in its place.
     """
     groups = _Groups(plan, may_merge).grown()
-    kernels = [merged for group in groups for merged in _priced(group, cost, may_merge)]
+    checked = Problem(plan.graph, (), cost).cost  # raises `CostError` for what is no cost
+    kernels = [merged for group in groups for merged in _priced(group, checked, may_merge)]
     by_candidate = {kernel.candidate: kernel for kernel in kernels}
     ordered = in_execution_order(plan.graph, list(by_candidate))
     kept = tuple(by_candidate[candidate] for candidate in ordered)

@@ -1,0 +1,155 @@
+"""Pictures of graphs: those of the documentation, and what holds of all."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collage_dsl.graph import CandidateKernel, Form, Graph, Node, SubGraph, first, members
+from collage_dsl.language.rules import PRIMITIVES
+from collage_dsl.lsp.vocabulary import RULES
+from collage_dsl.report.layout import GAP, HEIGHT, ROW, layout
+from collage_dsl.report.picture import candidates_picture, plan_picture
+from collage_dsl.search import Problem, dijkstra
+from tests.cases import cases
+from tests.graphs import F32, LIBRARY, NATIVE, candidate, graph_of, mixed_graph
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import pictures  # noqa: E402
+
+GRAPHS = st.builds(mixed_graph, st.randoms(use_true_random=False), st.integers(0, 14))
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_the_pictures_of_the_documentation_are_what_the_project_draws() -> None:
+    assert list(pictures.stale(pictures.pictures())) == []
+
+
+def test_a_picture_that_is_not_up_to_date_is_named() -> None:
+    current = pictures.pictures()
+    changed = {**current, "union.svg": "<svg/>", "new.svg": "<svg/>"}
+    del changed["kind.svg"]
+
+    assert list(pictures.stale(changed)) == ["kind.svg", "new.svg", "union.svg"]
+
+
+def test_every_rule_and_primitive_shows_its_picture_in_its_section() -> None:
+    sections = pictures.sections()
+    names = {name.split("-and-")[0] for name in sections} | {"host", "combine"}
+
+    assert set(RULES) <= names
+    assert {*PRIMITIVES, "kind"} <= names
+    planned = pictures.planned_sections()
+    assert {"after", "priority", "pin-and-forbid"} <= set(planned)
+    for name, text in (sections | planned).items():
+        assert text.count("](pictures/") == 1
+        assert f"](pictures/{name}.svg)" in text
+
+
+def boxes(svg: str, form: str) -> list[ElementTree.Element]:
+    root = ElementTree.fromstring(svg)
+    return [each for each in root.iter(f"{SVG}rect") if each.get("class") == form]
+
+
+def texts(svg: str, sort: str) -> list[str]:
+    root = ElementTree.fromstring(svg)
+    return [each.text or "" for each in root.iter(f"{SVG}text") if each.get("class") == sort]
+
+
+CHAIN = graph_of({"a": ["x"], "b": ["a"], "c": ["b"]}, ["c"])
+
+
+def test_candidates_that_overlap_are_in_different_copies_of_the_graph() -> None:
+    found = [candidate(CHAIN, *names) for names in ("a", "ab", "b", "c", "bc")]
+
+    svg = candidates_picture(CHAIN, found)
+
+    assert len(boxes(svg, "box input")) == 3
+    assert texts(svg, "said") == ["a: op1", "b: op1", "c: op1", "a b: op1+op1", "b c: op1+op1"]
+
+
+def test_the_kernels_of_a_plan_have_the_colours_of_their_targets() -> None:
+    found = [candidate(CHAIN, "a"), candidate(CHAIN, "b", target=LIBRARY), candidate(CHAIN, "c")]
+
+    svg = plan_picture(dijkstra(Problem(CHAIN, found, lambda _: 1.0)))
+
+    assert len(boxes(svg, "box input")) == 1
+    assert texts(svg, "said") == ["native: 2 kernels", "library: 1 kernel"]
+    assert len(boxes(svg, "within s0 f0")) == 2
+    assert len(boxes(svg, "within s1 f1")) == 1
+
+
+def test_a_graph_without_candidates_is_drawn_alone() -> None:
+    svg = candidates_picture(CHAIN, [])
+
+    assert texts(svg, "name") == ["x", "a", "b", "c"]
+    assert texts(svg, "said") == []
+    assert "<title>no kernels</title>" in svg
+
+
+def test_names_are_escaped_and_the_middle_of_long_ones_is_left_out() -> None:
+    long = "/model/layers.0/attention/self/query/MatMul_output_0"
+    nodes = [
+        Node("<x> & y", Form.INPUT, F32),
+        Node(long, Form.CALL, F32, (0,), "nn.relu"),
+    ]
+    graph = Graph(nodes, [1])
+
+    svg = candidates_picture(graph, [CandidateKernel(graph, SubGraph(2), NATIVE)])
+
+    assert texts(svg, "name") == ["<x> & y", "/model/layer…ul_output_0"]
+    assert texts(svg, "what") == ["f32[4]", "nn.relu"]
+
+
+def test_constants_that_are_bound_are_within_the_outline() -> None:
+    nodes = [
+        Node("x", Form.INPUT, F32),
+        Node("w", Form.CONSTANT, F32),
+        Node("y", Form.CALL, F32, (0, 1), "add"),
+    ]
+    graph = Graph(nodes, [2])
+
+    svg = candidates_picture(graph, [CandidateKernel(graph, SubGraph(4, 2), NATIVE)])
+
+    assert len(boxes(svg, "within s0 f0")) == 2
+    assert texts(svg, "said") == ["w y: add"]
+
+
+@cases(40)
+@given(graph=GRAPHS, wide=st.integers(10, 90))
+def test_boxes_do_not_overlap_and_edges_lead_downwards(graph: Graph, wide: int) -> None:
+    shown = graph.computed | graph.parameters
+    widths = {index: 2 * (wide + 7 * index % 30) for index in members(shown)}
+
+    found = layout(graph, shown, widths)
+
+    rows: dict[int, list[tuple[int, int]]] = {}
+    for index, (x, y) in found.places.items():
+        rows.setdefault(y, []).append((x, widths[index]))
+        assert x - widths[index] // 2 >= 0
+        assert x + widths[index] // 2 <= found.width + 1
+        assert HEIGHT // 2 <= y <= found.height - HEIGHT // 2
+    for row in rows.values():
+        for (x, width), (next_x, next_width) in pairwise(sorted(row)):
+            assert next_x - x >= (width + next_width) // 2 + GAP - 1
+    for (start, end), points in found.edges.items():
+        ys = [y for _, y in points]
+        assert ys == sorted(set(ys))
+        assert found.places[end][1] - found.places[start][1] >= ROW
+    assert found == layout(graph, shown, widths)
+
+
+@cases(40)
+@given(graph=GRAPHS)
+def test_every_candidate_is_in_the_picture_once(graph: Graph) -> None:
+    found = [CandidateKernel(graph, SubGraph(1 << i), NATIVE) for i in members(graph.computed)]
+
+    svg = candidates_picture(graph, [*found, *found])
+
+    said = [f"{graph.nodes[first(c.sub_graph.inside)].name}: {c.label}" for c in found]
+    assert texts(svg, "said") == [*said, *said]
