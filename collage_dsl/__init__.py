@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collage_dsl.diagnostics import Diagnostic, RuleError
     from collage_dsl.engine.api import compile, realize  # noqa: A004 (collage.compile is the contract)
     from collage_dsl.engine.compile import Compiled
+    from collage_dsl.engine.partition import CollagePartition
     from collage_dsl.engine.steps import UncoveredError, choose, propose
     from collage_dsl.frontend.from_relax import from_relax
     from collage_dsl.frontend.onnx import from_onnx
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "CandidateKernel": "graph",
+    "CollagePartition": "engine.partition",
     "Compiled": "engine.compile",
     "CostTable": "cost",
     "Diagnostic": "diagnostics",
@@ -58,6 +60,7 @@ _HOME = {
 
 __all__ = [
     "CandidateKernel",
+    "CollagePartition",
     "Compiled",
     "CostTable",
     "Diagnostic",

@@ -242,3 +242,25 @@ def test_kernels_of_tensors_without_elements_run() -> None:
 
     for _ in range(100):
         assert main(tvm.runtime.tensor(np.zeros((0, 8), np.float32))).numpy().shape == (0, 8)
+
+
+@pytest.mark.parametrize("toolchain", [TVM, LIBRARY])
+def test_a_field_that_is_taken_twice_is_returned_once(toolchain: Toolchain) -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, 6), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            parts = builder.emit(relax.op.split(x, 2, axis=0))
+            first = builder.emit(relax.op.exp(builder.emit(relax.TupleGetItem(parts, 0))))
+            whole = builder.emit(relax.op.concat(parts, axis=0))
+            out = builder.emit_output(relax.Tuple([first, whole]))
+        builder.emit_func_output(out)
+    graph = from_relax(builder.get())
+    every = [CandidateKernel(graph, SubGraph(1 << i), toolchain) for i in members(graph.calls)]
+    x_value = np.random.default_rng(2).normal(size=(4, 6)).astype(np.float32)
+
+    executable = build(realize(graph, every, backend_of), backend_of)
+    one, other = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(x_value))
+
+    assert np.allclose(one.numpy(), np.exp(x_value[:2]), rtol=1e-5)
+    assert np.array_equal(other.numpy(), x_value)

@@ -7,11 +7,9 @@ from typing import Any
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import find_backend
 from collage_dsl.engine.compile import Compiled, compile_model
-from collage_dsl.language import load
+from collage_dsl.engine.specs import specs_of
 from collage_dsl.realization.module import realize as realize_kernels
-from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan
-from collage_dsl.targets.gather import gather
 
 
 def realize(plan: Plan, *, backends: Sequence[Backend] = ()) -> Any:
@@ -46,15 +44,7 @@ def compile(  # noqa: A001 (collage.compile is the contract)
     one would and may not. `backends` come before those that are installed, also for `gather` and
     `op_predicate`. Other options are those of `engine.compile.compile_model`.
     """
-    specs = [spec for target in targets for spec in _specs(target, backends)]
+    specs = specs_of(targets, backends)
     name = str(model) if isinstance(model, str | Path) else "model"
     given = {"name": name, **options}
     return compile_model(model, specs, allow_extern=allow_extern, backends=backends, **given)
-
-
-def _specs(target: Any, backends: Sequence[Backend]) -> tuple[FusionSpec, ...]:
-    if isinstance(target, FusionSpec):
-        return (target,)
-    if isinstance(target, str | Path):
-        return tuple(load(target).values())
-    return (gather(target, backends=backends),)

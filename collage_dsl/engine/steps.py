@@ -83,12 +83,18 @@ def choose(
     afterwards, within the limits of the spec, where that costs no more. What is pinned or
     forbidden stays so, since a merged kernel has the calls of its parts and no other.
     """
-    plan = search(Problem(graph, found, cost, lower_bound=lower_bound), strategy)
+    return merged(
+        search(Problem(graph, found, cost, lower_bound=lower_bound), strategy), cost, merge
+    )
+
+
+def merged(plan: Plan, cost: CostFunction, merge: Sequence[FusionSpec]) -> Plan:
+    """`plan` with neighbouring kernels merged of those specs that say so."""
     limits = {spec.name: spec.limits for spec in merge if spec.coalesce}
 
     def may_merge(kernel: CandidateKernel) -> bool:
         found = limits.get(kernel.target)
-        return found is not None and not found.refusal(graph, kernel.sub_graph)
+        return found is not None and not found.refusal(plan.graph, kernel.sub_graph)
 
     return coalesce(plan, cost, may_merge) if limits else plan
 

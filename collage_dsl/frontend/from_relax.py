@@ -1,6 +1,7 @@
 """Relax functions as graphs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -9,6 +10,7 @@ from tvm import relax, tirx
 
 from collage_dsl.frontend.arrays import array_of
 from collage_dsl.frontend.attributes import attributes_of, plain
+from collage_dsl.frontend.devices import device_of
 from collage_dsl.frontend.dims import dim_of
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, type_of
@@ -38,10 +40,10 @@ def from_relax(
     found = module[function]
     if not isinstance(found, relax.Function):
         raise UnsupportedRelax(f"`{function}` is not a Relax function")
-    return _Reader(names or {}, output_names).read(function, found)
+    return Reader(names or {}, output_names).read(function, found)
 
 
-class _Reader:
+class Reader:
     """Makes the nodes of one function. Expressions are known by their handle, their hash."""
 
     def __init__(self, names: Names, output_names: Sequence[str] | None) -> None:
@@ -151,14 +153,15 @@ class _Reader:
         return self.operand(composite.body.body, "composite", 0)
 
     def add_call(self, name: str, call: Any) -> int:
-        op = _operator(name, call)
+        op = operator_of(name, call)
         inputs = self.operands(call.args, name, operand_names(op))
         inputs = tuple(self.spread(i, name) for i in inputs)
         type_ = type_of(call.ty)
         operands = [self.nodes[i] for i in inputs]
         kind = kind_of(op, tuple(n.type for n in operands), type_, literal_values(operands))
         attrs = attributes_of(call.attrs)
-        return self.add(Node(name, Form.CALL, type_, inputs, op, attrs, kind, block=self.block))
+        node = Node(name, Form.CALL, type_, inputs, op, attrs, kind, block=self.block)
+        return self.add(replace(node, device=device_of(call.ty)))
 
     def spread(self, index: int, user: str) -> int:
         """
@@ -255,7 +258,7 @@ def _literal(value: Any, user: str) -> tuple[Type, object]:
     raise UnsupportedRelax(f"`{user}` uses `{value}`, which cannot be represented")
 
 
-def _operator(name: str, call: Any) -> str:
+def operator_of(name: str, call: Any) -> str:
     """The operator of a call, without its prefix."""
     callee = call.op
     if isinstance(callee, tvm.ir.GlobalVar):

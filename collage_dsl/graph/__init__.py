@@ -8,7 +8,8 @@ from collage_dsl.graph.candidate import (
     Toolchain,
     label_of,
 )
-from collage_dsl.graph.extract import Extract, extract, fingerprint, steers, without_weights
+from collage_dsl.graph.device import Device
+from collage_dsl.graph.extract import Extract, extract, fingerprint, places, steers, without_weights
 from collage_dsl.graph.graph import Attribute, Graph, Node
 from collage_dsl.graph.measuring import Measuring
 from collage_dsl.graph.opset import OpSet, first, last, members, opset
@@ -27,6 +28,7 @@ __all__ = [
     "Attribute",
     "CandidateKernel",
     "Composite",
+    "Device",
     "Dim",
     "Extract",
     "Form",
@@ -49,6 +51,7 @@ __all__ = [
     "last",
     "members",
     "opset",
+    "places",
     "steers",
     "tensors",
     "without_weights",

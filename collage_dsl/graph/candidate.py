@@ -13,11 +13,28 @@ Option = bool | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """Nodes of a sub-graph that become an inner function with `Composite = label`."""
+    """
+    Nodes of a sub-graph that become an inner function with `Composite = label`, in which `parts`
+    of them become inner functions again.
+    """
 
     label: str
     inside: OpSet
     constants: OpSet = 0
+    parts: tuple["Composite", ...] = ()
+
+    def moved(self, source: Graph, target: Graph) -> "Composite":
+        """The same of another graph, in which the nodes have the same names."""
+        return Composite(
+            self.label,
+            _moved(self.inside, source, target),
+            _moved(self.constants, source, target),
+            tuple(part.moved(source, target) for part in self.parts),
+        )
+
+
+def _moved(nodes: OpSet, source: Graph, target: Graph) -> OpSet:
+    return target.set_of(*source.names(nodes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +62,19 @@ class SubGraph:
         composites = sorted((*self.composites, *other.composites), key=lambda c: c.inside)
         return SubGraph(
             self.inside | other.inside, self.constants | other.constants, tuple(composites)
+        )
+
+    def labelled(self, label: str) -> "SubGraph":
+        """The same nodes as one composite, with the composites there were inside it."""
+        tag = Composite(label, self.inside, self.constants, self.composites)
+        return SubGraph(self.inside, self.constants, (tag,))
+
+    def moved(self, source: Graph, target: Graph) -> "SubGraph":
+        """The same of another graph, in which the nodes have the same names."""
+        return SubGraph(
+            _moved(self.inside, source, target),
+            _moved(self.constants, source, target),
+            tuple(composite.moved(source, target) for composite in self.composites),
         )
 
     @property

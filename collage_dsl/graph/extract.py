@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from collage_dsl.graph.graph import Graph, Node
@@ -68,6 +69,21 @@ def _tensor_results(graph: Graph, inside: OpSet) -> tuple[int, ...]:
             used = members(graph.users_of[index] & ~inside)
             results |= {i for i in used if graph.nodes[i].form is Form.PROJECTION}
     return tuple(sorted(results))
+
+
+def places(graph: Graph, results: Sequence[int]) -> dict[int, int]:
+    """
+    The place of each of `results` in what a kernel returns: of projections that are the same
+    field of the same value, all have one, since no kernel can return one tensor twice.
+    """
+    known: dict[int | tuple[int, object], int] = {}
+    found = {}
+    for index in results:
+        node = graph.nodes[index]
+        is_field = node.form is Form.PROJECTION
+        key = (node.inputs[0], node.value) if is_field else index
+        found[index] = known.setdefault(key, len(known))
+    return found
 
 
 def _with_operands(graph: Graph, inside: OpSet, constants: OpSet) -> OpSet:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from collage_dsl.graph.device import Device
 from collage_dsl.graph.opset import OpSet, members, opset
 from collage_dsl.graph.types import Form, Kind, TensorType, Type
 
@@ -18,7 +19,9 @@ class Node:
 
     `inputs` are indexes of earlier nodes. `op` is the operator of a call, without the
     `relax.` prefix. `value` is a constant's array (None where only its type is known), a
-    literal's value, or a projection's index. `block` numbers the dataflow block.
+    literal's value, or a projection's index. `block` numbers the dataflow block; `device` is where
+    a call is planned to run. An input has inputs itself where it stands for what something else
+    than an operator computes from them.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Node:
     kind: Kind = Kind.INJECTIVE
     value: object = field(default=None, compare=False, repr=False)
     block: int = 0
+    device: Device | None = None
 
     @property
     def is_call(self) -> bool:
@@ -224,6 +228,23 @@ class Graph:
     def blocks(self, inside: OpSet) -> frozenset[int]:
         """The dataflow blocks that `inside` touches."""
         return frozenset(self.nodes[i].block for i in members(inside))
+
+    @cached_property
+    def planned(self) -> Mapping[Device, OpSet]:
+        """The nodes that are planned for each device; empty where there is no plan."""
+        found: dict[Device, OpSet] = {}
+        for index, node in enumerate(self.nodes):
+            if node.device is not None:
+                found[node.device] = found.get(node.device, 0) | 1 << index
+        return found
+
+    def devices(self, inside: OpSet) -> frozenset[Device]:
+        """The devices that nodes of `inside` are planned for."""
+        return frozenset(device for device, nodes in self.planned.items() if nodes & inside)
+
+    def is_together(self, inside: OpSet) -> bool:
+        """Whether `inside` is in one dataflow block, and planned for no more than one device."""
+        return len(self.blocks(inside)) == 1 and len(self.devices(inside)) < 2
 
     def operators(self, inside: OpSet) -> tuple[str, ...]:
         """The operators of the calls inside, in graph order."""

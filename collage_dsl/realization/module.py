@@ -24,6 +24,7 @@ from collage_dsl.graph import (
     fingerprint,
     last,
     members,
+    places,
 )
 
 BackendOf = Callable[[Toolchain], Backend]
@@ -60,11 +61,12 @@ def kernel_extract(candidate: CandidateKernel, backend: Backend, *, name: str = 
     backend wants them; TVM's own functions take every tensor as a parameter.
     """
     inside = candidate.sub_graph.inside
-    bound = _constants_of(candidate.graph, inside) if backend.binds_constants else 0
+    bound = constants_of(candidate.graph, inside) if backend.binds_constants else 0
     return extract(candidate.graph, inside, bound, name=name)
 
 
-def _constants_of(graph: Graph, inside: OpSet) -> OpSet:
+def constants_of(graph: Graph, inside: OpSet) -> OpSet:
+    """The constants that flow into the nodes `inside`, those in tuples among them."""
     flows_in = graph.input(inside)
     tuples = [i for i in members(flows_in) if graph.nodes[i].form is Form.TUPLE]
     for i in tuples:
@@ -104,11 +106,11 @@ class _Writer:
         result = self.builder.emit(
             relax.Call(callee, [self.value(index) for index in found.arguments])
         )
-        if len(found.results) == 1:
-            self.values[found.results[0]] = result
-            return
-        for position, index in enumerate(found.results):
-            self.values[index] = self.builder.emit(relax.TupleGetItem(result, position))
+        where = places(self.graph, found.results)
+        fields = [result]
+        if len(count := set(where.values())) > 1:
+            fields = [self.builder.emit(relax.TupleGetItem(result, each)) for each in sorted(count)]
+        self.values |= {index: fields[place] for index, place in where.items()}
 
     def value(self, index: int) -> Any:
         """The expression of a node; what needs no kernel is made where it is first wanted."""
@@ -148,7 +150,7 @@ class _Writer:
     def define(self, name: str, kernel: CandidateKernel, found: Extract) -> Any:
         library = isinstance(self.backend_of(kernel.toolchain), LibraryBackend)
         composites = inner_composites(kernel, found) if library else ()
-        attrs = _attributes(name, kernel.toolchain) if library else {"Primitive": True}
+        attrs = kernel_attributes(name, kernel.toolchain) if library else {"Primitive": True}
         function = _function(found.graph, composites, attrs)
         return self.builder.add_func(function, name)
 
@@ -160,18 +162,15 @@ def kernel_name(kernel: CandidateKernel) -> str:
     return re.sub(r"\W", "_", "_".join([kernel.target, *shown]))
 
 
-def _attributes(name: str, toolchain: Toolchain) -> dict[str, Any]:
+def kernel_attributes(name: str, toolchain: Toolchain) -> dict[str, Any]:
+    """The attributes of the function of a library's kernel."""
     options = {OPTION_PREFIX + key: value for key, value in toolchain.options.items()}
     return {"Codegen": toolchain.compiler, "global_symbol": name, **options}
 
 
 def inner_composites(kernel: CandidateKernel, found: Extract) -> tuple[Composite, ...]:
     """The composites of `kernel` as sets of nodes of the kernel's own graph."""
-    graph, names = found.graph, kernel.graph.names
-    return tuple(
-        Composite(c.label, graph.set_of(*names(c.inside)), graph.set_of(*names(c.constants)))
-        for c in kernel.sub_graph.composites
-    )
+    return tuple(c.moved(kernel.graph, found.graph) for c in kernel.sub_graph.composites)
 
 
 def kernel_key(kernel: CandidateKernel, found: Extract) -> str:
@@ -194,7 +193,8 @@ def _function(graph: Graph, composites: Sequence[Composite], attrs: Mapping[str,
             with builder.dataflow():
                 outputs = graph.results & graph.computed
                 values |= emit(builder, graph, values, outputs=outputs, symbols=symbols)
-        results = [values[index] for index in graph.outputs]
+        where = places(graph, graph.outputs)
+        results = list({place: values[index] for index, place in where.items()}.values())
         builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
     return builder.get()["kernel"].with_attrs(dict(attrs))
 
@@ -226,7 +226,8 @@ def _emit_composite(
     builder: relax.BlockBuilder, graph: Graph, values: Mapping[int, Any], composite: Composite
 ) -> Any:
     found = extract(graph, composite.inside, composite.constants)
-    function = _function(found.graph, (), {"Composite": composite.label})
+    parts = [part.moved(graph, found.graph) for part in composite.parts]
+    function = _function(found.graph, parts, {"Composite": composite.label})
     callee = builder.emit(function)
     known = [values.get(i, None) for i in found.arguments]
     arguments = [

@@ -89,9 +89,9 @@ def _touching(
 
 
 def is_possible(graph: Graph, inside: OpSet, max_depth: int | None, max_nodes: int | None) -> bool:
-    """Whether that is convex, in one dataflow block, and within the bounds."""
+    """Whether that is convex, in one dataflow block and on one device, and within the bounds."""
     if max_nodes is not None and (inside & graph.calls).bit_count() > max_nodes:
         return False
     if max_depth is not None and graph.depth(inside) > max_depth:
         return False
-    return len(graph.blocks(inside)) == 1 and graph.is_convex(inside)
+    return graph.is_together(inside) and graph.is_convex(inside)

@@ -70,7 +70,12 @@ def _grown(
 
 def _shape(graph: Graph, each: SubGraph) -> tuple[object, ...]:
     labels = tuple(composite.label for composite in each.composites)
-    return graph.operators(each.inside), labels, graph.blocks(each.inside)
+    return (
+        graph.operators(each.inside),
+        labels,
+        graph.blocks(each.inside),
+        graph.devices(each.inside),
+    )
 
 
 def _below(graph: Graph, inside: OpSet) -> OpSet:

@@ -9,7 +9,7 @@ from collage_dsl.graph import Graph, SubGraph
 class Limits:
     """
     Bounds on a sub-graph; None is no bound. Every valid sub-graph is convex and stays
-    inside one dataflow block.
+    inside one dataflow block, on one device.
 
     `max_depth` counts operator calls on the longest path, `max_nodes` all operator calls.
     Without `taps` no exit may also feed an inside node.
@@ -35,6 +35,8 @@ class Limits:
             return f"depth {depth}, max_depth is {self.max_depth}"
         if len(graph.blocks(inside)) > 1:
             return "spans several dataflow blocks"
+        if len(graph.devices(inside)) > 1:
+            return "spans several devices"
         if not graph.is_convex(inside):
             return "a path leaves it and comes back"
         return ""

@@ -66,4 +66,4 @@ def _union(graph: Graph, one: SubGraph, other: SubGraph) -> SubGraph:
 
 
 def _is_whole(graph: Graph, inside: OpSet) -> bool:
-    return len(graph.blocks(inside)) == 1 and graph.is_convex(inside)
+    return graph.is_together(inside) and graph.is_convex(inside)

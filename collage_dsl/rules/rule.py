@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collage_dsl.graph import Composite, Graph, Kind, SubGraph, members
+from collage_dsl.graph import Graph, Kind, SubGraph, members
 from collage_dsl.rules.combine import combine
 from collage_dsl.rules.horizontal import siblings_joined
 from collage_dsl.rules.limits import Limits
@@ -110,7 +110,8 @@ class Host:
 @dataclass(frozen=True, slots=True)
 class Tagged:
     """
-    Propose what `rule` proposes, as inner functions with `Composite = label`.
+    Propose what `rule` proposes, as inner functions with `Composite = label`; composites that it
+    proposes become functions inside those.
 
         composite("onednn.conv_block", dfpattern(conv_block))
     """
@@ -120,8 +121,7 @@ class Tagged:
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
         for found in self.rule.propose(graph, trace):
-            tag = Composite(self.label, found.inside, found.constants)
-            yield SubGraph(found.inside, found.constants, (tag,))
+            yield found.labelled(self.label)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def with_neighbours(
     """
     for anchor in dict.fromkeys(anchors):
         yield anchor
-        if not graph.is_convex(anchor.inside) or len(graph.blocks(anchor.inside)) != 1:
+        if not graph.is_convex(anchor.inside) or not graph.is_together(anchor.inside):
             continue
         exits = max(1, graph.exit(anchor.inside).bit_count())
         for below in _epilogues(graph, anchor.inside, epilogue, max_depth):
@@ -81,7 +81,7 @@ def _may_join(graph: Graph, inside: OpSet, index: int, kind: Kind | None, max_de
     if kind is None or (node.form is not Form.PROJECTION and node.kind > kind):
         return False
     larger = inside | 1 << index
-    return len(graph.blocks(larger)) == 1 and graph.depth(larger) <= max_depth
+    return graph.is_together(larger) and graph.depth(larger) <= max_depth
 
 
 def _reached(downstream_of: tuple[OpSet, ...], inside: OpSet) -> OpSet:

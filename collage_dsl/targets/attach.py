@@ -5,6 +5,7 @@ from typing import Any
 
 import tvm
 
+from collage_dsl.frontend.devices import plain_options
 from collage_dsl.language import load, to_text
 from collage_dsl.rules import FusionSpec
 
@@ -38,16 +39,8 @@ def embedded(spec: FusionSpec) -> dict[str, Any]:
         raise TargetError(f"TVM refuses the target `{spec.name}`: {reason}") from None
     added = dict(usual.export())
     said = {n: v for n, v in target.export().items() if n == "kind" or added.get(n) != v}
-    plain: dict[str, Any] = _plain(said)
+    plain: dict[str, Any] = plain_options(said)
     return plain
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, bool | int | float):
-        return value
-    return str(value) if isinstance(value, str) else [_plain(each) for each in value]
 
 
 class TargetError(Exception):

@@ -1,0 +1,158 @@
+"""The four steps on a Relax module of any shape, as a pass of TVM."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from collage_dsl.backends.base import Backend
+from collage_dsl.backends.registry import UnknownBackend, find_backend
+from collage_dsl.cost import Cost, CostFunction, CostStore, CostTable, Infeasible
+from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine import predicates
+from collage_dsl.engine.compile import backends_of, check_names
+from collage_dsl.engine.specs import Aimed, aimed
+from collage_dsl.engine.steps import merged, proposed
+from collage_dsl.frontend.dataflow import CALL_TIR
+from collage_dsl.graph import CandidateKernel, Graph, Toolchain, members, tensors
+from collage_dsl.graph.sizes import Sizes, with_sizes
+from collage_dsl.realization.build import register_codegens
+from collage_dsl.realization.cost import MeasuredCost
+from collage_dsl.realization.partition import is_library, module_pass, partition
+from collage_dsl.rules import FusionSpec
+from collage_dsl.rules.predicate import Lookup
+from collage_dsl.search.partial import partial, without_left_alone
+
+
+def CollagePartition(  # noqa: N802 (the name of the original design's pass)
+    targets: Sequence[Any],
+    cost: CostFunction | str | Path | None = None,
+    *,
+    store: str | Path | None = None,
+    sizes: Sizes | None = None,
+    backends: Sequence[Backend] = (),
+    allow_extern: bool = False,
+) -> Any:
+    """
+    A pass that puts the kernels chosen for `targets` into every dataflow block of a module.
+
+        module = tvm.transform.Sequential([collage.CollagePartition(["x86.collage"])])(module)
+
+    Targets are those of `compile`: specs, files of specs, or TVM targets. Costs are those that
+    `cost` gives, a function or the file of a cost table; without one, kernels are measured here,
+    and costs kept in the file `store`; a kernel with symbolic dimensions is measured as if they
+    were what `sizes` say, and infeasible where they say nothing. An operator call that no
+    candidate covers is left alone, for later passes. Running the pass again changes nothing. What
+    is planned for a virtual device is in kernels of targets that are, or refine, its target.
+    """
+    given = aimed(targets, backends)
+    specs = [each.spec for each in given]
+    check_names(specs)
+    if cost is None:
+        backends_of(specs, backends)
+    steps = _Steps(given, tuple(backends), allow_extern)
+    price = CostTable.load(Path(cost)) if isinstance(cost, str | Path) else cost
+    path = Path(store) if store is not None else default_store_path()
+
+    def rewrite(module: Any) -> Any:
+        with ExitStack() as stack:
+            known = steps.measured(stack, path, sizes or {}) if price is None else price
+            return steps.run(module, known)
+
+    return module_pass(rewrite, "CollagePartition")
+
+
+class _Steps:
+    def __init__(
+        self, given: Sequence[Aimed], backends: tuple[Backend, ...], allow_extern: bool
+    ) -> None:
+        self.specs: list[FusionSpec] = [each.spec for each in given]
+        self.aimed = {each.spec.name: each for each in given}
+        self.backends = backends
+        self.backend = cache(self.find_backend)
+        self.lookup: Lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
+
+    def run(self, module: Any, cost: CostFunction) -> Any:
+        """Raises what proposing, pricing and finding a backend do."""
+        used: set[Toolchain] = set()
+
+        def choose(graph: Graph) -> Sequence[CandidateKernel]:
+            chosen = self.chosen(graph, cost)
+            used.update(candidate.toolchain for candidate in chosen)
+            return chosen
+
+        result = partition(module, choose, self.binds_constants)
+        self.register(used)
+        return result
+
+    def measured(self, stack: ExitStack, path: Path, sizes: Sizes) -> CostFunction:
+        """What kernels take on this machine, until `stack` is closed."""
+        backend_of = backends_of(self.specs, self.backends)
+        for spec in self.specs:
+            backend_of(spec.target).prepare()
+        store = stack.enter_context(CostStore(path))
+        return _where_measurable(stack.enter_context(MeasuredCost(backend_of, store)), sizes)
+
+    def chosen(self, graph: Graph, cost: CostFunction) -> Sequence[CandidateKernel]:
+        found = proposed(graph, self.specs, self.specs, self.lookup)
+        fitting = [each for each in found if _can_be_taken(each) and self.is_planned(each)]
+        plan = merged(partial(graph, fitting, cost), cost, self.specs)
+        return without_left_alone(plan).candidates
+
+    def is_planned(self, candidate: CandidateKernel) -> bool:
+        """Whether a target of the candidate may run what is planned for the device of its calls."""
+        devices = candidate.graph.devices(candidate.sub_graph.inside)
+        return self.aimed[candidate.target].may_run(devices)
+
+    def find_backend(self, toolchain: Toolchain) -> Backend | None:
+        """What makes the kernels of a target; None where that is not installed here."""
+        try:
+            return find_backend(toolchain.compiler or "tvm", self.backends)
+        except (UnknownBackend, ModuleNotFoundError):
+            return None
+
+    def binds_constants(self, toolchain: Toolchain) -> bool:
+        backend = self.backend(toolchain)
+        return is_library(toolchain) if backend is None else backend.binds_constants
+
+    def register(self, toolchains: set[Toolchain]) -> None:
+        """Let `RunCodegen` find the libraries that are installed here."""
+        found = {each: self.backend(each) for each in toolchains}
+        known = {each: backend for each, backend in found.items() if backend is not None}
+        register_codegens(set(known), lambda toolchain: known[toolchain])
+
+
+def _can_be_taken(candidate: CandidateKernel) -> bool:
+    """Whether a library is not given a function that TVM has compiled already."""
+    return not is_library(candidate.toolchain) or not _compiled_in(candidate)
+
+
+def _where_measurable(cost: CostFunction, sizes: Sizes) -> CostFunction:
+    """`cost`, and why there is none for kernels that cannot be run by themselves."""
+    sized = cache(lambda graph: with_sizes(graph, sizes))
+
+    def measured(candidate: CandidateKernel) -> Cost:
+        if name := _compiled_in(candidate):
+            return Infeasible(f"the compiled function `{name}` cannot be measured by itself")
+        candidate = replace(candidate, graph=sized(candidate.graph))
+        if name := _symbolic_in(candidate):
+            return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")
+        return cost(candidate)
+
+    return measured
+
+
+def _compiled_in(candidate: CandidateKernel) -> str:
+    """The compiled function that a kernel would call; empty where there is none."""
+    nodes = (candidate.graph.nodes[index] for index in members(candidate.sub_graph.inside))
+    return next((str(node.attrs["function"]) for node in nodes if node.op == CALL_TIR), "")
+
+
+def _symbolic_in(candidate: CandidateKernel) -> str:
+    """A value of a kernel, or one that flows into it, whose shape is not all numbers."""
+    graph, inside = candidate.graph, candidate.sub_graph.inside
+    nodes = (graph.nodes[index] for index in members(inside | graph.input(inside)))
+    symbolic = (n.name for n in nodes if any(not each.is_static for each in tensors(n.type)))
+    return next(symbolic, "")

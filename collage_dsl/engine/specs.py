@@ -1,0 +1,80 @@
+"""The specs of what users give as targets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from collage_dsl.backends.base import Backend
+from collage_dsl.graph import Device
+from collage_dsl.language import load
+from collage_dsl.rules import FusionSpec
+from collage_dsl.targets.gather import gather
+from collage_dsl.targets.refine import Options, may_run, options_of_target
+
+
+@dataclass(frozen=True)
+class Aimed:
+    """A spec, and the targets that have it: several that share one spec propose once."""
+
+    spec: FusionSpec
+    targets: tuple[Any, ...]
+
+    @cached_property
+    def options(self) -> tuple[Options, ...]:
+        return tuple(map(options_of_target, self.targets))
+
+    def may_run(self, devices: frozenset[Device]) -> bool:
+        """Whether one of the targets may run what is planned for all of `devices`."""
+        return not devices or any(
+            all(may_run(options, device) for device in devices) for options in self.options
+        )
+
+
+def specs_of(targets: Sequence[Any], backends: Sequence[Backend] = ()) -> list[FusionSpec]:
+    """The specs of `targets`: specs, files of them, or TVM targets, whose specs `gather` finds."""
+    return [spec for spec, _ in _given(targets, backends)]
+
+
+def aimed(targets: Sequence[Any], backends: Sequence[Backend] = ()) -> list[Aimed]:
+    """
+    The different specs of `targets`, in their order, each with the targets that have it. TVM
+    targets may have specs of one name, say two processors the native one: then the second is
+    called `tvm_2`.
+    """
+    together: list[tuple[FusionSpec, list[Any]]] = []
+    for spec, target in _given(targets, backends):
+        same = next((aims for known, aims in together if known == spec), None)
+        if same is None:
+            together.append((spec, [target]))
+        else:
+            same.append(target)
+    found: list[Aimed] = []
+    for spec, aims in together:
+        if not isinstance(aims[0], FusionSpec):
+            spec = _renamed(spec, {each.spec.name for each in found})
+        found.append(Aimed(spec, tuple(aims)))
+    return found
+
+
+def _renamed(spec: FusionSpec, taken: set[str]) -> FusionSpec:
+    """`spec` with a name that is not taken."""
+    name, count = spec.name, 1
+    while name in taken:
+        count += 1
+        name = f"{spec.name}_{count}"
+    return replace(spec, target=replace(spec.target, name=name))
+
+
+def _given(targets: Sequence[Any], backends: Sequence[Backend]) -> list[tuple[FusionSpec, Any]]:
+    """Each spec with what says which target it is for, itself where nothing else does."""
+    found: list[tuple[FusionSpec, Any]] = []
+    for target in targets:
+        if isinstance(target, FusionSpec):
+            found.append((target, target))
+        elif isinstance(target, str | Path):
+            found += [(spec, spec) for spec in load(target).values()]
+        else:
+            found.append((gather(target, backends=backends), target))
+    return found

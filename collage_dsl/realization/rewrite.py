@@ -1,0 +1,200 @@
+"""Kernels called in place of the bindings that they were taken from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax
+
+from collage_dsl.frontend.dataflow import Dataflow, values_in
+from collage_dsl.graph import Form, OpSet, members, opset
+from collage_dsl.realization.order import in_order
+from collage_dsl.realization.outline import Outlined, value_of
+
+
+@dataclass(frozen=True, slots=True)
+class CalledKernel:
+    """A kernel of a dataflow block: its nodes, its function, and the variable that names it."""
+
+    inside: OpSet
+    outlined: Outlined
+    callee: Any
+
+
+def rewritten(
+    flow: Dataflow, used_later: Sequence[Any], kernels: Sequence[CalledKernel]
+) -> list[Any]:
+    """
+    The bindings of `flow` with calls of `kernels` in them.
+
+    What no kernel computes stays as it is, in its order; a kernel is called where its last
+    node was, or later where it needs to be. Variables that are used after a kernel stay the same.
+    """
+    return _Writer(flow, used_later, kernels).write()
+
+
+class _Writer:
+    """
+    Puts units in order: bindings that stay, by their place, and kernels, numbered from the
+    number of bindings on.
+    """
+
+    def __init__(
+        self, flow: Dataflow, used_later: Sequence[Any], kernels: Sequence[CalledKernel]
+    ) -> None:
+        self.flow = flow
+        self.kernels = kernels
+        self.size = len(flow.bindings)
+        self.owner = {
+            index: self.size + number
+            for number, kernel in enumerate(kernels)
+            for index in members(kernel.inside | opset(kernel.outlined.results))
+        }
+        self.results = {index for kernel in kernels for index in kernel.outlined.results}
+        self.place_of = {hash(b.var): place for place, b in enumerate(flow.bindings)}
+        self.first_place: dict[int, int] = {}
+        for place, index in enumerate(flow.bound):
+            self.first_place.setdefault(index, place)
+        self.wanted = {hash(var) for var in used_later}
+        self.builder = relax.BlockBuilder()
+        self.values: dict[int, Any] = {}
+        self.written: list[Any] = []
+
+    def write(self) -> list[Any]:
+        stay = self.staying()
+        needs = {place: self.needs_of(place) for place in stay}
+        for number, kernel in enumerate(self.kernels):
+            needs[self.size + number] = self.needs_of_kernel(kernel)
+        for unit in in_order(needs, self.priority):
+            if unit < self.size:
+                self.keep(unit)
+            else:
+                self.call(self.kernels[unit - self.size])
+        return self.written
+
+    # What stays, and what each needs.
+
+    def staying(self) -> list[int]:
+        """The places of bindings that stay: of no kernel, or wanted and not a kernel's result."""
+        stay = []
+        for place in reversed(range(self.size)):
+            binding, index = self.flow.bindings[place], self.flow.bound[place]
+            if index in self.owner and not self.is_left_over(place):
+                continue
+            stay.append(place)
+            if not self.is_remade(place):
+                self.wanted |= {hash(var) for var in values_in(binding.value)}
+        return stay[::-1]
+
+    def is_left_over(self, place: int) -> bool:
+        """Whether a kernel has taken the node, and its variable is to be bound all the same."""
+        index = self.flow.bound[place]
+        is_first = self.first_place[index] == place
+        return hash(self.flow.bindings[place].var) in self.wanted and not (
+            is_first and index in self.results
+        )
+
+    def is_remade(self, place: int) -> bool:
+        """Whether a binding that stays is of a call, giving a tuple, that a kernel has taken."""
+        index = self.flow.bound[place]
+        is_taken = index in self.owner and self.first_place[index] == place
+        return is_taken and self.flow.graph.nodes[index].is_call
+
+    def needs_of(self, place: int) -> set[int]:
+        if self.is_remade(place):
+            return {self.owner[self.flow.bound[place]]}
+        value = self.flow.bindings[place].value
+        return {unit for var in values_in(value) for unit in self.units_of(var)}
+
+    def units_of(self, var: Any) -> set[int]:
+        """What has to come before a variable is used."""
+        place = self.place_of.get(hash(var))
+        if place is None:
+            return set()
+        index = self.flow.bound[place]
+        if self.first_place[index] == place and index in self.results:
+            return {self.owner[index]}
+        return {place}
+
+    def needs_of_kernel(self, kernel: CalledKernel) -> set[int]:
+        found: set[int] = set()
+        pending = list(kernel.outlined.arguments)
+        while pending:
+            index = pending.pop()
+            if index in self.results:
+                found.add(self.owner[index])
+            elif index in self.first_place:
+                found.add(self.first_place[index])
+            else:
+                pending.extend(self.flow.graph.nodes[index].inputs)
+        return found
+
+    def priority(self, unit: int) -> int:
+        """Where a unit would stand if nothing had to come before it."""
+        if unit < self.size:
+            return unit
+        inside = self.kernels[unit - self.size].inside
+        return max(self.first_place.get(index, -1) for index in members(inside))
+
+    # What is written.
+
+    def keep(self, place: int) -> None:
+        binding, index = self.flow.bindings[place], self.flow.bound[place]
+        if self.is_remade(place):
+            binding = relax.VarBinding(binding.var, self.normal(self.fields(index)))
+        self.written.append(binding)
+
+    def fields(self, index: int) -> Any:
+        """The tuple that a call in a kernel gives, made again of what the kernel returns."""
+        graph = self.flow.graph
+        by_place = {
+            graph.nodes[user].value: self.values[user]
+            for user in members(graph.users_of[index])
+            if user in self.results and graph.nodes[user].form is Form.PROJECTION
+        }
+        return relax.Tuple([by_place[place] for place in range(len(by_place))])
+
+    def call(self, kernel: CalledKernel) -> None:
+        found = kernel.outlined
+        arguments = [self.value(index) for index in found.arguments]
+        dimensions = [relax.ShapeExpr(found.symbols)] if found.symbols else []
+        call = self.normal(relax.Call(kernel.callee, [*arguments, *dimensions]))
+        count = max(found.results.values()) + 1
+        fields = [call]
+        if count > 1:
+            whole = self.fresh(f"{kernel.callee.name_hint}_results", call)
+            fields = [self.normal(relax.TupleGetItem(whole, place)) for place in range(count)]
+        for index, place in found.results.items():
+            self.bind(index, fields[place])
+            fields[place] = self.values[index]  # What gives the same value is that variable.
+
+    def bind(self, index: int, value: Any) -> None:
+        """Bind a node to the variable that it had, or to a new one where it had none."""
+        place = self.first_place.get(index)
+        if place is None:
+            self.values[index] = self.fresh(self.flow.graph.nodes[index].name, value)
+        else:
+            self.values[index] = self.flow.bindings[place].var
+            self.written.append(relax.VarBinding(self.values[index], value))
+
+    def fresh(self, name: str, value: Any) -> Any:
+        var = relax.DataflowVar(name, value.ty)
+        self.written.append(relax.VarBinding(var, value))
+        return var
+
+    def value(self, index: int) -> Any:
+        """The expression of a node outside all kernels, or of a result of one."""
+        if index not in self.values:
+            place = self.first_place.get(index)
+            if place is not None:
+                self.values[index] = self.flow.bindings[place].var
+            elif self.flow.graph.nodes[index].form is Form.PROJECTION:
+                node = self.flow.graph.nodes[index]
+                projection = relax.TupleGetItem(self.value(node.inputs[0]), node.value)
+                self.values[index] = self.fresh(node.name, self.normal(projection))
+            else:
+                self.values[index] = value_of(self.flow, index, self.values)
+        return self.values[index]
+
+    def normal(self, value: Any) -> Any:
+        return self.builder.normalize(value)

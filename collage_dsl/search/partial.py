@@ -1,0 +1,71 @@
+"""The cheapest choice of kernels where not every operator call needs one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+
+from collage_dsl.cost import Cost, CostFunction, Infeasible
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, SubGraph, Toolchain, members
+from collage_dsl.search.dijkstra import dijkstra
+from collage_dsl.search.plan import NoPlanError, Plan, Problem
+
+LEFT_ALONE = Toolchain("(left alone)")
+"""Who runs the calls that have no kernel: nobody yet. No target can have this name."""
+
+
+def partial(graph: Graph, candidates: Iterable[CandidateKernel], cost: CostFunction) -> Plan:
+    """
+    A plan that leaves as few calls alone as it can, and is cheapest among those that do.
+
+    A call that is left alone is a kernel of `LEFT_ALONE`, and costs nothing.
+    """
+    found = [each for each in candidates if graph.exit(each.sub_graph.inside)]
+    price = cache(cost)
+    alone = _alone(graph, graph.calls & ~_covered(found))
+    try:
+        return dijkstra(Problem(graph, [*found, *alone], _with(alone, 0.0, price)))
+    except NoPlanError:
+        return _with_gaps(graph, found, price)
+
+
+def without_left_alone(plan: Plan) -> Plan:
+    """The kernels of a plan that somebody runs."""
+    kernels = (kernel for kernel in plan.kernels if kernel.candidate.toolchain != LEFT_ALONE)
+    return Plan(plan.graph, tuple(kernels))
+
+
+def _with_gaps(graph: Graph, found: Sequence[CandidateKernel], price: CostFunction) -> Plan:
+    """The plan where candidates are infeasible, or do not fit together to a cover."""
+    prices = {each: seconds for each in found if not isinstance(seconds := price(each), Infeasible)}
+    covered = _covered(prices)
+    bare, others = _alone(graph, graph.calls & ~covered), _alone(graph, covered & graph.calls)
+    # To leave a call that has a kernel is worse than to run every kernel there is.
+    fine = 1 + 2 * sum(prices.values())
+    cost = _with(others, fine, _with(bare, 0.0, price))
+    plan = dijkstra(Problem(graph, [*prices, *bare, *others], cost))
+    kernels = (
+        replace(kernel, cost=0.0) if kernel.candidate.toolchain == LEFT_ALONE else kernel
+        for kernel in plan.kernels
+    )
+    return Plan(graph, tuple(kernels))
+
+
+def _alone(graph: Graph, calls: OpSet) -> list[CandidateKernel]:
+    return [CandidateKernel(graph, SubGraph(1 << index), LEFT_ALONE) for index in members(calls)]
+
+
+def _with(some: Sequence[CandidateKernel], seconds: float, others: CostFunction) -> CostFunction:
+    """A cost of `seconds` for `some`, and what `others` has for all others."""
+    known = frozenset(some)
+
+    def cost(candidate: CandidateKernel) -> Cost:
+        return seconds if candidate in known else others(candidate)
+
+    return cost
+
+
+def _covered(candidates: Iterable[CandidateKernel]) -> OpSet:
+    covered = 0
+    for each in candidates:
+        covered |= each.sub_graph.inside
+    return covered

@@ -1,0 +1,40 @@
+"""Which targets may run what is planned for a device."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+
+from collage_dsl.frontend.devices import plain_options
+from collage_dsl.graph import Device
+from collage_dsl.rules import FusionSpec
+from collage_dsl.targets.attach import ATTRIBUTE, COMPILER, embedded
+
+Options = Mapping[str, Any]
+"""All that a TVM target says, as plain data."""
+
+_REFINING = (ATTRIBUTE, COMPILER)
+
+
+def options_of_target(target: Any) -> Options:
+    """What a TVM target says, that of a spec alone included."""
+    known = embedded(target) if isinstance(target, FusionSpec) else target
+    options: Options = plain_options(tvm.target.Target(known).export())
+    return options
+
+
+def may_run(target: Options, device: Device) -> bool:
+    """Whether `target` is, or refines, the target that is planned for `device`."""
+    planned = json.loads(device.target)
+    return target == planned or refines(target, planned)
+
+
+def refines(target: Options, planned: Options) -> bool:
+    """
+    Whether `target` says how kernels are found, by a compiler or a fusion spec, where `planned`
+    does not, and the two agree on all else.
+    """
+    said, also = ({key for key in _REFINING if key in options} for options in (target, planned))
+    rest = {key: value for key, value in target.items() if key not in _REFINING}
+    return bool(said) and not also and rest == planned
