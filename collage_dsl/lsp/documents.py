@@ -34,7 +34,11 @@ class Document:
 
     @cached_property
     def file(self) -> syntax.File:
-        return parse_file(self.source, Findings())
+        """What could be read; nothing where there are too many errors."""
+        findings, file = Findings(), syntax.File((), ())
+        with findings.limited():
+            file = parse_file(self.source, findings)
+        return file
 
     @cached_property
     def names(self) -> Names:
