@@ -256,6 +256,7 @@ def test_formatting_any_text_keeps_it(text: str) -> None:
 @cases(150)
 @given(st.lists(st.tuples(st.integers(0, len(SPEC)), st.sampled_from(["#a\n", "\n#b\n", "\n\n"]))))
 @example([(60, "#a\n"), (62, "\n#b\n"), (62, "#a\n")])
+@example([(80, "#a\n"), (80, "#b\n")])
 def test_comments_anywhere_are_kept(places: list[tuple[int, str]]) -> None:
     text = SPEC
     for at, comment in places:

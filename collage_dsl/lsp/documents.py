@@ -35,10 +35,10 @@ class Document:
     @cached_property
     def file(self) -> syntax.File:
         """What could be read; nothing where there are too many errors."""
-        findings, file = Findings(), syntax.File((), ())
+        findings = Findings()
         with findings.limited():
-            file = parse_file(self.source, findings)
-        return file
+            return parse_file(self.source, findings)
+        return syntax.File((), ())
 
     @cached_property
     def names(self) -> Names:
