@@ -95,6 +95,15 @@ class Block:
     after_opening: Comment | None
     lines: tuple["Line", ...]
 
+    def with_first(self, comments: Sequence[Comment]) -> "Block":
+        """The block with `comments` that stand before its brace."""
+        if not comments:
+            return self
+        first, *others = comments
+        if self.after_opening is not None:
+            others.append(self.after_opening)
+        return Block(first, (*others, *self.lines))
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -268,13 +277,13 @@ class _Reader:
         blank = self.scanned[self.at].blank
         nodes, comments = _without_last_comments(self.nodes(";", "{", "}"))
         block = self.block() if self.is_at("{") else None
+        if block is not None:
+            block, comments = block.with_first(comments), []
         if self.is_at(";"):
             self.at += 1
         ending = self.trailing_comment()
         if ending is not None:
             comments.append(ending)
-        if block is not None and block.after_opening is None and comments and ending is None:
-            block = Block(comments.pop(0), block.lines)
         after = comments.pop(0) if comments else None
         return [Statement(tuple(nodes), block, after, blank), *comments]
 

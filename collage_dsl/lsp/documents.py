@@ -34,7 +34,11 @@ class Document:
 
     @cached_property
     def file(self) -> syntax.File:
-        return parse_file(self.source, Findings())
+        """What could be read; nothing where there are too many errors."""
+        findings = Findings()
+        with findings.limited():
+            return parse_file(self.source, findings)
+        return syntax.File((), ())
 
     @cached_property
     def names(self) -> Names:
