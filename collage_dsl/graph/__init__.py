@@ -11,7 +11,7 @@ from collage_dsl.graph.candidate import (
 from collage_dsl.graph.extract import Extract, extract, fingerprint, steers, without_weights
 from collage_dsl.graph.graph import Attribute, Graph, Node
 from collage_dsl.graph.measuring import Measuring
-from collage_dsl.graph.opset import OpSet, first, last, members, opset
+from collage_dsl.graph.opset import OpSet, first, last, members, opset, spread
 from collage_dsl.graph.types import (
     Dim,
     Form,
@@ -49,6 +49,7 @@ __all__ = [
     "last",
     "members",
     "opset",
+    "spread",
     "steers",
     "tensors",
     "without_weights",

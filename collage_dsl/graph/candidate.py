@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from collage_dsl.graph.graph import Graph
 from collage_dsl.graph.measuring import Measuring
-from collage_dsl.graph.opset import OpSet, first, members
+from collage_dsl.graph.opset import OpSet, first, members, spread
 
 Option = bool | int | float | str
 """The value of a target option, such as `num_cores: 2`."""
@@ -18,6 +18,9 @@ class Composite:
     label: str
     inside: OpSet
     constants: OpSet = 0
+
+    def __hash__(self) -> int:
+        return hash((self.label, spread(self.inside)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,9 @@ class SubGraph:
             if composite.inside & ~left:
                 raise ValueError(_misplaced(composite, self))
             left &= ~composite.inside
+
+    def __hash__(self) -> int:
+        return hash((spread(self.inside), len(self.composites)))
 
     def __or__(self, other: "SubGraph") -> "SubGraph":
         """The union of the two, which are disjoint; composites stay as they are."""
@@ -87,6 +93,9 @@ class CandidateKernel:
     graph: Graph = field(repr=False)
     sub_graph: SubGraph
     toolchain: Toolchain
+
+    def __hash__(self) -> int:
+        return hash((self.sub_graph, self.toolchain.name))
 
     @property
     def nodes(self) -> frozenset[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from collage_dsl.graph.opset import OpSet, members, opset
+from collage_dsl.graph.opset import OpSet, first, members, opset
 from collage_dsl.graph.types import Form, Kind, TensorType, Type
 
 Attribute = bool | int | float | str | tuple["Attribute", ...] | None
@@ -184,7 +184,8 @@ class Graph:
 
     def exit(self, inside: OpSet) -> OpSet:
         """Inside nodes that something outside uses, or that the function returns."""
-        used = opset(i for i in members(inside) if self.users_of[i] & ~inside)
+        outside = ~inside
+        used = opset(i for i in members(inside) if self.users_of[i] & outside)
         return used | (inside & self.results)
 
     def input(self, inside: OpSet) -> OpSet:
@@ -213,6 +214,10 @@ class Graph:
             depths[i] = max(above, default=0) + self.nodes[i].is_call
         return max(depths.values(), default=0)
 
+    def is_deeper(self, inside: OpSet, most: int) -> bool:
+        """Whether a path inside has more than `most` operator calls."""
+        return (inside & self.calls).bit_count() > most and self.depth(inside) > most
+
     def kind(self, inside: OpSet) -> Kind:
         """The greatest kind among the inside nodes."""
         return max((self.nodes[i].kind for i in members(inside)), default=Kind.ELEMENTWISE)
@@ -224,6 +229,18 @@ class Graph:
     def blocks(self, inside: OpSet) -> frozenset[int]:
         """The dataflow blocks that `inside` touches."""
         return frozenset(self.nodes[i].block for i in members(inside))
+
+    def in_one_block(self, inside: OpSet) -> bool:
+        """Whether `inside` is not empty, and in one dataflow block."""
+        return bool(inside) and not inside & ~self._block_of[self.nodes[first(inside)].block]
+
+    @cached_property
+    def _block_of(self) -> Mapping[int, OpSet]:
+        """The nodes of each dataflow block."""
+        blocks: dict[int, OpSet] = {}
+        for index, node in enumerate(self.nodes):
+            blocks[node.block] = blocks.get(node.block, 0) | 1 << index
+        return blocks
 
     def operators(self, inside: OpSet) -> tuple[str, ...]:
         """The operators of the calls inside, in graph order."""
