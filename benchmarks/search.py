@@ -4,9 +4,10 @@ Time what happens before the first kernel is built: propose, choose, rewrite.
     python benchmarks/search.py [--json] [NAME...]
 
 Each model (benchmarks/graphs.py) is done in a process of its own, for the three targets of
-benchmarks/search.collage. The k-th operator of a kernel costs c * 0.9^k, so that nothing is
-measured. The CPU seconds of one core are shown, importing Python modules and making the graph
-aside; the memory is the most that the process had, TVM included.
+benchmarks/search.collage; parallel branches for the two of benchmarks/horizontal.collage. The
+k-th operator of a kernel costs c * 0.9^k, so that nothing is measured. The CPU seconds of one
+core are shown, importing Python modules and making the graph aside; the memory is the most that
+the process had, TVM included.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.graph import CandidateKernel, Graph, members
 
 SPEC = Path(__file__).with_name("search.collage")
+HORIZONTAL = Path(__file__).with_name("horizontal.collage")
 
 MODELS: Mapping[str, Callable[[], Graph]] = {
     "resnet50": graphs.resnet50,
@@ -43,6 +45,7 @@ MODELS: Mapping[str, Callable[[], Graph]] = {
     "resnet2000": lambda: graphs.resnet(200),
     "resnet5000": lambda: graphs.resnet(500),
     "resnet10000": lambda: graphs.resnet(1000),
+    "branches16": lambda: graphs.branches(16),
 }
 
 FIRST = {"native": {"anchor": 10e-6, "other": 3e-6}, "library": {"anchor": 7e-6, "other": 4e-6}}
@@ -101,8 +104,8 @@ def price(candidate: CandidateKernel) -> float:
 
 def timed(model: str) -> Row:
     graph = MODELS[model]()
-    specs = collage.load(SPEC)
-    warm_up(specs)
+    warm_up(collage.load(SPEC))
+    specs = collage.load(HORIZONTAL if model.startswith("branches") else SPEC)
     start = process_time()
     found = collage.propose(graph, *specs.values())
     proposed = process_time()

@@ -31,6 +31,7 @@ from collage_dsl.rules import (
     TupleProjections,
 )
 from collage_dsl.rules.primitive import Primitive
+from collage_dsl.rules.primitive import has_side_branches as quick_has_side_branches
 from tests.cases import cases
 from tests.graphs import F32, graph_of, mixed_graph
 from tests.slow_combine import has_side_branches, slow_combine
@@ -217,6 +218,9 @@ class _Side:
     def __init__(self, graph: Graph, inside: OpSet) -> None:
         self.sub_graph = SubGraph(inside)
         self.kind = graph.kind(inside)
+        self.has_side_branches = quick_has_side_branches(graph, inside, graph.exit(inside))
+        self.inputs = graph.input(inside) & graph.computed
+        self.outputs = graph.output(inside)
 
 
 PRIMITIVES = (

@@ -12,12 +12,14 @@ from collage_dsl.graph import (
     Kind,
     Node,
     OpaqueType,
+    SubGraph,
     TensorType,
     TupleType,
     extract,
     fingerprint,
     members,
     opset,
+    spread,
     tensors,
     without_weights,
 )
@@ -210,3 +212,16 @@ def test_the_tensors_of_a_type_are_those_in_all_its_tuples() -> None:
         F32,
     ]
     assert list(tensors(OpaqueType("shape"))) == []
+
+
+def test_members_are_all_there_and_ascend_however_far_apart() -> None:
+    indexes = [0, 1, 63, 64, 65, 127, 128, 300, 9_999, 10_062, 10_063, 50_000]
+    assert list(members(opset(indexes))) == indexes
+    assert list(members(opset(range(500)))) == list(range(500))
+    assert not list(members(0))
+
+
+def test_equal_shapes_along_a_chain_do_not_collide() -> None:
+    moved = [SubGraph(7 << place) for place in range(3_000)]
+    assert len({hash(each) for each in moved}) == len(moved)
+    assert len({hash(spread(each.inside)) for each in moved}) == len(moved)

@@ -12,7 +12,7 @@ from collage_dsl.graph.device import Device
 from collage_dsl.graph.extract import Extract, extract, fingerprint, places, steers, without_weights
 from collage_dsl.graph.graph import Attribute, Graph, Node
 from collage_dsl.graph.measuring import Measuring
-from collage_dsl.graph.opset import OpSet, first, last, members, opset
+from collage_dsl.graph.opset import OpSet, first, last, members, opset, spread
 from collage_dsl.graph.types import (
     Dim,
     Form,
@@ -52,6 +52,7 @@ __all__ = [
     "members",
     "opset",
     "places",
+    "spread",
     "steers",
     "tensors",
     "without_weights",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from collage_dsl.graph.graph import Graph
 from collage_dsl.graph.measuring import Measuring
-from collage_dsl.graph.opset import OpSet, first, members
+from collage_dsl.graph.opset import OpSet, first, members, spread
 
 Option = bool | int | float | str
 """The value of a target option, such as `num_cores: 2`."""
@@ -22,6 +22,9 @@ class Composite:
     inside: OpSet
     constants: OpSet = 0
     parts: tuple["Composite", ...] = ()
+
+    def __hash__(self) -> int:
+        return hash((self.label, spread(self.inside)))
 
     def moved(self, source: Graph, target: Graph) -> "Composite":
         """The same of another graph, in which the nodes have the same names."""
@@ -56,6 +59,9 @@ class SubGraph:
             if composite.inside & ~left:
                 raise ValueError(_misplaced(composite, self))
             left &= ~composite.inside
+
+    def __hash__(self) -> int:
+        return hash((spread(self.inside), len(self.composites)))
 
     def __or__(self, other: "SubGraph") -> "SubGraph":
         """The union of the two, which are disjoint; composites stay as they are."""
@@ -117,6 +123,9 @@ class CandidateKernel:
     graph: Graph = field(repr=False)
     sub_graph: SubGraph
     toolchain: Toolchain
+
+    def __hash__(self) -> int:
+        return hash((self.sub_graph, self.toolchain.name))
 
     @property
     def nodes(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from collage_dsl.graph.device import Device
-from collage_dsl.graph.opset import OpSet, members, opset
+from collage_dsl.graph.opset import OpSet, first, members, opset
 from collage_dsl.graph.types import Form, Kind, TensorType, Type
 
 Attribute = bool | int | float | str | tuple["Attribute", ...] | None
@@ -188,7 +188,8 @@ class Graph:
 
     def exit(self, inside: OpSet) -> OpSet:
         """Inside nodes that something outside uses, or that the function returns."""
-        used = opset(i for i in members(inside) if self.users_of[i] & ~inside)
+        outside = ~inside
+        used = opset(i for i in members(inside) if self.users_of[i] & outside)
         return used | (inside & self.results)
 
     def input(self, inside: OpSet) -> OpSet:
@@ -217,6 +218,10 @@ class Graph:
             depths[i] = max(above, default=0) + self.nodes[i].is_call
         return max(depths.values(), default=0)
 
+    def is_deeper(self, inside: OpSet, most: int) -> bool:
+        """Whether a path inside has more than `most` operator calls."""
+        return (inside & self.calls).bit_count() > most and self.depth(inside) > most
+
     def kind(self, inside: OpSet) -> Kind:
         """The greatest kind among the inside nodes."""
         return max((self.nodes[i].kind for i in members(inside)), default=Kind.ELEMENTWISE)
@@ -243,8 +248,21 @@ class Graph:
         return frozenset(device for device, nodes in self.planned.items() if nodes & inside)
 
     def is_together(self, inside: OpSet) -> bool:
-        """Whether `inside` is in one dataflow block, and planned for no more than one device."""
-        return len(self.blocks(inside)) == 1 and len(self.devices(inside)) < 2
+        """
+        Whether `inside` is not empty, in one dataflow block, and planned for no more than one
+        device.
+        """
+        if not inside or inside & ~self._block_of[self.nodes[first(inside)].block]:
+            return False
+        return not self.planned or len(self.devices(inside)) < 2
+
+    @cached_property
+    def _block_of(self) -> Mapping[int, OpSet]:
+        """The nodes of each dataflow block."""
+        blocks: dict[int, OpSet] = {}
+        for index, node in enumerate(self.nodes):
+            blocks[node.block] = blocks.get(node.block, 0) | 1 << index
+        return blocks
 
     def operators(self, inside: OpSet) -> tuple[str, ...]:
         """The operators of the calls inside, in graph order."""

@@ -6,6 +6,10 @@ OpSet = int
 """A set of node indexes. Union is `|`, intersection `&`, difference `& ~`."""
 
 
+_WINDOW = (1 << 64) - 1
+"""Members are taken out of so many nodes at a time: of small numbers, whatever the graph."""
+
+
 def opset(indexes: Iterable[int]) -> OpSet:
     """The set of `indexes`."""
     result = 0
@@ -16,10 +20,17 @@ def opset(indexes: Iterable[int]) -> OpSet:
 
 def members(nodes: OpSet) -> Iterator[int]:
     """The indexes in `nodes`, ascending."""
+    start = 0
     while nodes:
-        lowest = nodes & -nodes
-        yield lowest.bit_length() - 1
-        nodes ^= lowest
+        gap = (nodes & -nodes).bit_length() - 1
+        start += gap
+        nodes >>= gap
+        window = nodes & _WINDOW
+        nodes ^= window
+        while window:
+            lowest = window & -window
+            yield start + lowest.bit_length() - 1
+            window ^= lowest
 
 
 def first(nodes: OpSet) -> int:
@@ -30,3 +41,13 @@ def first(nodes: OpSet) -> int:
 def last(nodes: OpSet) -> int:
     """The greatest index in `nodes`, which must not be empty."""
     return nodes.bit_length() - 1
+
+
+def spread(nodes: OpSet) -> tuple[int, OpSet]:
+    """
+    What to have in place of `nodes` in a large `set` or `dict`.
+
+    The hash of a number is its rest by 2**61 - 1: it is the same for a set of nodes and for that
+    set moved by 61 nodes, so that the sets of a long chain would nearly all collide.
+    """
+    return nodes.bit_length(), nodes

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import tvm
@@ -77,7 +78,7 @@ def constants_of(graph: Graph, inside: OpSet) -> OpSet:
 class _Writer:
     def __init__(self, graph: Graph, backend_of: BackendOf) -> None:
         self.graph = graph
-        self.backend_of = backend_of
+        self.backend_of = cache(backend_of)
         self.builder = relax.BlockBuilder()
         self.functions: dict[object, Any] = {}
         self.kernels: dict[str, CandidateKernel] = {}

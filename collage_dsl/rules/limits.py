@@ -31,9 +31,9 @@ class Limits:
             return f"{exits} exits, max_exits is {self.max_exits}"
         if not self.taps and (taps := graph.taps(inside)):
             return f"`{min(graph.names(taps))}` is used both inside and outside"
-        if self.max_depth is not None and (depth := graph.depth(inside)) > self.max_depth:
-            return f"depth {depth}, max_depth is {self.max_depth}"
-        if len(graph.blocks(inside)) > 1:
+        if self.max_depth is not None and graph.is_deeper(inside, self.max_depth):
+            return f"depth {graph.depth(inside)}, max_depth is {self.max_depth}"
+        if inside and not graph.is_together(inside):
             return "spans several dataflow blocks"
         if len(graph.devices(inside)) > 1:
             return "spans several devices"

@@ -89,13 +89,30 @@ class _Partial:
     steps: int = 0
     """How many parts of the pattern are inside; two may be at one node."""
 
+    # These are made so often that `dataclasses.replace` would be half of the time.
+
     def binding(self, name: str, index: int) -> "_Partial":
-        return replace(self, bound={**self.bound, name: index})
+        bound = {**self.bound, name: index}
+        return _Partial(
+            self.inside,
+            self.constants,
+            bound,
+            self.frames,
+            self.shared,
+            self.pending,
+            self.steps,
+        )
 
     def covering(self, index: int, *, shared: bool) -> "_Partial":
-        also = self.shared | 1 << index if shared else self.shared
-        inside = self.inside | 1 << index
-        return replace(self, inside=inside, shared=also, steps=self.steps + 1)
+        return _Partial(
+            self.inside | 1 << index,
+            self.constants,
+            self.bound,
+            self.frames,
+            self.shared | 1 << index if shared else self.shared,
+            self.pending,
+            self.steps + 1,
+        )
 
     def holding(self, constant: int) -> "_Partial":
         return replace(self, constants=self.constants | 1 << constant)
@@ -278,11 +295,8 @@ class _Matcher:
     def call(self, frame: _Frame, call: Call, index: int, so_far: _Partial) -> Iterator[_Partial]:
         node = self.graph.nodes[index]
         if node.op not in call.ops or len(node.inputs) != len(call.operands):
-            if node.op in call.ops:
-                because = f"has {len(node.inputs)} operands, not {len(call.operands)}"
-            else:
-                because = f"is {_what(node)}, not {' | '.join(call.ops)}"
-            self.refuse(so_far, f"`{node.name}` {because}", call.span)
+            if self.is_told(so_far):
+                self.refuse(so_far, f"`{node.name}` {_other_than(call, node)}", call.span)
             return
         covered = so_far.covering(index, shared=call.shared or frame.pattern.taps)
         if not self.attributes_hold(call, node, covered):
@@ -385,6 +399,10 @@ class _Matcher:
         self.refuse(so_far, f"`{node.name}` is not {number.value:g}")
         return False
 
+    def is_told(self, so_far: _Partial) -> bool:
+        """Whether a refusal now says more than those before, and is worth its text."""
+        return so_far.inside.bit_count() > self.attempt.progress
+
     def refuse(
         self, so_far: _Partial, because: str, span: Span | None = None, reason: str = ""
     ) -> None:
@@ -428,6 +446,12 @@ def rounded(value: float, dtype: str) -> float:
                 return value
     except (OverflowError, struct.error):  # it is too large for the dtype
         return value
+
+
+def _other_than(call: Call, node: Node) -> str:
+    if node.op in call.ops:
+        return f"has {len(node.inputs)} operands, not {len(call.operands)}"
+    return f"is {_what(node)}, not {' | '.join(call.ops)}"
 
 
 def _what(node: Node) -> str:

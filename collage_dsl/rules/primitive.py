@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from collage_dsl.graph import Form, Graph, Kind, OpSet, SubGraph, members, opset
+from collage_dsl.graph import Form, Graph, Kind, OpSet, SubGraph, first, members, opset
 
 
 class Side(Protocol):
@@ -14,6 +14,15 @@ class Side(Protocol):
     def sub_graph(self) -> SubGraph: ...
     @property
     def kind(self) -> Kind: ...
+    @property
+    def inputs(self) -> OpSet:
+        """The calls, tuples and projections that flow into it."""
+
+    @property
+    def outputs(self) -> OpSet: ...
+    @property
+    def has_side_branches(self) -> bool:
+        """As the function says: asked of many pairs, worked out once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +71,19 @@ class InjectiveBranches:
         else:
             is_reduced = upstream.kind is Kind.INJECTIVE and downstream.kind is Kind.REDUCE
             region = upstream if is_reduced else None
-        return region is not None and _has_side_branches(graph, region.sub_graph.inside)
+        return region is not None and region.has_side_branches
 
     def grows(self, graph: Graph, side: Side) -> Iterator[SubGraph]:
         yield from ()
 
 
-def _has_side_branches(graph: Graph, inside: OpSet) -> bool:
-    """Whether all leads to one exit, and injective calls are on side branches alone."""
-    exits = tuple(members(graph.exit(inside)))
-    if len(exits) != 1 or _leading_to(graph, exits[0], inside) != inside:
+def has_side_branches(graph: Graph, inside: OpSet, exits: OpSet) -> bool:
+    """Whether all leads to the one exit, and injective calls are on side branches alone."""
+    if exits.bit_count() != 1 or _leading_to(graph, end := first(exits), inside) != inside:
         return False
     simple = opset(i for i in members(inside & graph.calls) if graph.nodes[i].kind < Kind.INJECTIVE)
     return all(
-        simple & _leading_to(graph, i, inside) & _leading_to(graph, exits[0], inside & ~(1 << i))
+        simple & _leading_to(graph, i, inside) & _leading_to(graph, end, inside & ~(1 << i))
         for i in members(inside & ~simple)
     )
 
@@ -99,13 +107,13 @@ class TupleArgs:
     def joins(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
         if max(upstream.kind, downstream.kind) > Kind.INJECTIVE:
             return False
-        fields = graph.output(upstream.sub_graph.inside) & downstream.sub_graph.inside
+        fields = upstream.outputs & downstream.sub_graph.inside
         return all(graph.nodes[i].form is Form.TUPLE for i in members(fields))
 
     def grows(self, graph: Graph, side: Side) -> Iterator[SubGraph]:
         if side.kind > Kind.INJECTIVE:
             return
-        for index in members(graph.input(side.sub_graph.inside)):
+        for index in members(side.inputs & graph.free):
             if graph.nodes[index].form is Form.TUPLE:
                 yield SubGraph(1 << index)
 
@@ -118,7 +126,7 @@ class TupleProjections:
         return False
 
     def grows(self, graph: Graph, side: Side) -> Iterator[SubGraph]:
-        for index in members(graph.output(side.sub_graph.inside)):
+        for index in members(side.outputs & graph.free):
             if graph.nodes[index].form is Form.PROJECTION:
                 yield SubGraph(1 << index)
 

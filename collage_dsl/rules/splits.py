@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from collage_dsl.graph import Graph, Kind, OpSet, SubGraph, members
 from collage_dsl.rules.combine import is_possible
-from collage_dsl.rules.primitive import Constants, Primitive
+from collage_dsl.rules.primitive import Constants, Primitive, has_side_branches
 
 
 def split(
@@ -46,6 +46,7 @@ class _Region:
     """Disjoint parts, and what they are merged."""
 
     def __init__(self, graph: Graph, parts: tuple[SubGraph, ...], sub_graph: SubGraph) -> None:
+        self.graph = graph
         self.parts = parts
         self.sub_graph = sub_graph
         self.kind: Kind = graph.kind(self.sub_graph.inside)
@@ -53,6 +54,18 @@ class _Region:
     @property
     def inside(self) -> OpSet:
         return self.sub_graph.inside
+
+    @property
+    def inputs(self) -> OpSet:
+        return self.graph.input(self.inside) & self.graph.computed
+
+    @property
+    def outputs(self) -> OpSet:
+        return self.graph.output(self.inside)
+
+    @property
+    def has_side_branches(self) -> bool:
+        return has_side_branches(self.graph, self.inside, self.graph.exit(self.inside))
 
 
 def _union(parts: Iterable[SubGraph]) -> SubGraph:

@@ -1,10 +1,12 @@
 """The strategy that suits a problem."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from collage_dsl.graph import first, last
 from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
 from collage_dsl.search.milp import has_solver, milp
-from collage_dsl.search.moves import Moves
+from collage_dsl.search.moves import Move, Moves
 from collage_dsl.search.plan import Plan, Problem
 from collage_dsl.search.pruning import usable
 
@@ -22,20 +24,21 @@ def auto(problem: Problem, *, budget: int = BUDGET) -> Plan:
     """
     if not has_solver():
         return _because(dijkstra(problem), "scipy is not installed, which milp needs")
-    open_ = most_open(problem)
+    moves = Moves(problem, usable(problem))
+    open_ = most_open(moves)
     if open_ > MOST_OPEN:
         return _because(milp(problem), f"{open_} kernels with several results may be open at once")
     few = f"at most {open_}" if open_ else "no"
     try:
         return _because(
-            dijkstra(problem, budget=budget),
+            dijkstra(problem, budget=budget, moves=moves),
             f"{few} kernels with several results can be open at once",
         )
     except BudgetSpentError as spent:
         return _because(milp(problem), f"dijkstra gave up: {spent}")
 
 
-def most_open(problem: Problem) -> int:
+def most_open(moves: Iterable[Move]) -> int:
     """
     How many candidates make some nodes wait for others, and have nodes both before and after
     one place in the order in which `dijkstra` covers calls; the most at any place.
@@ -43,10 +46,10 @@ def most_open(problem: Problem) -> int:
     Which of them are taken multiplies the states that it meets there.
     """
     change: dict[int, int] = {}
-    for move in Moves(problem, usable(problem)):
+    for move in moves:
         if move.is_ragged:
-            first, end = move.calls & -move.calls, 1 << move.inside.bit_length()
-            change[first] = change.get(first, 0) + 1
+            start, end = first(move.calls), last(move.inside) + 1
+            change[start] = change.get(start, 0) + 1
             change[end] = change.get(end, 0) - 1
     most = open_ = 0
     for place in sorted(change):

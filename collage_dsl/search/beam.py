@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from collage_dsl.graph import CandidateKernel, first, members
+from collage_dsl.graph import CandidateKernel, members
 from collage_dsl.search.greedy import greedy, rank_of
 from collage_dsl.search.milp import has_solver
-from collage_dsl.search.moves import START, Key, Move, Moves
+from collage_dsl.search.moves import Key, Move, Moves
 from collage_dsl.search.plan import SECOND, Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
 
@@ -82,7 +82,7 @@ class _Beam:
         self.surplus = {move.number: self._surplus(move, worth) for move in moves}
 
     def best(self) -> tuple[CandidateKernel, ...] | None:
-        self.reach(_State(START, (0, 0, 0)))
+        self.reach(_State(self.moves.start, (0, 0, 0)))
         while self.waiting:
             here = self.waiting.pop(min(self.waiting))
             kept = sorted(here.values(), key=lambda state: state.rank)
@@ -106,8 +106,7 @@ class _Beam:
             if self.goal is None or state.rank < self.goal.rank:
                 self.goal = state
             return
-        uncovered = self.moves.calls & ~state.key[0]
-        here = self.waiting.setdefault(first(uncovered), {})
+        here = self.waiting.setdefault(state.key[0], {})
         known = here.get(state.key)
         if known is None or state.rank < known.rank:
             here[state.key] = state

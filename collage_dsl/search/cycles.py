@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from collage_dsl.graph import Graph, OpSet, first, members
+from collage_dsl.search.plan import is_acyclic
 
 Passage = tuple[int, int]
 """A node of a kernel that waits for another kernel, and one that another waits for."""
@@ -16,6 +17,8 @@ def shortest_cycle(graph: Graph, insides: Sequence[OpSet]) -> tuple[Passage, ...
 
     Other kernels with the same passages would wait for each other in the same way.
     """
+    if is_acyclic(graph, insides):
+        return ()
     below = [_below(graph, inside) for inside in insides]
     after = [
         [other for other, inside in enumerate(insides) if other != number and reached & inside]

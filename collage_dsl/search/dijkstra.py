@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from collage_dsl.graph import CandidateKernel, members
-from collage_dsl.search.moves import START, Key, Move, Moves
+from collage_dsl.search.moves import Key, Move, Moves
 from collage_dsl.search.plan import Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
 
@@ -30,11 +30,12 @@ class _State:
     by: Move | None = None
 
 
-def dijkstra(problem: Problem, *, budget: int | None = None) -> Plan:
+def dijkstra(problem: Problem, *, budget: int | None = None, moves: Moves | None = None) -> Plan:
     """
     A cheapest plan; of equally cheap ones, one with the highest priority, then one with the
     fewest kernels, then the one found first. Raises `NoPlanError`, and `BudgetSpentError` where
-    more than `budget` states would have to be expanded.
+    more than `budget` states would have to be expanded. `moves` are those of the candidates that
+    are `usable`, where they are known already.
 
     A state is a set of covered nodes, by rank. Only candidates whose first call is the next
     uncovered one extend it, so that each set of kernels is reached in one order only (Collage
@@ -44,25 +45,28 @@ def dijkstra(problem: Problem, *, budget: int | None = None) -> Plan:
     when nothing that is better is left. States are ordered by what they cost and the least
     that their uncovered calls will cost besides (A*).
     """
-    return _Search(problem, budget).plan()
+    return _Search(problem, budget, moves or Moves(problem, usable(problem))).plan()
 
 
 class _Search:
-    def __init__(self, problem: Problem, budget: int | None) -> None:
+    def __init__(self, problem: Problem, budget: int | None, moves: Moves) -> None:
         self.problem = problem
         self.budget = budget
-        candidates = usable(problem)
-        self.moves = Moves(problem, candidates)
-        self.least = least_by_call(problem, candidates)
+        self.moves = moves
+        self.least = least_by_call(problem, moves.candidates)
         self.worth = {move.number: self._worth(move) for move in self.moves}
-        self.prices: dict[int, int | None] = {}
+        self.prices = {
+            move.number: problem.price(move.candidate)
+            for move in moves
+            if problem.is_asked(move.candidate)
+        }
         self.best: dict[Key, Rank] = {}
         self.queue: list[tuple[Rank, int, _State]] = []
         self.order = count()
         self.expanded = 0
 
     def plan(self) -> Plan:
-        self.reach(_State(START, (sum(self.least.values()), 0, 0)))
+        self.reach(_State(self.moves.start, (sum(self.least.values()), 0, 0)))
         while self.queue:
             rank, _, state = heapq.heappop(self.queue)
             if not state.is_priced:
@@ -99,10 +103,8 @@ class _Search:
 
     def step(self, state: _State, key: Key, move: Move) -> None:
         """Reach what `move` leads to, at its price, or else at the least that it can be."""
-        if move.number not in self.prices and self.problem.is_asked(move.candidate):
-            self.prices[move.number] = self.problem.price(move.candidate)
         is_priced = move.number in self.prices
-        price = self.prices.get(move.number) if is_priced else self.problem.least(move.candidate)
+        price = self.prices[move.number] if is_priced else self.problem.least(move.candidate)
         if price is not None:
             self.reach(_State(key, self.rank(state, move, price), is_priced, state, move))
 
@@ -113,7 +115,7 @@ class _Search:
             return
         assert state.by is not None
         assert state.before is not None
-        self.problem.cost(state.by.candidate)
+        self.prices[state.by.number] = self.problem.price(state.by.candidate)
         self.step(state.before, state.key, state.by)
 
     def rank(self, state: _State, move: Move, price: int) -> Rank:

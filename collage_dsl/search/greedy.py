@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from collage_dsl.graph import CandidateKernel
-from collage_dsl.search.moves import START, Move, Moves
+from collage_dsl.search.moves import Move, Moves
 from collage_dsl.search.plan import Problem
 
 
@@ -29,7 +29,7 @@ def rank_of(problem: Problem, chosen: Sequence[CandidateKernel]) -> tuple[int, i
 
 
 def _taken(moves: Moves, order: Iterable[Move]) -> tuple[CandidateKernel, ...] | None:
-    key, chosen = START, []
+    key, chosen = moves.start, []
     for move in order:
         after = moves.after(key, move)
         if after is not None:

@@ -4,40 +4,61 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from collage_dsl.graph import CandidateKernel, OpSet, first, members
+from collage_dsl.graph import CandidateKernel, OpSet, first, members, spread
 from collage_dsl.search.plan import Problem
 
 Opening = tuple[OpSet, OpSet]
 """Uncovered nodes that flow into a kernel, and those that it flows into."""
 
-Key = tuple[OpSet, tuple[Opening, ...]]
+Key = tuple[int, OpSet, tuple[Opening, ...]]
 """
-What is covered, and what that says about kernels to come: none may have a node in both parts
-of an opening, for it would wait for itself. All nodes are by rank. Which kernels can follow a
-state, and whether they can all run, depends on its key alone.
+The next call, that is the first which is not covered, or `END`; what is covered; and what that
+says about kernels to come: none may have a node in both parts of an opening, for it would wait
+for itself. All nodes are by rank. Which kernels can follow a state, and whether they can all
+run, depends on its key alone.
 """
 
-START: Key = (0, ())
+END = -1
+"""In place of the next call where all are covered."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Place:
     """
-    A candidate as a step of a search, numbered; sets of nodes are by rank.
+    What the nodes of a candidate are to a search; sets of nodes are by rank.
 
     `is_ragged` says whether something flows into it that does not, through it, flow into
     everything that it flows into: as one kernel it makes the one wait for the other. `above`
     and `below` are then all that flows into it, and all that it flows into.
     """
 
-    number: int
-    candidate: CandidateKernel
     inside: OpSet
     calls: OpSet
-    demotion: int
     is_ragged: bool
     above: OpSet = 0
     below: OpSet = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A candidate as a step of a search, numbered. Those with the same nodes share a place."""
+
+    number: int
+    candidate: CandidateKernel
+    place: Place
+    demotion: int
+
+    @property
+    def inside(self) -> OpSet:
+        return self.place.inside
+
+    @property
+    def calls(self) -> OpSet:
+        return self.place.calls
+
+    @property
+    def is_ragged(self) -> bool:
+        return self.place.is_ragged
 
 
 class Moves:
@@ -50,11 +71,12 @@ class Moves:
         self.graph = problem.graph
         self.calls = problem.calls
         starting: dict[int, list[Move]] = {}
-        found = list(dict.fromkeys(candidates))
+        self.candidates = tuple(dict.fromkeys(candidates))
+        self._places: dict[tuple[int, OpSet], Place] = {}
         self._takeable = 0
-        for candidate in found:
+        for candidate in self.candidates:
             self._takeable |= candidate.sub_graph.inside
-        for number, candidate in enumerate(found):
+        for number, candidate in enumerate(self.candidates):
             move = self._move(number, candidate)
             if move.calls:
                 starting.setdefault(first(move.calls), []).append(move)
@@ -66,29 +88,42 @@ class Moves:
     def __iter__(self) -> Iterator[Move]:
         return (move for moves in self._starting.values() for move in moves)
 
+    @property
+    def start(self) -> Key:
+        return self._next(0), 0, ()
+
+    def _next(self, covered: OpSet) -> int:
+        uncovered = self.calls & ~covered
+        return first(uncovered) if uncovered else END
+
     def from_(self, key: Key) -> tuple[Move, ...]:
         """The candidates whose first call is the first that is not covered."""
-        uncovered = self.calls & ~key[0]
-        return self._starting.get(first(uncovered), ()) if uncovered else ()
+        return self._starting.get(key[0], ())
 
     def is_goal(self, key: Key) -> bool:
-        return not self.calls & ~key[0]
+        return key[0] == END
 
     def after(self, key: Key, move: Move) -> Key | None:
         """The state after `move`; None where it overlaps or would wait for itself."""
-        covered, openings = key
+        _, covered, openings = key
         if covered & move.inside:
             return None
         if any(up & move.inside and down & move.inside for up, down in openings):
             return None
         now = covered | move.inside
         if not openings and not move.is_ragged:
-            return now, ()
-        return now, _openings(openings, move, ~now)
+            return self._next(now), now, ()
+        return self._next(now), now, _openings(openings, move, ~now)
 
     def _move(self, number: int, candidate: CandidateKernel) -> Move:
+        key = spread(candidate.sub_graph.inside)
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = self._place(candidate.sub_graph.inside)
+        return Move(number, candidate, place, self.problem.demotion(candidate))
+
+    def _place(self, inside: OpSet) -> Place:
         ranked = self.problem.ranked
-        inside = candidate.sub_graph.inside
         below = 0
         for index in members(self.graph.exit(inside)):
             below |= self.graph.downstream_of[index]
@@ -100,12 +135,9 @@ class Moves:
             for index in members(sources):
                 above |= self._upstream_of[index] | 1 << index
         ranks = ranked(inside)
-        return Move(
-            number,
-            candidate,
+        return Place(
             ranks,
             ranks & self.calls,
-            self.problem.demotion(candidate),
             is_ragged,
             ranked(above & self._takeable) if is_ragged else 0,
             ranked(below & self._takeable) if is_ragged else 0,
@@ -133,7 +165,7 @@ def _openings(openings: tuple[Opening, ...], move: Move, left: OpSet) -> tuple[O
     """`openings` after `move`, of the nodes that are `left`."""
     if not move.is_ragged:
         return _kept(openings, left)
-    above, below = move.above, move.below
+    above, below = move.place.above, move.place.below
     for up, down in openings:
         if down & move.inside:
             above |= up

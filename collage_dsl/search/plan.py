@@ -168,6 +168,8 @@ class Problem:
 
     def least(self, candidate: CandidateKernel) -> int:
         """A lower bound of the price of `candidate`, which need not be feasible; not asked."""
+        if not self.has_bounds:
+            return 0
         known = self._least.get(candidate)
         if known is None:
             bound = self._checked(candidate, self._lower_bound(candidate))

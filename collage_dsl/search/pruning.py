@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from collage_dsl.graph import CandidateKernel, OpSet, members
+from collage_dsl.graph import CandidateKernel, OpSet, members, spread
 from collage_dsl.search.plan import Problem
 
 
@@ -14,14 +14,17 @@ def usable(problem: Problem) -> tuple[CandidateKernel, ...]:
     Where one candidate alone covers a call, every plan has it, and none has another that
     shares a node with it. Leaving those out may leave further calls with one candidate.
     """
-    convex = problem.graph.is_convex
     found = dict.fromkeys(problem.candidates)
-    left = [each for each in found if _calls(each) and convex(each.sub_graph.inside)]
+    insides = {spread(each.sub_graph.inside) for each in found}
+    convex = {inside for inside in insides if problem.graph.is_convex(inside[1])}
+    left = [each for each in found if _calls(each) and spread(each.sub_graph.inside) in convex]
     forced: set[CandidateKernel] = set()
     while alone := _only_ones(problem, left) - forced:
         forced |= alone
-        taken = {each: each.sub_graph.inside for each in alone}
-        left = [each for each in left if not _is_in_the_way(each, taken)]
+        taken = 0
+        for each in alone:
+            taken |= each.sub_graph.inside
+        left = [each for each in left if each in alone or not each.sub_graph.inside & taken]
     return tuple(left)
 
 
@@ -36,11 +39,6 @@ def _only_ones(problem: Problem, left: list[CandidateKernel]) -> set[CandidateKe
     return {each for each in left if each.sub_graph.inside & lonely}
 
 
-def _is_in_the_way(candidate: CandidateKernel, taken: dict[CandidateKernel, OpSet]) -> bool:
-    inside = candidate.sub_graph.inside
-    return candidate not in taken and any(inside & other for other in taken.values())
-
-
 def undominated(
     candidates: Iterable[CandidateKernel], price: Callable[[CandidateKernel], int | None]
 ) -> list[CandidateKernel]:
@@ -48,13 +46,13 @@ def undominated(
     Of the feasible ones that cover the same nodes, the one that a plan is best with: the
     cheapest, then the one of the highest priority, then the first.
     """
-    best: dict[OpSet, tuple[tuple[int, int], CandidateKernel]] = {}
+    best: dict[tuple[int, OpSet], tuple[tuple[int, int], CandidateKernel]] = {}
     for each in candidates:
         cost = price(each)
         if cost is None:
             continue
         rank = cost, -each.toolchain.priority
-        inside = each.sub_graph.inside
+        inside = spread(each.sub_graph.inside)
         if inside not in best or rank < best[inside][0]:
             best[inside] = rank, each
     return [each for _, each in best.values()]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.search.auto import auto
 from collage_dsl.search.greedy import rank_of
-from collage_dsl.search.moves import START, Key, Move, Moves
+from collage_dsl.search.moves import Key, Move, Moves
 from collage_dsl.search.plan import SECOND, NoPlanError, Plan, Problem
 from collage_dsl.search.pruning import usable
 
@@ -43,13 +43,13 @@ class _StateGraph:
     def __init__(self, problem: Problem, moves: Moves) -> None:
         self.problem = problem
         self.moves = moves
-        self.cost: dict[Key, int] = {START: 0}
+        self.cost: dict[Key, int] = {moves.start: 0}
         self.steps: list[tuple[Key, Move, int, Key]] = []
         """In an order in which those that lead to a state come before those from it."""
 
     def grown(self, budget: int) -> bool:
         """Whether the graph is whole, with no more than `budget` states."""
-        layers: dict[int, list[Key]] = {0: [START]}
+        layers: dict[int, list[Key]] = {0: [self.moves.start]}
         while layers:
             for key in layers.pop(min(layers)):
                 for move in self.moves.from_(key):
@@ -66,7 +66,7 @@ class _StateGraph:
         cost = self.cost[key] + price
         if after not in self.cost:
             self.cost[after] = cost
-            covered = after[0] & self.moves.calls
+            covered = after[1] & self.moves.calls
             layers.setdefault(covered.bit_count(), []).append(after)
         self.cost[after] = min(cost, self.cost[after])
         self.steps.append((key, move, price, after))
