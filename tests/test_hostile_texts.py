@@ -141,10 +141,14 @@ SHIPPED = [path.read_text("utf-8") for path in sorted((ROOT / "specs").rglob("*.
 
 
 @cases(40)
-@given(st.sampled_from(SHIPPED).flatmap(mutants))
-def test_any_change_to_a_shipped_spec_is_understood_or_refused(text: str) -> None:
-    for tool in (checked, formatted, loaded, diagnosed, edited):
-        tool(text)
+@given(
+    st.sampled_from(SHIPPED).flatmap(mutants),
+    st.sampled_from([checked, formatted, loaded, diagnosed, edited]),
+)
+def test_any_change_to_a_shipped_spec_is_understood_or_refused(
+    text: str, tool: Callable[[str], object]
+) -> None:
+    tool(text)
 
 
 @cases(40)

@@ -248,13 +248,12 @@ class Graph:
         return frozenset(device for device, nodes in self.planned.items() if nodes & inside)
 
     def is_together(self, inside: OpSet) -> bool:
-        """
-        Whether `inside` is not empty, in one dataflow block, and planned for no more than one
-        device.
-        """
-        if not inside or inside & ~self._block_of[self.nodes[first(inside)].block]:
-            return False
-        return not self.planned or len(self.devices(inside)) < 2
+        """Whether `inside` is in one dataflow block, and planned for no more than one device."""
+        return self.in_one_block(inside) and len(self.devices(inside)) < 2
+
+    def in_one_block(self, inside: OpSet) -> bool:
+        """Whether `inside` is not empty, and in one dataflow block."""
+        return bool(inside) and not inside & ~self._block_of[self.nodes[first(inside)].block]
 
     @cached_property
     def _block_of(self) -> Mapping[int, OpSet]:

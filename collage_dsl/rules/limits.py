@@ -33,7 +33,7 @@ class Limits:
             return f"`{min(graph.names(taps))}` is used both inside and outside"
         if self.max_depth is not None and graph.is_deeper(inside, self.max_depth):
             return f"depth {graph.depth(inside)}, max_depth is {self.max_depth}"
-        if inside and not graph.is_together(inside):
+        if inside and not graph.in_one_block(inside):
             return "spans several dataflow blocks"
         if len(graph.devices(inside)) > 1:
             return "spans several devices"
