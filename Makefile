@@ -29,7 +29,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Minutes to an hour. Fails where docs/mutants.md does not say why a survivor may live.
+# Takes long. Fails where docs/mutants.md does not say why a survivor may live.
 mutants: $(INSTALLED)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mutmut run
 	$(BIN)/python scripts/mutants.py

@@ -25,6 +25,7 @@ _HEAD = """\
 | Module | Mutants | Refused by mypy | Killed by a test | Surviving |
 |---|---|---|---|---|
 """
+_ALL = "all"
 _OUTCOMES: Mapping[int | None, str] = {
     **dict.fromkeys((None, 2, 34), "untried"),
     **dict.fromkeys((0, 5, 33, 35), "survives"),
@@ -89,7 +90,7 @@ def table(page: str) -> dict[str, tuple[int, ...]]:
     """The numbers of each module: of all its mutants, and of those of each outcome."""
     (lines,) = _NUMBERS.findall(page)
     rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines.splitlines())
-    return {module: tuple(map(int, found)) for module, *found in rows}
+    return {module: tuple(map(int, found)) for module, *found in rows if module != _ALL}
 
 
 def numbers(module: str) -> tuple[int, ...]:
@@ -102,7 +103,9 @@ def numbers(module: str) -> tuple[int, ...]:
 def with_numbers(page: str, modules: Iterable[str]) -> str:
     """`page` with the numbers of this run for `modules`."""
     rows = table(page) | {module: numbers(module) for module in modules}
-    lines = (" | ".join(map(str, (module, *rows[module]))) for module in sorted(rows))
+    total = map(sum, zip(*rows.values(), strict=True))
+    ordered = [*((module, *rows[module]) for module in sorted(rows)), (_ALL, *total)]
+    lines = (" | ".join(map(str, row)) for row in ordered)
     return _NUMBERS.sub(lambda _: _HEAD + "".join(f"| {line} |\n" for line in lines), page)
 
 

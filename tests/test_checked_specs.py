@@ -2,7 +2,7 @@
 
 import pytest
 
-from collage_dsl.graph import Kind, Toolchain
+from collage_dsl.graph import Kind, Measuring, Toolchain
 from collage_dsl.language import load
 from collage_dsl.language.pattern_shape import called
 from collage_dsl.rules import (
@@ -65,12 +65,13 @@ def test_a_target_has_what_is_written() -> None:
         priority -3;
         rules only_valid(op_call_by_kind(reduce), max_exits: 2, taps: true);
         limits { max_exits any; max_depth 4; max_nodes 5; taps none; }
+        measure { repeats 5; budget 500ms; }
         after max_coalesce();
       }"""
     options = {"a": 1, "b": "c", "d": False, "e": 0.5}
 
     assert spec(written) == FusionSpec(
-        Toolchain("t", "cuda", "library", options, -3),
+        Toolchain("t", "cuda", "library", options, -3, Measuring(repeats=5, budget=0.5)),
         OnlyValid(OpCallByKind((Kind.REDUCE,)), Limits(max_exits=2, taps=True)),
         Limits(max_exits=None, max_depth=4, max_nodes=5),
         coalesce=True,

@@ -48,6 +48,7 @@ def test_the_page_has_the_numbers_of_what_is_mutated() -> None:
     table = mutants.table(PAGE)
 
     assert sorted(table) == sorted(modules)
+    assert mutants.with_numbers(PAGE, ()) == PAGE  # in order, with the sums
     for module, (number, refused, killed, surviving) in table.items():
         assert number == refused + killed + surviving
         assert surviving >= sum(m.function.split(".")[0] == module for m in EXPLAINED)

@@ -214,7 +214,7 @@ def _layouts_of(called: Called) -> dict[Rank, Attr]:
     """The ranks that layouts say, and the attributes that these are."""
     if operators()[called.call.ops[0]].operands != ("data", "weight"):
         return {called.operands[0]: called.attribute("layout")}
-    data, weight = called.operands[:2]
+    data, weight = called.operands
     return {data: called.attribute("data_layout"), weight: called.attribute("kernel_layout")}
 
 
