@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-slow coverage properties mutants lint bench editors clean
+.PHONY: demo test test-slow coverage properties properties-engine mutants lint bench editors clean
 
 demo: $(INSTALLED)
 	$(BIN)/collage demo
@@ -20,9 +20,16 @@ coverage: $(INSTALLED)
 	$(BIN)/pytest $(MEASURED:%=--cov=collage_dsl.%) --cov-branch --cov-report=json:coverage.json
 	$(BIN)/python scripts/branches.py coverage.json 95 $(MEASURED)
 
-# Each property on 10 000 random cases; the numbers of CPU seconds are those of a quiet machine.
+# Each property of the language on 10 000 random cases, and each of the engine on 2 000; the numbers
+# of CPU seconds are those of a quiet machine.
+ENGINE := $(addprefix tests/test_,combine.py engine_properties.py partition_properties.py \
+	pictures.py search_strategies.py)
+
 properties: $(INSTALLED)
-	$(BIN)/pytest -m properties --cases 10000
+	$(BIN)/pytest -m properties --cases 10000 $(addprefix --ignore=,$(ENGINE))
+
+properties-engine: $(INSTALLED)
+	$(BIN)/pytest -m properties --cases 2000 $(ENGINE)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
