@@ -145,7 +145,8 @@ def test_a_pattern_is_written_and_read_back_without_a_word(pattern: Pattern) -> 
     text = to_text(spec)
     formatted = format_source(Source("t", text))
 
-    assert check(Source("t", text)) == ()
+    said = {found.code for found in check(Source("t", text))}
+    assert said <= {"W0330"}  # a random condition may follow from another
     assert load(text=text) == {"t": spec}
     assert load(text=formatted) == {"t": spec}
     assert format_source(Source("t", formatted)) == formatted
