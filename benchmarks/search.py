@@ -25,7 +25,7 @@ import graphs
 
 import collage_dsl as collage
 from collage_dsl.backends.base import Backend
-from collage_dsl.graph import CandidateKernel, Graph, members
+from collage_dsl.graph import CandidateKernel, Graph, Kind, members
 
 SPEC = Path(__file__).with_name("search.collage")
 HORIZONTAL = Path(__file__).with_name("horizontal.collage")
@@ -97,7 +97,7 @@ def price(candidate: CandidateKernel) -> float:
     graph, costs = candidate.graph, FIRST[candidate.target]
     total = 0.0
     for k, index in enumerate(members(candidate.sub_graph.inside & graph.calls)):
-        kind = "anchor" if graph.nodes[index].kind.name == "ANCHOR" else "other"
+        kind = "anchor" if graph.nodes[index].kind is Kind.ANCHOR else "other"
         total += costs[kind] * 0.9**k
     return total
 

@@ -10,12 +10,15 @@ from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
     FusionRule,
+    Horizontal,
+    Host,
     MaxCoalesce,
     OnlyValid,
     OpCallByKind,
     Pattern,
     Tagged,
     Union,
+    Vertical,
 )
 from collage_dsl.rules.pattern import Anything, Call, Operand, Reference
 from collage_dsl.source import Span
@@ -88,6 +91,10 @@ def covered(rule: FusionRule) -> Covered:
             return found
         case Tagged(_, inner) | OnlyValid(inner) | CombineByPrimitives(inner) | MaxCoalesce(inner):
             return covered(inner)
+        case Horizontal(inner) | Vertical(inner):
+            return covered(inner)
+        case Host():
+            return Covered()
         case _:  # what a backend or a library proposes may be anything
             return Covered(everything=True)
 

@@ -10,12 +10,14 @@ from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
     FusionRule,
+    Horizontal,
     Limits,
     MaxCoalesce,
     OnlyValid,
     Pattern,
     Tagged,
     Union,
+    Vertical,
 )
 from collage_dsl.source import Span
 
@@ -41,7 +43,7 @@ def _leaves(rule: FusionRule, *, joined: bool) -> Iterator[tuple[Pattern, bool]]
             yield pattern, joined
         case Tagged(_, inner) | OnlyValid(inner):
             yield from _leaves(inner, joined=joined)
-        case CombineByPrimitives(inner) | MaxCoalesce(inner):
+        case CombineByPrimitives(inner) | MaxCoalesce(inner) | Horizontal(inner) | Vertical(inner):
             yield from _leaves(inner, joined=True)
         case Union(rules):
             for one in rules:

@@ -56,7 +56,7 @@ def asked(expression: Expression) -> Iterator[Predicate]:
     """The predicates in `expression`, from left to right."""
     if isinstance(expression, conditions.Holds):
         yield expression.predicate
-    for part in _parts(expression):
+    for part in conditions.parts(expression):
         yield from asked(part)
 
 
@@ -78,19 +78,3 @@ def with_predicates(expression: Expression, called: Callable[[Predicate], Predic
             return conditions.Within(with_predicates(value, called), choices)
         case _:
             return expression
-
-
-def _parts(expression: Expression) -> tuple[Expression, ...]:
-    match expression:
-        case conditions.Not(condition):
-            return (condition,)
-        case (
-            conditions.And(left, right)
-            | conditions.Or(left, right)
-            | conditions.Calculate(_, left, right)
-            | conditions.Compare(_, left, right)
-            | conditions.Within(left, right)
-        ):
-            return (left, right)
-        case _:
-            return ()

@@ -275,21 +275,30 @@ def evaluate(expression: Expression, given: Given) -> Value | Unknown:
             assert_never(expression)
 
 
+def parts(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions that `expression` is put together from; none where it is a leaf."""
+    match expression:
+        case Not(condition):
+            return (condition,)
+        case Calculate(_, left, right) | Compare(_, left, right):
+            return (left, right)
+        case Within(left, right) | And(left, right) | Or(left, right):
+            return (left, right)
+        case Constant() | Attr() | Each() | Range() | Has() | Uses() | Holds():
+            return ()
+        case Dtype() | Rank() | Shape() | DimAt() | Size() | Bytes():
+            return ()
+        case _:
+            assert_never(expression)
+
+
 def depends_on_facts(expression: Expression) -> bool:
     """Whether the value of `expression` depends on what names are bound to."""
     match expression:
-        case Constant() | Attr() | Each() | Range():
-            return False
         case Has() | Uses() | Holds() | Dtype() | Rank() | Shape() | DimAt() | Size() | Bytes():
             return True
-        case Not(condition):
-            return depends_on_facts(condition)
-        case Calculate(_, left, right) | Compare(_, left, right):
-            return depends_on_facts(left) or depends_on_facts(right)
-        case Within(left, right) | And(left, right) | Or(left, right):
-            return depends_on_facts(left) or depends_on_facts(right)
         case _:
-            assert_never(expression)
+            return any(map(depends_on_facts, parts(expression)))
 
 
 def _items(value: Value | Unknown) -> tuple[Value | Unknown, ...]:

@@ -7,12 +7,8 @@ from typing import assert_never
 from collage_dsl.graph import Node, TensorType
 from collage_dsl.rules.condition import (
     UNKNOWN,
-    And,
     Attr,
     Bytes,
-    Calculate,
-    Compare,
-    Constant,
     DimAt,
     Dtype,
     Each,
@@ -20,15 +16,12 @@ from collage_dsl.rules.condition import (
     Given,
     Has,
     Holds,
-    Not,
-    Or,
-    Range,
     Rank,
     Shape,
     Size,
     Uses,
-    Within,
     evaluate,
+    parts,
 )
 
 Leaf = Attr | Dtype | Rank | DimAt | Shape | Size | Bytes | Has | Uses
@@ -53,35 +46,18 @@ def facts(expression: Expression, given: Given) -> tuple[Fact, ...]:
 
 def has_predicate(expression: Expression) -> bool:
     """Whether host code decides about `expression`."""
-    match expression:
-        case Holds():
-            return True
-        case Not(condition):
-            return has_predicate(condition)
-        case Calculate(_, left, right) | Compare(_, left, right):
-            return has_predicate(left) or has_predicate(right)
-        case Within(left, right) | And(left, right) | Or(left, right):
-            return has_predicate(left) or has_predicate(right)
-        case _:
-            return False
+    return isinstance(expression, Holds) or any(map(has_predicate, parts(expression)))
 
 
 def _leaves(expression: Expression) -> Iterator[Leaf]:
     match expression:
-        case Constant() | Range() | Holds():
-            pass
         case Attr() | Dtype() | Rank() | DimAt() | Shape() | Size() | Bytes() | Has() | Uses():
             yield expression
         case Each(attribute):
             yield attribute
-        case Not(condition):
-            yield from _leaves(condition)
-        case Calculate(_, left, right) | Compare(_, left, right):
-            yield from (*_leaves(left), *_leaves(right))
-        case Within(left, right) | And(left, right) | Or(left, right):
-            yield from (*_leaves(left), *_leaves(right))
         case _:
-            assert_never(expression)
+            for part in parts(expression):
+                yield from _leaves(part)
 
 
 def _fact(leaf: Leaf, given: Given) -> Fact:

@@ -6,7 +6,7 @@ from functools import cache
 
 from collage_dsl.cost import Cost, CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, SubGraph, Toolchain, members
-from collage_dsl.search.dijkstra import dijkstra
+from collage_dsl.search.auto import auto
 from collage_dsl.search.plan import NoPlanError, Plan, Problem
 
 LEFT_ALONE = Toolchain("(left alone)")
@@ -23,7 +23,7 @@ def partial(graph: Graph, candidates: Iterable[CandidateKernel], cost: CostFunct
     price = cache(cost)
     alone = _alone(graph, graph.calls & ~_covered(found))
     try:
-        return dijkstra(Problem(graph, [*found, *alone], _with(alone, 0.0, price)))
+        return auto(Problem(graph, [*found, *alone], _with(alone, 0.0, price)))
     except NoPlanError:
         return _with_gaps(graph, found, price)
 
@@ -42,7 +42,7 @@ def _with_gaps(graph: Graph, found: Sequence[CandidateKernel], price: CostFuncti
     # To leave a call that has a kernel is worse than to run every kernel there is.
     fine = 1 + 2 * sum(prices.values())
     cost = _with(others, fine, _with(bare, 0.0, price))
-    plan = dijkstra(Problem(graph, [*prices, *bare, *others], cost))
+    plan = auto(Problem(graph, [*prices, *bare, *others], cost))
     kernels = (
         replace(kernel, cost=0.0) if kernel.candidate.toolchain == LEFT_ALONE else kernel
         for kernel in plan.kernels
