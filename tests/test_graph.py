@@ -52,8 +52,10 @@ def test_a_path_that_leaves_and_comes_back_is_not_convex() -> None:
 
 
 def test_a_tap_feeds_both_sides() -> None:
-    assert named(DIAMOND, DIAMOND.taps(DIAMOND.set_of("a", "b"))) == "a"
-    assert not DIAMOND.taps(DIAMOND.set_of("a", "b", "c", "d"))
+    pair, everything = DIAMOND.set_of("a", "b"), DIAMOND.set_of("a", "b", "c", "d")
+
+    assert named(DIAMOND, DIAMOND.taps(DIAMOND.exit(pair), pair)) == "a"
+    assert not DIAMOND.taps(DIAMOND.exit(everything), everything)
 
 
 def test_depth_counts_operator_calls_only() -> None:

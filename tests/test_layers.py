@@ -14,12 +14,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "source": set(),
     "diagnostics": {"source"},
     "resources": set(),
+    "memory": set(),
     "graph": set(),
     "rules": {"graph", "source"},
-    "language": {"rules", "graph", "diagnostics", "source", "resources"},
+    "language": {"rules", "graph", "diagnostics", "source", "resources", "memory"},
     "builder": {"language", "rules", "graph"},
     "cost": {"graph"},
-    "search": {"graph", "cost"},
+    "search": {"graph", "cost", "memory"},
     "frontend": {"graph"},
     "backends": {"graph"},
     "targets": {
@@ -29,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"graph", "rules", "search", "cost", "source"},
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
-        *{"report", "targets", "diagnostics"},
+        *{"report", "targets", "diagnostics", "memory"},
     },
     "lsp": {"language", "rules", "graph", "diagnostics", "source", "resources"},
     # `collage run` loads and times what `realization` built, with no engine in between.

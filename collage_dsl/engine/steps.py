@@ -6,6 +6,7 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostFunction, Infeasible
 from collage_dsl.engine import predicates
 from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.memory import uncollected
 from collage_dsl.rules import FusionSpec, Trace
 from collage_dsl.rules.placement import Placed
 from collage_dsl.rules.predicate import Lookup
@@ -48,7 +49,8 @@ def proposed(
     """
     placed = _placed(graph, among)
     trace = Trace(lookup=lookup)
-    return tuple(found for spec in specs for found in _allowed(graph, spec, placed, trace))
+    with uncollected():
+        return tuple(found for spec in specs for found in _allowed(graph, spec, placed, trace))
 
 
 def _placed(graph: Graph, specs: Sequence[FusionSpec]) -> Placed:

@@ -189,8 +189,11 @@ class Graph:
     def exit(self, inside: OpSet) -> OpSet:
         """Inside nodes that something outside uses, or that the function returns."""
         outside = ~inside
-        used = opset(i for i in members(inside) if self.users_of[i] & outside)
-        return used | (inside & self.results)
+        found = inside & self.results
+        for i in members(inside):
+            if self.users_of[i] & outside:
+                found |= 1 << i
+        return found
 
     def input(self, inside: OpSet) -> OpSet:
         """Nodes outside that flow directly inside, constants and literals among them."""
@@ -206,9 +209,9 @@ class Graph:
             flows_out |= self.users_of[i]
         return flows_out & ~inside
 
-    def taps(self, inside: OpSet) -> OpSet:
-        """Exits that also feed an inside node."""
-        return opset(i for i in members(self.exit(inside)) if self.users_of[i] & inside)
+    def taps(self, exits: OpSet, inside: OpSet) -> OpSet:
+        """Those of the `exits` of `inside` that also feed an inside node."""
+        return opset(i for i in members(exits) if self.users_of[i] & inside)
 
     def depth(self, inside: OpSet) -> int:
         """The longest path inside, counted in operator calls."""

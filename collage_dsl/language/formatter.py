@@ -16,8 +16,8 @@ from collage_dsl.language.formatter_tree import (
     has_space,
     statements,
 )
-from collage_dsl.language.memory import uncollected
 from collage_dsl.language.parser import parse_file
+from collage_dsl.memory import uncollected
 from collage_dsl.source import Source
 
 WIDTH = 100

@@ -33,9 +33,9 @@ from collage_dsl.language.calls import check_count, find_operator
 from collage_dsl.language.findings import Findings, did_you_mean
 from collage_dsl.language.graph_tree import GraphBuilder
 from collage_dsl.language.inference import Call, MismatchError, infer
-from collage_dsl.language.memory import uncollected
 from collage_dsl.language.parser import is_small, parse_tree
 from collage_dsl.language.values import Scalar, array, fits
+from collage_dsl.memory import uncollected
 from collage_dsl.source import Source, Span
 
 SHAPES = frozenset({"shape", "size"})

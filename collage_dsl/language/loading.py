@@ -16,7 +16,6 @@ from collage_dsl.language.conditions import is_function, reserved
 from collage_dsl.language.findings import Findings, without_too_many
 from collage_dsl.language.ignores import without_ignored
 from collage_dsl.language.imports import Definition, Exports, Library, brought
-from collage_dsl.language.memory import uncollected
 from collage_dsl.language.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.language.patterns import check_pattern
 from collage_dsl.language.placements import check_placements
@@ -24,6 +23,7 @@ from collage_dsl.language.predicates import check_predicate
 from collage_dsl.language.rules import CheckedRule, RuleScope
 from collage_dsl.language.scope import PatternScope
 from collage_dsl.language.targets import check_target
+from collage_dsl.memory import uncollected
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules import FusionSpec, Pattern
 from collage_dsl.rules.placement import Placement

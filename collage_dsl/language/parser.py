@@ -11,9 +11,9 @@ from collage_dsl.language.expected import expectation, hint
 from collage_dsl.language.findings import Findings
 from collage_dsl.language.grammar import tables
 from collage_dsl.language.lalr import END, Machine, Stacks
-from collage_dsl.language.memory import uncollected
 from collage_dsl.language.nodes import Token, Tree
 from collage_dsl.language.tree import Builder
+from collage_dsl.memory import uncollected
 from collage_dsl.source import Source, Span
 
 EDITION = 1

@@ -161,7 +161,7 @@ class _Recorder(_Matcher):
     ) -> None:
         super().__init__(pattern, graph, attempt, lookup)
         names = tuple(Reference(parameter.name) for parameter in pattern.parameters)
-        self.root = Step(PatternCall(pattern, names), root, _Frame(pattern, {}))
+        self.root = Step(PatternCall(pattern, names), root, _Frame(pattern, {}, {}))
         self.step = self.root
         self.way: Way | None = None
         self.count = 0

@@ -26,10 +26,10 @@ class Limits:
         calls = (inside & graph.calls).bit_count()
         if self.max_nodes is not None and calls > self.max_nodes:
             return f"{calls} operators, max_nodes is {self.max_nodes}"
-        exits = graph.exit(inside).bit_count()
-        if self.max_exits is not None and exits > self.max_exits:
-            return f"{exits} exits, max_exits is {self.max_exits}"
-        if not self.taps and (taps := graph.taps(inside)):
+        exits = graph.exit(inside)
+        if self.max_exits is not None and exits.bit_count() > self.max_exits:
+            return f"{exits.bit_count()} exits, max_exits is {self.max_exits}"
+        if not self.taps and (taps := graph.taps(exits, inside)):
             return f"`{min(graph.names(taps))}` is used both inside and outside"
         if self.max_depth is not None and graph.is_deeper(inside, self.max_depth):
             return f"depth {graph.depth(inside)}, max_depth is {self.max_depth}"

@@ -3,7 +3,8 @@
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from types import MappingProxyType
+from typing import NamedTuple, assert_never
 
 import collage_dsl.rules.condition as conditions
 from collage_dsl.graph import Form, Graph, Node, OpSet, members, opset
@@ -66,21 +67,39 @@ def matches(
     Matches of the same nodes count as one: that which binds the most constants, and of
     those the one in which optional nodes are present and operands in the order written.
     """
-    found: dict[OpSet, Match] = {}
-    for match in _Matcher(pattern, graph, attempt, lookup).run(root):
-        known = found.get(match.inside)
+    return _distinct(_Matcher(pattern, graph, attempt, lookup).run(root))
+
+
+def matches_everywhere(
+    pattern: Pattern, graph: Graph, lookup: Lookup
+) -> Iterator[tuple[int, tuple[Match, ...], Attempt]]:
+    """What `matches` finds with each call, tuple and projection as the root, and its attempt."""
+    matcher = _Matcher(pattern, graph, Attempt(), lookup)
+    for root in members(graph.computed):
+        matcher.attempt = Attempt()
+        yield root, _distinct(matcher.run(root)), matcher.attempt
+
+
+def _distinct(found: Iterator[Match]) -> tuple[Match, ...]:
+    """Those with other nodes each, with the most constants bound."""
+    best: dict[OpSet, Match] = {}
+    for match in found:
+        known = best.get(match.inside)
         if known is None or match.constants.bit_count() > known.constants.bit_count():
-            found[match.inside] = match
-    return tuple(found.values())
+            best[match.inside] = match
+    return tuple(best.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Partial:
-    """What has matched so far; `frames` counts the calls of patterns on the way."""
+class _Partial(NamedTuple):
+    """
+    What has matched so far; `frames` counts the calls of patterns on the way.
+
+    So many are made that a dataclass, which is made more slowly, would be a third of the time.
+    """
 
     inside: OpSet = 0
     constants: OpSet = 0
-    bound: Mapping[str, int] = field(default_factory=dict)
+    bound: Mapping[str, int] = MappingProxyType({})
     frames: int = 0
     shared: OpSet = 0
     """Of those inside, what may be used outside too."""
@@ -88,8 +107,6 @@ class _Partial:
     """Conditions on attributes that wait for names to be bound: prefix, condition, node."""
     steps: int = 0
     """How many parts of the pattern are inside; two may be at one node."""
-
-    # These are made so often that `dataclasses.replace` would be half of the time.
 
     def binding(self, name: str, index: int) -> "_Partial":
         bound = {**self.bound, name: index}
@@ -115,7 +132,7 @@ class _Partial:
         )
 
     def holding(self, constant: int) -> "_Partial":
-        return replace(self, constants=self.constants | 1 << constant)
+        return self._replace(constants=self.constants | 1 << constant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +144,15 @@ class _Frame:
 
     pattern: Pattern
     values: Mapping[str, Operand]
+    parameters: Mapping[str, Parameter]
     prefix: str = ""
     operands: Mapping[str, Operand] = field(default_factory=dict)
     caller: "_Frame | None" = None
 
 
 def _frame(pattern: Pattern) -> _Frame:
-    return _Frame(pattern, {binding.name: binding.value for binding in pattern.bindings})
+    values = {binding.name: binding.value for binding in pattern.bindings}
+    return _Frame(pattern, values, {each.name: each for each in pattern.parameters})
 
 
 class _Matcher:
@@ -142,10 +161,10 @@ class _Matcher:
         self.graph = graph
         self.attempt = attempt
         self.lookup = lookup
+        self.outermost = _frame(pattern)
 
     def run(self, root: int) -> Iterator[Match]:
-        frame = _frame(self.pattern)
-        for partial in self.result(frame, root, _Partial()):
+        for partial in self.result(self.outermost, root, _Partial()):
             if partial.inside and self.is_closed(partial, root):
                 own = {name: i for name, i in partial.bound.items() if "." not in name}
                 anchor = own.get(self.pattern.anchor)
@@ -176,20 +195,20 @@ class _Matcher:
             for partial in self.reference(frame, names[0], index, so_far):
                 if so_far.inside >> index & 1 and partial.steps > so_far.steps:
                     continue
-                shared = replace(partial, shared=partial.shared | 1 << index)
+                shared = partial._replace(shared=partial.shared | 1 << index)
                 yield from self.others(frame, names[1:], shared)
 
     def operand(
         self, frame: _Frame, operand: Operand, index: int, so_far: _Partial
     ) -> Iterator[_Partial]:
         match operand:
+            case Reference():
+                yield from self.reference(frame, operand.name, index, so_far)
             case Anything():
                 yield so_far
             case Number():
                 if self.is_number(operand, self.graph.nodes[index], so_far):
                     yield so_far
-            case Reference(name):
-                yield from self.reference(frame, name, index, so_far)
             case Call() | PatternCall():
                 if isinstance(operand, Call):
                     yield from self.call(frame, operand, index, so_far)
@@ -253,7 +272,7 @@ class _Matcher:
                 here = self.graph.nodes[index].name
                 self.refuse(so_far, f"`{name}` is `{seen}` already and cannot be `{here}` too")
             return
-        parameter = frame.pattern.parameter(name)
+        parameter = frame.parameters.get(name)
         if parameter is None:
             for partial in self.operand(frame, frame.values[name], index, so_far):
                 yield partial.binding(key, index)
@@ -283,7 +302,7 @@ class _Matcher:
             operands=dict(zip(names, call.operands, strict=True)),
             caller=frame,
         )
-        yield from self.result(callee, index, replace(so_far, frames=number))
+        yield from self.result(callee, index, so_far._replace(frames=number))
 
     def accepts(self, parameter: Parameter, index: int, so_far: _Partial) -> bool:
         node = self.graph.nodes[index]
@@ -304,7 +323,7 @@ class _Matcher:
         waiting = [w for w in call.attributes if conditions.depends_on_facts(w.condition)]
         if waiting:
             added = ((frame.prefix, where, index) for where in waiting)
-            covered = replace(covered, pending=(*covered.pending, *added))
+            covered = covered._replace(pending=(*covered.pending, *added))
         yield from self.operands(frame, call.operands, node.inputs, covered)
         if len(node.inputs) == 2 and is_commutative(node.op) and not call.ordered:
             yield from self.operands(frame, call.operands, node.inputs[::-1], covered)

@@ -7,7 +7,7 @@ from collage_dsl.graph import Graph, Kind, SubGraph, members
 from collage_dsl.rules.combine import combine
 from collage_dsl.rules.horizontal import siblings_joined
 from collage_dsl.rules.limits import Limits
-from collage_dsl.rules.matcher import Attempt, matches
+from collage_dsl.rules.matcher import matches_everywhere
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.predicate import BackendAnswer, Predicate, Question
 from collage_dsl.rules.primitive import Primitive
@@ -53,9 +53,8 @@ class DFPattern:
     pattern: Pattern
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        for index in members(graph.computed):
-            attempt = Attempt()
-            found = matches(self.pattern, graph, index, attempt, trace.lookup)
+        everywhere = matches_everywhere(self.pattern, graph, trace.lookup)
+        for index, found, attempt in everywhere:
             for match in found:
                 yield SubGraph(match.inside, match.constants)
             if not found and graph.nodes[index].is_call:

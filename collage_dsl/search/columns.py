@@ -101,7 +101,7 @@ def relaxation(problem: Problem) -> Relaxation:
     worth = worth_of(problem, columns)
     by_node = dict(zip((*columns.calls, *columns.free), worth, strict=True))
     surplus = {}
-    for each in dict.fromkeys(problem.candidates):
+    for each in problem.candidates:
         price = problem.price(each)
         if price is not None:
             inside = members(each.sub_graph.inside)

@@ -1,6 +1,8 @@
 """The cheapest cover as a shortest path over sets of covered nodes."""
 
 import heapq
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -54,12 +56,15 @@ class _Search:
         self.budget = budget
         self.moves = moves
         self.least = least_by_call(problem, moves.candidates)
-        self.worth = {move.number: self._worth(move) for move in self.moves}
-        self.prices = {
-            move.number: problem.price(move.candidate)
-            for move in moves
-            if problem.is_asked(move.candidate)
-        }
+        self.worth: Mapping[int, int] = defaultdict(int)
+        self.prices: dict[int, int | None] = {}
+        if problem.is_informed:
+            self.worth = {move.number: self._worth(move) for move in moves}
+            self.prices = {
+                move.number: problem.price(move.candidate)
+                for move in moves
+                if problem.is_asked(move.candidate)
+            }
         self.best: dict[Key, Rank] = {}
         self.queue: list[tuple[Rank, int, _State]] = []
         self.order = count()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from collage_dsl.graph import CandidateKernel, OpSet, first, members, spread
+from collage_dsl.memory import uncollected
 from collage_dsl.search.plan import Problem
 
 Opening = tuple[OpSet, OpSet]
@@ -71,15 +72,16 @@ class Moves:
         self.graph = problem.graph
         self.calls = problem.calls
         starting: dict[int, list[Move]] = {}
-        self.candidates = tuple(dict.fromkeys(candidates))
+        self.candidates = tuple(candidates)
         self._places: dict[tuple[int, OpSet], Place] = {}
         self._takeable = 0
         for candidate in self.candidates:
             self._takeable |= candidate.sub_graph.inside
-        for number, candidate in enumerate(self.candidates):
-            move = self._move(number, candidate)
-            if move.calls:
-                starting.setdefault(first(move.calls), []).append(move)
+        with uncollected():
+            for number, candidate in enumerate(self.candidates):
+                move = self._move(number, candidate)
+                if move.calls:
+                    starting.setdefault(first(move.calls), []).append(move)
         self._starting = {
             rank: tuple(sorted(moves, key=lambda move: -move.inside.bit_count()))
             for rank, moves in starting.items()

@@ -139,7 +139,7 @@ class Problem:
         lower_bound: LowerBound | None = None,
     ) -> None:
         self.graph = graph
-        self.candidates = tuple(candidates)
+        self.candidates = tuple(dict.fromkeys(candidates))
         self.has_bounds = lower_bound is not None
         self.broken_bounds = 0
         """So many candidates cost less than their lower bound: nothing is proven then."""
@@ -161,6 +161,11 @@ class Problem:
         """The cost in whole femtoseconds; None where the candidate is infeasible."""
         cost = self.cost(candidate)
         return None if isinstance(cost, Infeasible) else _whole(cost)
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether anything is known of any price."""
+        return self.has_bounds or bool(self._known)
 
     def is_asked(self, candidate: CandidateKernel) -> bool:
         """Whether the cost of `candidate` is known already."""
@@ -196,7 +201,8 @@ class Problem:
         It is never negative, and least in sum where the priority of a plan is highest, since
         every plan covers the same calls.
         """
-        return _calls(candidate) * (self._highest - candidate.toolchain.priority)
+        below = self._highest - candidate.toolchain.priority
+        return below and _calls(candidate) * below
 
     @cached_property
     def _highest(self) -> int:
@@ -251,7 +257,7 @@ class Problem:
             proven=proven,
             bound=0.0 if bound is None else bound / SECOND,
             steps=steps,
-            candidates=len(set(self.candidates)),
+            candidates=len(self.candidates),
             asked=len(self._known),
         )
 

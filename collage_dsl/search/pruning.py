@@ -14,10 +14,13 @@ def usable(problem: Problem) -> tuple[CandidateKernel, ...]:
     Where one candidate alone covers a call, every plan has it, and none has another that
     shares a node with it. Leaving those out may leave further calls with one candidate.
     """
-    found = dict.fromkeys(problem.candidates)
-    insides = {spread(each.sub_graph.inside) for each in found}
+    insides = {spread(each.sub_graph.inside) for each in problem.candidates}
     convex = {inside for inside in insides if problem.graph.is_convex(inside[1])}
-    left = [each for each in found if _calls(each) and spread(each.sub_graph.inside) in convex]
+    left = [
+        each
+        for each in problem.candidates
+        if _calls(each) and spread(each.sub_graph.inside) in convex
+    ]
     forced: set[CandidateKernel] = set()
     while alone := _only_ones(problem, left) - forced:
         forced |= alone
@@ -65,6 +68,8 @@ def least_by_call(problem: Problem, candidates: tuple[CandidateKernel, ...]) -> 
     It is the least that a call costs where each candidate's least price is shared out evenly
     among its calls; rounded down, so that all sums stay below.
     """
+    if not problem.is_informed:
+        return dict.fromkeys(members(problem.graph.calls), 0)
     least: dict[int, int] = {}
     for each in candidates:
         price = problem.estimate(each)

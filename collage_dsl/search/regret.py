@@ -32,8 +32,7 @@ def regrets(
     else:
         best = {each: cost for each in candidates if (cost := _with(problem, each)) is not None}
     return {
-        each: (best[each] - least) / SECOND if each in best else None
-        for each in dict.fromkeys(problem.candidates)
+        each: (best[each] - least) / SECOND if each in best else None for each in problem.candidates
     }
 
 

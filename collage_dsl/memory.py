@@ -1,4 +1,4 @@
-"""While a tree is built, nothing of it can be garbage."""
+"""While a tree or a search is built up, nothing of it can be garbage."""
 
 import gc
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 @contextmanager
 def uncollected() -> Iterator[None]:
     """
-    Without the search for reference cycles, which would walk the growing tree again and again:
+    Without the search for reference cycles, which would walk all that is there again and again:
     half of the time of reading a large file.
     """
     if not gc.isenabled():
