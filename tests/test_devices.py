@@ -242,7 +242,14 @@ def graph_on(*devices: Device | None) -> Graph:
     return Graph(nodes, [len(devices)])
 
 
-A, B = Device("{}", 0), Device("{}", 1)
+def planned(number: int, **options: str) -> Device:
+    target = relax.VDevice({"kind": "llvm", **options}, number)
+    found = device_of(relax.TensorType((4,), "float32", vdevice=target))
+    assert found is not None
+    return found
+
+
+A, B = planned(0), planned(1)
 
 
 def rule_candidates(graph: Graph, rules: str) -> list[frozenset[str]]:
@@ -266,6 +273,12 @@ def test_no_rule_proposes_what_spans_devices(rules: str) -> None:
     assert max(map(len, found)) == 3
     for names_ in found:
         assert len(graph.devices(graph.set_of(*names_))) < 2
+
+
+def test_what_is_proposed_may_run_on_its_device() -> None:
+    graph = graph_on(A, planned(0, mcpu="znver4"), None)
+
+    assert rule_candidates(graph, "op_call_by_kind()") == [{"n0"}, {"n2"}]
 
 
 def test_limits_say_that_a_sub_graph_spans_devices() -> None:

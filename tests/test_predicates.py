@@ -61,6 +61,17 @@ def proposed(function: str) -> tuple[int, list[str]]:
     return len(found), [refusal.because for refusal in trace.refusals]
 
 
+def test_why_and_near_ask_host_code_only_where_it_may_run() -> None:
+    asked = collage_api.patterns(text=SPEC.replace("FUNCTION", "why"))["p"]
+
+    assert "x '' float32" in collage_api.why(asked, graph(), at="y", allow_extern=True).because
+    assert len(collage_api.near(asked, graph(), allow_extern=True).misses) == 1
+    with pytest.raises(PredicateError, match="allow"):
+        collage_api.why(asked, graph(), at="y")
+    with pytest.raises(PredicateError, match="allow"):
+        collage_api.near(asked, graph())
+
+
 @pytest.mark.parametrize("function", ["none", "true"])
 def test_none_and_true_hold(function: str) -> None:
     assert proposed(function) == (1, [])

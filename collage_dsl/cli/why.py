@@ -7,10 +7,9 @@ from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.cli.models import answer
 from collage_dsl.cli.targets import spec_path
-from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.why import near, why
 from collage_dsl.language.findings import did_you_mean
 from collage_dsl.language.loading import patterns
-from collage_dsl.report.why import near, why
 from collage_dsl.rules import Pattern
 
 
@@ -29,8 +28,7 @@ def explain_match(
     if node not in known:
         hint = did_you_mean(node, known)
         raise CommandError(f"{model} has no node `{node}`" + (f"; {hint}" if hint else ""))
-    code = lookup(allow_extern=allow_extern)
-    document = why(pattern, graph, at=node, model=str(model), lookup=code)
+    document = why(pattern, graph, at=node, model=str(model), allow_extern=allow_extern)
     answer(document, str(document), output_format)
     return 0 if document.matches else WRONG
 
@@ -44,8 +42,7 @@ def show_near(
     allow_extern: bool,
 ) -> None:
     pattern, graph = load_pattern(named), load_graph(model, shapes)
-    code = lookup(allow_extern=allow_extern)
-    document = near(pattern, graph, top=top, model=str(model), lookup=code)
+    document = near(pattern, graph, top=top, model=str(model), allow_extern=allow_extern)
     answer(document, str(document), output_format)
 
 

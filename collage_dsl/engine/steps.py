@@ -31,13 +31,27 @@ def propose(
 ) -> tuple[CandidateKernel, ...]:
     """
     The candidates of `specs`, spec by spec, each in graph order; they may overlap. Those that
-    a `pin` or `forbid` of any of the specs rules out are left out.
+    a `pin` or `forbid` of any of the specs rules out are left out, and so are those of a target
+    that may not run what is planned for their device: only that planned target may, and one
+    that refines it.
 
     Raises `PredicateError` where a spec asks host code, unless `allow_extern` lets it run.
     `backends` are asked what they support before those that are installed.
     """
     lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
-    return proposed(graph, specs, specs, lookup)
+    found = proposed(graph, specs, specs, lookup)
+    return found if not graph.planned else _planned(graph, specs, found)
+
+
+def _planned(
+    graph: Graph, specs: Sequence[FusionSpec], found: Sequence[CandidateKernel]
+) -> tuple[CandidateKernel, ...]:
+    from collage_dsl.engine.specs import Aimed  # needs TVM, as a model with devices did
+
+    aimed = {spec.name: Aimed(spec, (spec,)) for spec in specs}
+    return tuple(
+        each for each in found if aimed[each.target].may_run(graph.devices(each.sub_graph.inside))
+    )
 
 
 def proposed(
