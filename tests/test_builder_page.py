@@ -445,6 +445,16 @@ def limits() -> list[FusionSpec]:
     return lib(rule, limits=Limits(max_exits=2, max_nodes=3, taps=True))
 
 
+@section("Pruning")
+def pruning() -> list[FusionSpec]:
+    triples = build.combine_by_primitives(CALLS, using=(build.JOIN_ANYTHING,), max_nodes=3)
+    large = Limits(min_nodes=2, largest_first=True)
+    every = build.union(triples, build.op_call_by_kind(Kind.OPAQUE))
+    tvm = target("tvm", "llvm", rules=every, limits=large, fallback=True)
+    regions = build.only_valid(triples, large)
+    return [tvm, *lib(regions, compiler="lib", limits=Limits(max_regions=1))]
+
+
 @section("Measure")
 def measure() -> list[FusionSpec]:
     alike = Measuring(repeats=30, percentile=50, budget=2)

@@ -217,7 +217,9 @@ primitives = st.sampled_from(
     [JoinAnything(), InjectiveBranches(), TupleArgs(), TupleProjections(), Constants()]
 )
 primitives |= st.builds(KindPair, st.sampled_from(Kind), st.sampled_from(Kind))
-limits = st.builds(Limits, bounds, bounds, bounds, st.booleans())
+limits = st.builds(
+    Limits, bounds, bounds, bounds, st.booleans(), bounds, st.booleans(), bounds
+).filter(lambda each: not each.min_nodes or not each.max_nodes or each.min_nodes <= each.max_nodes)
 leaves = st.builds(
     OpCallByKind, st.lists(st.sampled_from(Kind), min_size=1, unique=True).map(tuple)
 ) | st.just(OpCallByKind())

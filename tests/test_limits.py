@@ -21,6 +21,7 @@ DIAMOND = graph_of({"a": ["x"], "b": ["a"], "c": ["a"], "d": ["b", "c"]}, ["d"])
         ("ab", Limits(max_exits=2, taps=True), ""),
         ("abcd", Limits(max_depth=2), "depth 3, max_depth is 2"),
         ("abd", Limits(max_exits=None, taps=True), "a path leaves it and comes back"),
+        ("ab", Limits(2, None, None, True, min_nodes=3, largest_first=True, max_regions=1), ""),
     ],
 )
 def test_the_first_limit_that_is_not_kept_is_the_reason(

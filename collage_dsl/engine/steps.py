@@ -1,6 +1,6 @@
 """Proposing and choosing, which need no TVM."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostFunction, Infeasible
@@ -64,22 +64,11 @@ def proposed(
     placed = _placed(graph, among)
     trace = Trace(lookup=lookup)
     with uncollected():
-        return tuple(found for spec in specs for found in _allowed(graph, spec, placed, trace))
+        return tuple(found for spec in specs for found in spec.candidates(graph, trace, placed))
 
 
 def _placed(graph: Graph, specs: Sequence[FusionSpec]) -> Placed:
     return Placed(graph, {spec.name: spec.placements for spec in specs})
-
-
-def _allowed(
-    graph: Graph, spec: FusionSpec, placed: Placed, trace: Trace
-) -> Iterator[CandidateKernel]:
-    for candidate in spec.candidates(graph, trace):
-        inside = candidate.sub_graph.inside
-        if refusal := placed.refusal(spec.name, inside):
-            trace.refused(inside, refusal)
-        else:
-            yield candidate
 
 
 def choose(
@@ -182,7 +171,7 @@ def _reasons(
 ) -> list[str]:
     """Why what `spec` proposes for a node is infeasible, or why it proposes nothing."""
     reasons = []
-    for candidate in _allowed(graph, spec, placed, trace):
+    for candidate in spec.candidates(graph, trace, placed):
         price = cost(candidate) if candidate.sub_graph.inside >> index & 1 else None
         if isinstance(price, Infeasible):
             reasons.append(f"{candidate.label}: {price.reason}")

@@ -55,6 +55,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0420": "a rule that is never chosen",
         "W0421": "a limit refuses every match of a pattern",
         "W0422": "a limit refuses what a pattern allows",
+        "E0423": "limits that nothing can keep to",
         "E0501": "unknown setting of a target",
         "E0502": "a setting is missing or given twice",
         "E0503": "a setting has a value of another type",

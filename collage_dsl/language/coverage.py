@@ -12,6 +12,7 @@ from collage_dsl.rules import (
     FusionRule,
     Horizontal,
     Host,
+    Limits,
     MaxCoalesce,
     OnlyValid,
     OpCallByKind,
@@ -76,10 +77,12 @@ def _kinds(op: str) -> set[Kind]:
 
 def covered(rule: FusionRule) -> Covered:
     """
-    What `rule` proposes as a single call. Limits refuse no single call, and what is combined
-    is proposed itself too.
+    What `rule` proposes as a single call. Limits refuse no single call, unless they prune, and
+    what is combined is proposed itself too.
     """
     match rule:
+        case OnlyValid(_, limits) if _prunes_single(limits):
+            return Covered()
         case OpCallByKind(kinds):
             return Covered(frozenset(kinds))
         case DFPattern(pattern):
@@ -97,6 +100,12 @@ def covered(rule: FusionRule) -> Covered:
             return Covered()
         case _:  # what a backend or a library proposes may be anything
             return Covered(everything=True)
+
+
+def _prunes_single(limits: Limits) -> bool:
+    """Whether a single call may be left out, for another candidate or for being so small."""
+    overlap = limits.largest_first or limits.max_regions is not None
+    return overlap or (limits.min_nodes or 1) > 1
 
 
 def _only_calls(pattern: Pattern) -> frozenset[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.findings import Findings, count
+from collage_dsl.language.largest import largest
 from collage_dsl.language.pattern_shape import calls
 from collage_dsl.language.smallest import smallest
 from collage_dsl.rules import (
@@ -23,15 +24,23 @@ from collage_dsl.source import Span
 
 
 def check_fit(
-    rule: FusionRule, limits: Limits, written: Mapping[str, Span], findings: Findings
+    rule: FusionRule,
+    limits: Limits,
+    written: Mapping[str, Span],
+    findings: Findings,
+    *,
+    keeps_single: bool = False,
 ) -> None:
     """
-    Report patterns whose matches are all larger than `limits` allow, and those of which some
-    are refused that the pattern takes care to allow. `written` are the places of the limits.
+    Report patterns whose matches are all larger or smaller than `limits` allow, and those of
+    which some are refused that the pattern takes care to allow. `written` are the places of the
+    limits; with `keeps_single` they prune no candidate of one operator call.
     """
     for pattern, joined in dict.fromkeys(_leaves(rule, joined=False)):
         if name := _excess(pattern, limits):
             _too_large(pattern, limits, name, written[name], findings)
+        elif not joined and _is_too_small(pattern, limits, keeps_single=keeps_single):
+            _too_small(pattern, limits, written["min_nodes"], findings)
         elif not joined:
             _refused(pattern, limits, written, findings)
 
@@ -75,6 +84,18 @@ def _too_large(
         has = f"a match of `{pattern.name}` is {count(least.depth, 'operator')} deep or deeper"
         allowed = limits.max_depth
     message = f"`{limit}` {allowed} refuses every match of `{pattern.name}`"
+    findings.warning("W0421", span, message, notes=(Note(has, pattern.span),))
+
+
+def _is_too_small(pattern: Pattern, limits: Limits, *, keeps_single: bool) -> bool:
+    if limits.min_nodes is None or largest(pattern) >= limits.min_nodes:
+        return False
+    return not keeps_single or smallest(pattern).nodes > 1
+
+
+def _too_small(pattern: Pattern, limits: Limits, span: Span, findings: Findings) -> None:
+    has = f"a match of `{pattern.name}` has {count(largest(pattern), 'operator')} or fewer"
+    message = f"`min_nodes` {limits.min_nodes} refuses every match of `{pattern.name}`"
     findings.warning("W0421", span, message, notes=(Note(has, pattern.span),))
 
 

@@ -1,34 +1,60 @@
 """Limits, as arguments of `only_valid` and as the `limits` of a target."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from collage_dsl.language import syntax
 from collage_dsl.language.arguments import whole_number
 from collage_dsl.language.findings import Findings
 from collage_dsl.rules import Limits
+from collage_dsl.source import Span
 
-LIMITS = ("max_exits", "max_depth", "max_nodes", "taps")
+LIMITS = (
+    "max_exits",
+    "max_depth",
+    "max_nodes",
+    "taps",
+    "min_nodes",
+    "largest_first",
+    "max_regions",
+)
 
 
 def check_limits(written: Iterable[tuple[str, syntax.Expression]], findings: Findings) -> Limits:
     """`max_exits 1; taps allowed;`; what is wrong is reported and keeps its default."""
     bounds: dict[str, int | None] = {}
-    taps = False
+    taps = largest_first = False
     for name, value in written:
-        if name == "taps":
-            taps = _taps(value, findings)
-        else:
-            bounds[name] = _bound(name, value, findings)
+        match name:
+            case "taps":
+                taps = _taps(value, findings)
+            case "largest_first":
+                largest_first = _truth(name, value, findings)
+            case _:
+                bounds[name] = _bound(name, value, findings)
+                _check_order(name, value.span, bounds, findings)
     return Limits(
         max_exits=bounds.get("max_exits", 1),
         max_depth=bounds.get("max_depth"),
         max_nodes=bounds.get("max_nodes"),
         taps=taps,
+        min_nodes=bounds.get("min_nodes"),
+        largest_first=largest_first,
+        max_regions=bounds.get("max_regions"),
     )
 
 
+def _check_order(
+    name: str, span: Span, bounds: Mapping[str, int | None], findings: Findings
+) -> None:
+    """Report at the second of `min_nodes` and `max_nodes` that nothing can keep to both."""
+    least, most = bounds.get("min_nodes"), bounds.get("max_nodes")
+    if name in ("min_nodes", "max_nodes") and least and most and least > most:
+        message = f"`min_nodes` {least} is more than `max_nodes` {most}"
+        findings.error("E0423", span, message, "no candidate keeps to both")
+
+
 def _bound(name: str, value: syntax.Expression, findings: Findings) -> int | None:
-    if isinstance(value, syntax.Name) and value.text == "any":
+    if isinstance(value, syntax.Name) and value.text == "any" and name != "min_nodes":
         return None
     return whole_number(value, f"`{name}`", findings)
 
@@ -40,4 +66,12 @@ def _taps(value: syntax.Expression, findings: Findings) -> bool:
         case syntax.Name("none") | syntax.Literal(False):
             return False
     findings.error("E0404", value.span, "`taps` are `allowed` or `none`")
+    return False
+
+
+def _truth(name: str, value: syntax.Expression, findings: Findings) -> bool:
+    match value:
+        case syntax.Literal(bool() as truth):
+            return truth
+    findings.error("E0404", value.span, f"`{name}` is `true` or `false`")
     return False

@@ -345,7 +345,7 @@ def _parts(rule: FusionRule, indent: int) -> tuple[str, list[str]]:
             using_text = f"using: {_primitives(using)}"
             return "combine_by_primitives", [_rule(inner, indent), using_text, *named]
         case OnlyValid(inner, limits):
-            named = [f"{name}: {value}" for name, value in _limits(limits)]
+            named = [f"{name}: {value or 'true'}" for name, value in _limits(limits)]
             return "only_valid", [_rule(inner, indent), *named]
         case Horizontal(inner, most):
             return "horizontal", [_rule(inner, indent), *([] if most == 3 else [f"max: {most}"])]
@@ -392,12 +392,22 @@ def _primitive(primitive: Primitive) -> str:
 
 
 def _limits(limits: Limits) -> list[tuple[str, str]]:
-    """The limits that are not the usual ones."""
-    bounds = {"max_depth": limits.max_depth, "max_nodes": limits.max_nodes}
-    found = [(name, str(bound)) for name, bound in bounds.items() if bound is not None]
-    if limits.max_exits != 1:
-        found.insert(0, ("max_exits", "any" if limits.max_exits is None else str(limits.max_exits)))
-    return [*found, ("taps", "allowed")] if limits.taps else found
+    """The limits that are not the usual ones; what stands alone in a target has no value."""
+    exits = "any" if limits.max_exits is None else str(limits.max_exits)
+    found = {
+        "max_exits": None if limits.max_exits == 1 else exits,
+        "max_depth": _bound(limits.max_depth),
+        "max_nodes": _bound(limits.max_nodes),
+        "taps": "allowed" if limits.taps else None,
+        "min_nodes": _bound(limits.min_nodes),
+        "largest_first": "" if limits.largest_first else None,
+        "max_regions": _bound(limits.max_regions),
+    }
+    return [(name, value) for name, value in found.items() if value is not None]
+
+
+def _bound(bound: int | None) -> str | None:
+    return None if bound is None else str(bound)
 
 
 # Targets.
@@ -413,7 +423,7 @@ def _target(spec: FusionSpec) -> str:
     if target.priority:
         lines.append(f"  priority {target.priority};")
     lines.append(f"  rules {_rule(spec.rule, 2)};")
-    limits = " ".join(f"{name} {value};" for name, value in _limits(spec.limits))
+    limits = " ".join(f"{name} {value}".rstrip() + ";" for name, value in _limits(spec.limits))
     if limits:
         lines.append(f"  limits {{ {limits} }}")
     measure = " ".join(f"{name} {value};" for name, value in _measuring(target.measure))

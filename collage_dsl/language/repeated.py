@@ -25,7 +25,10 @@ _MOST_LEAVES = 100
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A rule that proposes, with the labels and limits around it, the outermost first."""
+    """
+    A rule that proposes, with the labels and limits around it, the outermost first. What limits
+    prune depends on all that is proposed: such a rule is not looked into.
+    """
 
     around: tuple[str | Limits, ...]
     rule: FusionRule
@@ -55,7 +58,7 @@ def _leaves(rule: FusionRule, around: tuple[str | Limits, ...]) -> Iterator[Leaf
                 yield from _leaves(one, around)
         case Tagged(label, inner):
             yield from _leaves(inner, (*around, label))
-        case OnlyValid(inner, limits):
+        case OnlyValid(inner, limits) if not limits.prunes:
             yield from _leaves(inner, (*around, limits))
         case _:
             yield Leaf(around, rule)

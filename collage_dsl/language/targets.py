@@ -1,5 +1,7 @@
 """From the syntax of a target to its fusion spec."""
 
+from dataclasses import replace
+
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Measuring, Option, Toolchain
 from collage_dsl.language import aliases, syntax
@@ -49,10 +51,11 @@ class _TargetChecker:
         limits = self.limits(settings)
         measure = self.measure(settings)
         coalesce = self.after(settings)
-        fallback = self.fallback(settings)
+        fallback = self.alone(settings.get("fallback"))
         if rule is None or self.findings.errors > errors:
             return None
-        check_fit(rule, limits, self.places(settings), self.findings)
+        places = self.places(settings)
+        check_fit(rule, limits, places, self.findings, keeps_single=fallback)
         if fallback:
             self.check_fallback(rule, settings)
         name, kind = self.written.name.text, self.written.kind.text
@@ -167,8 +170,10 @@ class _TargetChecker:
             self.findings.error("E0503", setting.name.span, message, hint)
             return Limits()
         found = self.fields(setting, LIMITS, "limit")
+        largest_first = self.alone(found.pop("largest_first", None))
         values = ((name, self.value(limit)) for name, limit in found.items())
-        return check_limits(((name, v) for name, v in values if v is not None), self.findings)
+        limits = check_limits(((n, v) for n, v in values if v is not None), self.findings)
+        return replace(limits, largest_first=largest_first)
 
     def measure(self, settings: dict[str, syntax.Field | syntax.Block]) -> Measuring:
         setting = settings.get("measure")
@@ -208,11 +213,12 @@ class _TargetChecker:
                 self.findings.error("E0503", other.span, message, hint)
                 return False
 
-    def fallback(self, settings: dict[str, syntax.Field | syntax.Block]) -> bool:
-        setting = settings.get("fallback")
+    def alone(self, setting: syntax.Field | syntax.Block | None) -> bool:
+        """Whether a setting is there, such as `fallback;`, which has no value."""
         if setting is None:
             return False
         if setting != syntax.Field(setting.name, None):
-            message = "`fallback` stands alone"
-            self.findings.error("E0503", setting.name.span, message, "write `fallback;`")
+            name = setting.name.text
+            message = f"`{name}` stands alone"
+            self.findings.error("E0503", setting.name.span, message, f"write `{name};`")
         return True

@@ -198,6 +198,8 @@ class _Completer:
         elif any(each.argument == "ops" for each in self.here.brackets):
             yield from self.defined("class")
             yield from _operators()
+        elif bracket and bracket.argument == "largest_first":
+            yield from _keywords(("true", "false"))
         elif bracket and bracket.argument:
             yield from _some("taps", ("allowed", "none", "any"))
         elif head == "op_call_by_kind":
@@ -235,6 +237,8 @@ class _Completer:
                 yield from _some("limit", LIMITS)
             case "taps":
                 yield from _some("taps", ("allowed", "none"))
+            case "min_nodes" | "largest_first":
+                pass
             case _:
                 yield from _some("taps", ("any",))
 

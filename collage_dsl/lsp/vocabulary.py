@@ -72,6 +72,13 @@ _LIMITS = {
     "max_nodes": "How many operator calls a candidate may have.",
     "taps": "Whether an exit may also feed a node inside: `none` (as where nothing is said) or "
     "`allowed`.",
+    "min_nodes": "How many operator calls a candidate has to have. In a target with `fallback;` "
+    "a single call is kept all the same.",
+    "largest_first": "Of candidates that overlap only the largest is kept, then the earlier: "
+    "`largest_first;` among the limits of a target, `largest_first: true` in `only_valid`. In a "
+    "target with `fallback;` a single call is kept all the same.",
+    "max_regions": "Of what `largest_first` would keep, only so many of the largest are kept. In "
+    "a target with `fallback;` a single call is kept all the same.",
 }
 
 _TEXTS: Mapping[str, Mapping[str, str]] = {

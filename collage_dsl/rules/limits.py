@@ -13,12 +13,26 @@ class Limits:
 
     `max_depth` counts operator calls on the longest path, `max_nodes` all operator calls.
     Without `taps` no exit may also feed an inside node.
+
+    The others leave out candidates that are valid: those of fewer operator calls than
+    `min_nodes`; with `largest_first` those that overlap one which has more operator calls, or
+    as many and comes earlier; and with `max_regions` of what that leaves all but so many of the
+    largest, whether there is `largest_first` or not.
     """
 
     max_exits: int | None = 1
     max_depth: int | None = None
     max_nodes: int | None = None
     taps: bool = False
+    min_nodes: int | None = None
+    largest_first: bool = False
+    max_regions: int | None = None
+
+    @property
+    def prunes(self) -> bool:
+        """Whether they leave out candidates that are valid."""
+        bounds = self.min_nodes, self.max_regions
+        return self.largest_first or any(bound is not None for bound in bounds)
 
     def refusal(self, graph: Graph, sub_graph: SubGraph) -> str:
         """Why `sub_graph` is not valid; empty where it is."""

@@ -11,6 +11,7 @@ from collage_dsl.rules.matcher import matches_everywhere
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.predicate import BackendAnswer, Predicate, Question
 from collage_dsl.rules.primitive import Primitive
+from collage_dsl.rules.pruning import pruned
 from collage_dsl.rules.regions import Preference, regions
 from collage_dsl.rules.splits import split
 from collage_dsl.rules.trace import Trace
@@ -226,12 +227,18 @@ class Vertical:
 
 @dataclass(frozen=True, slots=True)
 class OnlyValid:
-    """Propose what `rule` proposes within `limits`: `only_valid(rule, max_exits: 1)`."""
+    """
+    Propose what `rule` proposes within `limits`: `only_valid(rule, max_exits: 1)`. Those limits
+    that prune do so among what the others allow.
+    """
 
     rule: "FusionRule"
     limits: Limits
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
+        return pruned(graph, self._valid(graph, trace), self.limits, trace)
+
+    def _valid(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
         for found in self.rule.propose(graph, trace):
             if refusal := self.limits.refusal(graph, found):
                 trace.refused(found.inside, refusal)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain
 from collage_dsl.rules.limits import Limits
-from collage_dsl.rules.placement import Placement
+from collage_dsl.rules.placement import Placed, Placement
+from collage_dsl.rules.pruning import pruned
 from collage_dsl.rules.rule import FusionRule
 from collage_dsl.rules.trace import Trace
 
@@ -16,7 +17,8 @@ class FusionSpec:
     A `target` block: its toolchain, its rule, and the limits every candidate keeps to.
 
     `coalesce` says that after the search touching kernels of this target are merged where
-    that is not slower; `fallback` that the rule proposes a kernel for every operator.
+    that is not slower; `fallback` that the rule proposes a kernel for every operator, whose
+    single calls therefore no limit prunes.
     `placements` say what must or must not run here, which concerns the candidates of other
     specs too: `engine.steps.propose` applies those of all specs together.
     """
@@ -32,9 +34,12 @@ class FusionSpec:
     def name(self) -> str:
         return self.target.name
 
-    def candidates(self, graph: Graph, trace: Trace | None = None) -> tuple[CandidateKernel, ...]:
+    def candidates(
+        self, graph: Graph, trace: Trace | None = None, placed: Placed | None = None
+    ) -> tuple[CandidateKernel, ...]:
         """
-        The distinct valid candidates in graph order: by first node, then by nodes inside.
+        The distinct valid candidates in graph order: by first node, then by nodes inside. Those
+        that `placed` rules out are left out before any are pruned.
 
         Where several proposals have the same nodes and composites the first keeps its label.
         """
@@ -42,11 +47,14 @@ class FusionSpec:
         found: dict[SubGraph, SubGraph] = {}
         for sub_graph in self.rule.propose(graph, trace):
             refusal = self.limits.refusal(graph, sub_graph)
+            if not refusal and placed:
+                refusal = placed.refusal(self.name, sub_graph.inside)
             if refusal:
                 trace.refused(sub_graph.inside, refusal)
             else:
                 found.setdefault(sub_graph, sub_graph)
-        ordered = sorted(found.values(), key=lambda sub_graph: sub_graph.order)
+        left = pruned(graph, found.values(), self.limits, trace, keeps_single=self.fallback)
+        ordered = sorted(left, key=lambda sub_graph: sub_graph.order)
         return tuple(CandidateKernel(graph, sub_graph, self.target) for sub_graph in ordered)
 
 

@@ -1,0 +1,52 @@
+"""How many operator calls a match of a pattern has at most."""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from collage_dsl.rules.pattern import (
+    Anything,
+    Call,
+    Either,
+    FieldOf,
+    Number,
+    Operand,
+    Pattern,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+)
+
+
+def largest(pattern: Pattern) -> int:
+    """
+    No match has more operator calls: optional calls are there, and repeated ones are repeated
+    the most times. Maybe none has as many, where two calls are always the same node.
+    """
+    return _sum(binding.value for binding in pattern.bindings)
+
+
+def _sum(operands: Iterable[Operand]) -> int:
+    return sum(map(_calls, operands))
+
+
+def _calls(operand: Operand) -> int:
+    match operand:
+        case Call(operands=inner) | PatternCall(operands=inner):
+            return _called(operand) + _sum(inner)
+        case Repeat(call, _, most):
+            return _calls(call.operands[0]) + most * (_called(call) + _sum(call.operands[1:]))
+        case TupleOf(fields):
+            return _sum(fields)
+        case Either(choices):
+            return max(map(_calls, choices))
+        case FieldOf(of):
+            return _calls(of)
+        case Reference() | Anything() | Number():
+            return 0
+        case _:
+            assert_never(operand)
+
+
+def _called(call: Call | PatternCall) -> int:
+    return largest(call.pattern) if isinstance(call, PatternCall) else 1
