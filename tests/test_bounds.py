@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from collage_dsl.language import check
+from collage_dsl.language.pattern_tables import table
 from collage_dsl.source import Source
 
 if "MUTANT_UNDER_TEST" in os.environ:
@@ -29,6 +30,11 @@ def nested(depth: int, inner: str = "op_call_by_kind()") -> str:
 @pytest.mark.parametrize(("depth", "wanted"), [(200, []), (201, ["E0105"])])
 def test_rules_nest_two_hundred_deep(depth: int, wanted: list[str]) -> None:
     assert codes(f"target t on llvm {{ rules {nested(depth)}; }}") == wanted
+
+
+@pytest.mark.parametrize(("depth", "wanted"), [(200, []), (201, ["E0105"])])
+def test_so_do_rules_that_no_target_uses(depth: int, wanted: list[str]) -> None:
+    assert codes(f"rule r = {nested(depth)};") == wanted
 
 
 @pytest.mark.parametrize(("depth", "wanted"), [(96, []), (97, ["E0105"])])
@@ -71,6 +77,27 @@ def test_rules_have_ten_thousand_parts(more: int, wanted: list[str], is_name_las
 
     assert codes(text) == wanted
     assert messages(text) == ["written out, this rule has more than 10000 parts" for _ in wanted]
+
+
+TABLE = 'import pattern_table "cutlass" as c;'
+
+
+@pytest.mark.parametrize(("depth", "wanted"), [(196, []), (197, ["E0105"])])
+def test_the_rule_of_a_pattern_table_is_three_deep(depth: int, wanted: list[str]) -> None:
+    """A union of composites of patterns; its name counts too."""
+    assert codes(f"{TABLE} rule a = {nested(depth, 'c.all')};") == wanted
+
+
+@pytest.mark.parametrize(("more", "wanted"), [(0, []), (1, ["E0406"])])
+def test_the_rule_of_a_pattern_table_has_two_parts_for_each_pattern(
+    more: int, wanted: list[str]
+) -> None:
+    used = 1 + 1 + 2 * len(table("cutlass").all.rules)
+    tagged = [f'composite("t{at}", c.all)' for at in range(80)]
+    left = 10_000 - 1 - 80 * (used + 1) + more
+    hosts = [f'composite("h{at}", host())' for at in range(left // 2)] + ["host()"] * (left % 2)
+
+    assert codes(f"{TABLE} rule a = union({', '.join([*tagged, *hosts])});") == wanted
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,9 @@ def test_what_is_not_said_is_as_usual() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
+        (0, "0s"),
+        (1, "1s"),
+        (0.001, "1ms"),
         (0.3, "300ms"),
         (0.0015, "1.5ms"),
         (1e-5, "10us"),

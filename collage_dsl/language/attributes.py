@@ -82,15 +82,20 @@ def _typed(value: graph_syntax.Value, type_: str) -> Attribute:
 def _normal(operator: Operator, written: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
     """One number for all axes becomes one for each; a layout is that of the output too."""
     attrs = {**operator.defaults, **written}
-    axes = operator.defaults.get("strides")
-    rank = len(axes) if isinstance(axes, tuple) else 0
+    strides = operator.defaults.get("strides")
     for name, value in written.items():
-        if rank and isinstance(value, tuple):
-            if name in _PER_AXIS and len(value) == 1:
-                attrs[name] = value * rank
-            elif name == "padding":
-                attrs[name] = value * (2 * rank // len(value)) if value else value
+        if isinstance(strides, tuple) and isinstance(value, tuple):
+            attrs[name] = _for_each_axis(name, value, len(strides))
         output = _LAYOUTS.get(name)
         if output and output in operator.attrs and output not in written:
             attrs[output] = value
     return {name: attrs[name] for name in operator.attrs if name in attrs}
+
+
+def _for_each_axis(name: str, value: tuple[Attribute, ...], rank: int) -> Attribute:
+    """`value`, completed where it says less than TVM stores; padding is of both ends of an axis."""
+    if name in _PER_AXIS and len(value) == 1:
+        return value * rank
+    if name == "padding" and len(value) in (1, rank):
+        return value * (2 * rank // len(value))
+    return value

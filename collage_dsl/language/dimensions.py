@@ -74,7 +74,7 @@ class Dimensions:
         return Or(Not(Has(name)), condition) if name in self.optional else condition
 
     def _note(self, name: str, here: DimAt) -> None:
-        known = self.places.get(name, ())
+        known = self.places.get(name)
         if not known or (here.of not in self.optional and known[0].of in self.optional):
             self.places[name] = (here,)
         elif known[0].of in self.optional and here.of not in {place.of for place in known}:

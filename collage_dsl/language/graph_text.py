@@ -14,6 +14,7 @@ Attributes that are not written have TVM's defaults. Types of calls are inferred
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from collage_dsl.graph import (
@@ -120,14 +121,14 @@ class _Builder:
         self.index[name.text] = len(self.nodes)
         self.nodes.append(node)
 
-    def derived(self, node_name: str, node: Node) -> int:
-        """Add a node for an operand that is written in place."""
-        name, count = node_name, 0
+    def derived(self, node: Node) -> int:
+        """Add the node of an operand in place; its name gets a number where it is taken."""
+        name, count = node.name, 0
         while name in self.index or name in self.defined:
             count += 1
-            name = f"{node_name}_{count}"
+            name = f"{node.name}_{count}"
         self.index[name] = len(self.nodes)
-        self.nodes.append(Node(name, node.form, node.type, value=node.value, kind=node.kind))
+        self.nodes.append(replace(node, name=name))
         return self.index[name]
 
     def operand(self, name: syntax.Name) -> int | None:
@@ -225,7 +226,7 @@ class _Builder:
                     index = self.operand(operand)
                 case graph_syntax.Constant():
                     node = self.constant(f"{user}.const{place}", operand)
-                    index = None if node is None else self.derived(node.name, node)
+                    index = None if node is None else self.derived(node)
                 case _:
                     index = self.literal(operand, user, place, operator, found)
             found.append(index)
@@ -251,10 +252,10 @@ class _Builder:
             type_ = TensorType(next(dtypes, "float32"), ())
             if not self.fit([value], type_, written.span):
                 return None
-            node = Node("", Form.CONSTANT, type_, value=array(type_.dtype, (), [value]))
-            return self.derived(f"{user}.const{place}", node)
-        node = Node("", Form.LITERAL, _literal_type(value, operand), value=value)
-        return self.derived(f"{user}.{operand}", node)
+            number = array(type_.dtype, (), [value])
+            return self.derived(Node(f"{user}.const{place}", Form.CONSTANT, type_, value=number))
+        literal_type = _literal_type(value, operand)
+        return self.derived(Node(f"{user}.{operand}", Form.LITERAL, literal_type, value=value))
 
     def constant(self, name: str, written: graph_syntax.Constant) -> Node | None:
         type_ = self.tensor_type(written.type)
@@ -301,12 +302,15 @@ class _Builder:
 
     def tensor_type(self, written: graph_syntax.TensorType) -> TensorType:
         name = written.dtype
-        dtype = "unknown" if name.text == "unknown" else long_dtype(name.text)
-        if dtype is None:
+        dtype = long_dtype(name.text)
+        if dtype is None and name.text != _UNKNOWN:
             hint = did_you_mean(name.text, dtype_names())
             self.findings.error("E0603", name.span, f"unknown dtype `{name.text}`", hint)
-        return TensorType(dtype or "float32", written.dims)
+        return TensorType(dtype or _UNKNOWN, written.dims)
 
+
+_UNKNOWN = "unknown"
+"""The dtype of a tensor of which none is known."""
 
 _MOST_FILLED = 1 << 20
 """The elements of a constant that one number may fill."""

@@ -30,7 +30,7 @@ class Exports:
     cannot be used, and why.
     """
 
-    definitions: Mapping[str, Definition]
+    definitions: Mapping[str, Definition] = field(default_factory=dict)
     depths: Mapping[int, int] = field(default_factory=dict)
     sizes: Mapping[int, int] = field(default_factory=dict)
     errors: tuple[Diagnostic, ...] = ()

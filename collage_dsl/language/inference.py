@@ -43,7 +43,7 @@ class Call:
         value = self.attrs.get(name)
         return tuple(i for i in value if isinstance(i, int)) if isinstance(value, tuple) else ()
 
-    def int(self, name: str) -> int | None:
+    def whole(self, name: str) -> int | None:
         value = self.attrs.get(name)
         return value if isinstance(value, int) else None
 
@@ -137,7 +137,7 @@ def _convolution(call: Call) -> Type:
         return _unknown(call)
     size = dict(zip(layout, data, strict=True)) | {"O": weight[kernel.index("O")]}
     channels, per_group = size["C"], weight[kernel.index("I")]
-    groups = call.int("groups") or 1
+    groups = call.whole("groups") or 1
     if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
         raise MismatchError(
             f"{channels} channels in {count_groups(groups)} do not fit a weight for {per_group}"
@@ -285,7 +285,7 @@ def _permute_dims(call: Call) -> Type:
 
 def _concat(call: Call) -> Type:
     shapes = _field_shapes(call)
-    axis = call.int("axis")
+    axis = call.whole("axis")
     if not shapes or axis is None or any(shape is None for shape in shapes):
         return _unknown(call)
     known = [shape for shape in shapes if shape is not None]
@@ -304,7 +304,7 @@ def _stack(call: Call) -> Type:
     first = shapes[0] if shapes else None
     if first is None:
         return _unknown(call)
-    at = _axis(call.int("axis") or 0, len(first) + 1)
+    at = _axis(call.whole("axis") or 0, len(first) + 1)
     return _result(call, (*first[:at], len(shapes), *first[at:]), _field_dtype(call))
 
 
@@ -322,7 +322,7 @@ def _split(call: Call) -> Type:
     shape, sections = call.shape(), call.attrs.get("indices_or_sections")
     if shape is None:
         return _unknown(call)
-    at = _axis(call.int("axis") or 0, len(shape))
+    at = _axis(call.whole("axis") or 0, len(shape))
     sizes = _section_sizes(shape[at], sections)
     parts = ((*shape[:at], size, *shape[at + 1 :]) for size in sizes)
     return TupleType(tuple(TensorType(_dtype(call), part) for part in parts))
@@ -383,7 +383,7 @@ def _squeeze(call: Call) -> Type:
 
 
 def _take(call: Call) -> Type:
-    shape, indices, axis = call.shape(0), call.shape(1), call.int("axis")
+    shape, indices, axis = call.shape(0), call.shape(1), call.whole("axis")
     if shape is None or indices is None or axis is None:
         return _unknown(call)
     at = _axis(axis, len(shape))
@@ -426,7 +426,7 @@ def _reduction(call: Call) -> Type:
 
 
 def _scan(call: Call) -> Type:
-    if call.int("axis") is None:
+    if call.whole("axis") is None:
         return _result(call, None, call.text("dtype"))
     return _like(call)
 

@@ -60,10 +60,7 @@ def load(
 
     Raises RuleError with every error there is, UnreadableError where there is no text.
     """
-    if (path is None) == (text is None):
-        raise TypeError("load takes either a path or a text")
-    source = Source(name or "<text>", text) if text is not None else read(path or "", name)
-    folder = None if path is None else Path(path).parent
+    source, folder = _given(path, text, name)
     return load_contents(source, search, folder=folder).specs
 
 
@@ -100,11 +97,19 @@ def patterns(
     The patterns of the file at `path`, or in `text`, by name: its own, and those that it
     imports. Else as `load`.
     """
-    if (path is None) == (text is None):
-        raise TypeError("patterns takes either a path or a text")
-    source = Source(name or "<text>", text) if text is not None else read(path or "", name)
-    folder = None if path is None else Path(path).parent
+    source, folder = _given(path, text, name)
     return load_contents(source, search, folder=folder).patterns
+
+
+def _given(
+    path: str | Path | None, text: str | None, name: str | None
+) -> tuple[Source, Path | None]:
+    """What is in the file or the text that a caller gives, and the folder of the file."""
+    if path is not None and text is None:
+        return read(path, name), Path(path).parent
+    if text is not None and path is None:
+        return Source(name or "<text>", text), None
+    raise TypeError("give either a path or a text")
 
 
 def definitions(path: str | Path, search: Sequence[Path] = ()) -> Mapping[str, Definition]:
@@ -156,7 +161,7 @@ def read(path: str | Path, name: str | None = None) -> Source:
     except UnicodeDecodeError as problem:
         why = f"it is not UTF-8 (byte {problem.start})"
     except OSError as problem:
-        why = (problem.strerror or type(problem).__name__).lower()
+        why = str(problem.strerror).lower()
     except ValueError:
         why = "its name has a null character"
     raise UnreadableError(f"cannot read {path}: {why}")
@@ -201,7 +206,7 @@ def _exports(path: Path, name: str, library: Library) -> Exports:
     with findings.limited():
         checker.run()
         return checker.exports()
-    return Exports({}, errors=tuple(findings.in_order()))
+    return Exports(errors=tuple(findings.in_order()))
 
 
 class _FileChecker:
@@ -404,7 +409,6 @@ class _FileChecker:
             else:
                 check_one(pattern)
         scope.uses -= {("", name) for name in (*named, *classes)}
-        scope.uses -= {("", predicate.name.text) for predicate in predicates}
         return scope
 
     def is_whole(self, span: Span) -> bool:

@@ -1,6 +1,7 @@
 """How kernels are timed: the `measure` block of a target."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from collage_dsl.graph import Measuring
@@ -34,7 +35,7 @@ def duration(seconds: float) -> str:
 
     Raises ValueError for what is no length of time.
     """
-    if not 0 <= seconds < float("inf"):
+    if not 0 <= seconds < inf:
         raise ValueError(f"a time of {seconds} s cannot be written")
     for unit, per_second in reversed(UNITS.items()):
         number = f"{seconds * per_second:.6g}"
@@ -85,4 +86,4 @@ def _decimal(number: float) -> str:
     """All digits of `number`, without an exponent."""
     from decimal import Decimal  # few times need it
 
-    return format(Decimal(repr(number)), "f")
+    return f"{Decimal(repr(number)):f}"

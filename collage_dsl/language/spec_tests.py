@@ -144,7 +144,7 @@ class _TestChecker:
             return None
         found = [each for e in expects for each in self.expectations(e.expectation, True)]
         whole = [each for each in found if each is not None]
-        if self.findings.errors > errors or len(whole) < len(found):
+        if len(whole) < len(found):
             return None
         span = self.written.name_span
         return SpecTest(self.written.name, self.graph, model, costs, tuple(whole), span)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any
 
 Scalar = bool | int | float
@@ -22,13 +22,18 @@ class Values:
         return _nested(self.shape, self.elements)
 
 
-_GREATEST = {"float16": 65504.0, "bfloat16": 3.38e38, "float32": 3.4e38}
+_BEYOND = {
+    "float16": 65520.0,
+    "bfloat16": (2 - 2**-8) * 2.0**127,
+    "float32": (2 - 2**-24) * 2.0**127,
+}
+"""The least number that is no longer finite when it is rounded to the dtype."""
 
 
 def fits(value: Scalar, dtype: str) -> bool:
     """Whether a constant of `dtype` can hold `value`, rounded if it is a fraction."""
     if "float" in dtype or dtype == "unknown":
-        return abs(value) <= _GREATEST.get(dtype, abs(value))
+        return abs(value) < _BEYOND.get(dtype, inf)
     if dtype == "bool" or isinstance(value, bool):
         return value in (0, 1)
     if isinstance(value, float):
