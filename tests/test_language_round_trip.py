@@ -396,7 +396,7 @@ def graph_texts(draw: Any) -> str:
                 f"add({one}, {other})",
                 f"multiply({one}, 0.25)",
                 f"clip({one}, -1.5, 6.0)",
-                f"nn.softmax({one}) [axis = 0]",
+                f"nn.leakyrelu({one}) [alpha = 0.25]",
                 f"maximum({one}, const f32[])",
                 f"subtract({one}, c0)",
                 f"take({one}, {other}) [axis = none]",
