@@ -32,6 +32,7 @@ _RESYNC = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 _DEFINED = re.compile(rf"(?:extern\s+predicate|{_ITEM})\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)")
+_INSIDE = {"pattern": "binding", "graph": "node", "test": "model"}
 _EQUALS = re.compile(r"\s*=")
 _BRACES = re.compile(r"\}(?:\s*\})*")
 
@@ -64,15 +65,18 @@ def is_small(source: Source, findings: Findings) -> bool:
     return False
 
 
-_FIRST_LINE = re.compile(r"(?:\s|\#[^\n]*)*(?:collage\s+([0-9]+)\s*;)?")
+_BLANK = r"(?:\s|\#[^\n]*)*+"
+_EDITION = re.compile(rf"{_BLANK}collage(?!\.?\w){_BLANK}([0-9][\w.]*)?")
 
 
 def _edition_is_known(source: Source, findings: Findings) -> bool:
     """What follows in a newer edition cannot be judged, so nothing else is said about it."""
-    found = _FIRST_LINE.match(source.text)
-    if found is None or found[1] is None:
+    found = _EDITION.match(source.text)
+    if found is None:
+        message = "the file does not say which edition of the language it is in"
+        findings.error("E0103", Span(source, 0, 0), message, "begin with `collage 1;`")
         return True
-    if len(found[1]) < 6 and int(found[1]) == EDITION:
+    if found[1] in (None, str(EDITION)):  # without a number, it is a syntax error
         return True
     span = Span(source, found.start(1), found.end(1))
     message = f"edition {found[1][:20]} of the language is not known"
@@ -160,6 +164,7 @@ class _Run:
         message = f"the text has more than {MAX_TOKENS} words and signs"
         at = Span(self.source, start, end)
         self.findings.error("E0106", at, message, "split it into several files")
+        self.broken.append(syntax.Broken("", at))
         raise _TooLargeError
 
     def feed(self, kind: str, start: int, end: int, written: str) -> bool:
@@ -167,17 +172,17 @@ class _Run:
             return False
         self.end = max(self.end, end)
         block = self.blocks[-1]
-        if block.first is None and kind != "RBRACE":
+        if block.first is None:
             block.first = Token(kind, written, start)
             block.stacks = self.machine.stacks.without_last()
         if kind in _BRACKETS:
             self.bracket(Token(kind, written, start))
         return True
 
-    def insert(self, kind: str, written: str) -> None:
-        """Go on as if `written` stood after the last token."""
-        taken = self.feed(kind, self.end, self.end, written)
-        assert taken, f"{written} may stand here"
+    def insert(self, kind: str) -> None:
+        """Go on as if a `kind` stood after the last token."""
+        taken = self.feed(kind, self.end, self.end, "")
+        assert taken, f"{kind} may stand here"
 
     def bracket(self, token: Token) -> None:
         match token.type:
@@ -205,30 +210,29 @@ class _Run:
 
     def recover(self, wrong: Token) -> None:
         block = self.blocks[-1]
-        if self.is_next_item(block):
+        item = block.first or wrong
+        if self.is_next_item(block, item):
             self.unclosed(block)
-            self.restart(block)
-            self.machine.at = self.broken.pop().span.start
-            block.first = None
+            self.rewind(block)
+            self.machine.at = item.start_pos
             self.close_all()
         elif self.misses_semicolon(wrong):
             at = Span(self.source, self.end, self.end)
             self.findings.error(
                 "E0101", at, f"expected `;` after this {self.statement(block)}", "insert `;` here"
             )
-            self.insert("SEMICOLON", ";")
+            self.insert("SEMICOLON")
             self.machine.at = wrong.start_pos
         else:
             self.unexpected(wrong)
             self.skip(block, wrong)
 
-    def is_next_item(self, block: _Block) -> bool:
-        """Whether the statement is no setting or binding, but an item after a missing brace."""
-        if block.brace is None or block.first is None or self.start != "file":
+    def is_next_item(self, block: _Block, item: Token) -> bool:
+        """Whether this is no setting or binding, but an item after a missing brace."""
+        if block.brace is None or self.start != "file":
             return False
-        after = block.first.start_pos + len(block.first)
-        is_binding = _EQUALS.match(self.source.text, after)
-        return str(block.first) in _ITEM_KEYWORDS and is_binding is None
+        is_binding = _EQUALS.match(self.source.text, self.span(item).end)
+        return str(item) in _ITEM_KEYWORDS and not is_binding
 
     def misses_semicolon(self, wrong: Token) -> bool:
         """Whether all would be well had there been a `;` before the token that is wrong."""
@@ -241,21 +245,17 @@ class _Run:
     def unexpected(self, wrong: Token) -> None:
         accepted = self.accepted()
         span = self.span(wrong)
-        if str(wrong)[:1] in ('"', "`") and wrong.type == "":
-            line_end = self.source.text.find("\n", span.start)
-            until = line_end if line_end >= 0 else len(self.source.text)
-            what = "string" if str(wrong) == '"' else "name"
-            until -= self.source.text[until - 1] == "\r"
-            span = Span(self.source, span.start, until)
+        if wrong in ('"', "`"):
+            what = "string" if wrong == '"' else "name"
+            span = self.rest_of_line(span.start)
             self.findings.error("E0104", span, f"this {what} is not closed on its line")
         elif wrong == "}" and self.blocks[-1].brace is None:
             self.findings.error("E0101", span, "there is no open brace that this could close")
-        elif wrong == "collage" and "_COLLAGE" not in accepted and len(self.blocks) == 1:
+        elif wrong == "collage" and len(self.blocks) == 1:
             self.findings.error("E0103", span, "the edition is said once, on the first line")
         else:
             message = f"expected {expectation(accepted, self.start)}, found `{_shortened(wrong)}`"
-            first = str(self.blocks[-1].first or "")
-            said = hint(str(wrong), accepted, self.start, first)
+            said = hint(str(wrong), accepted, self.start, str(self.blocks[-1].first))
             self.findings.error("E0101", span, message, said)
 
     def unexpected_end(self) -> None:
@@ -266,7 +266,7 @@ class _Run:
             at = Span(self.source, self.end, self.end)
             message = f"expected `;` after this {self.statement(block)}"
             self.findings.error("E0101", at, message, "insert `;` here")
-            self.insert("SEMICOLON", ";")
+            self.insert("SEMICOLON")
             return
         else:
             expected = expectation(self.accepted(), self.start)
@@ -280,11 +280,10 @@ class _Run:
 
     def skip(self, block: _Block, wrong: Token) -> None:
         """Go on after the statement that the wrong token is in."""
-        start = wrong.start_pos
-        at = self.next_statement(block, start)
+        is_word = block.first is None and str(wrong) in _ITEM_KEYWORDS  # no item begins here
+        start = self.span(wrong).end if is_word else wrong.start_pos
         self.restart(block)
-        self.machine.at = max(at, start + 1) if block.first is None and at == start else at
-        block.first = None
+        self.machine.at = self.next_statement(block, start)
 
     def next_statement(self, block: _Block, start: int) -> int:
         """
@@ -312,22 +311,26 @@ class _Run:
         return len(self.source.text)
 
     def restart(self, block: _Block) -> None:
-        """Forget the statement that is being read."""
+        """Forget the statement that is being read: it is broken."""
+        if block.first is not None:
+            span = Span(self.source, block.first.start_pos, self.end)
+            self.broken.append(syntax.Broken(_defined_name(span), span))
+        self.rewind(block)
+
+    def rewind(self, block: _Block) -> None:
+        """Be where the statement that is being read begins."""
         self.open = 0
-        if block.first is None:
-            return
-        span = Span(self.source, block.first.start_pos, self.end)
-        self.broken.append(syntax.Broken(_defined_name(span), span))
-        assert block.stacks is not None
-        self.machine.stacks = block.stacks
+        if block.first is not None:
+            assert block.stacks is not None
+            self.machine.stacks = block.stacks
+            block.first = None
 
     def close_all(self) -> None:
         """Forget the statements that are being read, and close every open brace."""
         while len(self.blocks) > 1:
             self.restart(self.blocks[-1])
-            self.insert("RBRACE", "}")
+            self.insert("RBRACE")
         self.restart(self.blocks[-1])
-        self.blocks[-1].first = None
 
     # What messages say.
 
@@ -351,14 +354,20 @@ class _Run:
                 return "placement"
             case "expect":
                 return "expectation"
+            case word if word.startswith('"'):
+                return "price"
             case _ if self.start == "graph_text":
                 return "node"
             case _:
-                owner = self.blocks[-2].first if len(self.blocks) > 1 else None
-                return {"pattern": "binding", "graph": "node"}.get(str(owner), "setting")
+                return _INSIDE.get(str(self.blocks[-2].first), "setting")
 
     def span(self, token: Token) -> Span:
         return Span(self.source, token.start_pos, token.start_pos + len(token))
+
+    def rest_of_line(self, start: int) -> Span:
+        line, column = self.source.position(start)
+        rest = self.source.line(line)[column - 1 :]
+        return Span(self.source, start, start + len(rest))
 
 
 def _shortened(token: Token) -> str:

@@ -1,5 +1,7 @@
 """Tokens and spans of the trees of the parser library, as syntax has them."""
 
+import re
+from math import inf
 from typing import Any
 
 from collage_dsl.language import syntax
@@ -10,7 +12,14 @@ from collage_dsl.source import Source, Span
 MAX_DEPTH = 200
 """How deep syntax may be; what walks it calls itself."""
 
-_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+MAX_ITEMS = 200
+"""How long a list may be; its items are compared with each other."""
+
+_ESCAPE = re.compile(r"\\.")
+_ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\"": '"', r"\\": "\\"}
+
+TOO_LARGE = 10**18
+"""The first number that is."""
 
 UNITS = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 """How many of each a second has: numbers that a float holds, as 1e-6 is not."""
@@ -23,7 +32,6 @@ class NestingError(Exception):
     """A part of a text is nested more deeply than may be."""
 
     def __init__(self, span: Span) -> None:
-        super().__init__("nested too deeply")
         self.span = span
 
 
@@ -39,37 +47,36 @@ class Reader:
 
     def string(self, token: Token) -> str:
         """The text between the quotes, escapes replaced."""
-        text, result, at = str(token)[1:-1], [], 0
-        while (slash := text.find("\\", at)) >= 0:
-            result.append(text[at:slash])
-            at = slash + 2
-            escaped = text[slash + 1]
-            if escaped not in _ESCAPES:
-                start = self.span_of(token).start + 1 + slash
-                span = Span(self.source, start, start + 2)
-                known = r"the escapes are `\"`, `\\`, `\n`, `\r` and `\t`"
-                self.findings.error("E0104", span, f"unknown escape `\\{escaped}`", known)
-            result.append(_ESCAPES.get(escaped, ""))
-        return "".join(result) + text[at:]
+        first = token.start_pos + 1
+        return _ESCAPE.sub(
+            lambda found: self.escaped(found[0], first + found.start()), str(token)[1:-1]
+        )
+
+    def escaped(self, written: str, start: int) -> str:
+        if written in _ESCAPES:
+            return _ESCAPES[written]
+        known = r"the escapes are `\"`, `\\`, `\n`, `\r` and `\t`"
+        span = Span(self.source, start, start + len(written))
+        self.findings.error("E0104", span, f"unknown escape `{written}`", known)
+        return written
 
     def number(self, token: Token, minus: Token | None = None) -> int | float:
         text = str(token)
         is_integer = text.isdigit()
         if is_integer and len(text) <= 18:
             value: int | float = int(text)
+        elif is_integer or float(text) == inf:
+            self.findings.error("E0107", self.span_of(token), "this number is too large")
+            value = TOO_LARGE
         else:
-            value = 10**18 if is_integer else float(text)
-            if is_integer or value == float("inf"):
-                self.findings.error("E0107", self.span_of(token), "this number is too large")
+            value = float(text)
         return value if minus is None else -value
 
     def integer(self, token: Token) -> int:
-        value = self.number(token)
-        if isinstance(value, int):
-            return value
-        if not str(token).isdigit():
-            self.findings.error("E0101", self.span_of(token), "expected a whole number")
-        return 0
+        if str(token).isdigit():
+            return int(self.number(token))
+        self.findings.error("E0101", self.span_of(token), "expected a whole number")
+        return 1  # which may be the least and the most
 
     def seconds(self, token: Token) -> float:
         """`1.5ms` is 0.0015."""
@@ -91,6 +98,11 @@ class Reader:
     def too_deep(self, span: Span) -> None:
         message = f"this is nested more than {MAX_DEPTH} deep"
         self.findings.error("E0105", span, message, "give parts of it a name")
+
+    def too_long(self, span: Span) -> None:
+        message = f"this list has more than {MAX_ITEMS} items"
+        said = "write several lists, joined with `or`, or in a `union`"
+        self.findings.error("E0106", span, message, said)
 
 
 def children(tree: Child) -> list[Child]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from collage_dsl.language import syntax
 from collage_dsl.language.nodes import Token, Tree
-from collage_dsl.language.tokens import Child, NestingError, Reader, children
+from collage_dsl.language.tokens import MAX_ITEMS, Child, NestingError, Reader, children
 from collage_dsl.rules.placement import Action
 from collage_dsl.source import Span
 
@@ -17,9 +17,6 @@ class Builder(Reader):
     """Builds the syntax of a file."""
 
     def file(self, tree: Tree) -> syntax.File:
-        said = tree.children and _data(tree.children[0]) == "edition"
-        if not said and not self.source.text.lstrip().startswith("collage"):
-            self.no_edition()
         items: list[syntax.Item] = []
         broken: list[syntax.Broken] = []
         for child in tree.children:
@@ -28,14 +25,10 @@ class Builder(Reader):
                     items.append(item)
             except NestingError as problem:
                 self.too_deep(problem.span)
-                name = self.name(child.children[0])
-                broken.append(syntax.Broken(name.text, self.span(child)))
+                defined = child.children[0]
+                name = str(defined) if isinstance(defined, Token) else ""  # a placement has none
+                broken.append(syntax.Broken(name, self.span(child)))
         return syntax.File(tuple(items), tuple(broken))
-
-    def no_edition(self) -> None:
-        at = Span(self.source, 0, 0)
-        message = "the file does not say which edition of the language it is in"
-        self.findings.error("E0103", at, message, "begin with `collage 1;`")
 
     def item(self, tree: Child) -> syntax.Item | None:
         match tree.data, tree.children:
@@ -202,7 +195,7 @@ class Builder(Reader):
     # Expressions.
 
     def expression(self, tree: Child, depth: int) -> syntax.Expression:
-        self.check_depth(tree, depth + len(tree.children) - 1)
+        self.check_depth(tree, depth)
         span = self.span(tree)
         match tree.data, tree.children:
             case "name", [name]:
@@ -219,7 +212,9 @@ class Builder(Reader):
             case "boolean", [word]:
                 return syntax.Literal(word.type == "TRUE", span)
             case "list", items:
-                present = (item for item in items if item is not None)
+                if len(items) > MAX_ITEMS:
+                    self.too_long(span)
+                present = [item for item in items[:MAX_ITEMS] if item is not None]
                 return syntax.List(tuple(self.expression(i, depth + 1) for i in present), span)
             case "application", [function, arguments]:
                 return syntax.Application(
@@ -229,21 +224,25 @@ class Builder(Reader):
                 return syntax.Arrow(self.name(left), self.name(right), span)
             case "disjunction" | "conjunction" as word, operands:
                 operator = "or" if word == "disjunction" else "and"
-                return self.chain(span, [operands[0], *_between(operator, operands[1:])], depth)
+                return self.chain(tree, [operands[0], *_between(operator, operands[1:])], depth)
             case "negation", [*nots, operand]:
-                result = self.expression(operand, depth + len(nots))
+                depth += len(nots)
+                self.check_depth(tree, depth)
+                result = self.expression(operand, depth)
                 for word in reversed(nots):
                     at = Span(self.source, self.span_of(word).start, span.end)
                     result = syntax.Operation("not", None, result, at)
                 return result
             case "comparison" | "sum" | "product", operands:
-                return self.chain(span, operands, depth)
+                return self.chain(tree, operands, depth)
             case other:
                 raise AssertionError(other)
 
-    def chain(self, span: Span, parts: Sequence[Child], depth: int) -> syntax.Expression:
+    def chain(self, tree: Tree, parts: Sequence[Child], depth: int) -> syntax.Expression:
         """`a - b - c` is `(a - b) - c`."""
         depth += len(parts) // 2
+        self.check_depth(tree, depth)
+        span = self.span(tree)
         result = self.expression(parts[0], depth)
         for operator, operand in zip(parts[1::2], parts[2::2], strict=True):
             right = self.expression(operand, depth)
@@ -258,10 +257,6 @@ class Builder(Reader):
             name, value = argument.children
             found.append(syntax.Argument(name and self.name(name), self.expression(value, depth)))
         return tuple(found)
-
-
-def _data(child: Child) -> str:
-    return str(getattr(child, "data", ""))
 
 
 def _between(operator: str, operands: Sequence[Child]) -> list[Child]:
