@@ -1,15 +1,19 @@
 """
-Draw what each rule and primitive proposes, and what settings of targets lead to: `docs/pictures`.
+Draw what each rule and primitive proposes, what settings of targets lead to, and how strategies
+search: `docs/pictures`.
 
-What is drawn is the graph of the first test in the example of the section, with the candidates
-of the target of that example or, where the test has costs, with the plan. With `--check` nothing
-is written, and what has changed is named.
+What is drawn of `docs/language.md` is the graph of the first test in the example of the section,
+with the candidates of the target of that example or, where the test has costs, with the plan;
+of `docs/search.md`, see `search_pictures.py`. With `--check` nothing is written, and what has
+changed is named.
 """
 
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from search_pictures import search_pictures
 
 from collage_dsl.cost.table import CostTable, TargetCosts
 from collage_dsl.engine.steps import choose, propose
@@ -53,6 +57,7 @@ def pictures() -> dict[str, str]:
     """All pictures by the names of their files."""
     found = {name: _proposed(name, *_example(text)) for name, text in sections().items()}
     found |= {name: _planned(*_example(text)) for name, text in planned_sections().items()}
+    found |= search_pictures()
     return {f"{name}.svg": picture for name, picture in found.items()}
 
 

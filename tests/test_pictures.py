@@ -12,7 +12,14 @@ from collage_dsl.graph import CandidateKernel, Form, Graph, Node, SubGraph, firs
 from collage_dsl.language.rules import PRIMITIVES
 from collage_dsl.lsp.vocabulary import RULES
 from collage_dsl.report.layout import GAP, HEIGHT, ROW, layout
-from collage_dsl.report.picture import candidates_picture, plan_picture
+from collage_dsl.report.picture import (
+    Group,
+    Panel,
+    candidates_picture,
+    picture,
+    plan_panel,
+    plan_picture,
+)
 from collage_dsl.search import Problem, dijkstra
 from tests.cases import cases
 from tests.graphs import F32, LIBRARY, NATIVE, candidate, graph_of, mixed_graph
@@ -82,6 +89,37 @@ def test_the_kernels_of_a_plan_have_the_colours_of_their_targets() -> None:
     assert texts(svg, "said") == ["native: 2 kernels", "library: 1 kernel"]
     assert len(boxes(svg, "within s0 f0")) == 2
     assert len(boxes(svg, "within s1 f1")) == 1
+
+
+def test_a_heading_is_above_what_is_drawn_and_makes_room_for_itself() -> None:
+    alone, headed = picture(CHAIN, [Panel([])]), picture(CHAIN, [Panel([], ["one", "a" * 40])])
+
+    assert texts(headed, "said") == ["one", "a" * 40]
+    assert "<title>one; aaaa" in headed
+    (paper, wider) = (boxes(svg, "paper")[0] for svg in (alone, headed))
+    assert int(wider.get("width", "0")) > 40 * 6 > int(paper.get("width", "0"))
+    assert int(wider.get("height", "0")) > int(paper.get("height", "0")) + 2 * 11
+
+
+def test_what_is_faint_has_its_colour_and_its_text_in_full() -> None:
+    svg = picture(CHAIN, [Panel([Group(CHAIN.set_of("a"), 2, "a: 1 s or more", is_faint=True)])])
+
+    root = ElementTree.fromstring(svg)
+    faint = [each for each in root.iter(f"{SVG}g") if each.get("opacity")]
+    assert [rect.get("class") for each in faint for rect in each] == [
+        "around s2 f2",
+        "within s2 f2",
+        "s2 f2",
+    ]
+    assert texts(svg, "said") == ["a: 1 s or more"]
+
+
+def test_plans_side_by_side_have_the_same_colours() -> None:
+    found = [candidate(CHAIN, name, target=LIBRARY) for name in "abc"]
+
+    panel = plan_panel(dijkstra(Problem(CHAIN, found, lambda _: 1.0)), targets=["native"])
+
+    assert {group.colour for group in panel.groups} == {1}
 
 
 def test_a_graph_without_candidates_is_drawn_alone() -> None:

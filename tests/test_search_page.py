@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from collage_dsl.cli.main import app
+from collage_dsl.search import STRATEGIES
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "search.md"
 PAGE = DOCUMENT.read_text("utf-8")
@@ -73,3 +74,9 @@ def test_every_strategy_has_a_section() -> None:
 
     for name in option.type.choices:
         assert f"\n## `{name}`\n" in PAGE
+
+
+def test_every_strategy_shows_its_picture_in_its_section() -> None:
+    for name in STRATEGIES:
+        section = PAGE.split(f"\n## `{name}`\n")[1].split("\n## ")[0]
+        assert re.findall(r"\]\((pictures/.*?)\)", section) == [f"pictures/{name}.svg"]

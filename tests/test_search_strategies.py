@@ -83,7 +83,9 @@ def test_a_beam_is_no_worse_than_greedy_and_within_its_gap(seed: int, width: int
 
 @cases(150)
 @given(seed=SEEDS)
-def test_with_lower_bounds_fewer_kernels_are_priced_and_the_plan_is_as_good(seed: int) -> None:
+def test_no_kernel_is_priced_that_cannot_be_in_a_cheapest_plan_and_the_plan_is_as_good(
+    seed: int,
+) -> None:
     problem = random_problem(seed, bounded=True)
     optimum = best(eager, problem)
     assert best(dijkstra, problem) == optimum
@@ -94,7 +96,13 @@ def test_with_lower_bounds_fewer_kernels_are_priced_and_the_plan_is_as_good(seed
     plan = dijkstra(late)
     dijkstra(without)
 
-    assert set(late._known) <= set(without._known) <= set(all_asked._known)
+    assert set(without._known) <= set(all_asked._known)
+    by_bounds = Problem(problem.graph, problem.candidates, problem._lower_bound)
+    least = dijkstra(by_bounds)
+    for each, regret in regrets(by_bounds, least).items():
+        if each in late._known:
+            assert regret is not None
+            assert least.cost + regret <= optimum[0] / 10**15 + 1e-12
     assert best(milp, problem) == optimum
     assert plan.record is not None
     assert plan.record.asked == len(late._known)
@@ -283,9 +291,39 @@ def test_a_kernel_whose_bound_is_above_the_best_plan_is_never_priced() -> None:
     problem = Problem(CHAIN, found, cost, lower_bound=lambda k: bounds.get(len(k.nodes), 0.0))
     plan = dijkstra(problem)
 
-    assert asked == SINGLES
+    assert sorted(asked, key=SINGLES.index) == SINGLES
     assert plan.record is not None
     assert plan.record.never_asked == 1
+
+
+@pytest.mark.parametrize("states", [None, 0, 1, 3, 4])
+def test_with_bounds_the_kernel_that_tells_the_most_is_priced_first(
+    states: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`b` cannot make up for what `a` costs, and is not priced, however far it looks ahead."""
+    if states is not None:
+        monkeypatch.setattr(import_module("collage_dsl.search.dijkstra"), "LOOKED_AHEAD", states)
+    least = {"a": 4.0, "ab": 4.0}
+    costs = {"a": 5.0, "b": 1.0, "ab": 4.5, "c": 1.0}
+    found = [*SINGLES, candidate(CHAIN, "a", "b")]
+    asked = []
+
+    def name(kernel: CandidateKernel) -> str:
+        return "".join(sorted(kernel.nodes))
+
+    def cost(kernel: CandidateKernel) -> Cost:
+        asked.append(name(kernel))
+        return costs[name(kernel)]
+
+    def bound(kernel: CandidateKernel) -> float:
+        return least.get(name(kernel), 0.0)
+
+    plan = dijkstra(Problem(CHAIN, found, cost, lower_bound=bound))
+
+    assert plan.cost == 5.5
+    assert sorted(asked) == ["a", "ab", "c"]
+    if states is None:
+        assert asked == ["ab", "c", "a"]
 
 
 def test_where_a_lower_bound_was_wrong_nothing_is_proven() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.progress import progress_on_stderr
 from collage_dsl.cli.targets import load_targets
-from collage_dsl.cost import CostFunction, CostStore, CostTable
+from collage_dsl.cost import CostFunction, CostStore, CostTable, Peak
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.compile import Compiled, backends_of, compile_model, measurements_of
 from collage_dsl.engine.predicates import lookup
@@ -27,7 +27,7 @@ from collage_dsl.report.documents import (
 from collage_dsl.report.picture import plan_picture
 from collage_dsl.report.text import candidates_text, compile_text, plan_text
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import Plan, Strategy
+from collage_dsl.search import LowerBound, Plan, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def show_plan(
         document = PlanDocument.of(name, plan)
     else:
         with _measured(request, specs) as measured:
-            plan = _chosen(request, graph, specs, measured)
+            plan = _chosen(request, graph, specs, measured, Peak())
         document = PlanDocument.of(name, plan, measurements_of(measured.counts))
     if picture:
         picture.write_text(plan_picture(plan), "utf-8")
@@ -80,11 +80,15 @@ def show_plan(
 
 
 def _chosen(
-    request: Request, graph: Graph, specs: Sequence[FusionSpec], cost: CostFunction
+    request: Request,
+    graph: Graph,
+    specs: Sequence[FusionSpec],
+    cost: CostFunction,
+    bound: LowerBound | None = None,
 ) -> Plan:
     """The cheapest of the plan over all targets and that of each alone."""
     code = lookup(allow_extern=request.allow_extern)
-    plans = plans_of(graph, specs, cost, code, request.strategy).values()
+    plans = plans_of(graph, specs, cost, code, request.strategy, bound).values()
     found = (plan for plan in plans if isinstance(plan, Plan))
     return min(found, key=lambda plan: (plan.cost, -plan.priority, len(plan.kernels)))
 

@@ -12,7 +12,7 @@ import numpy as np
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import find_backend
 from collage_dsl.backends.tvm import num_cores
-from collage_dsl.cost import CostFunction, CostStore, Infeasible
+from collage_dsl.cost import CostFunction, CostStore, Infeasible, Peak
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import MIXED, plans_of
@@ -143,7 +143,7 @@ def compile_model(
         price = cost or measured
         assert price is not None
         code = lookup(allow_extern=allow_extern, backends=backends)
-        plans = plans_of(graph, specs, price, code, strategy)
+        plans = plans_of(graph, specs, price, code, strategy, Peak() if measured else None)
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)
     watch("build", counts)

@@ -1,6 +1,6 @@
 """Proposing and choosing, which need no TVM."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostFunction, Infeasible
@@ -110,22 +110,29 @@ def plans_of(
     cost: CostFunction,
     lookup: Lookup,
     strategy: Strategy = "auto",
+    lower_bound: LowerBound | None = None,
 ) -> dict[str, Plan | str]:
     """
     The plan over all targets, named `MIXED`, then that of each target alone, or the reason
-    why it has none. Raises `UncoveredError` where there is not even the first.
+    why it has none; see `choose`. Raises `UncoveredError` where there is not even the first.
 
     One target alone can be cheaper than the mixture: a search sees the costs of kernels as
     they are proposed, not what merging them afterwards will save.
     """
+
+    def chosen(targets: Sequence[FusionSpec]) -> Plan:
+        found = proposed(graph, targets, specs, lookup)
+        return choose(
+            graph, found, cost=cost, merge=targets, strategy=strategy, lower_bound=lower_bound
+        )
+
     try:
-        found = proposed(graph, specs, specs, lookup)
-        mixed = choose(graph, found, cost=cost, merge=specs, strategy=strategy)
+        mixed = chosen(specs)
     except NoPlanError as error:
         raise explain_uncovered(graph, specs, cost, lookup, error) from error
     plans: dict[str, Plan | str] = {MIXED: mixed}
     if len(specs) > 1:
-        plans |= {spec.name: _alone(graph, spec, specs, cost, lookup, strategy) for spec in specs}
+        plans |= {spec.name: _alone(graph, spec, specs, chosen) for spec in specs}
     return plans
 
 
@@ -133,13 +140,10 @@ def _alone(
     graph: Graph,
     spec: FusionSpec,
     specs: Sequence[FusionSpec],
-    cost: CostFunction,
-    lookup: Lookup,
-    strategy: Strategy,
+    chosen: Callable[[Sequence[FusionSpec]], Plan],
 ) -> Plan | str:
-    found = proposed(graph, [spec], specs, lookup)
     try:
-        return choose(graph, found, cost=cost, merge=[spec], strategy=strategy)
+        return chosen([spec])
     except NoPlanError as error:
         placed = _placed(graph, specs)
         whys = (placed.refusal(spec.name, graph.set_of(name)) for name in error.nodes)

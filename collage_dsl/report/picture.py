@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from collage_dsl.graph import (
     CandidateKernel,
@@ -44,6 +44,15 @@ class Group:
     inside: OpSet
     colour: int
     text: str = ""
+    is_faint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A copy of the graph with groups that do not overlap, and lines above it."""
+
+    groups: Sequence[Group]
+    heading: Sequence[str] = ()
 
 
 def candidates_picture(graph: Graph, candidates: Sequence[CandidateKernel]) -> str:
@@ -59,23 +68,29 @@ def candidates_picture(graph: Graph, candidates: Sequence[CandidateKernel]) -> s
         if panel is None:
             panels.append(panel := [])
         panel.append(Group(inside, len(panel), f"{_names(graph, each)}: {each.label}"))
-    return picture(graph, panels)
+    return picture(graph, [Panel(groups) for groups in panels])
 
 
 def plan_picture(plan: Plan) -> str:
     """The kernels of a plan in one copy of the graph, each in the colour of its target."""
+    return picture(plan.graph, [plan_panel(plan)])
+
+
+def plan_panel(plan: Plan, heading: Sequence[str] = (), targets: Iterable[str] = ()) -> Panel:
+    """The same below a heading. Colours are given out to `targets` first, in order."""
     number_of = Counter(kernel.target for kernel in plan.kernels)
-    colour_of = {target: colour for colour, target in enumerate(number_of)}
+    named = dict.fromkeys([*targets, *number_of])
+    colour_of = {target: colour for colour, target in enumerate(named)}
     groups = []
     for each in plan.candidates:
         number = number_of.pop(each.target, 0)
         said = f"{each.target}: {number} kernel{'s' * (number > 1)}" if number else ""
         inside = each.sub_graph.inside | each.sub_graph.constants
         groups.append(Group(inside, colour_of[each.target], said))
-    return picture(plan.graph, [groups])
+    return Panel(groups, heading)
 
 
-def picture(graph: Graph, panels: Sequence[Sequence[Group]]) -> str:
+def picture(graph: Graph, panels: Sequence[Panel]) -> str:
     """An SVG of one copy of the graph for each panel, with its groups."""
     shown = graph.computed | opset(
         i for i in members(graph.parameters | graph.constants) if graph.users_of[i]
@@ -83,10 +98,10 @@ def picture(graph: Graph, panels: Sequence[Sequence[Group]]) -> str:
     labels = {i: _label(graph, graph.nodes[i]) for i in members(shown)}
     widths = {i: _width(name, what) for i, (name, what) in labels.items()}
     drawing = _Drawing(graph, labels, widths, layout(graph, shown, widths))
-    placed, width, height = _arranged([drawing.size(groups) for groups in panels])
+    placed, width, height = _arranged([drawing.size(panel) for panel in panels])
     body = [
-        f'<g transform="translate({x} {y})">{"".join(drawing.panel(groups))}</g>'
-        for (x, y), groups in zip(placed, panels, strict=True)
+        f'<g transform="translate({x} {y})">{"".join(drawing.drawn(panel))}</g>'
+        for (x, y), panel in zip(placed, panels, strict=True)
     ]
     size = f'width="{width}" height="{height}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {size}'
@@ -102,15 +117,13 @@ def picture(graph: Graph, panels: Sequence[Sequence[Group]]) -> str:
     )
 
 
-def _title(panels: Sequence[Sequence[Group]]) -> str:
-    return "; ".join(text for groups in panels for _, text in _said(groups)) or "no kernels"
+def _title(panels: Sequence[Panel]) -> str:
+    texts = (text for panel in panels for text in (*panel.heading, *_texts(panel)))
+    return "; ".join(texts) or "no kernels"
 
 
-def _said(groups: Sequence[Group]) -> list[tuple[int, str]]:
-    """The colours that something is said of, and what."""
-    return [
-        (group.colour % COLOURS, _short(group.text, 2 * _LONGEST)) for group in groups if group.text
-    ]
+def _texts(panel: Panel) -> list[str]:
+    return [_short(group.text, 2 * _LONGEST) for group in panel.groups if group.text]
 
 
 def _arranged(sizes: Sequence[Point]) -> tuple[list[Point], int, int]:
@@ -136,30 +149,36 @@ class _Drawing:
     widths: dict[int, int]
     layout: Layout
 
-    def size(self, groups: Sequence[Group]) -> Point:
-        said = _said(groups)
-        widths = (round(_LETTER * len(text)) + _LINE for _, text in said)
-        return max(self.layout.width, *widths, 0), self._bottom + _LINE * len(said)
+    def size(self, panel: Panel) -> Point:
+        said = _texts(panel)
+        widths = (round(_LETTER * len(text)) + _LINE for text in (*panel.heading, *said))
+        return max(self.layout.width, *widths, 0), self._bottom(panel) + _LINE * len(said)
 
-    @property
-    def _bottom(self) -> int:
+    def _top(self, panel: Panel) -> int:
+        """Where the graph begins, with a gap below the heading for outlines."""
+        return _LINE * len(panel.heading) + (_LINE // 2 if panel.heading else 0)
+
+    def _bottom(self, panel: Panel) -> int:
         """Where what is said of the groups begins: below the arrows of the results."""
-        return self.layout.height + 26
+        return self._top(panel) + self.layout.height + 26
 
-    def panel(self, groups: Sequence[Group]) -> Iterator[str]:
-        shift = (self.size(groups)[0] - self.layout.width) // 2
-        yield f'<g transform="translate({shift} 0)">'
-        for group in groups:
-            yield from self._outline(group)
+    def drawn(self, panel: Panel) -> Iterator[str]:
+        for number, line in enumerate(panel.heading):
+            yield f'<text class="said" x="1" y="{_LINE * number + 9}">{escape(line)}</text>'
+        shift = (self.size(panel)[0] - self.layout.width) // 2
+        yield f'<g transform="translate({shift} {self._top(panel)})">'
+        for group in panel.groups:
+            yield from _faded(group, self._outline(group))
         for points in self.layout.edges.values():
             yield f'<path class="edge" d="{_curve(points)}"/>{_arrow(points[-1])}'
         for index in self.layout.places:
             yield from self._box(index)
         yield "</g>"
-        for number, (colour, text) in enumerate(_said(groups)):
-            y = self._bottom + _LINE * number
+        named = (group for group in panel.groups if group.text)
+        for number, (group, text) in enumerate(zip(named, _texts(panel), strict=True)):
+            y, colour = self._bottom(panel) + _LINE * number, group.colour % COLOURS
             square = f'x="1" y="{y - 1}" width="11" height="11" rx="3"'
-            yield f'<rect class="s{colour} f{colour}" {square}/>'
+            yield from _faded(group, [f'<rect class="s{colour} f{colour}" {square}/>'])
             yield f'<text class="said" x="{_LINE + 1}" y="{y + 9}">{escape(text)}</text>'
 
     def _outline(self, group: Group) -> Iterator[str]:
@@ -211,6 +230,13 @@ class _Drawing:
             f'<text class="name" x="{x}" y="{y - 3}">{escape(name)}</text>'
             f'<text class="what" x="{x}" y="{y + 12}">{escape(what)}</text>'
         )
+
+
+def _faded(group: Group, drawn: Iterable[str]) -> Iterator[str]:
+    """What is drawn of a group, hardly to be seen where the group is faint."""
+    if not group.is_faint:
+        return iter(drawn)
+    return chain(['<g opacity="0.4">'], drawn, ["</g>"])
 
 
 def _label(graph: Graph, node: Node) -> tuple[str, str]:

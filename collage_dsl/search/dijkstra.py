@@ -1,12 +1,13 @@
 """The cheapest cover as a shortest path over sets of covered nodes."""
 
 import heapq
+from bisect import bisect
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from collage_dsl.graph import CandidateKernel, members
+from collage_dsl.graph import first, members
 from collage_dsl.search.moves import Key, Move, Moves
 from collage_dsl.search.plan import Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
@@ -16,6 +17,10 @@ Rank = tuple[int, int, int]
 The least that a plan through a state can cost, its demotion and kernels so far. Less is
 better; no step makes it less.
 """
+
+
+LOOKED_AHEAD = 20_000
+"""So many states are expanded, at most, to choose what to price before anything else is."""
 
 
 class BudgetSpentError(Exception):
@@ -45,9 +50,47 @@ def dijkstra(problem: Problem, *, budget: int | None = None, moves: Moves | None
 
     Costs are asked for late: a kernel enters the queue with its lower bound, and is priced
     when nothing that is better is left. States are ordered by what they cost and the least
-    that their uncovered calls will cost besides (A*).
+    that their uncovered calls will cost besides (A*). Where the problem has lower bounds, costs
+    are taken to be dear, and asked for later still.
     """
-    return _Search(problem, budget, moves or Moves(problem, usable(problem))).plan()
+    moves = moves or Moves(problem, usable(problem))
+    found = _looking_ahead(problem, moves) if problem.has_bounds else None
+    return found or _Search(problem, budget, moves).plan()
+
+
+def _looking_ahead(problem: Problem, moves: Moves) -> Plan | None:
+    """
+    A plan that is best where what is not known costs as little as it can; then some of it is
+    asked for, until all of a plan is known, which no other can be better than.
+
+    None where that takes too many states.
+    """
+    steps = 0
+    while True:
+        search = _Search(problem, LOOKED_AHEAD - steps, moves)
+        search.prices = {move.number: problem.estimate(move.candidate) for move in moves}
+        try:
+            chosen = search.moves_of_best()
+        except BudgetSpentError:
+            return None
+        steps += search.expanded
+        unknown = [move for move in chosen if not problem.is_asked(move.candidate)]
+        if not unknown:
+            record = problem.record("dijkstra", steps)
+            return problem.plan([move.candidate for move in chosen], record)
+        for move in _telling(problem, moves, unknown):
+            problem.cost(move.candidate)
+
+
+def _telling(problem: Problem, moves: Moves, unknown: Iterable[Move]) -> Iterable[Move]:
+    """
+    One of each block: what costs the most at the least, of few calls. That is mostly an operator
+    that all other kernels there have too, and what it costs rules out the most of them.
+    """
+    telling: dict[int, Move] = {}
+    for move in sorted(unknown, key=lambda m: (-problem.least(m.candidate), m.calls.bit_count())):
+        telling.setdefault(bisect(moves.blocks, first(move.inside)), move)
+    return telling.values()
 
 
 class _Search:
@@ -71,6 +114,11 @@ class _Search:
         self.expanded = 0
 
     def plan(self) -> Plan:
+        chosen = [move.candidate for move in self.moves_of_best()]
+        return self.problem.plan(chosen, self.problem.record("dijkstra", self.expanded))
+
+    def moves_of_best(self) -> list[Move]:
+        """A cheapest way to the end."""
         self.reach(_State(self.moves.start, (sum(self.least.values()), 0, 0)))
         while self.queue:
             rank, _, state = heapq.heappop(self.queue)
@@ -78,15 +126,14 @@ class _Search:
                 self.price(state)
             elif rank <= self.best[state.key]:
                 if self.moves.is_goal(state.key):
-                    record = self.problem.record("dijkstra", self.expanded)
-                    return self.problem.plan(_path(state), record)
+                    return _path(state)
                 self.expand(state)
         raise self.problem.no_plan()
 
     def _worth(self, move: Move) -> int:
         """What the calls of a candidate cost at the least in any plan."""
         calls = move.candidate.sub_graph.inside & self.problem.graph.calls
-        return sum(self.least[index] for index in members(calls))
+        return sum(self.least.get(index, 0) for index in members(calls))
 
     def reach(self, state: _State) -> None:
         """Put a state in the queue unless one that is as good has been."""
@@ -129,9 +176,9 @@ class _Search:
         return cost + beyond, demotion + move.demotion, kernels + 1
 
 
-def _path(state: _State) -> list[CandidateKernel]:
+def _path(state: _State) -> list[Move]:
     chosen = []
     while state.before is not None and state.by is not None:
-        chosen.append(state.by.candidate)
+        chosen.append(state.by)
         state = state.before
     return chosen[::-1]

@@ -16,7 +16,7 @@ def exhaustive(problem: Problem) -> Plan:
     """
     best: tuple[tuple[int, int, int], tuple[CandidateKernel, ...]] | None = None
     tried = 0
-    for chosen in _covers(problem):
+    for chosen in covers(problem):
         tried += 1
         cost = sum(_price(problem, candidate) for candidate in chosen)
         rank = cost, sum(map(problem.demotion, chosen)), len(chosen)
@@ -27,7 +27,8 @@ def exhaustive(problem: Problem) -> Plan:
     return problem.plan(best[1], problem.record("exhaustive", tried))
 
 
-def _covers(problem: Problem) -> Iterator[tuple[CandidateKernel, ...]]:
+def covers(problem: Problem) -> Iterator[tuple[CandidateKernel, ...]]:
+    """Every choice of feasible candidates that covers the graph and can run."""
     for chosen in _disjoint(problem, 0):
         if is_acyclic(problem.graph, [c.sub_graph.inside for c in chosen]):
             yield chosen

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from collage_dsl.graph import CandidateKernel, OpSet, first, members, spread
+from collage_dsl.graph import CandidateKernel, OpSet, first, last, members, spread
 from collage_dsl.memory import uncollected
 from collage_dsl.search.plan import Problem
 
@@ -89,6 +89,17 @@ class Moves:
 
     def __iter__(self) -> Iterator[Move]:
         return (move for moves in self._starting.values() for move in moves)
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """The ranks at which a block begins: no candidate has nodes both before and after."""
+        starts = []
+        end = -1
+        for start, last_inside in sorted((first(m.inside), last(m.inside)) for m in self):
+            if start > end:
+                starts.append(start)
+            end = max(end, last_inside)
+        return tuple(starts)
 
     @property
     def start(self) -> Key:

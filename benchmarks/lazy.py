@@ -1,0 +1,134 @@
+"""
+How many kernels have to be measured to find a cheapest plan, of light models.
+
+    python benchmarks/lazy.py [--store FILE] [--part PART] [MODEL…]
+
+Costs are those in the store, by default that of `collage plan`; what is not there is measured and
+put there, which takes a while the first time: a second or so for each kernel.
+
+Of the candidates of the shipped targets native and onnxruntime, many are the same kernel. `priced`
+are the kernels that `dijkstra` asked for the cost of, without lower bounds and with those of
+`Peak`, as `collage plan` has them; `--part 0.5` has half of each real cost for a bound instead, to
+see what better bounds would lead to. `needed` are those that no search with such bounds can do
+without: were the kernel as cheap as they allow, a plan with it would be cheaper than any. The
+last two columns are what the plan costs by `dijkstra` with bounds, and by `milp` with every kernel
+priced.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import collage_dsl as collage
+from collage_dsl.cli.targets import load_targets
+from collage_dsl.cost import Cost, CostStore, Infeasible, Peak
+from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.compile import backends_of
+from collage_dsl.frontend.light import light_model
+from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.realization.cost import MeasuredCost, context_of
+from collage_dsl.realization.module import BackendOf, kernel_extract, kernel_key
+from collage_dsl.search import LowerBound, Plan, Problem, regrets, search
+from collage_dsl.search.plan import SECOND
+
+MODELS = ("squeezenet", "alexnet", "shufflenet", "resnet50", "inception_v1")
+TARGETS = ("native", "onnxruntime")
+HEAD = ("model", "candidates", "kernels", "priced", "with bounds", "fewer", "needed", "plan", "all")
+
+Kernel = tuple[str, str]
+"""What is computed, and all else that the cost depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """Candidates, which kernel each is, and what each kernel costs."""
+
+    graph: Graph
+    kernel_of: Mapping[CandidateKernel, Kernel]
+    cost_of: Mapping[Kernel, Cost]
+
+    def cost(self, candidate: CandidateKernel) -> Cost:
+        return self.cost_of[self.kernel_of[candidate]]
+
+    def problem(self, bound: LowerBound | None = None) -> Problem:
+        return Problem(self.graph, self.kernel_of, self.cost, lower_bound=bound)
+
+    def by_dijkstra(self, bound: LowerBound | None) -> tuple[Plan, int]:
+        """The plan, and how many kernels were priced for it."""
+        problem = self.problem(bound)
+        plan = search(problem, "dijkstra")
+        asked = {kernel for each, kernel in self.kernel_of.items() if problem.is_asked(each)}
+        return plan, len(asked)
+
+    def part_of_cost(self, part: float) -> LowerBound:
+        """A bound that is so much of each cost."""
+
+        def bound(candidate: CandidateKernel) -> float:
+            cost = self.cost(candidate)
+            return 0.0 if isinstance(cost, Infeasible) else part * cost
+
+        return bound
+
+    def needed(self, plan: Plan, bound: LowerBound) -> int:
+        """How many kernels would be in a cheaper plan were they as cheap as `bound` allows."""
+        return len(set(self._needed(plan, bound)))
+
+    def _needed(self, plan: Plan, bound: LowerBound) -> Iterator[Kernel]:
+        for each, regret in regrets(self.problem(), plan).items():
+            cost = self.cost(each)
+            if regret is None or isinstance(cost, Infeasible):
+                continue
+            if round(regret * SECOND) < round((cost - bound(each)) * SECOND):
+                yield self.kernel_of[each]
+
+
+def priced(name: str, store: CostStore) -> Priced:
+    """All candidates of a model, every cost measured or looked up."""
+    specs = load_targets(TARGETS, num_cores=1)
+    backend_of = backends_of(specs)
+    graph = from_onnx(light_model(name))
+    found = collage.propose(graph, *specs)
+    kernel_of = {each: kernel(each, backend_of) for each in found}
+    with MeasuredCost(backend_of, store) as cost:
+        return Priced(graph, kernel_of, {kernel_of[each]: cost(each) for each in found})
+
+
+def kernel(candidate: CandidateKernel, backend_of: BackendOf) -> Kernel:
+    backend = backend_of(candidate.toolchain)
+    key = kernel_key(candidate, kernel_extract(candidate, backend))
+    return key, context_of(candidate.toolchain, backend)
+
+
+def row(name: str, found: Priced, part: float | None) -> tuple[str, ...]:
+    bound = Peak(cores=1) if part is None else found.part_of_cost(part)
+    _, unaided = found.by_dijkstra(None)
+    plan, asked = found.by_dijkstra(bound)
+    every = search(found.problem(), "milp")
+    kernels = len(found.cost_of)
+    return (
+        name,
+        *map(str, (len(found.kernel_of), kernels, unaided, asked)),
+        f"{1 - asked / kernels:.0%}",
+        str(found.needed(plan, bound)),
+        f"{plan.cost * 1e3:.6f} ms",
+        f"{every.cost * 1e3:.6f} ms",
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Count the kernels that have to be measured.")
+    parser.add_argument("names", nargs="*", metavar="MODEL", default=MODELS)
+    parser.add_argument("--store", type=Path, default=default_store_path())
+    parser.add_argument("--part", type=float)
+    asked = parser.parse_args()
+    print("| " + " | ".join(HEAD) + " |")
+    print("|---|" + "---:|" * (len(HEAD) - 1))
+    with CostStore(asked.store) as store:
+        for name in asked.names:
+            print("| " + " | ".join(row(name, priced(name, store), asked.part)) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
