@@ -30,6 +30,22 @@ def largest_spec(size: int) -> str:
     return spec(most * len(definitions) * 9 // 10 // len(WORDS.findall(definitions)))
 
 
+def long_choices(size: int) -> str:
+    """
+    Conditions on one dimension that name numbers which the others rule out, of as many words and
+    signs as may be.
+    """
+    most = MAX_TOKENS * size // MAX_CHARACTERS
+    numbers = [", ".join(map(str, range(at + 1, at + 201))) for at in range(100)]
+    wheres = [f"where dim(x, 0) in [{each}];\n" for each in numbers]
+    texts = ["collage 1;\n"]
+    for at in range(most * 9 // 10 // 40_000 + 1):
+        left = min(100, most * 9 // 10 // 400 - 100 * at)
+        inner = "".join(wheres[:left])
+        texts.append(f"pattern p{at}(x) {{ y = exp(x);\n{inner}yield y; }}\n")
+    return "".join(texts)
+
+
 def numbered(size: int, part: Callable[[int], str]) -> str:
     parts, length = ["collage 1;\n"], 0
     for at in count():
@@ -85,6 +101,7 @@ _TEST_END = "; return y; } expect true; }"
 TEXTS: Mapping[str, Callable[[int], str]] = {
     "a valid spec": spec,
     "as much as may be": largest_spec,
+    "long choices": long_choices,
     # Deep.
     "parentheses": nested("rule r = ", "(", "x", ")", ";"),
     "parentheses that stay open": nested("rule r = ", "(", "", "", ""),

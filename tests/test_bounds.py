@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.language import check
 from collage_dsl.language.pattern_tables import table
 from collage_dsl.source import Source
@@ -196,3 +197,61 @@ def test_nothing_else_is_said_of_a_pattern_beyond_a_bound() -> None:
         "an alternative before says the same, so that this one adds nothing",
         "written out, this pattern has more than 10000 calls",
     }
+
+
+def pattern_where(*conditions: str) -> str:
+    wheres = "".join(f"where {each};\n" for each in conditions)
+    return f"pattern p(x) {{ y = exp(x);\n{wheres}yield y; }}"
+
+
+def found_in(text: str) -> list[Diagnostic]:
+    return list(check(Source("t.collage", f"collage 1; {text}")))
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(32, ["E0320"]), (33, [])])
+def test_of_more_than_32_alternatives_nothing_is_concluded(count: int, wanted: list[str]) -> None:
+    some = " or ".join(f"dim(x, 0) == {at}" for at in range(count))
+    every = " and ".join(f"dim(x, 0) != {at}" for at in range(count))
+
+    assert codes(pattern_where(some, "dim(x, 0) == 50")) == wanted
+    assert codes(pattern_where(f"not ({every})", "dim(x, 0) == 50")) == wanted
+    assert codes(pattern_where(f"{some} or rank(x) == 1", "dim(x, 0) == 50", "rank(x) == 2")) == (
+        wanted if count < 32 else []
+    )
+
+
+def test_why_a_condition_is_needless_is_said_as_long_as_that_is_quick() -> None:
+    choices = " or ".join(f"dim(x, 1) == {at}" for at in range(30))
+    *same, last = found_in(pattern_where(*[choices] * 5, "dim(x, 1) == 50"))
+
+    assert [(found.code, len(found.notes)) for found in same] == [("W0330", 1)] * 3 + [("W0330", 0)]
+    assert last.message == "this can never hold together with the other conditions"
+    assert last.notes == ()
+
+
+def test_conditions_are_looked_at_as_long_as_that_is_quick() -> None:
+    choices = " or ".join(f"dim(x, 1) == {at}" for at in range(30))
+    found = found_in(pattern_where(*[choices] * 20, "dim(x, 1) == 50"))
+
+    assert {each.code for each in found} == {"W0330"}
+    assert len(found) == 8
+
+
+def test_why_a_choice_is_named_in_vain_is_said_as_long_as_that_is_quick() -> None:
+    found = found_in(pattern_where(*ranges(30)))
+
+    assert {each.code for each in found} == {"W0331"}
+    assert len(found) == 30 * 29
+    assert [len(each.notes) for each in (found[0], found[-1])] == [1, 0]
+
+
+def test_more_choices_than_are_shown_are_named_in_vain() -> None:
+    found = found_in(pattern_where(*ranges(40)))
+
+    assert [each.code for each in found] == ["W0331"] * 1000 + ["W0109"]
+
+
+def ranges(count: int) -> list[str]:
+    """Conditions that each rule out some of the choices of the others."""
+    each = (", ".join(map(str, range(at, at + 100))) for at in range(1, count + 1))
+    return [f"dim(x, 0) in [{numbers}]" for numbers in each]

@@ -207,7 +207,8 @@ def test_a_name_that_is_taken_gets_a_number() -> None:
     [
         ("multiply(h, 0.5)", "f16[]", 0.5),
         ("add(i, 2)", "i64[]", 2),
-        ("add(2, i)", "f32[]", 2.0),
+        ("add(2, i)", "i64[]", 2),
+        ("subtract(0.5, h)", "f16[]", 0.5),
     ],
 )
 def test_a_number_in_place_of_a_tensor_is_a_constant(call: str, type_: str, value: float) -> None:

@@ -9,7 +9,7 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
 from collage_dsl.language.conditions import PER_AXIS
 from collage_dsl.language.facts import Facts, assume, terms
-from collage_dsl.language.findings import Findings
+from collage_dsl.language.findings import MAX_WARNINGS, Findings
 from collage_dsl.language.relations import Called, called, introduce, relate
 from collage_dsl.rules.condition import (
     And,
@@ -27,6 +27,7 @@ from collage_dsl.rules.condition import (
     Value,
     Where,
     Within,
+    parts,
 )
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.source import Span
@@ -35,6 +36,11 @@ MOST_CONDITIONS = 100
 MOST_CALLS = 40
 """Of longer patterns the rest is not looked at: what is found in the others holds all the same."""
 
+MOST_LOOKING = 30_000
+"""What is left of a file after so much effort is not looked at."""
+MOST_EXPLAINING = 20_000
+"""After so much effort it is not said why a condition always holds, or never."""
+
 _LONGEST_QUOTE = 40
 
 
@@ -42,15 +48,27 @@ _LONGEST_QUOTE = 40
 class Condition:
     """
     What a pattern demands. Where it is `implied`, by the dimensions of a parameter, it may say
-    again what is known.
+    again what is known. `size` is how much it takes to assume it.
     """
 
     expression: Expression
     span: Span
     implied: bool = False
+    size: int = 1
 
 
 Premise = Condition | Called
+
+
+@dataclass(slots=True)
+class Effort:
+    """
+    What has been done for the patterns of one file, in parts of conditions that were assumed: to
+    look at each condition, and to explain what was found.
+    """
+
+    looking: int = 0
+    explaining: int = 0
 
 
 def check_contradictions(
@@ -59,15 +77,17 @@ def check_contradictions(
     required: frozenset[str],
     implied: Sequence[Where],
     findings: Findings,
+    effort: Effort,
 ) -> None:
     """
     Report conditions of `pattern` that can never hold, alone or together, those that hold
     anyway, and what lists name in vain. `required` are the names that every match binds,
-    `implied` the conditions that stand for dimensions of parameters.
+    `implied` the conditions that stand for dimensions of parameters. What it takes is added to
+    `effort`.
     """
     calls = tuple(islice(called(pattern, required), MOST_CALLS))
     conditions = tuple(islice(_conditions(pattern, calls, implied), MOST_CONDITIONS))
-    _Checker(calls, conditions, findings).run(_by_span(written))
+    _Checker(calls, conditions, findings, effort).run(_by_span(written))
 
 
 def _conditions(
@@ -78,11 +98,13 @@ def _conditions(
         if not call.call.optional:
             for where in call.call.attributes:
                 if where.span is not None and _has_elements(where.condition):
-                    yield Condition(_numbered(where.condition, call), where.span)
+                    expression = _numbered(where.condition, call)
+                    yield Condition(expression, where.span, size=_size(expression))
     known = {id(where) for where in implied}
     for where in pattern.conditions:
         if where.span is not None:
-            yield Condition(where.condition, where.span, id(where) in known)
+            is_implied = id(where) in known
+            yield Condition(where.condition, where.span, is_implied, _size(where.condition))
 
 
 def _has_elements(expression: Expression) -> bool:
@@ -130,11 +152,17 @@ def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None
 
 class _Checker:
     def __init__(
-        self, calls: tuple[Called, ...], conditions: tuple[Condition, ...], findings: Findings
+        self,
+        calls: tuple[Called, ...],
+        conditions: tuple[Condition, ...],
+        findings: Findings,
+        effort: Effort,
     ) -> None:
         self.calls = calls
         self.conditions = conditions
         self.findings = findings
+        self.effort = effort
+        self.vain = 0
         self.attributes = {name: v for call in calls for name, v in call.attributes().items()}
 
     def run(self, written: dict[tuple[int, int], syntax.Expression]) -> None:
@@ -145,6 +173,10 @@ class _Checker:
         said: list[Condition] = []
         for at, condition in enumerate(self.conditions):
             before: tuple[Premise, ...] = (*self.calls, *self.conditions[:at])
+            self.effort.looking += self.effort_of(ways, condition)
+            if self.effort.looking > MOST_LOOKING:
+                self.conditions = self.conditions[:at]
+                break
             if not condition.implied and self.follows(ways, condition):
                 self.needless(condition, before)
                 said.append(condition)
@@ -172,6 +204,14 @@ class _Checker:
     def related(self, ways: list[Facts]) -> list[Facts]:
         return _related(ways, self.calls)
 
+    def effort_of(self, ways: Sequence[Facts], condition: Condition) -> int:
+        """What it takes to assume `condition`, and to see what operators then say."""
+        return len(ways) * (condition.size + len(self.calls))
+
+    @property
+    def is_tired(self) -> bool:
+        return self.effort.explaining > MOST_EXPLAINING
+
     # What can never hold.
 
     def contradicts(self, premises: Sequence[Premise]) -> bool:
@@ -180,18 +220,33 @@ class _Checker:
         for _ in range(2):
             for premise in premises:
                 if isinstance(premise, Condition):
+                    self.effort.explaining += self.effort_of(ways, premise)
                     ways = assume(ways, premise.expression)
             ways = _related(ways, calls)
         return not ways
 
-    def needed(self, premises: Sequence[Premise]) -> list[Premise]:
-        """As many of `premises` as cannot hold together, the last ones rather than the first."""
-        left = list(premises)
-        for premise in premises:
-            without = [other for other in left if other is not premise]
-            if self.contradicts(without):
-                left = without
-        return left
+    def needed(self, premises: Sequence[Premise], others: Sequence[Premise] = ()) -> list[Premise]:
+        """
+        As many of `premises` as cannot hold together, and with `others`, where all of them
+        cannot; the last ones rather than the first. By halves, as QuickXplain does (Junker 2004).
+        After much effort those that are left are not tried.
+        """
+        if self.is_tired:
+            return list(premises)
+        if self.contradicts(others):
+            return []
+        if len(premises) == 1:
+            return list(premises)
+        middle = len(premises) // 2
+        first = self.needed(premises[:middle], (*premises[middle:], *others))
+        return first + self.needed(premises[middle:], (*first, *others))
+
+    def reason(self, premises: Sequence[Premise], last: Condition) -> tuple[Note, ...]:
+        """What `last` cannot hold with; nothing where that takes too long to find."""
+        if self.is_tired:
+            return ()
+        found = [one for one in self.needed((*premises, last)) if one is not last]
+        return () if self.is_tired else _notes(found)
 
     def contradiction(self, premises: Sequence[Premise]) -> None:
         *others, last = self.needed(premises)
@@ -200,6 +255,10 @@ class _Checker:
         if isinstance(last, Called):
             message = f"no value has the dtype and rank that {_operators(others)} and this need"
             self.findings.error("E0320", last.span, message, notes=_notes(others))
+            return
+        if self.is_tired:
+            message = "this can never hold together with the other conditions"
+            self.findings.error("E0320", last.span, message)
             return
         if not others:
             self.findings.error("E0302", last.span, "this condition can never hold")
@@ -223,15 +282,16 @@ class _Checker:
         ]
         if not all(way.known.issuperset(asked) for way in ways):
             return False
-        copies = [way.copy() for way in ways]
-        return not self.related(assume(copies, expression, holds=False))
+        return not any(
+            self.related(assume([way.copy() for way in ways], part, holds=False))
+            for part in _parts(expression)
+        )
 
     def needless(self, condition: Condition, before: Sequence[Premise]) -> None:
         opposite = Condition(Not(condition.expression), condition.span)
-        others = [one for one in self.needed((*before, opposite)) if one is not opposite]
-        self.findings.warning(
-            "W0330", condition.span, "this condition always holds", notes=_notes(others)
-        )
+        notes = self.reason(before, opposite)
+        message = "this condition always holds"
+        self.findings.warning("W0330", condition.span, message, notes=notes)
 
     # What lists name in vain.
 
@@ -257,17 +317,26 @@ class _Checker:
         choice: Value,
         span: Span,
     ) -> None:
-        if any(way.may_be(value, choice) for way in ways):
+        if self.vain > MAX_WARNINGS or any(way.may_be(value, choice) for way in ways):
             return
         chosen = Condition(Compare("==", value, Constant(choice)), span)
         copies = [way.copy() for way in ways]
         if self.related(assume(copies, chosen.expression)):
             return
         others = [c for c in self.conditions if c is not condition]
-        needed = self.needed((*self.calls, *others, chosen))
-        notes = _notes([one for one in needed if one is not chosen])
+        notes = self.reason((*self.calls, *others), chosen)
+        self.vain += 1
         message = f"{_quoted(span)} is named in vain: it is never possible here"
         self.findings.warning("W0331", span, message, "take it out of the list", notes)
+
+
+def _size(expression: Expression) -> int:
+    """How much it takes to assume that `expression` holds."""
+    match expression:
+        case Constant(tuple() as choices):
+            return 1 + len(choices) // 20
+        case _:
+            return 1 + sum(map(_size, parts(expression)))
 
 
 def _related(ways: list[Facts], calls: tuple[Called, ...]) -> list[Facts]:

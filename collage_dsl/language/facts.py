@@ -215,6 +215,8 @@ def assume(ways: list[Facts], condition: Expression, *, holds: bool = True) -> l
         case Or(left, right) if not holds:
             return assume(assume(ways, left, holds=False), right, holds=False)
         case And(left, right) | Or(left, right):
+            if _alternatives(condition, holds) > MOST_WAYS:
+                return ways
             before = [way.copy() for way in ways]
             found = assume([way.copy() for way in ways], left, holds=holds)
             found += assume(ways, right, holds=holds)
@@ -226,6 +228,19 @@ def assume(ways: list[Facts], condition: Expression, *, holds: bool = True) -> l
             for way in ways:
                 _assume_one(way, condition, holds)
             return [way for way in ways if way.possible]
+
+
+def _alternatives(condition: Expression, holds: bool) -> int:
+    """In how many ways `condition` can hold, or not, as far as `or` and `and` say."""
+    match condition:
+        case Not(inner):
+            return _alternatives(inner, not holds)
+        case Or(left, right) if holds:
+            return _alternatives(left, True) + _alternatives(right, True)
+        case And(left, right) if not holds:
+            return _alternatives(left, False) + _alternatives(right, False)
+        case _:
+            return 1
 
 
 def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:

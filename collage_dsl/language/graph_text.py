@@ -195,10 +195,11 @@ class _Builder:
         if operator is None:
             return None
         given = len(written.operands)
-        fits = check_count(operator, given, written.span, "the graph", self.findings)
+        errors = self.findings.errors
+        check_count(operator, given, written.span, "the graph", self.findings)
         attrs = check_attributes(operator, written, self.findings)
         inputs = self.operands(written.operands, name, operator)
-        if inputs is None or not fits:
+        if inputs is None or self.findings.errors > errors:
             return None
         operands = [self.nodes[i] for i in inputs]
         types = tuple(node.type for node in operands)
@@ -219,20 +220,22 @@ class _Builder:
         user: str,
         operator: Operator | None,
     ) -> tuple[int, ...] | None:
-        found: list[int | None] = []
+        found: dict[int, int | None] = {}
+        literals: dict[int, graph_syntax.Value] = {}
         for place, operand in enumerate(written):
             match operand:
                 case syntax.Name():
-                    index = self.operand(operand)
+                    found[place] = self.operand(operand)
                 case graph_syntax.Constant():
                     node = self.constant(f"{user}.const{place}", operand)
-                    index = None if node is None else self.derived(node)
-                case _:
-                    index = self.literal(operand, user, place, operator, found)
-            found.append(index)
-        if any(index is None for index in found):
-            return None
-        return tuple(index for index in found if index is not None)
+                    found[place] = None if node is None else self.derived(node)
+                case value:
+                    literals[place] = value
+        tensors = tuple(found.values())
+        for place, value in literals.items():
+            found[place] = self.literal(value, user, place, operator, tensors)
+        indexes = tuple(index for _, index in sorted(found.items()) if index is not None)
+        return indexes if len(indexes) == len(written) else None
 
     def literal(
         self,
@@ -240,15 +243,18 @@ class _Builder:
         user: str,
         place: int,
         operator: Operator | None,
-        before: Sequence[int | None],
+        tensors: Sequence[int | None],
     ) -> int | None:
-        """A shape or number in place; where the operator takes a tensor, a scalar constant."""
+        """
+        A shape or number in place; where the operator takes a tensor, a scalar constant, of the
+        dtype of the first of the other `tensors`.
+        """
         names = (operator and operator.operands) or ()
         operand = names[place] if place < len(names) else f"literal{place}"
         value = _plain(written)
         if operator and operand not in operator.literals and isinstance(value, int | float):
-            earlier = (self.nodes[i].type for i in before if i is not None)
-            dtypes = (type_.dtype for type_ in earlier if isinstance(type_, TensorType))
+            types = (self.nodes[i].type for i in tensors if i is not None)
+            dtypes = (type_.dtype for type_ in types if isinstance(type_, TensorType))
             type_ = TensorType(next(dtypes, "float32"), ())
             if not self.fit([value], type_, written.span):
                 return None

@@ -123,7 +123,8 @@ class _PatternChecker:
             self.check_use(result)
         if self.findings.errors == errors:
             always = self.always(result.text)
-            check_contradictions(pattern, self.written, always, self.demands, self.findings)
+            effort = self.scope.effort
+            check_contradictions(pattern, self.written, always, self.demands, self.findings, effort)
         return pattern if self.findings.errors == errors else None
 
     # Names.

@@ -8,6 +8,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language import syntax
 from collage_dsl.language.calls import find_operator, refuse
+from collage_dsl.language.contradictions import Effort
 from collage_dsl.language.findings import Findings, listed
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
@@ -43,6 +44,7 @@ class PatternScope:
     """The imported patterns that cannot be used, and why."""
     uses: set[tuple[str, str]] = field(default_factory=set)
     """Which definition (empty: none) uses which."""
+    effort: Effort = field(default_factory=Effort)
 
     def is_pattern(self, name: str) -> bool:
         """Whether that is the name of a pattern of the file, or of an imported one."""
