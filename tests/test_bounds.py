@@ -229,12 +229,19 @@ def test_why_a_condition_is_needless_is_said_as_long_as_that_is_quick() -> None:
     assert last.notes == ()
 
 
-def test_conditions_are_looked_at_as_long_as_that_is_quick() -> None:
+def test_alternatives_are_followed_as_long_as_that_is_quick() -> None:
+    """What contradicts without them is found however many there were."""
     choices = " or ".join(f"dim(x, 1) == {at}" for at in range(30))
-    found = found_in(pattern_where(*[choices] * 20, "dim(x, 1) == 50"))
+    many = [pattern_where(*[choices] * 10).replace(" p(", f" p{at}(") for at in range(2)]
+    either = pattern_where(choices, "dim(x, 1) == 50").replace(" p(", " q(")
+    plain = pattern_where("dim(x, 1) == 1", "dim(x, 1) == 2").replace(" p(", " r(")
 
-    assert {each.code for each in found} == {"W0330"}
-    assert len(found) == 8
+    def errors(*patterns: str) -> int:
+        return [found.code for found in found_in("".join(patterns))].count("E0320")
+
+    assert errors(either, plain) == 2
+    assert errors(either, *many, plain) == 2
+    assert errors(*many, either, plain) == 1
 
 
 def test_why_a_choice_is_named_in_vain_is_said_as_long_as_that_is_quick() -> None:

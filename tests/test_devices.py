@@ -180,6 +180,13 @@ def chain_on(one: Any, other: Any) -> tvm.IRModule:
     return module
 
 
+def test_what_may_not_run_on_its_device_does_not_count_as_the_largest_region() -> None:
+    module = chain_on(relax.VDevice({"kind": "ext_dev"}), relax.VDevice(LLVM))
+    largest = spec(FUSED, "limits { max_regions 1; }")
+
+    assert called(partitioned(module, largest)) == called(partitioned(module, spec(FUSED)))
+
+
 def test_a_model_without_devices_is_as_it_was() -> None:
     graph = from_relax(realized(without_devices()))
 
@@ -279,6 +286,11 @@ def test_what_is_proposed_may_run_on_its_device() -> None:
     graph = graph_on(A, planned(0, mcpu="znver4"), None)
 
     assert rule_candidates(graph, "op_call_by_kind()") == [{"n0"}, {"n2"}]
+    elsewhere = planned(0, mcpu="znver4")
+    found = collage.propose(
+        graph_on(elsewhere, elsewhere, A), spec(FUSED, "limits { max_regions 1; }")
+    )
+    assert [candidate.nodes for candidate in found] == [{"n2"}]
 
 
 def test_limits_say_that_a_sub_graph_spans_devices() -> None:

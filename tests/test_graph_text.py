@@ -309,3 +309,55 @@ def test_what_was_meant_is_looked_for_among_a_thousand_names(before: int, hint: 
     assert problems(f"{many} input: f32[4]; y = exp(inptu); return y;") == [
         ("E0206", "unknown name `inptu`", hint)
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "type_"),
+    [
+        ("reshape(x, [0, 2, 4])", "f32[n, 2, 4]"),
+        ("reshape(x, [0, -1])", "f32[n, ?]"),
+        ("reshape(z, [0, -1])", "f32[4, 0]"),
+        ("reshape(y, [0, -1])", "f32[?, ?]"),
+    ],
+)
+def test_a_dimension_that_is_0_is_the_one_that_is_there(call: str, type_: str) -> None:
+    graph = parse_graph(f"x: f32[n, 8]; z: f32[4, 0]; y: f32[*]; r = {call}; return r;")
+
+    assert str(graph.nodes[graph.index("r")].type) == type_
+
+
+@pytest.mark.parametrize("shape", ["[none, 4]", "[[4], 5]", "[2.5, 8]", "[true, 20]"])
+@pytest.mark.parametrize("text", ["r = reshape(x, {});", "s = {}; r = reshape(x, s);"])
+def test_a_shape_has_dimensions_only(shape: str, text: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        parse_graph(f"x: f32[4, 5]; {text.format(shape)} return r;")
+
+    (found,) = caught.value.diagnostics
+    assert found.code == "E0603"
+    assert found.message == "a shape has whole numbers and names of dimensions"
+    assert found.span.text == shape
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("split(x) [indices_or_sections = 100000000000]", "a dimension of n cannot be split"),
+        ("split(x) [indices_or_sections = 10001]", "a dimension of n cannot be split"),
+        ("nn.max_pool1d(p) [strides = 0]", "a window does not move by 0"),
+        ("nn.conv1d(p, w) [groups = -1]", "there are no -1 groups"),
+        ("reshape(x, [1, 2, 0])", "there is no dimension 2 to keep"),
+        ("reshape(x, [-2, -8])", "the shape [-2, -8] has a dimension below 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_whatever_the_size(call: str, message: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        parse_graph(f"x: f32[n, 8]; p: f32[1, c, n]; w: f32[4, c, 3]; r = {call}; return r;")
+
+    (found,) = caught.value.diagnostics
+    assert found.message.startswith(message)
+
+
+def test_a_value_is_split_into_ten_thousand_parts() -> None:
+    graph = parse_graph("x: f32[n]; r = split(x) [indices_or_sections = 10000]; return r;")
+
+    assert len(graph.nodes[graph.index("r")].type.fields) == 10_000  # type: ignore[attr-defined]

@@ -128,7 +128,7 @@ def test_numbers_that_nobody_reads_are_refused(call: str) -> None:
     ("call", "type_"),
     [
         *typed("Whether an operator computes a dtype is not asked, as TVM does"),
-        *typed("One number of a shape may be left open, where TVM's operator needs all"),
+        *typed("Numbers of a shape may be left open or kept, where TVM's operator needs all"),
     ],
 )
 def test_what_only_tvm_refuses(call: str, type_: str) -> None:

@@ -134,7 +134,7 @@ def test_it_is_said_which_region_is_one_too_many() -> None:
     assert reasons(trace) == {
         "a": "region 3 by size, max_regions is 1",
         "ef": "region 2 by size, max_regions is 1",
-        "f": "overlaps `e` and `f`, which max_regions prefers",
+        "f": "overlaps `e` and `f`, region 2 by size",
     }
 
 

@@ -326,6 +326,47 @@ def test_with_bounds_the_kernel_that_tells_the_most_is_priced_first(
         assert asked == ["ab", "c", "a"]
 
 
+@pytest.mark.parametrize("ahead", [0, 1, 5, 1000])
+def test_all_states_are_counted_and_no_more_than_may_be_are_expanded(
+    ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = import_module("collage_dsl.search.dijkstra")
+    monkeypatch.setattr(module, "LOOKED_AHEAD", ahead)
+    expand, expanded = module._Search.expand, []
+
+    def counted(search: object, state: object) -> None:
+        expand(search, state)
+        expanded.append(state)
+
+    monkeypatch.setattr(module._Search, "expand", counted)
+    said: list[str] = []
+    for seed in range(60):
+        problem = random_problem(seed, calls=6, bounded=True)
+        budget = seed % 12
+        expanded.clear()
+        try:
+            plan = dijkstra(again(problem), budget=budget)
+        except (BudgetSpentError, NoPlanError) as error:
+            said.append(str(error))
+            assert len(expanded) <= budget
+        else:
+            assert plan.record is not None
+            assert plan.record.steps == len(expanded) <= budget
+    assert "3 states were not enough" in said
+    assert len(said) < 60
+
+
+def test_bounds_of_0_are_none() -> None:
+    for seed in range(40):
+        problem = random_problem(seed, calls=6)
+        zero = Problem(problem.graph, problem.candidates, problem._cost, lower_bound=lambda _: 0.0)
+        try:
+            plan = dijkstra(problem)
+        except NoPlanError:
+            continue
+        assert dijkstra(zero).record == plan.record
+
+
 def test_where_a_lower_bound_was_wrong_nothing_is_proven() -> None:
     plan = dijkstra(Problem(CHAIN, SINGLES, lambda _: 1.0, lower_bound=lambda _: 2.0))
 

@@ -13,16 +13,17 @@ from collage_dsl.cost import Cost, CostFunction, CostStore, CostTable, Infeasibl
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
-from collage_dsl.engine.specs import Aimed, aimed
+from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import merged, proposed
 from collage_dsl.frontend.dataflow import CALL_TIR
-from collage_dsl.graph import CandidateKernel, Graph, Toolchain, members, tensors
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, members, tensors
 from collage_dsl.graph.sizes import Sizes, with_sizes
 from collage_dsl.realization.build import register_codegens
 from collage_dsl.realization.cost import MeasuredCost
 from collage_dsl.realization.partition import is_library, module_pass, partition
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup
+from collage_dsl.rules.spec import Refusal
 from collage_dsl.search.partial import partial, without_left_alone
 
 
@@ -69,7 +70,7 @@ class _Steps:
         self, given: Sequence[Aimed], backends: tuple[Backend, ...], allow_extern: bool
     ) -> None:
         self.specs: list[FusionSpec] = [each.spec for each in given]
-        self.aimed = {each.spec.name: each for each in given}
+        self.given = given
         self.backends = backends
         self.backend = cache(self.find_backend)
         self.lookup: Lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
@@ -96,15 +97,21 @@ class _Steps:
         return _where_measurable(stack.enter_context(MeasuredCost(backend_of, store)), sizes)
 
     def chosen(self, graph: Graph, cost: CostFunction) -> Sequence[CandidateKernel]:
-        found = proposed(graph, self.specs, self.specs, self.lookup)
-        fitting = [each for each in found if _can_be_taken(each) and self.is_planned(each)]
-        plan = merged(partial(graph, fitting, cost), cost, self.specs)
+        found = proposed(graph, self.specs, self.specs, self.lookup, self.refusal(graph))
+        plan = merged(partial(graph, found, cost), cost, self.specs)
         return without_left_alone(plan).candidates
 
-    def is_planned(self, candidate: CandidateKernel) -> bool:
-        """Whether a target of the candidate may run what is planned for the device of its calls."""
-        devices = candidate.graph.devices(candidate.sub_graph.inside)
-        return self.aimed[candidate.target].may_run(devices)
+    def refusal(self, graph: Graph) -> Refusal:
+        """Why a target may not run what a module has, beyond what its spec says."""
+        is_misplaced = misplaced(graph, self.given)
+        libraries = {spec.name for spec in self.specs if is_library(spec.target)}
+
+        def refusal(target: str, inside: OpSet) -> str:
+            if target in libraries and (name := _compiled_in(graph, inside)):
+                return f"`{name}` has been compiled by TVM already"
+            return is_misplaced(target, inside)
+
+        return refusal
 
     def find_backend(self, toolchain: Toolchain) -> Backend | None:
         """What makes the kernels of a target; None where that is not installed here."""
@@ -124,17 +131,12 @@ class _Steps:
         register_codegens(set(known), lambda toolchain: known[toolchain])
 
 
-def _can_be_taken(candidate: CandidateKernel) -> bool:
-    """Whether a library is not given a function that TVM has compiled already."""
-    return not is_library(candidate.toolchain) or not _compiled_in(candidate)
-
-
 def _where_measurable(cost: CostFunction, sizes: Sizes) -> CostFunction:
     """`cost`, and why there is none for kernels that cannot be run by themselves."""
     sized = cache(lambda graph: with_sizes(graph, sizes))
 
     def measured(candidate: CandidateKernel) -> Cost:
-        if name := _compiled_in(candidate):
+        if name := _compiled_in(candidate.graph, candidate.sub_graph.inside):
             return Infeasible(f"the compiled function `{name}` cannot be measured by itself")
         candidate = replace(candidate, graph=sized(candidate.graph))
         if name := _symbolic_in(candidate):
@@ -144,9 +146,9 @@ def _where_measurable(cost: CostFunction, sizes: Sizes) -> CostFunction:
     return measured
 
 
-def _compiled_in(candidate: CandidateKernel) -> str:
+def _compiled_in(graph: Graph, inside: OpSet) -> str:
     """The compiled function that a kernel would call; empty where there is none."""
-    nodes = (candidate.graph.nodes[index] for index in members(candidate.sub_graph.inside))
+    nodes = (graph.nodes[index] for index in members(inside))
     return next((str(node.attrs["function"]) for node in nodes if node.op == CALL_TIR), "")
 
 

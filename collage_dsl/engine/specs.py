@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.graph import Device
+from collage_dsl.graph import Device, Graph, OpSet
 from collage_dsl.language import load
 from collage_dsl.rules import FusionSpec
+from collage_dsl.rules.spec import Refusal
 from collage_dsl.targets.gather import gather
 from collage_dsl.targets.refine import Options, may_run, options_of_target
 
@@ -30,6 +31,19 @@ class Aimed:
         return not devices or any(
             all(may_run(options, device) for device in devices) for options in self.options
         )
+
+
+def misplaced(graph: Graph, given: Sequence[Aimed]) -> Refusal:
+    """Whether no target of a spec may run what is planned for the device of some nodes."""
+    by_name = {each.spec.name: each for each in given}
+
+    def refusal(target: str, inside: OpSet) -> str:
+        devices = graph.devices(inside)
+        if by_name[target].may_run(devices):
+            return ""
+        return f"no target of {target} is or refines that of {next(iter(devices))}"
+
+    return refusal
 
 
 def specs_of(targets: Sequence[Any], backends: Sequence[Backend] = ()) -> list[FusionSpec]:

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostFunction, Infeasible
 from collage_dsl.engine import predicates
-from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.graph import CandidateKernel, Graph, OpSet
 from collage_dsl.memory import uncollected
 from collage_dsl.rules import FusionSpec, Trace
 from collage_dsl.rules.placement import Placed
 from collage_dsl.rules.predicate import Lookup
+from collage_dsl.rules.spec import Refusal
 from collage_dsl.search import LowerBound, NoPlanError, Plan, Problem, Strategy, coalesce, search
 
 MIXED = "mixed"
@@ -39,32 +40,35 @@ def propose(
     `backends` are asked what they support before those that are installed.
     """
     lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
-    found = proposed(graph, specs, specs, lookup)
-    return found if not graph.planned else _planned(graph, specs, found)
+    return proposed(graph, specs, specs, lookup, _planned(graph, specs) if graph.planned else None)
 
 
-def _planned(
-    graph: Graph, specs: Sequence[FusionSpec], found: Sequence[CandidateKernel]
-) -> tuple[CandidateKernel, ...]:
-    from collage_dsl.engine.specs import Aimed  # needs TVM, as a model with devices did
+def _planned(graph: Graph, specs: Sequence[FusionSpec]) -> Refusal:
+    from collage_dsl.engine.specs import Aimed, misplaced  # need TVM, as a model with devices did
 
-    aimed = {spec.name: Aimed(spec, (spec,)) for spec in specs}
-    return tuple(
-        each for each in found if aimed[each.target].may_run(graph.devices(each.sub_graph.inside))
-    )
+    return misplaced(graph, [Aimed(spec, (spec,)) for spec in specs])
 
 
 def proposed(
-    graph: Graph, specs: Sequence[FusionSpec], among: Sequence[FusionSpec], lookup: Lookup
+    graph: Graph,
+    specs: Sequence[FusionSpec],
+    among: Sequence[FusionSpec],
+    lookup: Lookup,
+    refusal: Refusal | None = None,
 ) -> tuple[CandidateKernel, ...]:
     """
-    What `propose` does for some specs, with the placements of all that they are `among`, and
-    the code of predicates from `lookup`.
+    What `propose` does for some specs, with the placements of all that they are `among`, the
+    code of predicates from `lookup`, and without what `refusal` has a reason against.
     """
     placed = _placed(graph, among)
     trace = Trace(lookup=lookup)
+
+    def refused(target: str, inside: OpSet) -> str:
+        why = placed.refusal(target, inside)
+        return why if why or refusal is None else refusal(target, inside)
+
     with uncollected():
-        return tuple(found for spec in specs for found in spec.candidates(graph, trace, placed))
+        return tuple(found for spec in specs for found in spec.candidates(graph, trace, refused))
 
 
 def _placed(graph: Graph, specs: Sequence[FusionSpec]) -> Placed:
@@ -175,7 +179,7 @@ def _reasons(
 ) -> list[str]:
     """Why what `spec` proposes for a node is infeasible, or why it proposes nothing."""
     reasons = []
-    for candidate in spec.candidates(graph, trace, placed):
+    for candidate in spec.candidates(graph, trace, placed.refusal):
         price = cost(candidate) if candidate.sub_graph.inside >> index & 1 else None
         if isinstance(price, Infeasible):
             reasons.append(f"{candidate.label}: {price.reason}")

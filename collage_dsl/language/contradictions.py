@@ -8,7 +8,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
 from collage_dsl.language.conditions import PER_AXIS
-from collage_dsl.language.facts import Facts, assume, terms
+from collage_dsl.language.facts import MOST_WAYS, Facts, assume, terms
 from collage_dsl.language.findings import MAX_WARNINGS, Findings
 from collage_dsl.language.relations import Called, called, introduce, relate
 from collage_dsl.rules.condition import (
@@ -36,8 +36,8 @@ MOST_CONDITIONS = 100
 MOST_CALLS = 40
 """Of longer patterns the rest is not looked at: what is found in the others holds all the same."""
 
-MOST_LOOKING = 30_000
-"""What is left of a file after so much effort is not looked at."""
+MOST_LOOKING = 20_000
+"""After so much effort for a file no alternatives are followed: an `or` then says nothing."""
 MOST_EXPLAINING = 20_000
 """After so much effort it is not said why a condition always holds, or never."""
 
@@ -64,7 +64,7 @@ Premise = Condition | Called
 class Effort:
     """
     What has been done for the patterns of one file, in parts of conditions that were assumed: to
-    look at each condition, and to explain what was found.
+    look at each condition in more than one way, and to explain what was found.
     """
 
     looking: int = 0
@@ -173,19 +173,19 @@ class _Checker:
         said: list[Condition] = []
         for at, condition in enumerate(self.conditions):
             before: tuple[Premise, ...] = (*self.calls, *self.conditions[:at])
-            self.effort.looking += self.effort_of(ways, condition)
-            if self.effort.looking > MOST_LOOKING:
+            self.effort.looking += self.effort_of(ways[1:], condition)
+            if self.effort.looking > MOST_LOOKING and len(ways) > 1:
                 self.conditions = self.conditions[:at]
                 break
             if not condition.implied and self.follows(ways, condition):
                 self.needless(condition, before)
                 said.append(condition)
-            ways = self.related(assume(ways, condition.expression))
+            ways = self.related(assume(ways, condition.expression, most=self.most_ways))
             if not ways:
                 self.contradiction((*before, condition))
                 return
         for condition in self.conditions:  # again, with what the later ones said
-            ways = self.related(assume(ways, condition.expression))
+            ways = self.related(assume(ways, condition.expression, most=self.most_ways))
         if not ways:
             self.contradiction((*self.calls, *self.conditions))
             return
@@ -207,6 +207,10 @@ class _Checker:
     def effort_of(self, ways: Sequence[Facts], condition: Condition) -> int:
         """What it takes to assume `condition`, and to see what operators then say."""
         return len(ways) * (condition.size + len(self.calls))
+
+    @property
+    def most_ways(self) -> int:
+        return MOST_WAYS if self.effort.looking <= MOST_LOOKING else 1
 
     @property
     def is_tired(self) -> bool:

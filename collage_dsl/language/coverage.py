@@ -41,10 +41,13 @@ class Covered:
 
 
 def check_fallback(
-    target: str, rule: FusionRule, rules: Span, fallback: Span, findings: Findings
+    target: str, rule: FusionRule, limits: Limits, rules: Span, fallback: Span, findings: Findings
 ) -> None:
-    """Report a `fallback` whose rule leaves operators out that no model should have then."""
-    found = covered(rule)
+    """
+    Report a `fallback` whose rule, within the limits of the target, leaves operators out that no
+    model should have then.
+    """
+    found = covered(rule, refuses_regions=_refuses_regions(limits))
     left = left_out(found)
     if not left:
         return
@@ -75,14 +78,20 @@ def _kinds(op: str) -> set[Kind]:
     return {Kind.ELEMENTWISE, kind} if kind is Kind.BROADCAST else {kind}
 
 
-def covered(rule: FusionRule) -> Covered:
+def covered(rule: FusionRule, *, refuses_regions: bool = False) -> Covered:
     """
     What `rule` proposes as a single call. Limits refuse no single call, unless they prune, and
-    what is combined is proposed itself too.
+    what is combined is proposed itself too; but the regions of `max_coalesce` are not, so that
+    what is in one is left out where limits may refuse it.
     """
     match rule:
         case OnlyValid(_, limits) if _prunes_single(limits):
             return Covered()
+        case OnlyValid(inner, limits):
+            refuses = refuses_regions or _refuses_regions(limits)
+            return covered(inner, refuses_regions=refuses)
+        case MaxCoalesce(inner):
+            return Covered() if refuses_regions else covered(inner)
         case OpCallByKind(kinds):
             return Covered(frozenset(kinds))
         case DFPattern(pattern):
@@ -90,16 +99,19 @@ def covered(rule: FusionRule) -> Covered:
         case Union(rules):
             found = Covered()
             for one in rules:
-                found |= covered(one)
+                found |= covered(one, refuses_regions=refuses_regions)
             return found
-        case Tagged(_, inner) | OnlyValid(inner) | CombineByPrimitives(inner) | MaxCoalesce(inner):
-            return covered(inner)
-        case Horizontal(inner) | Vertical(inner):
-            return covered(inner)
+        case Tagged(_, inner) | CombineByPrimitives(inner) | Horizontal(inner) | Vertical(inner):
+            return covered(inner, refuses_regions=refuses_regions)
         case Host():
             return Covered()
         case _:  # what a backend or a library proposes may be anything
             return Covered(everything=True)
+
+
+def _refuses_regions(limits: Limits) -> bool:
+    """Whether something that is as large as can be may be refused."""
+    return limits != Limits(max_exits=None, taps=True)
 
 
 def _prunes_single(limits: Limits) -> bool:

@@ -202,28 +202,33 @@ def terms(expression: Expression) -> Iterator[Term]:
             assert_never(expression)
 
 
-def assume(ways: list[Facts], condition: Expression, *, holds: bool = True) -> list[Facts]:
+def assume(
+    ways: list[Facts], condition: Expression, *, holds: bool = True, most: int = MOST_WAYS
+) -> list[Facts]:
     """
     The ways that are left where `condition` holds, or where it is known not to. They are
-    changed in place where there is one way to hold.
+    changed in place where there is one way to hold. Alternatives are followed as long as there
+    are no more than `most` ways.
     """
     match condition:
         case Not(inner):
-            return assume(ways, inner, holds=not holds)
+            return assume(ways, inner, holds=not holds, most=most)
         case And(left, right) if holds:
-            return assume(assume(ways, left), right)
+            return assume(assume(ways, left, most=most), right, most=most)
         case Or(left, right) if not holds:
-            return assume(assume(ways, left, holds=False), right, holds=False)
+            some = assume(ways, left, holds=False, most=most)
+            return assume(some, right, holds=False, most=most)
         case And(left, right) | Or(left, right):
-            if _alternatives(condition, holds) > MOST_WAYS:
+            if _alternatives(condition, holds) > most:
                 return ways
             before = [way.copy() for way in ways]
-            found = assume([way.copy() for way in ways], left, holds=holds)
-            found += assume(ways, right, holds=holds)
-            return found if len(found) <= MOST_WAYS else before
-        case Within(value, Range(least, most)) if holds or not isinstance(value, Each):
+            found = assume([way.copy() for way in ways], left, holds=holds, most=most)
+            found += assume(ways, right, holds=holds, most=most)
+            return found if len(found) <= most else before
+        case Within(value, Range(least, greatest)) if holds or not isinstance(value, Each):
             above = Compare(">=", value, Constant(least))
-            return assume(ways, And(above, Compare("<=", value, Constant(most))), holds=holds)
+            below = Compare("<=", value, Constant(greatest))
+            return assume(ways, And(above, below), holds=holds, most=most)
         case _:
             for way in ways:
                 _assume_one(way, condition, holds)

@@ -161,7 +161,10 @@ class _Builder:
             case value:
                 plain = _plain(value)
                 literal_type = said or _literal_type(plain, "shape")
-                node = Node(name.text, Form.LITERAL, literal_type, value=plain)
+                if said or self.is_shape(plain, value.span):
+                    node = Node(name.text, Form.LITERAL, literal_type, value=plain)
+                else:
+                    node = None
         if node is None:
             self.broken.add(name.text)
         else:
@@ -252,6 +255,8 @@ class _Builder:
         names = (operator and operator.operands) or ()
         operand = names[place] if place < len(names) else f"literal{place}"
         value = _plain(written)
+        if operand in SHAPES and not self.is_shape(value, written.span):
+            return None
         if operator and operand not in operator.literals and isinstance(value, int | float):
             types = (self.nodes[i].type for i in tensors if i is not None)
             dtypes = (type_.dtype for type_ in types if isinstance(type_, TensorType))
@@ -262,6 +267,15 @@ class _Builder:
             return self.derived(Node(f"{user}.const{place}", Form.CONSTANT, type_, value=number))
         literal_type = _literal_type(value, operand)
         return self.derived(Node(f"{user}.{operand}", Form.LITERAL, literal_type, value=value))
+
+    def is_shape(self, value: object, span: Span) -> bool:
+        """Whether a tuple has dimensions only; it is reported where it has something else."""
+        for each in value if isinstance(value, tuple) else ():
+            if isinstance(each, bool) or not isinstance(each, int | str):
+                message = "a shape has whole numbers and names of dimensions"
+                self.findings.error("E0603", span, message)
+                return False
+        return True
 
     def constant(self, name: str, written: graph_syntax.Constant) -> Node | None:
         type_ = self.tensor_type(written.type)

@@ -4,7 +4,8 @@ The types of calls in graphs that are written as text, as far as rules ask for t
 What is inferred is what TVM infers, and what TVM refuses is a MismatchError; only whether an
 operator computes a dtype at all is not asked here. Refused too are a window that is larger than
 the data and more parts than there is to split, for which TVM has dimensions of 0 and less, and an
-output size with more numbers than axes. A shape may have one -1, for what is left.
+output size with more numbers than axes. In a shape to reshape to, 0 stands for the dimension that
+is there, and one -1 for what is left.
 What is not inferred has a shape that is not known, and can be written: `y: f32[1, 64] = …`.
 """
 
@@ -20,6 +21,9 @@ from collage_dsl.graph.types import short_dtype, tensors
 
 UNKNOWN_DIM = "?"
 """A dimension of which nothing is known, where the rank is."""
+
+MOST_PARTS = 10_000
+"""Into so many parts a value may be split."""
 
 Shape = tuple[Dim, ...]
 
@@ -194,6 +198,8 @@ def _convolution(call: Call) -> Type:
         return _unknown(call)
     channels, per_group, found = size["C"], weight["I"], weight["O"]
     groups = call.whole("groups") or 0
+    if groups < 1:
+        raise MismatchError(f"there are no {count_groups(groups)}")
     if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
         raise MismatchError(
             f"{channels} channels in {count_groups(groups)} do not fit a weight for {per_group}"
@@ -268,6 +274,8 @@ def _slide(call: Call, size: Mapping[str, Dim], windows: Sequence[Dim]) -> dict[
     """How often a window fits along each of the spatial axes."""
     spatial, steps = _spatial(size), _rounded_up if call.attrs.get("ceil_mode") else _steps
     padding, strides, dilation = (call.ints(n) or () for n in ("padding", "strides", "dilation"))
+    if any(stride < 1 for stride in strides):
+        raise MismatchError(f"a window does not move by {min(strides)}")
     found: dict[str, Dim] = {}
     for at, axis in enumerate(spatial):
         window, before, after = windows[at], padding[at], padding[at + len(spatial)]
@@ -414,12 +422,24 @@ def _reshape(call: Call) -> Type:
         return _unknown(call)
     if wanted.count(-1) > 1:
         raise MismatchError("one dimension of a shape at most is left open")
-    size = data.size if data else None
-    shape = tuple(_what_is_left(size, wanted) if dim == -1 else dim for dim in wanted)
+    if any(isinstance(dim, int) and dim < -1 for dim in wanted):
+        raise MismatchError(f"the shape {_listed(wanted)} has a dimension below 0")
+    size, given = (data.size, data.shape) if data else (None, None)
+    kept = tuple(_kept(given, at) if dim == 0 else dim for at, dim in enumerate(wanted))
+    shape = tuple(_what_is_left(size, kept) if dim == -1 else dim for dim in kept)
     result = TensorType(_dtype(call), shape)
     if size is not None and result.size not in (None, size):
         raise MismatchError(f"{size} elements cannot have the shape {_listed(wanted)}")
     return result
+
+
+def _kept(shape: Shape | None, at: int) -> Dim:
+    """The dimension that is written as 0."""
+    if shape is None:
+        return UNKNOWN_DIM
+    if at >= len(shape):
+        raise MismatchError(f"there is no dimension {at} to keep")
+    return shape[at]
 
 
 def _what_is_left(size: int | None, wanted: Shape) -> Dim:
@@ -525,7 +545,7 @@ def _section_sizes(call: Call, dim: Dim) -> list[Dim]:
 
 
 def _parts(dim: Dim, count: int) -> list[Dim]:
-    if count > 0:
+    if 0 < count <= MOST_PARTS:
         if not isinstance(dim, int):
             return [UNKNOWN_DIM] * count
         size = -(-dim // count)

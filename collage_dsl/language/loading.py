@@ -161,7 +161,7 @@ def read(path: str | Path, name: str | None = None) -> Source:
     except UnicodeDecodeError as problem:
         why = f"it is not UTF-8 (byte {problem.start})"
     except OSError as problem:
-        why = str(problem.strerror).lower()
+        why = str(problem.strerror or problem).lower()
     except ValueError:
         why = "its name has a null character"
     raise UnreadableError(f"cannot read {path}: {why}")

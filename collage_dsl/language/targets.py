@@ -57,7 +57,7 @@ class _TargetChecker:
         places = self.places(settings)
         check_fit(rule, limits, places, self.findings, keeps_single=fallback)
         if fallback:
-            self.check_fallback(rule, settings)
+            self.check_fallback(rule, limits, settings)
         name, kind = self.written.name.text, self.written.kind.text
         target = Toolchain(name, kind, compiler, options, priority, measure)
         return FusionSpec(target, rule, limits, coalesce, fallback)
@@ -71,13 +71,16 @@ class _TargetChecker:
         return found
 
     def check_fallback(
-        self, rule: FusionRule, settings: dict[str, syntax.Field | syntax.Block]
+        self,
+        rule: FusionRule,
+        limits: Limits,
+        settings: dict[str, syntax.Field | syntax.Block],
     ) -> None:
         rules, fallback = settings["rules"], settings["fallback"]
         assert isinstance(rules, syntax.Field)
         assert rules.value is not None
         place, name = rules.value.span, self.written.name.text
-        check_fallback(name, rule, place, fallback.name.span, self.findings)
+        check_fallback(name, rule, limits, place, fallback.name.span, self.findings)
 
     def options(self) -> dict[str, Option]:
         found: dict[str, Option] = {}

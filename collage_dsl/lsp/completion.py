@@ -200,6 +200,8 @@ class _Completer:
             yield from _operators()
         elif bracket and bracket.argument == "largest_first":
             yield from _keywords(("true", "false"))
+        elif bracket and bracket.argument == "min_nodes":
+            return
         elif bracket and bracket.argument:
             yield from _some("taps", ("allowed", "none", "any"))
         elif head == "op_call_by_kind":

@@ -15,9 +15,9 @@ class Limits:
     Without `taps` no exit may also feed an inside node.
 
     The others leave out candidates that are valid: those of fewer operator calls than
-    `min_nodes`; with `largest_first` those that overlap one which has more operator calls, or
-    as many and comes earlier; and with `max_regions` of what that leaves all but so many of the
-    largest, whether there is `largest_first` or not.
+    `min_nodes`; with `largest_first` those that overlap one which is kept and has more operator
+    calls, or as many and comes earlier; and with `max_regions` of what that leaves all but so
+    many of the largest, whether there is `largest_first` or not.
     """
 
     max_exits: int | None = 1

@@ -61,17 +61,19 @@ def _not_chosen(
     if not limits.largest_first and limits.max_regions is None:
         return
     setting = "largest_first" if limits.largest_first else "max_regions"
-    owners: dict[int, SubGraph] = {}
+    owners: dict[int, tuple[SubGraph, int]] = {}
     taken: OpSet = 0
     count = 0
     for each in _by_size(graph, found):
         if shared := each.inside & taken:
-            other = _shown(graph, owners[first(shared)])
-            yield each, f"overlaps {other}, which {setting} prefers"
+            other, number = owners[first(shared)]
+            too_many = limits.max_regions is not None and number > limits.max_regions
+            which = f"region {number} by size" if too_many else f"which {setting} prefers"
+            yield each, f"overlaps {_shown(graph, other)}, {which}"
             continue
         taken |= each.inside
-        owners |= dict.fromkeys(members(each.inside), each)
         count += 1
+        owners |= dict.fromkeys(members(each.inside), (each, count))
         if limits.max_regions is not None and count > limits.max_regions:
             yield each, f"region {count} by size, max_regions is {limits.max_regions}"
 

@@ -1,14 +1,17 @@
 """Fusion specs: a target, and the rule that proposes kernels for it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, SubGraph, Toolchain
 from collage_dsl.rules.limits import Limits
-from collage_dsl.rules.placement import Placed, Placement
+from collage_dsl.rules.placement import Placement
 from collage_dsl.rules.pruning import pruned
 from collage_dsl.rules.rule import FusionRule
 from collage_dsl.rules.trace import Trace
+
+Refusal = Callable[[str, OpSet], str]
+"""Why the target of that name may not run those nodes; empty where it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +38,22 @@ class FusionSpec:
         return self.target.name
 
     def candidates(
-        self, graph: Graph, trace: Trace | None = None, placed: Placed | None = None
+        self, graph: Graph, trace: Trace | None = None, refusal: Refusal | None = None
     ) -> tuple[CandidateKernel, ...]:
         """
         The distinct valid candidates in graph order: by first node, then by nodes inside. Those
-        that `placed` rules out are left out before any are pruned.
+        that `refusal` has a reason against are left out before any are pruned.
 
         Where several proposals have the same nodes and composites the first keeps its label.
         """
         trace = trace or Trace()
         found: dict[SubGraph, SubGraph] = {}
         for sub_graph in self.rule.propose(graph, trace):
-            refusal = self.limits.refusal(graph, sub_graph)
-            if not refusal and placed:
-                refusal = placed.refusal(self.name, sub_graph.inside)
-            if refusal:
-                trace.refused(sub_graph.inside, refusal)
+            because = self.limits.refusal(graph, sub_graph)
+            if not because and refusal is not None:
+                because = refusal(self.name, sub_graph.inside)
+            if because:
+                trace.refused(sub_graph.inside, because)
             else:
                 found.setdefault(sub_graph, sub_graph)
         left = pruned(graph, found.values(), self.limits, trace, keeps_single=self.fallback)

@@ -20,7 +20,10 @@ better; no step makes it less.
 
 
 LOOKED_AHEAD = 20_000
-"""So many states are expanded, at most, to choose what to price before anything else is."""
+"""
+So many states are expanded, at most, to choose what to price before anything else is; and no more
+than half of those that a search may expand.
+"""
 
 
 class BudgetSpentError(Exception):
@@ -50,34 +53,44 @@ def dijkstra(problem: Problem, *, budget: int | None = None, moves: Moves | None
 
     Costs are asked for late: a kernel enters the queue with its lower bound, and is priced
     when nothing that is better is left. States are ordered by what they cost and the least
-    that their uncovered calls will cost besides (A*). Where the problem has lower bounds, costs
-    are taken to be dear, and asked for later still.
+    that their uncovered calls will cost besides (A*). Where the problem has lower bounds above 0,
+    costs are taken to be dear, and asked for later still.
     """
     moves = moves or Moves(problem, usable(problem))
-    found = _looking_ahead(problem, moves) if problem.has_bounds else None
-    return found or _Search(problem, budget, moves).plan()
+    chosen, spent = None, 0
+    if any(problem.least(move.candidate) for move in moves):
+        ahead = LOOKED_AHEAD if budget is None else min(LOOKED_AHEAD, budget // 2)
+        chosen, spent = _looking_ahead(problem, moves, ahead)
+    if chosen is None:
+        search = _Search(problem, None if budget is None else budget - spent, moves)
+        try:
+            chosen = search.moves_of_best()
+        except BudgetSpentError:
+            raise BudgetSpentError(f"{budget} states were not enough") from None
+        spent += search.expanded
+    return problem.plan([move.candidate for move in chosen], problem.record("dijkstra", spent))
 
 
-def _looking_ahead(problem: Problem, moves: Moves) -> Plan | None:
+def _looking_ahead(problem: Problem, moves: Moves, most: int) -> tuple[list[Move] | None, int]:
     """
     A plan that is best where what is not known costs as little as it can; then some of it is
-    asked for, until all of a plan is known, which no other can be better than.
+    asked for, until all of a plan is known, which no other can be better than. And how many
+    states that took.
 
-    None where that takes too many states.
+    No plan where `most` states are not enough.
     """
-    steps = 0
+    spent = 0
     while True:
-        search = _Search(problem, LOOKED_AHEAD - steps, moves)
+        search = _Search(problem, most - spent, moves)
         search.prices = {move.number: problem.estimate(move.candidate) for move in moves}
         try:
             chosen = search.moves_of_best()
         except BudgetSpentError:
-            return None
-        steps += search.expanded
+            return None, spent + search.expanded
+        spent += search.expanded
         unknown = [move for move in chosen if not problem.is_asked(move.candidate)]
         if not unknown:
-            record = problem.record("dijkstra", steps)
-            return problem.plan([move.candidate for move in chosen], record)
+            return chosen, spent
         for move in _telling(problem, moves, unknown):
             problem.cost(move.candidate)
 
@@ -113,10 +126,6 @@ class _Search:
         self.order = count()
         self.expanded = 0
 
-    def plan(self) -> Plan:
-        chosen = [move.candidate for move in self.moves_of_best()]
-        return self.problem.plan(chosen, self.problem.record("dijkstra", self.expanded))
-
     def moves_of_best(self) -> list[Move]:
         """A cheapest way to the end."""
         self.reach(_State(self.moves.start, (sum(self.least.values()), 0, 0)))
@@ -146,7 +155,7 @@ class _Search:
 
     def expand(self, state: _State) -> None:
         if self.expanded == self.budget:
-            raise BudgetSpentError(f"{self.expanded} states were not enough")
+            raise BudgetSpentError
         self.expanded += 1
         for move in self.moves.from_(state.key):
             key = self.moves.after(state.key, move)

@@ -127,7 +127,7 @@ class Problem:
 
     `cost` is asked at most once per candidate, and only when a search wants to know. What
     `lower_bound` says of a candidate is never above its cost: a search that takes its time to
-    ask then asks less often, and finds a plan just as good.
+    ask then mostly asks less often, and finds a plan just as good.
     """
 
     def __init__(

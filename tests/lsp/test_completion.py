@@ -54,6 +54,7 @@ def offered(text: str) -> set[str]:
         ("target t on llvm { limits { min_nodes ¦", set(), {"any"}),
         ("target t on llvm { limits { largest_first ¦", set(), {"any", "true"}),
         ("rule r = only_valid(all, largest_first: ¦", {"true", "false"}, {"any"}),
+        ("rule r = only_valid(all, min_nodes: ¦", set(), {"any", "none"}),
         ("target t on llvm { measure { ¦", {"repeats", "timeout"}, {"max_exits", "taps"}),
         ("target t on llvm { measure { budget ¦", set(), {"any", "repeats"}),
         ('test "t" { ¦', {"graph", "expect"}, {"where"}),
