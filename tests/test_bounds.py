@@ -229,11 +229,27 @@ def test_why_a_condition_is_needless_is_said_as_long_as_that_is_quick() -> None:
     assert last.notes == ()
 
 
-def test_alternatives_are_followed_as_long_as_that_is_quick() -> None:
+def one_of(numbers: range) -> str:
+    return " or ".join(f"dim(x, 1) == {at}" for at in numbers)
+
+
+@pytest.mark.parametrize(
+    "some",
+    [
+        one_of(range(30)),
+        f"not not ({one_of(range(30))})",
+        f"({one_of(range(30))}) and rank(x) < 9",
+        f"rank(x) < 9 and ({one_of(range(30))})",
+        f"not (not ({one_of(range(30))}) or rank(x) > 9)",
+        f"not (rank(x) > 9 or not ({one_of(range(30))}))",
+        "not dim(x, 1) in 40..60",
+    ],
+)
+def test_alternatives_are_followed_as_long_as_that_is_quick(some: str) -> None:
     """What contradicts without them is found however many there were."""
-    choices = " or ".join(f"dim(x, 1) == {at}" for at in range(30))
-    many = [pattern_where(*[choices] * 10).replace(" p(", f" p{at}(") for at in range(2)]
-    either = pattern_where(choices, "dim(x, 1) == 50").replace(" p(", " q(")
+    many = [pattern_where(*[one_of(range(30))] * 10) for _ in range(2)]
+    many = [pattern.replace(" p(", f" p{at}(") for at, pattern in enumerate(many)]
+    either = pattern_where(some, "dim(x, 1) == 50").replace(" p(", " q(")
     plain = pattern_where("dim(x, 1) == 1", "dim(x, 1) == 2").replace(" p(", " r(")
 
     def errors(*patterns: str) -> int:
@@ -242,6 +258,34 @@ def test_alternatives_are_followed_as_long_as_that_is_quick() -> None:
     assert errors(either, plain) == 2
     assert errors(either, *many, plain) == 2
     assert errors(*many, either, plain) == 1
+
+
+def test_what_comes_before_too_many_alternatives_is_looked_at() -> None:
+    first = ("dim(x, 0) in [1, 2, 3]", "dim(x, 0) < 3")
+    found = found_in(pattern_where(*first, *[one_of(range(30))] * 40))
+
+    assert [(each.code, each.span.text) for each in found if each.code != "W0330"] == [
+        ("W0331", "3")
+    ]
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(32, ["E0320"]), (33, [])])
+@pytest.mark.parametrize("form", ["{}", "not not ({})", "rank(x) == 9 or ({})", "not ({not_})"])
+def test_alternatives_count_that_cannot_be(form: str, count: int, wanted: list[str]) -> None:
+    count -= form.startswith("rank")
+    each = [f"(dim(x, 0) == {at} and dim(x, 1) == 7)" for at in range(count)]
+    some = form.format(" or ".join(each), not_=" and ".join(f"not {one}" for one in each))
+    nested = form.format(_nested_or(each), not_=" and ".join(f"not {one}" for one in each))
+
+    for written in (some, nested):
+        premises = ("dim(x, 0) < 3", "rank(x) < 9", written, "dim(x, 1) == 8")
+        assert codes(pattern_where(*premises)) == wanted
+
+
+def _nested_or(each: list[str]) -> str:
+    """The same alternatives, half of them in brackets."""
+    middle = len(each) // 2
+    return f"{' or '.join(each[:middle])} or ({' or '.join(each[middle:])})"
 
 
 def test_why_a_choice_is_named_in_vain_is_said_as_long_as_that_is_quick() -> None:

@@ -130,6 +130,14 @@ def test_a_name_with_a_null_character_is_no_file() -> None:
         read("a\0b")
 
 
+def test_why_a_file_cannot_be_read_is_said_in_few_words(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        read(tmp_path / "none.collage")
+    assert (
+        str(caught.value) == f"cannot read {tmp_path / 'none.collage'}: no such file or directory"
+    )
+
+
 def test_of_a_file_that_is_too_large_only_a_part_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.collage"
     most = 4 * MAX_CHARACTERS + 4

@@ -78,7 +78,7 @@ def _kinds(op: str) -> set[Kind]:
     return {Kind.ELEMENTWISE, kind} if kind is Kind.BROADCAST else {kind}
 
 
-def covered(rule: FusionRule, *, refuses_regions: bool = False) -> Covered:
+def covered(rule: FusionRule, *, refuses_regions: bool) -> Covered:
     """
     What `rule` proposes as a single call. Limits refuse no single call, unless they prune, and
     what is combined is proposed itself too; but the regions of `max_coalesce` are not, so that
@@ -91,7 +91,7 @@ def covered(rule: FusionRule, *, refuses_regions: bool = False) -> Covered:
             refuses = refuses_regions or _refuses_regions(limits)
             return covered(inner, refuses_regions=refuses)
         case MaxCoalesce(inner):
-            return Covered() if refuses_regions else covered(inner)
+            return Covered() if refuses_regions else covered(inner, refuses_regions=False)
         case OpCallByKind(kinds):
             return Covered(frozenset(kinds))
         case DFPattern(pattern):
