@@ -34,7 +34,7 @@ class Aimed:
 
 
 def misplaced(graph: Graph, given: Sequence[Aimed]) -> Refusal:
-    """Whether no target of a spec may run what is planned for the device of some nodes."""
+    """Why no target of a spec may run nodes, for what is planned for their device."""
     by_name = {each.spec.name: each for each in given}
 
     def refusal(target: str, inside: OpSet) -> str:

@@ -94,7 +94,7 @@ class _Partial(NamedTuple):
     """
     What has matched so far; `frames` counts the calls of patterns on the way.
 
-    So many are made that a dataclass, which is made more slowly, would be a third of the time.
+    So many are made that they are no dataclass, which is made more slowly.
     """
 
     inside: OpSet = 0
