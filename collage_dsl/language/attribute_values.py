@@ -1,10 +1,10 @@
-"""Strings that an attribute never is: misspelt layouts, methods, modes."""
+"""Values that an attribute never has: misspelt layouts and modes, lists that are too long."""
 
 import re
 from collections.abc import Iterator
 
 from collage_dsl.graph.operators import Operator
-from collage_dsl.language.findings import Findings, listed
+from collage_dsl.language.findings import Findings, count, listed
 from collage_dsl.rules.condition import (
     And,
     Attr,
@@ -23,36 +23,66 @@ _BLOCKED = re.compile(r"[A-Z]+([0-9]+[a-z])+")
 """`NCHW16c`: axes, and blocks of some of them."""
 
 
+PER_AXIS = frozenset({"strides", "padding", "dilation", "output_padding", "pool_size"})
+"""Attributes of which TVM always stores as many numbers as their default has."""
+
+
 def check_values(where: Where, operators: tuple[Operator, ...], findings: Findings) -> None:
-    """Report strings in `where` that an attribute of `operators` is compared with in vain."""
+    """Report what in `where` an attribute of `operators` is compared with in vain."""
     if where.span is None:
         return
-    for name, text in _compared(where.condition):
-        known = [operator.values.get(name) for operator in operators]
-        if all(values and not _is_value(name, text, values) for values in known):
-            values = tuple(dict.fromkeys(v for each in known for v in each or ()))
-            message = f'`{name}` of `{operators[0].name}` is never "{text}"'
-            findings.error("E0321", _inside(where.span, text), message, _hint(name, text, values))
+    for name, value in _compared(where.condition):
+        match value:
+            case str():
+                _check_string(name, value, operators, where.span, findings)
+            case tuple():
+                _check_length(name, value, operators, where.span, findings)
 
 
-def _compared(expression: Expression) -> Iterator[tuple[str, str]]:
-    """The attributes and the strings that they are compared with."""
+def _check_string(
+    name: str, text: str, operators: tuple[Operator, ...], span: Span, findings: Findings
+) -> None:
+    known = [operator.values.get(name) for operator in operators]
+    if all(values and not _is_value(name, text, values) for values in known):
+        values = tuple(dict.fromkeys(v for each in known for v in each or ()))
+        message = f'`{name}` of `{operators[0].name}` is never "{text}"'
+        findings.error("E0321", _inside(span, f'"{text}"'), message, _hint(name, text, values))
+
+
+def _check_length(
+    name: str,
+    value: tuple[Value, ...],
+    operators: tuple[Operator, ...],
+    span: Span,
+    findings: Findings,
+) -> None:
+    stored = [stored_length(operator, name) for operator in operators]
+    if stored[0] is not None and all(length not in (None, len(value)) for length in stored):
+        message = f"`{name}` of `{operators[0].name}` always has {count(stored[0], 'number')}"
+        written = f"[{', '.join(map(str, value))}]"
+        findings.error("E0205", _inside(span, written), f"{message}, not {len(value)}")
+
+
+def stored_length(operator: Operator, name: str) -> int | None:
+    """How many numbers TVM stores for the attribute `name`, if it is always as many."""
+    default = operator.defaults.get(name)
+    return len(default) if name in PER_AXIS and isinstance(default, tuple) else None
+
+
+def _compared(expression: Expression) -> Iterator[tuple[str, Value]]:
+    """The attributes and the values that they are compared with."""
     match expression:
         case Compare("==" | "!=", Attr(name), Constant(value)):
-            yield from _strings(name, (value,))
+            yield name, value
         case Compare("==" | "!=", Constant(value), Attr(name)):
-            yield from _strings(name, (value,))
+            yield name, value
         case Within(Attr(name), Constant(tuple() as values)):
-            yield from _strings(name, values)
+            yield from ((name, value) for value in values)
         case Not(condition):
             yield from _compared(condition)
         case And(left, right) | Or(left, right):
             yield from _compared(left)
             yield from _compared(right)
-
-
-def _strings(name: str, values: tuple[Value, ...]) -> Iterator[tuple[str, str]]:
-    return ((name, value) for value in values if isinstance(value, str))
 
 
 def _is_value(name: str, text: str, known: tuple[str, ...]) -> bool:
@@ -81,6 +111,6 @@ def _hint(name: str, text: str, known: tuple[str, ...]) -> str:
 
 
 def _inside(span: Span, text: str) -> Span:
-    """Where `text` is written in `span`, quotes and all."""
-    at = span.text.find(f'"{text}"')
-    return span if at < 0 else Span(span.source, span.start + at, span.start + at + len(text) + 2)
+    """Where `text` is written in `span`; all of it where `text` is written in another way."""
+    at = span.text.find(text)
+    return span if at < 0 else Span(span.source, span.start + at, span.start + at + len(text))

@@ -6,6 +6,7 @@ from collage_dsl.graph import Attribute
 from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language import graph_syntax, syntax
+from collage_dsl.language.attribute_values import stored_length
 from collage_dsl.language.calls import unknown_attribute
 from collage_dsl.language.findings import Findings, listed
 
@@ -21,12 +22,15 @@ _WORDS = {
     "object": "nothing that can be written here",
 }
 
-_PER_AXIS = ("strides", "dilation", "output_padding", "pool_size")
 _LAYOUTS = {"data_layout": "out_layout", "layout": "out_layout"}
 
 
 class _WrongTypeError(Exception):
     """A value does not have the type of its attribute."""
+
+
+class _WrongLengthError(Exception):
+    """TVM neither stores a list of that length nor completes it; the message says which it does."""
 
 
 def check_attributes(
@@ -41,7 +45,11 @@ def check_attributes(
             findings.error("E0202", name.span, f"`{name.text}` is given twice")
         else:
             try:
-                written[name.text] = _typed(value, operator.attrs[name.text])
+                typed = _typed(value, operator.attrs[name.text])
+                written[name.text] = _completed(operator, name.text, typed)
+            except _WrongLengthError as error:
+                findings.error("E0205", value.span, str(error))
+                written[name.text] = None
             except _WrongTypeError:
                 words = _WORDS[operator.attrs[name.text]]
                 findings.error("E0205", value.span, f"`{name.text}` is {words}")
@@ -79,23 +87,24 @@ def _typed(value: graph_syntax.Value, type_: str) -> Attribute:
     raise _WrongTypeError
 
 
+def _completed(operator: Operator, name: str, value: Attribute) -> Attribute:
+    """One number for all axes becomes one for each; padding is of both ends of an axis."""
+    length = stored_length(operator, name)
+    if length is None or not isinstance(value, tuple):
+        return value
+    lengths = {1, length // 2, length} if name == "padding" else {1, length}
+    if len(value) not in lengths:
+        *fewer, most = sorted(lengths)
+        known = f"{', '.join(map(str, fewer))} or {most} numbers" if fewer else "1 number"
+        raise _WrongLengthError(f"`{name}` of `{operator.name}` is {known}, not {len(value)}")
+    return value * (length // len(value))
+
+
 def _normal(operator: Operator, written: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
-    """One number for all axes becomes one for each; a layout is that of the output too."""
+    """With defaults; a layout is that of the output too."""
     attrs = {**operator.defaults, **written}
-    strides = operator.defaults.get("strides")
     for name, value in written.items():
-        if isinstance(strides, tuple) and isinstance(value, tuple):
-            attrs[name] = _for_each_axis(name, value, len(strides))
         output = _LAYOUTS.get(name)
         if output and output in operator.attrs and output not in written:
             attrs[output] = value
     return {name: attrs[name] for name in operator.attrs if name in attrs}
-
-
-def _for_each_axis(name: str, value: tuple[Attribute, ...], rank: int) -> Attribute:
-    """`value`, completed where it says less than TVM stores; padding is of both ends of an axis."""
-    if name in _PER_AXIS and len(value) == 1:
-        return value * rank
-    if name == "padding" and len(value) in (1, rank):
-        return value * (2 * rank // len(value))
-    return value

@@ -41,9 +41,6 @@ _OF_ATTRIBUTE = {
     "object": Sort.OBJECT,
 }
 
-PER_AXIS = frozenset({"strides", "padding", "dilation", "output_padding", "pool_size"})
-"""Attributes of which TVM always stores as many numbers as their default has."""
-
 _ARITHMETIC = ("+", "-", "*", "/", "%")
 _FUNCTIONS = {
     **dict.fromkeys(("dtype", "rank", "shape", "dim", "size", "bytes", "uses", "has"), 1),
@@ -160,7 +157,7 @@ class Checker:
             message = f"`{of.text}` is {typed.sort.value}, which has no elements"
             self.findings.error("E0303", span, message)
             return None
-        return Typed(rules.Each(typed.value), Sort.NUMBER, span, attribute=of.text)
+        return Typed(rules.Each(typed.value), Sort.NUMBER, span, attribute=f"{of.text}[*]")
 
     def range(self, least: float, most: float, span: Span) -> Typed | None:
         if least > most:
@@ -370,37 +367,6 @@ class AttributeScope:
 
     def use(self, predicate: syntax.Name) -> None:
         self.values.use(predicate)
-
-
-def check_lengths(where: rules.Where, operators: tuple[Operator, ...], findings: Findings) -> None:
-    """Report a comparison with a list that is longer or shorter than TVM ever stores."""
-    pair = _compared_attribute(where.condition)
-    if pair is None or where.span is None:
-        return
-    name, value = pair
-    choices = value if isinstance(where.condition, rules.Within) else (value,)
-    default = operators[0].defaults.get(name)
-    if name not in PER_AXIS or not isinstance(default, tuple) or not isinstance(choices, tuple):
-        return
-    for choice in choices:
-        if isinstance(choice, tuple) and len(choice) != len(default):
-            what = f"`{name}` of `{operators[0].name}`"
-            message = f"{what} always has {count(len(default), 'number')}, not {len(choice)}"
-            findings.error("E0205", where.span, message)
-            return
-
-
-def _compared_attribute(
-    condition: rules.Expression,
-) -> tuple[str, rules.Value] | None:
-    match condition:
-        case rules.Compare("==" | "!=", rules.Attr(name), rules.Constant(value)):
-            return name, value
-        case rules.Compare("==" | "!=", rules.Constant(value), rules.Attr(name)):
-            return name, value
-        case rules.Within(rules.Attr(name), rules.Constant(value)):
-            return name, value
-    return None
 
 
 def _sort_of(value: rules.Scalar) -> Sort:

@@ -7,7 +7,7 @@ from itertools import islice
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
-from collage_dsl.language.conditions import PER_AXIS
+from collage_dsl.language.attribute_values import PER_AXIS
 from collage_dsl.language.facts import MOST_WAYS, Facts, assume, terms
 from collage_dsl.language.findings import MAX_WARNINGS, Findings
 from collage_dsl.language.relations import Called, called, introduce, relate

@@ -16,7 +16,6 @@ from collage_dsl.language.conditions import (
     Checker,
     Sort,
     Typed,
-    check_lengths,
     dtype_of,
     reserved,
 )
@@ -438,7 +437,6 @@ class _PatternChecker:
             written
         )
         if where is not None:
-            check_lengths(where, known, self.findings)
             check_values(where, known, self.findings)
         return where
 
