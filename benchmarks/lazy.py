@@ -8,34 +8,38 @@ put there, which takes a while the first time: a second or so for each kernel.
 
 Of the candidates of the shipped targets native and onnxruntime, many are the same kernel. `priced`
 are the kernels that `dijkstra` asked for the cost of, without lower bounds and with those of
-`Peak`, as `collage plan` has them; `--part 0.5` has half of each real cost for a bound instead, to
-see what better bounds would lead to. `needed` are those that no search with such bounds can do
-without: were the kernel as cheap as they allow, a plan with it would be cheaper than any. The
-last two columns are what the plan costs by `dijkstra` with bounds, and by `milp` with every kernel
-priced.
+`measured_peak`, as `collage plan` has them; `--part 0.5` has half of each real cost for a bound
+instead, to see what better bounds would lead to. `needed` are those that no search with such
+bounds can do without: were the kernel as cheap as they allow, a plan with it would be cheaper than
+any. `below` are kernels that cost less than their bound, of which there should be none. The last
+two columns are what the plan costs by `dijkstra` with bounds, and by `milp` with every kernel
+priced. The last row counts the kernels of all models, some of which they share.
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import collage_dsl as collage
 from collage_dsl.cli.targets import load_targets
-from collage_dsl.cost import Cost, CostStore, Infeasible, Peak
+from collage_dsl.cost import Cost, CostStore, Infeasible
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.compile import backends_of
-from collage_dsl.frontend.light import light_model
+from collage_dsl.frontend.light import light_model, light_models
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.realization.cost import MeasuredCost, context_of
 from collage_dsl.realization.module import BackendOf, kernel_extract, kernel_key
+from collage_dsl.realization.peak import measured_peak
 from collage_dsl.search import LowerBound, Plan, Problem, regrets, search
 from collage_dsl.search.plan import SECOND
 
-MODELS = ("squeezenet", "alexnet", "shufflenet", "resnet50", "inception_v1")
 TARGETS = ("native", "onnxruntime")
-HEAD = ("model", "candidates", "kernels", "priced", "with bounds", "fewer", "needed", "plan", "all")
+HEAD = (
+    *("model", "candidates", "kernels", "priced", "with bounds", "fewer", "needed", "below"),
+    *("plan", "all"),
+)
 
 Kernel = tuple[str, str]
 """What is computed, and all else that the cost depends on."""
@@ -75,6 +79,12 @@ class Priced:
         """How many kernels would be in a cheaper plan were they as cheap as `bound` allows."""
         return len(set(self._needed(plan, bound)))
 
+    def below(self, bound: LowerBound) -> int:
+        """How many kernels cost less than `bound` says."""
+        costs = ((each, self.cost(each)) for each in self.kernel_of)
+        priced = ((each, cost) for each, cost in costs if not isinstance(cost, Infeasible))
+        return len({self.kernel_of[each] for each, cost in priced if cost < bound(each)})
+
     def _needed(self, plan: Plan, bound: LowerBound) -> Iterator[Kernel]:
         for each, regret in regrets(self.problem(), plan).items():
             cost = self.cost(each)
@@ -101,33 +111,65 @@ def kernel(candidate: CandidateKernel, backend_of: BackendOf) -> Kernel:
     return key, context_of(candidate.toolchain, backend)
 
 
-def row(name: str, found: Priced, part: float | None) -> tuple[str, ...]:
-    bound = Peak(cores=1) if part is None else found.part_of_cost(part)
-    _, unaided = found.by_dijkstra(None)
-    plan, asked = found.by_dijkstra(bound)
-    every = search(found.problem(), "milp")
-    kernels = len(found.cost_of)
-    return (
-        name,
-        *map(str, (len(found.kernel_of), kernels, unaided, asked)),
-        f"{1 - asked / kernels:.0%}",
-        str(found.needed(plan, bound)),
-        f"{plan.cost * 1e3:.6f} ms",
-        f"{every.cost * 1e3:.6f} ms",
-    )
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Of one model, or of several."""
+
+    candidates: int
+    kernels: int
+    unaided: int
+    asked: int
+    needed: int
+    below: int
+    plan: float
+    every: float
+
+    @classmethod
+    def of(cls, found: Priced, bound: LowerBound) -> "Row":
+        _, unaided = found.by_dijkstra(None)
+        plan, asked = found.by_dijkstra(bound)
+        return cls(
+            candidates=len(found.kernel_of),
+            kernels=len(found.cost_of),
+            unaided=unaided,
+            asked=asked,
+            needed=found.needed(plan, bound),
+            below=found.below(bound),
+            plan=plan.cost,
+            every=search(found.problem(), "milp").cost,
+        )
+
+    @classmethod
+    def sum(cls, rows: Sequence["Row"]) -> "Row":
+        return cls(*map(sum, zip(*map(astuple, rows), strict=True)))
+
+    def show(self, name: str) -> None:
+        cells = (
+            *map(str, (self.candidates, self.kernels, self.unaided, self.asked)),
+            f"{1 - self.asked / self.kernels:.1%}",
+            *map(str, (self.needed, self.below)),
+            *(f"{seconds * 1e3:.6f} ms" for seconds in (self.plan, self.every)),
+        )
+        print("| " + " | ".join((name, *cells)) + " |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Count the kernels that have to be measured.")
-    parser.add_argument("names", nargs="*", metavar="MODEL", default=MODELS)
+    parser.add_argument("names", nargs="*", metavar="MODEL", default=light_models())
     parser.add_argument("--store", type=Path, default=default_store_path())
     parser.add_argument("--part", type=float)
     asked = parser.parse_args()
     print("| " + " | ".join(HEAD) + " |")
     print("|---|" + "---:|" * (len(HEAD) - 1))
+    rows = []
     with CostStore(asked.store) as store:
+        peak = measured_peak(store)
         for name in asked.names:
-            print("| " + " | ".join(row(name, priced(name, store), asked.part)) + " |", flush=True)
+            found = priced(name, store)
+            bound = peak if asked.part is None else found.part_of_cost(asked.part)
+            rows.append(Row.of(found, bound))
+            rows[-1].show(name)
+    Row.sum(rows).show("all")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The lower bound from what no core can do."""
 
+from math import inf
+
 import pytest
 
 from collage_dsl.cost import Peak
@@ -68,6 +70,90 @@ def test_unknown_shapes_cost_nothing() -> None:
     kernel = CandidateKernel(graph, SubGraph(graph.set_of("y")), Toolchain("native"))
 
     assert ONE(kernel) == 0
+
+
+def test_constants_of_constants_are_free_too() -> None:
+    graph = parse_graph("""
+      x: f32[4, 4]; w = const f32[4, 4];
+      v = nn.relu(w); c = matmul(v, w); d = matmul(x, c);
+      return d;
+    """)
+    kernel = CandidateKernel(graph, SubGraph(graph.set_of("v", "c", "d")), Toolchain("native"))
+    made = CandidateKernel(graph, SubGraph(graph.set_of("c")), Toolchain("native"))
+
+    assert ONE(kernel) == 4 * 4 * 4 / 2
+    assert ONE(made) == 4 * 4 * 4 / 2, "here `v` comes from another kernel"
+
+
+def moved(text: str, *names: str) -> float:
+    """The bytes that a kernel reads and writes at the least."""
+    graph = parse_graph(text)
+    inside = graph.set_of(*names) if names else graph.computed
+    kernel = CandidateKernel(graph, SubGraph(inside), Toolchain("native"))
+    return Peak(multiplications=inf, bytes=inf, memory=1.0, cores=1)(kernel)
+
+
+@pytest.mark.parametrize(
+    ("text", "elements"),
+    [
+        ("x: f32[8, 3]; y = nn.relu(x); return y;", 24 + 24),
+        ("x: f32[8, 3]; z: f32[3]; y = add(x, z); return y;", 24 + 3 + 24),
+        ("x: f32[8, 3]; y = add(x, x); return y;", 24 + 24),
+        ("x: f32[8, 3]; z = const f32[3]; y = add(x, z); return y;", 24 + 24),
+        ("x: f32[8, 3]; y = sum(x) [axis = 1]; return y;", 24 + 8),
+        ("x: f32[8, 3]; w = const f32[3, 5]; y = matmul(x, w); return y;", 24 + 15 + 40),
+        ("x: f32[8, 3]; z: f32[3, 5]; y = matmul(x, z); return y;", 24 + 15 + 40),
+        ("x: f32[8, 3]; z: f32[2, 3]; t = (x, z); y = concat(t); return y;", 24 + 6 + 30),
+        # Of these an element may not be read, or what comes out is what came in.
+        ("x: f32[8, 3]; y = zeros_like(x); return y;", 0),
+        ("x: f32[8, 3]; y = reshape(x, [3, 8]); return y;", 0),
+        ("x: f32[8, 3]; y = nn.dropout(x); y0 = y.0; return y0;", 0),
+        ("x: f32[8, 3]; y = strided_slice(x, [0], [0], [2]); return y;", 0),
+        ("x: f32[8, 1]; y = squeeze(x); return y;", 0),
+        ("x: f32[n, 3]; y = nn.relu(x); return y;", 0),
+        ("w = const f32[3, 5]; y = nn.relu(w); return y;", 0),
+    ],
+)
+def test_what_is_read_and_written_counts_against_memory(text: str, elements: int) -> None:
+    assert moved(text) == 4 * elements
+
+
+@pytest.mark.parametrize(
+    ("attributes", "read", "written"),
+    [
+        ("", 10 * 10, 8 * 8),
+        ("padding = 1", 10 * 10, 10 * 10),
+        ("padding = 1, strides = 2", 9 * 9, 5 * 5),
+        ("strides = 3", 9 * 9, 3 * 3),
+        ("strides = 4", 0, 2 * 2),
+        ("dilation = 2", 0, 6 * 6),
+        ('data_layout = "NHWC", kernel_layout = "HWIO"', 10 * 10, 8 * 8),
+        ('data_layout = "NHWC", kernel_layout = "HWIO", out_layout = "NCHW"', 0, 8 * 8),
+    ],
+)
+def test_windows_read_what_they_cover(attributes: str, read: int, written: int) -> None:
+    """What may be padding, or is beyond the last window, is not counted."""
+    data, weight = (
+        ("[1, 10, 10, 4]", "[3, 3, 4, 2]")
+        if "NHWC" in attributes
+        else ("[1, 4, 10, 10]", "[2, 4, 3, 3]")
+    )
+    text = f"x: f32{data}; w = const f32{weight}; y = nn.conv2d(x, w) [{attributes}]; return y;"
+    assert moved(text.replace(" []", "")) == 4 * (4 * read + 2 * 4 * 9 + 2 * written)
+
+
+def test_pools_read_what_their_windows_cover() -> None:
+    text = "x: f32[1, 4, 10, 10]; y = nn.max_pool2d(x) [pool_size = 3, strides = {}]; return y;"
+
+    assert moved(text.format(3)) == 4 * 4 * (9 * 9 + 3 * 3)
+    assert moved(text.format(4)) == 4 * 4 * 2 * 2
+
+
+def test_what_stays_in_the_kernel_is_not_moved() -> None:
+    text = "x: f32[8]; y = nn.relu(x); z = exp(y); s = sum(z); return s, x;"
+
+    assert moved(text, "y", "z") == 4 * (8 + 8)
+    assert moved(text, "y", "z", "s") == 4, "of what is summed, nobody knows what has to be read"
 
 
 def test_the_default_is_far_above_what_one_core_does() -> None:

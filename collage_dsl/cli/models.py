@@ -9,7 +9,7 @@ from pathlib import Path
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.progress import progress_on_stderr
 from collage_dsl.cli.targets import load_targets
-from collage_dsl.cost import CostFunction, CostStore, CostTable, Peak
+from collage_dsl.cost import CostFunction, CostStore, CostTable
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.compile import Compiled, backends_of, compile_model, measurements_of
 from collage_dsl.engine.predicates import lookup
@@ -18,6 +18,7 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.realization.cost import MeasuredCost
 from collage_dsl.realization.executable import check_writable
+from collage_dsl.realization.peak import measured_peak
 from collage_dsl.report.documents import (
     CandidateDocument,
     CandidatesDocument,
@@ -72,7 +73,7 @@ def show_plan(
         document = PlanDocument.of(name, plan)
     else:
         with _measured(request, specs) as measured:
-            plan = _chosen(request, graph, specs, measured, Peak())
+            plan = _chosen(request, graph, specs, measured, measured_peak(measured.store))
         document = PlanDocument.of(name, plan, measurements_of(measured.counts))
     if picture:
         picture.write_text(plan_picture(plan), "utf-8")

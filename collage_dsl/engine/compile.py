@@ -12,7 +12,7 @@ import numpy as np
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import find_backend
 from collage_dsl.backends.tvm import num_cores
-from collage_dsl.cost import CostFunction, CostStore, Infeasible, Peak
+from collage_dsl.cost import CostFunction, CostStore, Infeasible
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import MIXED, plans_of
@@ -24,6 +24,7 @@ from collage_dsl.realization.cost import Counts, MeasuredCost
 from collage_dsl.realization.executable import PLAN, REPORT, ModelExecutable, Signature
 from collage_dsl.realization.measure import random_inputs
 from collage_dsl.realization.module import BackendOf, realize
+from collage_dsl.realization.peak import measured_peak
 from collage_dsl.realization.timing import interleaved, low
 from collage_dsl.realization.verify import Verification, failed, run_onnx, verify
 from collage_dsl.report.documents import (
@@ -143,7 +144,8 @@ def compile_model(
         price = cost or measured
         assert price is not None
         code = lookup(allow_extern=allow_extern, backends=backends)
-        plans = plans_of(graph, specs, price, code, strategy, Peak() if measured else None)
+        bound = measured_peak(measured.store) if measured else None
+        plans = plans_of(graph, specs, price, code, strategy, bound)
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)
     watch("build", counts)
