@@ -52,8 +52,11 @@ class SubGraph:
     inside: OpSet
     constants: OpSet = 0
     composites: tuple[Composite, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+    """Asked for often, and dear where the graph is large."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((spread(self.inside), len(self.composites))))
         left = self.inside
         for composite in self.composites:
             if composite.inside & ~left:
@@ -61,7 +64,7 @@ class SubGraph:
             left &= ~composite.inside
 
     def __hash__(self) -> int:
-        return hash((spread(self.inside), len(self.composites)))
+        return self._hash
 
     def __or__(self, other: "SubGraph") -> "SubGraph":
         """The union of the two, which are disjoint; composites stay as they are."""

@@ -188,10 +188,10 @@ class Graph:
 
     def exit(self, inside: OpSet) -> OpSet:
         """Inside nodes that something outside uses, or that the function returns."""
-        outside = ~inside
         found = inside & self.results
         for i in members(inside):
-            if self.users_of[i] & outside:
+            users = self.users_of[i]
+            if users & inside != users:  # Numbers above 0 are quicker than ~inside.
                 found |= 1 << i
         return found
 
@@ -256,7 +256,10 @@ class Graph:
 
     def in_one_block(self, inside: OpSet) -> bool:
         """Whether `inside` is not empty, and in one dataflow block."""
-        return bool(inside) and not inside & ~self._block_of[self.nodes[first(inside)].block]
+        if not inside:
+            return False
+        block = self._block_of[self.nodes[first(inside)].block]
+        return inside & block == inside
 
     @cached_property
     def _block_of(self) -> Mapping[int, OpSet]:

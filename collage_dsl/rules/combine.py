@@ -143,12 +143,13 @@ class _Closure:
 def _union(graph: Graph, one: _Part, other: _Part, outputs: OpSet) -> _Part:
     """The union of the two parts, which flows into `outputs`: its exits are among theirs."""
     union = one.sub_graph | other.sub_graph
-    outside = ~union.inside
-    exits = (one.exits | other.exits) & union.inside
+    inside = union.inside
+    exits = (one.exits | other.exits) & inside
     for index in members(exits & ~graph.results):
-        if not graph.users_of[index] & outside:
+        users = graph.users_of[index]
+        if users & inside == users:
             exits ^= 1 << index
-    inputs = (one.inputs | other.inputs) & outside
+    inputs = (one.inputs | other.inputs) & ~inside
     composites = one.composites | other.composites
     return _Part(graph, union, max(one.kind, other.kind), exits, inputs, outputs, composites)
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from collage_dsl.graph import first, last
 from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
 from collage_dsl.search.milp import has_solver, milp
 from collage_dsl.search.moves import Move, Moves
@@ -47,8 +46,8 @@ def most_open(moves: Iterable[Move]) -> int:
     """
     change: dict[int, int] = {}
     for move in moves:
-        if move.is_ragged:
-            start, end = first(move.calls), last(move.inside) + 1
+        if move.place.is_ragged:
+            start, end = move.place.call, move.place.end + 1
             change[start] = change.get(start, 0) + 1
             change[end] = change.get(end, 0) - 1
     most = open_ = 0

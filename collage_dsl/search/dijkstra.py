@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from collage_dsl.graph import first, members
+from collage_dsl.graph import members
 from collage_dsl.search.moves import Key, Move, Moves
 from collage_dsl.search.plan import Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
@@ -101,8 +101,10 @@ def _telling(problem: Problem, moves: Moves, unknown: Iterable[Move]) -> Iterabl
     that all other kernels there have too, and what it costs rules out the most of them.
     """
     telling: dict[int, Move] = {}
-    for move in sorted(unknown, key=lambda m: (-problem.least(m.candidate), m.calls.bit_count())):
-        telling.setdefault(bisect(moves.blocks, first(move.inside)), move)
+    for move in sorted(
+        unknown, key=lambda m: (-problem.least(m.candidate), m.place.calls.bit_count())
+    ):
+        telling.setdefault(bisect(moves.blocks, move.place.start), move)
     return telling.values()
 
 

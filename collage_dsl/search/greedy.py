@@ -15,8 +15,8 @@ def greedy(problem: Problem, moves: Moves) -> tuple[CandidateKernel, ...] | None
     priced = [
         (move, price) for move in moves if (price := problem.price(move.candidate)) is not None
     ]
-    by_size = sorted(priced, key=lambda pair: -pair[0].calls.bit_count())
-    by_share = sorted(priced, key=lambda pair: pair[1] / pair[0].calls.bit_count())
+    by_size = sorted(priced, key=lambda pair: -pair[0].place.calls.bit_count())
+    by_share = sorted(priced, key=lambda pair: pair[1] / pair[0].place.calls.bit_count())
     orders = ([move for move, _ in order] for order in (by_size, by_share))
     found = [taken for order in orders if (taken := _taken(moves, order)) is not None]
     return min(found, key=lambda taken: rank_of(problem, taken), default=None)

@@ -1,7 +1,7 @@
 """The states that searches go through: what is covered, and who would wait for whom."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from collage_dsl.graph import CandidateKernel, OpSet, first, last, members, spread
@@ -15,8 +15,9 @@ Key = tuple[int, OpSet, tuple[Opening, ...]]
 """
 The next call, that is the first which is not covered, or `END`; what is covered; and what that
 says about kernels to come: none may have a node in both parts of an opening, for it would wait
-for itself. All nodes are by rank. Which kernels can follow a state, and whether they can all
-run, depends on its key alone.
+for itself. All nodes are by rank, counted from the floor of the next call, so that sets stay small
+however large the graph is. Which kernels can follow a state, and whether they can all run, depends
+on its key alone.
 """
 
 END = -1
@@ -26,18 +27,29 @@ END = -1
 @dataclass(frozen=True, slots=True)
 class Place:
     """
-    What the nodes of a candidate are to a search; sets of nodes are by rank.
+    What the nodes of a candidate are to a search. They are by rank: `start` is the first, from
+    which those `inside` and the `calls` among them are counted, and `call` the first call.
 
     `is_ragged` says whether something flows into it that does not, through it, flow into
     everything that it flows into: as one kernel it makes the one wait for the other. `above`
     and `below` are then all that flows into it, and all that it flows into.
     """
 
+    start: int
     inside: OpSet
     calls: OpSet
-    is_ragged: bool
+    is_ragged: bool = False
     above: OpSet = 0
     below: OpSet = 0
+
+    @property
+    def call(self) -> int:
+        return self.start + first(self.calls)
+
+    @property
+    def end(self) -> int:
+        """The last rank."""
+        return self.start + last(self.inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +60,6 @@ class Move:
     candidate: CandidateKernel
     place: Place
     demotion: int
-
-    @property
-    def inside(self) -> OpSet:
-        return self.place.inside
-
-    @property
-    def calls(self) -> OpSet:
-        return self.place.calls
-
-    @property
-    def is_ragged(self) -> bool:
-        return self.place.is_ragged
 
 
 class Moves:
@@ -80,12 +80,28 @@ class Moves:
         with uncollected():
             for number, candidate in enumerate(self.candidates):
                 move = self._move(number, candidate)
-                if move.calls:
-                    starting.setdefault(first(move.calls), []).append(move)
-        self._starting = {
-            rank: tuple(sorted(moves, key=lambda move: -move.inside.bit_count()))
-            for rank, moves in starting.items()
-        }
+                if move.place.calls:
+                    starting.setdefault(move.place.call, []).append(move)
+            self._starting = {
+                rank: tuple(sorted(moves, key=lambda move: -move.place.inside.bit_count()))
+                for rank, moves in starting.items()
+            }
+            self._next, self._floor = self._order()
+
+    def _order(self) -> tuple[dict[int, int], dict[int, int]]:
+        """
+        By call, that which comes after it, and its floor: the first node of all candidates that
+        begin with it or later.
+        """
+        following, floors = {}, {END: 0}
+        after, floor = END, self.calls.bit_length()
+        for call in reversed(list(members(self.calls))):
+            starts = (move.place.start for move in self._starting.get(call, ()))
+            floor = min(floor, call, *starts)
+            following[call], floors[call] = after, floor
+            after = call
+        following[END] = after
+        return following, floors
 
     def __iter__(self) -> Iterator[Move]:
         return (move for moves in self._starting.values() for move in moves)
@@ -95,19 +111,15 @@ class Moves:
         """The ranks at which a block begins: no candidate has nodes both before and after."""
         starts = []
         end = -1
-        for start, last_inside in sorted((first(m.inside), last(m.inside)) for m in self):
-            if start > end:
-                starts.append(start)
-            end = max(end, last_inside)
+        for place_start, place_end in sorted((m.place.start, m.place.end) for m in self):
+            if place_start > end:
+                starts.append(place_start)
+            end = max(end, place_end)
         return tuple(starts)
 
     @property
     def start(self) -> Key:
-        return self._next(0), 0, ()
-
-    def _next(self, covered: OpSet) -> int:
-        uncovered = self.calls & ~covered
-        return first(uncovered) if uncovered else END
+        return self._next[END], 0, ()
 
     def from_(self, key: Key) -> tuple[Move, ...]:
         """The candidates whose first call is the first that is not covered."""
@@ -118,15 +130,25 @@ class Moves:
 
     def after(self, key: Key, move: Move) -> Key | None:
         """The state after `move`; None where it overlaps or would wait for itself."""
-        _, covered, openings = key
-        if covered & move.inside:
+        call, covered, openings = key
+        place = move.place
+        if call == END or place.call < call:
             return None
-        if any(up & move.inside and down & move.inside for up, down in openings):
+        floor = self._floor[call]
+        inside = place.inside << place.start - floor
+        if covered & inside:
             return None
-        now = covered | move.inside
-        if not openings and not move.is_ragged:
-            return self._next(now), now, ()
-        return self._next(now), now, _openings(openings, move, ~now)
+        if any(up & inside and down & inside for up, down in openings):
+            return None
+        covered |= inside
+        while call != END and covered >> call - floor & 1:
+            call = self._next[call]
+        if call == END:
+            return END, 0, ()
+        raised = self._floor[call] - floor
+        if openings or place.is_ragged:
+            openings = _kept(_opened(openings, place, floor), covered, raised)
+        return call, covered >> raised, openings
 
     def _move(self, number: int, candidate: CandidateKernel) -> Move:
         key = spread(candidate.sub_graph.inside)
@@ -136,25 +158,35 @@ class Moves:
         return Move(number, candidate, place, self.problem.demotion(candidate))
 
     def _place(self, inside: OpSet) -> Place:
-        ranked = self.problem.ranked
+        exits = self.graph.exit(inside)
+        ranks = self.problem.ranked(inside)
+        start = first(ranks)
+        place = Place(start, ranks >> start, (ranks & self.calls) >> start)
+        leads_to_one = exits & exits - 1 == 0 and not inside & self._unused
+        return place if leads_to_one else self._ragged(place, inside, exits)
+
+    def _ragged(self, place: Place, inside: OpSet, exits: OpSet) -> Place:
+        """`place`, and what would wait for what, were it that of one kernel."""
         below = 0
-        for index in members(self.graph.exit(inside)):
+        for index in members(exits):
             below |= self.graph.downstream_of[index]
         below &= ~inside
         sources = self.graph.input(inside) & self.graph.computed
-        is_ragged = any(below & ~self._through(i, inside) for i in members(sources))
+        if not any(below & ~self._through(i, inside) for i in members(sources)):
+            return place
         above = 0
-        if is_ragged:
-            for index in members(sources):
-                above |= self._upstream_of[index] | 1 << index
-        ranks = ranked(inside)
-        return Place(
-            ranks,
-            ranks & self.calls,
-            is_ragged,
-            ranked(above & self._takeable) if is_ragged else 0,
-            ranked(below & self._takeable) if is_ragged else 0,
-        )
+        for index in members(sources):
+            above |= self._upstream_of[index] | 1 << index
+        up, down = (self.problem.ranked(nodes & self._takeable) for nodes in (above, below))
+        return replace(place, is_ragged=True, above=up, below=down)
+
+    @cached_property
+    def _unused(self) -> OpSet:
+        """What leads nowhere."""
+        used = self.graph.results
+        for inputs in self.graph.inputs_of:
+            used |= inputs
+        return self.graph.computed & ~used
 
     def _through(self, source: int, inside: OpSet) -> OpSet:
         """What `source` flows into through the nodes `inside`, and those."""
@@ -174,28 +206,28 @@ class Moves:
         return above
 
 
-def _openings(openings: tuple[Opening, ...], move: Move, left: OpSet) -> tuple[Opening, ...]:
-    """`openings` after `move`, of the nodes that are `left`."""
-    if not move.is_ragged:
-        return _kept(openings, left)
-    above, below = move.place.above, move.place.below
+def _opened(openings: tuple[Opening, ...], place: Place, floor: int) -> tuple[Opening, ...]:
+    """`openings` after a kernel at `place`."""
+    if not place.is_ragged:
+        return openings
+    inside = place.inside << place.start - floor
+    above, below = place.above >> floor, place.below >> floor
     for up, down in openings:
-        if down & move.inside:
+        if down & inside:
             above |= up
-        if up & move.inside:
+        if up & inside:
             below |= down
-    grown = [(above, below)]
-    for up, down in openings:
-        grown.append(
-            (
-                up | above if up & move.inside else up,
-                down | below if down & move.inside else down,
-            )
-        )
-    return _kept(grown, left)
+    grown = (
+        (up | above if up & inside else up, down | below if down & inside else down)
+        for up, down in openings
+    )
+    return (above, below), *grown
 
 
-def _kept(openings: Iterable[Opening], left: OpSet) -> tuple[Opening, ...]:
-    """Those with nodes `left` on both sides; sorted, so that equal states have equal keys."""
-    cut = {(up & left, down & left) for up, down in openings}
+def _kept(openings: Iterable[Opening], covered: OpSet, raised: int) -> tuple[Opening, ...]:
+    """
+    What of them is not covered, from a floor that is `raised`, where that is some on both sides;
+    sorted, so that equal states have equal keys.
+    """
+    cut = {((up & ~covered) >> raised, (down & ~covered) >> raised) for up, down in openings}
     return tuple(sorted(pair for pair in cut if pair[0] and pair[1]))

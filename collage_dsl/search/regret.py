@@ -48,7 +48,7 @@ class _StateGraph:
 
     def grown(self, budget: int) -> bool:
         """Whether the graph is whole, with no more than `budget` states."""
-        layers: dict[int, list[Key]] = {0: [self.moves.start]}
+        layers: dict[int, list[Key]] = {self.moves.start[0]: [self.moves.start]}
         while layers:
             for key in layers.pop(min(layers)):
                 for move in self.moves.from_(key):
@@ -65,8 +65,7 @@ class _StateGraph:
         cost = self.cost[key] + price
         if after not in self.cost:
             self.cost[after] = cost
-            covered = after[1] & self.moves.calls
-            layers.setdefault(covered.bit_count(), []).append(after)
+            layers.setdefault(after[0], []).append(after)
         self.cost[after] = min(cost, self.cost[after])
         self.steps.append((key, move, price, after))
 
