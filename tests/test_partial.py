@@ -65,6 +65,24 @@ def test_as_few_as_possible_and_then_the_cheapest(seed: int) -> None:
     assert len(alone) == left
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_lower_bounds_leave_the_cost_as_it_is_and_are_asked_of_candidates_alone(seed: int) -> None:
+    generator = random.Random(seed)
+    graph = relax_graph(generator, 5)
+    found = random_candidates(generator, graph)
+
+    def least(candidate: CandidateKernel) -> float:
+        cost = found[candidate]
+        return 9.0 if isinstance(cost, Infeasible) else 0.5 * cost
+
+    plan = partial(graph, found, lambda candidate: found[candidate])
+    bounded = partial(graph, found, lambda candidate: found[candidate], lower_bound=least)
+
+    assert bounded.cost == pytest.approx(plan.cost)
+    alone = [sum(c.toolchain is LEFT_ALONE for c in each.candidates) for each in (plan, bounded)]
+    assert alone[0] == alone[1]
+
+
 def test_no_candidates_are_no_kernels() -> None:
     graph = relax_graph(random.Random(1), 4)
 

@@ -21,9 +21,11 @@ from collage_dsl.graph.sizes import Sizes, with_sizes
 from collage_dsl.realization.build import register_codegens
 from collage_dsl.realization.cost import MeasuredCost
 from collage_dsl.realization.partition import is_library, module_pass, partition
+from collage_dsl.realization.peak import measured_peak
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
+from collage_dsl.search import LowerBound
 from collage_dsl.search.partial import partial, without_left_alone
 
 
@@ -59,8 +61,9 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
 
     def rewrite(module: Any) -> Any:
         with ExitStack() as stack:
-            known = steps.measured(stack, path, sizes or {}) if price is None else price
-            return steps.run(module, known)
+            if price is not None:
+                return steps.run(module, price)
+            return steps.run(module, *steps.measured(stack, path, sizes or {}))
 
     return module_pass(rewrite, "CollagePartition")
 
@@ -75,12 +78,12 @@ class _Steps:
         self.backend = cache(self.find_backend)
         self.lookup: Lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
 
-    def run(self, module: Any, cost: CostFunction) -> Any:
+    def run(self, module: Any, cost: CostFunction, bound: LowerBound | None = None) -> Any:
         """Raises what proposing, pricing and finding a backend do."""
         used: set[Toolchain] = set()
 
         def choose(graph: Graph) -> Sequence[CandidateKernel]:
-            chosen = self.chosen(graph, cost)
+            chosen = self.chosen(graph, cost, bound)
             used.update(candidate.toolchain for candidate in chosen)
             return chosen
 
@@ -88,17 +91,22 @@ class _Steps:
         self.register(used)
         return result
 
-    def measured(self, stack: ExitStack, path: Path, sizes: Sizes) -> CostFunction:
-        """What kernels take on this machine, until `stack` is closed."""
+    def measured(
+        self, stack: ExitStack, path: Path, sizes: Sizes
+    ) -> tuple[CostFunction, LowerBound]:
+        """What kernels take on this machine, until `stack` is closed, and at the least."""
         backend_of = backends_of(self.specs, self.backends)
         for spec in self.specs:
             backend_of(spec.target).prepare()
         store = stack.enter_context(CostStore(path))
-        return _where_measurable(stack.enter_context(MeasuredCost(backend_of, store)), sizes)
+        cost = stack.enter_context(MeasuredCost(backend_of, store))
+        return _where_measurable(cost, sizes), _sized(measured_peak(store), sizes)
 
-    def chosen(self, graph: Graph, cost: CostFunction) -> Sequence[CandidateKernel]:
+    def chosen(
+        self, graph: Graph, cost: CostFunction, bound: LowerBound | None
+    ) -> Sequence[CandidateKernel]:
         found = proposed(graph, self.specs, self.specs, self.lookup, self.refusal(graph))
-        plan = merged(partial(graph, found, cost), cost, self.specs)
+        plan = merged(partial(graph, found, cost, lower_bound=bound), cost, self.specs)
         return without_left_alone(plan).candidates
 
     def refusal(self, graph: Graph) -> Refusal:
@@ -129,6 +137,12 @@ class _Steps:
         found = {each: self.backend(each) for each in toolchains}
         known = {each: backend for each, backend in found.items() if backend is not None}
         register_codegens(set(known), lambda toolchain: known[toolchain])
+
+
+def _sized(bound: LowerBound, sizes: Sizes) -> LowerBound:
+    """`bound` of kernels whose dimensions are what `sizes` say."""
+    sized = cache(lambda graph: with_sizes(graph, sizes))
+    return lambda candidate: bound(replace(candidate, graph=sized(candidate.graph)))
 
 
 def _where_measurable(cost: CostFunction, sizes: Sizes) -> CostFunction:

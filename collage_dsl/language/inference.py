@@ -276,9 +276,10 @@ def _slide(call: Call, size: Mapping[str, Dim], windows: Sequence[Dim]) -> dict[
     padding, strides, dilation = (call.ints(n) or () for n in ("padding", "strides", "dilation"))
     if any(stride < 1 for stride in strides):
         raise MismatchError(f"a window does not move by {min(strides)}")
+    befores, afters = padding[: len(spatial)], padding[len(spatial) :]
     found: dict[str, Dim] = {}
     for at, axis in enumerate(spatial):
-        window, before, after = windows[at], padding[at], padding[at + len(spatial)]
+        window, before, after = windows[at], befores[at], afters[at]
         if isinstance(window, int):
             more = before + after - dilation[at] * (window - 1) - 1
             found[axis] = steps(size[axis], more, strides[at], before)

@@ -7,23 +7,31 @@ from functools import cache
 from collage_dsl.cost import Cost, CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, SubGraph, Toolchain, members
 from collage_dsl.search.auto import auto
-from collage_dsl.search.plan import NoPlanError, Plan, Problem
+from collage_dsl.search.plan import LowerBound, NoPlanError, Plan, Problem
 
 LEFT_ALONE = Toolchain("(left alone)")
 """Who runs the calls that have no kernel: nobody yet. No target can have this name."""
 
 
-def partial(graph: Graph, candidates: Iterable[CandidateKernel], cost: CostFunction) -> Plan:
+def partial(
+    graph: Graph,
+    candidates: Iterable[CandidateKernel],
+    cost: CostFunction,
+    *,
+    lower_bound: LowerBound | None = None,
+) -> Plan:
     """
     A plan that leaves as few calls alone as it can, and is cheapest among those that do.
 
-    A call that is left alone is a kernel of `LEFT_ALONE`, and costs nothing.
+    A call that is left alone is a kernel of `LEFT_ALONE`, and costs nothing. `lower_bound` is
+    that of the candidates, as in `search.Problem`.
     """
     found = [each for each in candidates if graph.exit(each.sub_graph.inside)]
     price = cache(cost)
     alone = _alone(graph, graph.calls & ~_covered(found))
     try:
-        return auto(Problem(graph, [*found, *alone], _with(alone, 0.0, price)))
+        bound = lower_bound and _none_if_alone(lower_bound)
+        return auto(Problem(graph, [*found, *alone], _with(alone, 0.0, price), lower_bound=bound))
     except NoPlanError:
         return _with_gaps(graph, found, price)
 
@@ -62,6 +70,10 @@ def _with(some: Sequence[CandidateKernel], seconds: float, others: CostFunction)
         return seconds if candidate in known else others(candidate)
 
     return cost
+
+
+def _none_if_alone(bound: LowerBound) -> LowerBound:
+    return lambda each: 0.0 if each.toolchain is LEFT_ALONE else bound(each)
 
 
 def _covered(candidates: Iterable[CandidateKernel]) -> OpSet:
