@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from collage_dsl.realization import measure as measure_module
 from collage_dsl.realization import timing
 from collage_dsl.realization.cost import MeasuredCost, context_of
 from collage_dsl.realization.measure import KernelTask, Overhead, OverheadTask, measure
+from collage_dsl.realization.peak import measured_peak
 from collage_dsl.realization.worker import Failed, Worker
 
 PATIENT = Measuring(repeats=5, percentile=50, budget=86_400)
@@ -318,3 +320,24 @@ def test_settings_as_usual_find_what_was_stored_before_there_were_settings(
     plain, hurried, patient = map(list, hashed)  # type: ignore[call-overload]
     assert plain == hurried == patient[: len(plain)]
     assert patient[len(plain) :] == [5, 50, 86_400, None]
+
+
+# What the machine does at the most.
+
+
+def test_the_memory_of_this_machine_is_measured_once(asked: Asked, store: CostStore) -> None:
+    peak = measured_peak(store)
+
+    assert asked.kernels == 3
+    assert peak.memory == pytest.approx(1.5 * 3 * 4 * (1 << 22) / 1.5), "the largest took as long"
+    assert measured_peak(store) == peak
+    assert asked.kernels == 3
+
+
+def test_memory_is_no_bound_where_it_cannot_be_measured(
+    monkeypatch: pytest.MonkeyPatch, asked: Asked, store: CostStore
+) -> None:
+    monkeypatch.setattr(Asked, "run", lambda *_, **__: Failed("no"))
+    monkeypatch.setattr(MeasuredCost, "_entry", lambda *_: 0.0)
+
+    assert measured_peak(store).memory == inf
