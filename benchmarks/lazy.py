@@ -7,8 +7,8 @@ Costs are those in the store, by default that of `collage plan`; what is not the
 put there, which takes a while the first time: a second or so for each kernel.
 
 Of the candidates of the shipped targets native and onnxruntime, many are the same kernel. `priced`
-are the kernels that `dijkstra` asked for the cost of, without lower bounds and with those of
-`measured_peak`, as `collage plan` has them; `--part 0.5` has half of each real cost for a bound
+are the kernels that `dijkstra` asked for the cost of, without lower bounds and with those that
+`collage plan` has; `--part 0.5` has half of each real cost for a bound
 instead, to see what better bounds would lead to. `needed` are those that no search with such
 bounds can do without: were the kernel as cheap as they allow, a plan with it would be cheaper than
 any. `below` are kernels that cost less than their bound, of which there should be none. The last
@@ -29,9 +29,10 @@ from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.light import light_model, light_models
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.realization.bound import lower_bound
 from collage_dsl.realization.cost import MeasuredCost, context_of
 from collage_dsl.realization.module import BackendOf, kernel_extract, kernel_key
-from collage_dsl.realization.peak import measured_peak
+from collage_dsl.rules import FusionSpec
 from collage_dsl.search import LowerBound, Plan, Problem, regrets, search
 from collage_dsl.search.plan import SECOND
 
@@ -94,15 +95,12 @@ class Priced:
                 yield self.kernel_of[each]
 
 
-def priced(name: str, store: CostStore) -> Priced:
+def priced(name: str, specs: Sequence[FusionSpec], cost: MeasuredCost) -> Priced:
     """All candidates of a model, every cost measured or looked up."""
-    specs = load_targets(TARGETS, num_cores=1)
-    backend_of = backends_of(specs)
     graph = from_onnx(light_model(name))
     found = collage.propose(graph, *specs)
-    kernel_of = {each: kernel(each, backend_of) for each in found}
-    with MeasuredCost(backend_of, store) as cost:
-        return Priced(graph, kernel_of, {kernel_of[each]: cost(each) for each in found})
+    kernel_of = {each: kernel(each, cost.backend_of) for each in found}
+    return Priced(graph, kernel_of, {kernel_of[each]: cost(each) for each in found})
 
 
 def kernel(candidate: CandidateKernel, backend_of: BackendOf) -> Kernel:
@@ -162,11 +160,12 @@ def main() -> None:
     print("| " + " | ".join(HEAD) + " |")
     print("|---|" + "---:|" * (len(HEAD) - 1))
     rows = []
-    with CostStore(asked.store) as store:
-        peak = measured_peak(store)
+    specs = load_targets(TARGETS, num_cores=1)
+    with CostStore(asked.store) as store, MeasuredCost(backends_of(specs), store) as cost:
+        least = lower_bound(cost)
         for name in asked.names:
-            found = priced(name, store)
-            bound = peak if asked.part is None else found.part_of_cost(asked.part)
+            found = priced(name, specs, cost)
+            bound = least if asked.part is None else found.part_of_cost(asked.part)
             rows.append(Row.of(found, bound))
             rows[-1].show(name)
     Row.sum(rows).show("all")

@@ -18,9 +18,9 @@ from collage_dsl.language.measuring import duration
 from collage_dsl.realization import cost as cost_module
 from collage_dsl.realization import measure as measure_module
 from collage_dsl.realization import timing
+from collage_dsl.realization.bound import lower_bound, measured_peak
 from collage_dsl.realization.cost import MeasuredCost, context_of
 from collage_dsl.realization.measure import KernelTask, Overhead, OverheadTask, measure
-from collage_dsl.realization.peak import measured_peak
 from collage_dsl.realization.worker import Failed, Worker
 
 PATIENT = Measuring(repeats=5, percentile=50, budget=86_400)
@@ -322,22 +322,41 @@ def test_settings_as_usual_find_what_was_stored_before_there_were_settings(
     assert patient[len(plain) :] == [5, 50, 86_400, None]
 
 
-# What the machine does at the most.
+# What kernels cost at the least. The worker's stand-in takes 1.5 s for each, 0.25 s to launch.
 
 
-def test_the_memory_of_this_machine_is_measured_once(asked: Asked, store: CostStore) -> None:
+def test_what_this_machine_does_at_the_most_is_measured_once(
+    asked: Asked, store: CostStore
+) -> None:
     peak = measured_peak(store)
 
-    assert asked.kernels == 3
-    assert peak.memory == pytest.approx(1.5 * 3 * 4 * (1 << 22) / 1.5), "the largest took as long"
+    assert asked.kernels == 4
+    assert peak.memory == pytest.approx(1.5 * 3 * 4 * (1 << 22) / 1.5), "of the largest addition"
+    assert peak.float32 == pytest.approx(1.5 * 512**3 / 1.5)
     assert measured_peak(store) == peak
-    assert asked.kernels == 3
+    assert asked.kernels == 4
 
 
-def test_memory_is_no_bound_where_it_cannot_be_measured(
+def test_a_kernel_takes_its_launch_and_its_work_with_a_margin(
+    asked: Asked, store: CostStore
+) -> None:
+    with MeasuredCost(lambda _: Tvm(), store) as cost:
+        least = lower_bound(cost)
+        peak = measured_peak(store)
+
+        assert least(kernel(Toolchain("t"))) == pytest.approx(0.25 / 1.5 + 2 * 16 / peak.memory)
+        assert least(kernel(Toolchain("t"))) < cost(kernel(Toolchain("t")))
+    assert {task.toolchain.name for task in asked.tasks} == {"tvm", "t"}
+
+
+def test_what_cannot_be_measured_is_no_bound(
     monkeypatch: pytest.MonkeyPatch, asked: Asked, store: CostStore
 ) -> None:
     monkeypatch.setattr(Asked, "run", lambda *_, **__: Failed("no"))
     monkeypatch.setattr(MeasuredCost, "_entry", lambda *_: 0.0)
 
-    assert measured_peak(store).memory == inf
+    peak = measured_peak(store)
+
+    assert (peak.memory, peak.float32) == (inf, inf)
+    with MeasuredCost(lambda _: Tvm(), store) as cost:
+        assert lower_bound(cost)(kernel(Toolchain("t"))) == 0

@@ -160,6 +160,15 @@ def test_the_default_is_far_above_what_one_core_does() -> None:
     assert 0 < bound(Peak(cores=1), "c") < 1e-7
 
 
+@pytest.mark.parametrize(("dtype", "is_wide"), [("f32", True), ("f64", True), ("f16", False)])
+def test_numbers_of_32_bits_have_a_roof_of_their_own(dtype: str, is_wide: bool) -> None:
+    graph = parse_graph(f"a: {dtype}[2, 3]; b: {dtype}[3, 7]; y = matmul(a, b); return y;")
+    kernel = CandidateKernel(graph, SubGraph(graph.set_of("y")), Toolchain("native"))
+    peak = Peak(multiplications=1e3, float32=1.0, bytes=inf, cores=1)
+
+    assert peak(kernel) == 2 * 3 * 7 / 2 / (1 if is_wide else 1e3)
+
+
 def test_a_kernel_that_cannot_be_fast_enough_is_never_measured() -> None:
     graph: Graph = parse_graph("x: f32[8, 8]; w: f32[8, 8]; y = matmul(x, w); return y;")
     kernels = [

@@ -16,9 +16,9 @@ from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import plans_of, propose
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
+from collage_dsl.realization.bound import lower_bound
 from collage_dsl.realization.cost import MeasuredCost
 from collage_dsl.realization.executable import check_writable
-from collage_dsl.realization.peak import measured_peak
 from collage_dsl.report.documents import (
     CandidateDocument,
     CandidatesDocument,
@@ -73,7 +73,7 @@ def show_plan(
         document = PlanDocument.of(name, plan)
     else:
         with _measured(request, specs) as measured:
-            plan = _chosen(request, graph, specs, measured, measured_peak(measured.store))
+            plan = _chosen(request, graph, specs, measured, lower_bound(measured))
         document = PlanDocument.of(name, plan, measurements_of(measured.counts))
     if picture:
         picture.write_text(plan_picture(plan), "utf-8")

@@ -24,6 +24,7 @@ class Peak:
     With `memory`, the bytes that one core moves from and to memory, it counts what kernels read
     and write too: for costs that are measured with cold caches, as those of `MeasuredCost` are.
     That is a roofline (Williams, Waterman, Patterson 2009), with a roof for the stores besides.
+    With `float32`, numbers of 32 bits have a lower roof than narrower ones.
 
     So that it holds for any algorithm, the window of a convolution is not counted (by Fourier
     transforms or Winograd's, its size hardly matters), and half of the rest (Strassen). What
@@ -31,11 +32,13 @@ class Peak:
     out of the kernel: of a slice or a sum, less may have to be computed. Other operators
     compute for nothing, and only those are taken to read and write that cannot return their
     operand as it is. All is free on a target other than llvm. What is left to assume is that no
-    part of a result is known before the kernel runs: that no convolution reads padding alone,
-    and no constant or zero makes its work needless.
+    part of a result is known before the kernel runs (that no convolution reads padding alone,
+    and no constant or zero makes its work needless), and that numbers are not made narrower.
     """
 
     multiplications: float = 1e13
+    float32: float = inf
+    """Multiplications of which all numbers have 32 bits or more."""
     bytes: float = 2e12
     memory: float = inf
     cores: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -47,16 +50,17 @@ class Peak:
         graph, inside = candidate.graph, candidate.sub_graph.inside
         exits = graph.exit(inside)
         needed = _needed_whole(graph, inside)
-        work = stored = 0
+        work = wide = stored = 0
         for index in members(needed):
             product = _product(graph, index)
             if product is not None:
                 work += product.multiplications
+                wide += product.multiplications if product.is_wide else 0
                 stored += product.bytes if exits >> index & 1 else 0
         cores = int(candidate.toolchain.options.get("num_cores", self.cores))
         moved = moved_bytes(graph, inside, needed)
-        roofs = work / 2 / self.multiplications, stored / self.bytes, moved / self.memory
-        return max(roofs) / cores
+        work_time = max(work / 2 / self.multiplications, wide / 2 / self.float32)
+        return max(work_time, stored / self.bytes, moved / self.memory) / cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class _Product:
 
     multiplications: int
     bytes: int
+    is_wide: bool
 
 
 def _needed_whole(graph: Graph, inside: OpSet) -> OpSet:
@@ -97,7 +102,8 @@ def _product(graph: Graph, index: int) -> _Product | None:
         return None
     out, first, second = tensors
     elements = prod(out.static_shape)
-    return _Product(elements * _summed(node, first, second), size(out))
+    is_wide = all(each.dtype in ("float32", "float64") for each in tensors)
+    return _Product(elements * _summed(node, first, second), size(out), is_wide)
 
 
 def _summed(node: Node, first: TensorType, second: TensorType) -> int:

@@ -19,12 +19,12 @@ from collage_dsl.engine.steps import MIXED, plans_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import Graph
+from collage_dsl.realization.bound import lower_bound
 from collage_dsl.realization.build import build
 from collage_dsl.realization.cost import Counts, MeasuredCost
 from collage_dsl.realization.executable import PLAN, REPORT, ModelExecutable, Signature
 from collage_dsl.realization.measure import random_inputs
 from collage_dsl.realization.module import BackendOf, realize
-from collage_dsl.realization.peak import measured_peak
 from collage_dsl.realization.timing import interleaved, low
 from collage_dsl.realization.verify import Verification, failed, run_onnx, verify
 from collage_dsl.report.documents import (
@@ -144,7 +144,7 @@ def compile_model(
         price = cost or measured
         assert price is not None
         code = lookup(allow_extern=allow_extern, backends=backends)
-        bound = measured_peak(measured.store) if measured else None
+        bound = lower_bound(measured) if measured else None
         plans = plans_of(graph, specs, price, code, strategy, bound)
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)

@@ -18,10 +18,10 @@ from collage_dsl.engine.steps import merged, proposed
 from collage_dsl.frontend.dataflow import CALL_TIR
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, members, tensors
 from collage_dsl.graph.sizes import Sizes, with_sizes
+from collage_dsl.realization.bound import lower_bound
 from collage_dsl.realization.build import register_codegens
 from collage_dsl.realization.cost import MeasuredCost
 from collage_dsl.realization.partition import is_library, module_pass, partition
-from collage_dsl.realization.peak import measured_peak
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
@@ -100,7 +100,7 @@ class _Steps:
             backend_of(spec.target).prepare()
         store = stack.enter_context(CostStore(path))
         cost = stack.enter_context(MeasuredCost(backend_of, store))
-        return _where_measurable(cost, sizes), _sized(measured_peak(store), sizes)
+        return _where_measurable(cost, sizes), _sized(lower_bound(cost), sizes)
 
     def chosen(
         self, graph: Graph, cost: CostFunction, bound: LowerBound | None
