@@ -105,12 +105,14 @@ def test_one_number_is_for_each_axis(call: str, name: str) -> None:
         ("nn.max_pool1d", "[1, 2]", (1, 2)),
         ("nn.max_pool3d", "1", (1, 1, 1, 1, 1, 1)),
         ("nn.max_pool3d", "[1, 2, 3]", (1, 2, 3, 1, 2, 3)),
+        ("grad.max_pool2d_backward", "[1, 2]", (1, 2)),
     ],
 )
 def test_padding_is_completed_to_both_ends_of_each_axis(
     operator: str, written: str, stored: tuple[int, ...]
 ) -> None:
-    graph = parse_graph(f"x: f32[*]; y = {operator}(x) [padding = {written}]; return y;")
+    operands = "x, x" if "grad" in operator else "x"
+    graph = parse_graph(f"x: f32[*]; y = {operator}({operands}) [padding = {written}]; return y;")
 
     assert node(graph, "y").attrs["padding"] == stored
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.engine.steps import propose
-from collage_dsl.graph import CandidateKernel, Kind, SubGraph
+from collage_dsl.graph import CandidateKernel, Form, Graph, Kind, Node, SubGraph
 from collage_dsl.rules import TVM_DEFAULT, CombineByPrimitives, FusionSpec, Horizontal, OpCallByKind
 from collage_dsl.rules.limits import Limits
 from collage_dsl.search import (
@@ -33,7 +33,7 @@ from collage_dsl.search.greedy import greedy
 from collage_dsl.search.moves import Moves
 from tests.cases import cases
 from tests.eager import eager
-from tests.graphs import LIBRARY, NATIVE, candidate, graph_of
+from tests.graphs import F32, LIBRARY, NATIVE, candidate, graph_of
 from tests.search_problems import Costs, again, random_problem, rank
 
 SEEDS = st.integers(0, 2**32)
@@ -267,6 +267,21 @@ def test_rings_of_three_kernels_are_cut_too() -> None:
         assert strategy(problem).cost == 4.0
 
 
+def test_what_waits_for_something_else_than_an_operator_waits_too() -> None:
+    # Something that is no operator makes i of a, and j of c.
+    def call(name: str, operand: int) -> Node:
+        return Node(name, Form.CALL, F32, (operand,), "exp", kind=Kind.ELEMENTWISE)
+
+    made = [Node(name, Form.INPUT, F32, (at,)) for name, at in (("i", 1), ("j", 2))]
+    calls = [call("a", 0), call("c", 0), *made, call("b", 3), call("d", 4)]
+    graph = Graph([Node("x", Form.INPUT, F32), *calls], [1, 2, 5, 6])
+    found = [candidate(graph, *names) for names in ("a", "b", "c", "d", "ad", "bc")]
+    problem = Problem(graph, found, lambda k: 1.0)
+
+    for strategy in (dijkstra, milp, exhaustive, beam):
+        assert strategy(problem).cost == 3.0, "not 2: ad would wait for bc, and that for ad"
+
+
 def test_costs_that_are_equal_but_for_rounding_are_equal() -> None:
     # 0.1 + 0.2 is not 0.3 in binary: the plan of one kernel must win for its kernels.
     prices = {"a": 0.1, "b": 0.1, "c": 0.1, "abc": 0.3}
@@ -324,6 +339,27 @@ def test_with_bounds_the_kernel_that_tells_the_most_is_priced_first(
     assert sorted(asked) == ["a", "ab", "c"]
     if states is None:
         assert asked == ["ab", "c", "a"]
+
+
+def test_kernels_of_a_kind_that_cost_far_more_than_their_bounds_are_priced_first() -> None:
+    edges = {"p": ["x"], "q": ["p"], "a": ["q"], "b": ["a"], "c": ["b"]}
+    graph = graph_of(edges, ["c"], p=Kind.ANCHOR, a=Kind.ANCHOR)
+    least = {"p": 1.0, "q": 1.0, "a": 2.0, "b": 3.0, "c": 2.5, "abc": 8.0}
+    costs = {"p": 10.0, "q": 1.0, "a": 20.0, "b": 3.0, "c": 2.5, "abc": 8.0}
+    asked = []
+
+    def name(kernel: CandidateKernel) -> str:
+        return "".join(sorted(kernel.nodes))
+
+    def cost(kernel: CandidateKernel) -> Cost:
+        asked.append(name(kernel))
+        return costs[name(kernel)]
+
+    found = [candidate(graph, *names) for names in least]
+    plan = dijkstra(Problem(graph, found, cost, lower_bound=lambda kernel: least[name(kernel)]))
+
+    assert plan.cost == 19.0
+    assert asked == ["b", "p", "q", "a", "abc"], "at the least c costs more than a"
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 5, 1000])

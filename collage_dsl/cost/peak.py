@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, field
 from math import inf, prod
 
-from collage_dsl.cost.traffic import PRODUCTS, is_elementwise, moved_bytes, size
+from collage_dsl.cost.traffic import PRODUCTS, bytes_of, is_elementwise, moved_bytes
 from collage_dsl.graph import CandidateKernel, Graph, Node, OpSet, TensorType, members
 
 
@@ -23,8 +23,8 @@ class Peak:
 
     With `memory`, the bytes that one core moves from and to memory, it counts what kernels read
     and write too: for costs that are measured with cold caches, as those of `MeasuredCost` are.
-    That is a roofline (Williams, Waterman, Patterson 2009), with a roof for the stores besides.
-    With `float32`, numbers of 32 bits have a lower roof than narrower ones.
+    What is computed counts twice where it is written, since a store first reads its line. That
+    is a roofline (Williams, Waterman, Patterson 2009), with a roof for the stores besides.
 
     So that it holds for any algorithm, the window of a convolution is not counted (by Fourier
     transforms or Winograd's, its size hardly matters), and half of the rest (Strassen). What
@@ -32,13 +32,11 @@ class Peak:
     out of the kernel: of a slice or a sum, less may have to be computed. Other operators
     compute for nothing, and only those are taken to read and write that cannot return their
     operand as it is. All is free on a target other than llvm. What is left to assume is that no
-    part of a result is known before the kernel runs (that no convolution reads padding alone,
-    and no constant or zero makes its work needless), and that numbers are not made narrower.
+    part of a result is known before the kernel runs: that no convolution reads padding alone,
+    and no constant or zero makes its work needless.
     """
 
     multiplications: float = 1e13
-    float32: float = inf
-    """Multiplications of which all numbers have 32 bits or more."""
     bytes: float = 2e12
     memory: float = inf
     cores: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -50,17 +48,16 @@ class Peak:
         graph, inside = candidate.graph, candidate.sub_graph.inside
         exits = graph.exit(inside)
         needed = _needed_whole(graph, inside)
-        work = wide = stored = 0
+        work = stored = 0
         for index in members(needed):
             product = _product(graph, index)
             if product is not None:
                 work += product.multiplications
-                wide += product.multiplications if product.is_wide else 0
                 stored += product.bytes if exits >> index & 1 else 0
         cores = int(candidate.toolchain.options.get("num_cores", self.cores))
         moved = moved_bytes(graph, inside, needed)
-        work_time = max(work / 2 / self.multiplications, wide / 2 / self.float32)
-        return max(work_time, stored / self.bytes, moved / self.memory) / cores
+        roofs = work / 2 / self.multiplications, stored / self.bytes, moved / self.memory
+        return max(roofs) / cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,6 @@ class _Product:
 
     multiplications: int
     bytes: int
-    is_wide: bool
 
 
 def _needed_whole(graph: Graph, inside: OpSet) -> OpSet:
@@ -102,8 +98,7 @@ def _product(graph: Graph, index: int) -> _Product | None:
         return None
     out, first, second = tensors
     elements = prod(out.static_shape)
-    is_wide = all(each.dtype in ("float32", "float64") for each in tensors)
-    return _Product(elements * _summed(node, first, second), size(out), is_wide)
+    return _Product(elements * _summed(node, first, second), bytes_of(out))
 
 
 def _summed(node: Node, first: TensorType, second: TensorType) -> int:

@@ -1,5 +1,6 @@
 """How many bytes a kernel moves at the least, however it computes."""
 
+import re
 from collections.abc import Iterator
 from math import prod
 from operator import gt
@@ -25,7 +26,7 @@ _OF_WHOLE_DATA = (
 )
 _NOT_OF_ALL = (
     *("eye_like", "full_like", "ones_like", "zeros_like", "tril", "triu", "where", "one_hot"),
-    *("broadcast_to", "expand_dims", "nn.dropout", "squeeze", "strided_slice"),
+    *("astype", "broadcast_to", "expand_dims", "nn.dropout", "squeeze", "strided_slice"),
 )
 """Elementwise by kind, yet some operand is not read whole, or is what comes out."""
 
@@ -41,8 +42,10 @@ def is_elementwise(node: Node) -> bool:
 
 def moved_bytes(graph: Graph, inside: OpSet, needed: OpSet) -> int:
     """
-    What is read of the values that come into a kernel, each once, and written of those that
-    leave it. `needed` are calls in it whose every element decides about a result.
+    What is read of the values that come into a kernel, each once, and of the lines that those
+    which leave it are written to, and what is written. Only copies are taken to know how to
+    write a line without reading it. `needed` are calls in the kernel whose every element decides
+    about a result.
     """
     read: dict[int, int] = {}
     written = 0
@@ -51,45 +54,50 @@ def moved_bytes(graph: Graph, inside: OpSet, needed: OpSet) -> int:
         node = graph.nodes[index]
         if not _moves_all(node):
             continue
-        written += size(node.type) if exits >> index & 1 else 0
-        for operand, least in _reads(graph, node):
+        if exits >> index & 1:
+            written += bytes_of(node.type) * (1 if node.op == "concat" else 2)
+        for operand, least in _operands_read(graph, node):
             if not inside >> operand & 1:
                 read[operand] = max(read.get(operand, 0), least)
     return sum(read.values()) + written
 
 
-def size(type_: Type) -> int:
-    """The bytes of a tensor; none where that is not known."""
+def bytes_of(type_: Type) -> int:
+    """The bytes that a tensor takes at the least; none where that is not known."""
     if not isinstance(type_, TensorType) or not type_.is_static:
         return 0
-    bits = max(8, int("".join(filter(str.isdigit, type_.dtype)) or 8))
-    return prod(type_.static_shape) * bits // 8
+    bits = _BITS.match(type_.dtype)
+    return prod(type_.static_shape) * (int(bits[1]) if bits else 8) // 8
+
+
+_BITS = re.compile(r"[a-z]+(\d+)")
+"""Of `float32`, and of `float8_e4m3fn`; `bool` has none."""
 
 
 def _moves_all(node: Node) -> bool:
     return is_elementwise(node) or node.op in (*PRODUCTS, *_POOLS, *_OF_WHOLE_DATA)
 
 
-def _reads(graph: Graph, node: Node) -> Iterator[tuple[int, int]]:
+def _operands_read(graph: Graph, node: Node) -> Iterator[tuple[int, int]]:
     """The operands that are read, and how many bytes of each at the least."""
     for position, operand in enumerate(node.inputs):
         if position == 0:
             first = graph.nodes[operand]
             for each in first.inputs if first.form is Form.TUPLE else (operand,):
                 if not graph.constants >> each & 1:
-                    yield each, _read(graph, node, graph.nodes[each].type)
+                    yield each, _data_read(graph, node, graph.nodes[each].type)
         elif node.op in PRODUCTS or (is_elementwise(node) and not graph.constants >> operand & 1):
-            yield operand, size(graph.nodes[operand].type)
+            yield operand, bytes_of(graph.nodes[operand].type)
 
 
-def _read(graph: Graph, node: Node, data: Type) -> int:
+def _data_read(graph: Graph, node: Node, data: Type) -> int:
     """How many bytes of its first operand `node` reads at the least."""
     if node.op in _POOLS:
         windows = _numbers(node, "pool_size")
     elif node.op in _CONVOLUTIONS:
         windows = _kernel(node, graph.nodes[node.inputs[1]].type)
     else:
-        return size(data)
+        return bytes_of(data)
     strides, dilation = _numbers(node, "strides"), _numbers(node, "dilation")
     has_gaps = any(map(gt, strides, windows)) or any(step > 1 for step in dilation)
     if has_gaps or not windows or not isinstance(data, TensorType):
@@ -102,8 +110,8 @@ def _covered(node: Node, data: TensorType, windows: tuple[int, ...]) -> int:
     layout = str(node.attrs.get("data_layout", node.attrs.get("layout", "")))
     padding, strides = _numbers(node, "padding"), _numbers(node, "strides")
     axes = [layout.find(axis) for axis in "DHW" if axis in layout]
-    result, covered = node.type, size(data)
-    if not isinstance(result, TensorType) or not result.is_static:
+    result, covered = node.type, bytes_of(data)
+    if not isinstance(result, TensorType) or not result.is_static or not covered:
         return 0
     if node.attrs.get("out_layout") not in ("", None, layout):
         return 0

@@ -19,6 +19,9 @@ from collage_dsl.rules.condition import (
 )
 from collage_dsl.source import Span
 
+_NEAR = 1000
+"""In so many characters of a condition values are looked for."""
+
 _BLOCKED = re.compile(r"[A-Z]+([0-9]+[a-z])+")
 """`NCHW16c`: axes, and blocks of some of them."""
 
@@ -46,7 +49,8 @@ def _check_string(
     if all(values and not _is_value(name, text, values) for values in known):
         values = tuple(dict.fromkeys(v for each in known for v in each or ()))
         message = f'`{name}` of `{operators[0].name}` is never "{text}"'
-        findings.error("E0321", _inside(span, f'"{text}"'), message, _hint(name, text, values))
+        at = _written(span, name, re.escape(f'"{text}"'))
+        findings.error("E0321", at, message, _hint(name, text, values))
 
 
 def _check_length(
@@ -59,12 +63,15 @@ def _check_length(
     stored = [stored_length(operator, name) for operator in operators]
     if stored[0] is not None and all(length not in (None, len(value)) for length in stored):
         message = f"`{name}` of `{operators[0].name}` always has {count(stored[0], 'number')}"
-        written = f"[{', '.join(map(str, value))}]"
-        findings.error("E0205", _inside(span, written), f"{message}, not {len(value)}")
+        items = r"\s*,\s*".join(re.escape(str(item)) for item in value)
+        at = _written(span, name, rf"\[\s*{items}\s*\]")
+        findings.error("E0205", at, f"{message}, not {len(value)}")
 
 
 def stored_length(operator: Operator, name: str) -> int | None:
     """How many numbers TVM stores for the attribute `name`, if it is always as many."""
+    if operator.name.startswith("grad."):
+        return None  # These keep what they are given.
     default = operator.defaults.get(name)
     return len(default) if name in PER_AXIS and isinstance(default, tuple) else None
 
@@ -110,7 +117,14 @@ def _hint(name: str, text: str, known: tuple[str, ...]) -> str:
     return f"it is {quoted}{blocked}"
 
 
-def _inside(span: Span, text: str) -> Span:
-    """Where `text` is written in `span`; all of it where `text` is written in another way."""
-    at = span.text.find(text)
-    return span if at < 0 else Span(span.source, span.start + at, span.start + at + len(text))
+def _written(span: Span, name: str, value: str) -> Span:
+    """
+    Where in `span` the attribute `name` is compared with what matches `value`; all of it where
+    that is written in another way, or far behind.
+    """
+    text = span.text[:_NEAR]
+    before, after = rf"({value})\s*[!=]=\s*{name}\b", rf"\b{name}\b.*?({value})"
+    found = re.search(before, text) or re.search(after, text, re.DOTALL)
+    if found is None:
+        return span
+    return Span(span.source, span.start + found.start(1), span.start + found.end(1))

@@ -2,78 +2,96 @@
 
 from collections.abc import Callable
 from functools import cache
-from math import inf
 
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import CostStore, Infeasible, Peak
 from collage_dsl.graph import (
+    Attribute,
     CandidateKernel,
     Form,
     Graph,
     Kind,
+    Measuring,
     Node,
     SubGraph,
     TensorType,
     Toolchain,
 )
-from collage_dsl.realization.cost import MeasuredCost
+from collage_dsl.realization.cost import MeasuredCost, MeasuringError
 
-_MARGIN = 1.5
-"""No kernel is taken to be faster than so many times what was measured."""
+_MEMORY = 6.5e10
+"""Bytes a second; cores of servers, which wait for few lines at a time, move no more."""
 
-_ADDED = (1 << 18, 1 << 20, 1 << 22)
-"""Elements of 4 bytes: around and beyond what caches hold."""
+_FASTER = 1.25
+"""Kernels move at most so many times the bytes of the fastest one that was measured."""
 
-_MULTIPLIED = 512
-"""Rows and columns of square matrices."""
+_LAUNCH = 1.5
+"""They are launched in no less than what was measured, divided by this."""
+
+_FASTEST = Toolchain("tvm", measure=Measuring(repeats=40, percentile=0))
+_ELEMENTS = 1 << 20
+"""Beyond what the caches of a core hold; of fewer the overheads would say more."""
 
 
 def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
     """
-    What `cost` says of a kernel at the least: what its target takes to launch one, and a
-    roofline, both with a margin of one half.
+    What `cost` says of a kernel at the least: the time in which its target launches one, and
+    that of `Peak` on cold caches. What these need of this machine is measured when a bound is
+    first asked for, and kept in the store; where that fails, the bound says less.
 
     A target that does not say how many cores it may use has one, as `MeasuredCost` takes it.
     """
-    peak = measured_peak(cost.store)
+
+    @cache
+    def peak() -> Peak:
+        return Peak(memory=memory(cost.store), cores=1)
 
     @cache
     def launch(toolchain: Toolchain) -> float:
-        seconds = cost.launch(toolchain, cost.backend_of(toolchain))
-        return 0.0 if isinstance(seconds, Infeasible) else seconds / _MARGIN
+        try:
+            seconds = cost.launch(toolchain, cost.backend_of(toolchain))
+        except MeasuringError:
+            return 0.0
+        return 0.0 if isinstance(seconds, Infeasible) else seconds / _LAUNCH
 
-    return lambda candidate: launch(candidate.toolchain) + peak(candidate)
+    def least(candidate: CandidateKernel) -> float:
+        if candidate.toolchain.kind != "llvm":
+            return 0.0
+        return launch(candidate.toolchain) + peak()(candidate)
+
+    return least
 
 
-def measured_peak(store: CostStore) -> Peak:
-    """
-    `Peak` with what one core of this machine does: half as much again as the fastest of three
-    additions of TVM moves, and as a matrix product of TVM multiplies, on cold caches. They are
-    measured once, and kept in `store`; without bounds of what cannot be measured.
-    """
+def memory(store: CostStore) -> float:
+    """The bytes that one core of this machine moves from and to memory in a second, at the most."""
     with MeasuredCost(lambda _: Tvm(), store) as cost:
-        moved = [_rate(_addition(elements), 3 * 4 * elements, cost) for elements in _ADDED]
-        multiplied = _rate(_product(_MULTIPLIED), _MULTIPLIED**3, cost)
-    return Peak(memory=max(moved), float32=multiplied, cores=1)
+        try:
+            fastest = max(_rate(cost, graph) for graph in (_addition(), _maximum()))
+        except MeasuringError:
+            return _MEMORY
+    return max(_MEMORY, _FASTER * fastest)
 
 
-def _rate(graph: Graph, amount: int, cost: MeasuredCost) -> float:
-    """How much of `amount` a second the only kernel of `graph` does, with the margin."""
-    seconds = cost(CandidateKernel(graph, SubGraph(graph.calls), Toolchain("tvm")))
-    return inf if isinstance(seconds, Infeasible) or not seconds else _MARGIN * amount / seconds
+def _rate(cost: MeasuredCost, graph: Graph) -> float:
+    """The bytes a second that the only kernel of `graph` moves; 0 where it is infeasible."""
+    kernel = CandidateKernel(graph, SubGraph(graph.calls), _FASTEST)
+    seconds = cost(kernel)
+    moved = Peak(memory=1, cores=1)(kernel)
+    return 0.0 if isinstance(seconds, Infeasible) or not seconds else moved / seconds
 
 
-def _addition(elements: int) -> Graph:
-    return _of_two(TensorType("float32", (elements,)), "add", Kind.BROADCAST)
-
-
-def _product(size: int) -> Graph:
-    return _of_two(TensorType("float32", (size, size)), "matmul", Kind.ANCHOR)
-
-
-def _of_two(type_: TensorType, op: str, kind: Kind) -> Graph:
-    """A call of `op` with two operands, all of `type_`."""
-    attrs = {"out_dtype": None} if op == "matmul" else {}
+def _addition() -> Graph:
+    type_ = TensorType("float32", (_ELEMENTS,))
     nodes = [Node(name, Form.INPUT, type_) for name in ("x", "y")]
-    nodes.append(Node("z", Form.CALL, type_, (0, 1), op, attrs=attrs, kind=kind))
+    nodes.append(Node("z", Form.CALL, type_, (0, 1), "add", kind=Kind.BROADCAST))
     return Graph(nodes, [2])
+
+
+def _maximum() -> Graph:
+    data, result = TensorType("float32", (64, _ELEMENTS // 64)), TensorType("float32", (64,))
+    attrs: dict[str, Attribute] = {"axis": (1,), "keepdims": False}
+    nodes = [
+        Node("x", Form.INPUT, data),
+        Node("y", Form.CALL, result, (0,), "max", attrs=attrs, kind=Kind.REDUCE),
+    ]
+    return Graph(nodes, [1])

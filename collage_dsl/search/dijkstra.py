@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from collage_dsl.graph import members
+from collage_dsl.graph import Kind, members
 from collage_dsl.search.moves import Key, Move, Moves
 from collage_dsl.search.plan import Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
@@ -24,6 +24,10 @@ LOOKED_AHEAD = 20_000
 So many states are expanded, at most, to choose what to price before anything else is; and no more
 than half of those that a search may expand.
 """
+
+
+_BEYOND = 2.0
+"""A kernel is taken to cost so many times its lower bound beyond that, until more is known."""
 
 
 class BudgetSpentError(Exception):
@@ -97,15 +101,34 @@ def _looking_ahead(problem: Problem, moves: Moves, most: int) -> tuple[list[Move
 
 def _telling(problem: Problem, moves: Moves, unknown: Iterable[Move]) -> Iterable[Move]:
     """
-    One of each block: what costs the most at the least, of few calls. That is mostly an operator
-    that all other kernels there have too, and what it costs rules out the most of them.
+    One of each block: what will likely cost the most beyond the least that it can, judged by
+    what was priced of its kind; of those that of the fewest calls. What it costs rules out the
+    most plans.
     """
+    beyond = _beyond(problem, moves)
+
+    def order(move: Move) -> tuple[float, int]:
+        least = problem.least(move.candidate)
+        return -least * beyond.get(_kind(move), _BEYOND), move.place.calls.bit_count()
+
     telling: dict[int, Move] = {}
-    for move in sorted(
-        unknown, key=lambda m: (-problem.least(m.candidate), m.place.calls.bit_count())
-    ):
+    for move in sorted(unknown, key=order):
         telling.setdefault(bisect(moves.blocks, move.place.start), move)
     return telling.values()
+
+
+def _beyond(problem: Problem, moves: Moves) -> dict[Kind, float]:
+    """By kind, how many times their lower bounds the kernels so far cost beyond these."""
+    sums: dict[Kind, tuple[int, int]] = {}
+    for move in moves:
+        if problem.is_asked(move.candidate) and (price := problem.price(move.candidate)):
+            prices, bounds = sums.get(_kind(move), (0, 0))
+            sums[_kind(move)] = prices + price, bounds + problem.least(move.candidate)
+    return {kind: prices / bounds - 1 for kind, (prices, bounds) in sums.items() if bounds}
+
+
+def _kind(move: Move) -> Kind:
+    return move.candidate.graph.kind(move.candidate.sub_graph.inside)
 
 
 class _Search:

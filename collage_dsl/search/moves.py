@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from collage_dsl.graph import CandidateKernel, OpSet, first, last, members, spread
+from collage_dsl.graph import CandidateKernel, OpSet, first, last, members, opset, spread
 from collage_dsl.memory import uncollected
 from collage_dsl.search.plan import Problem
 
@@ -171,7 +171,7 @@ class Moves:
         for index in members(exits):
             below |= self.graph.downstream_of[index]
         below &= ~inside
-        sources = self.graph.input(inside) & self.graph.computed
+        sources = self.graph.input(inside) & self._made
         if not any(below & ~self._through(i, inside) for i in members(sources)):
             return place
         above = 0
@@ -179,6 +179,11 @@ class Moves:
             above |= self._upstream_of[index] | 1 << index
         up, down = (self.problem.ranked(nodes & self._takeable) for nodes in (above, below))
         return replace(place, is_ragged=True, above=up, below=down)
+
+    @cached_property
+    def _made(self) -> OpSet:
+        """What has to wait for something, be it computed or an input that others lead to."""
+        return opset(i for i, inputs in enumerate(self.graph.inputs_of) if inputs)
 
     @cached_property
     def _unused(self) -> OpSet:

@@ -73,7 +73,7 @@ def _with(some: Sequence[CandidateKernel], seconds: float, others: CostFunction)
 
 
 def _none_if_alone(bound: LowerBound) -> LowerBound:
-    return lambda each: 0.0 if each.toolchain is LEFT_ALONE else bound(each)
+    return lambda each: 0.0 if each.toolchain == LEFT_ALONE else bound(each)
 
 
 def _covered(candidates: Iterable[CandidateKernel]) -> OpSet:
