@@ -27,7 +27,7 @@ _BLOCKED = re.compile(r"[A-Z]+([0-9]+[a-z])+")
 
 
 PER_AXIS = frozenset({"strides", "padding", "dilation", "output_padding", "pool_size"})
-"""Attributes of which TVM always stores as many numbers as their default has."""
+"""Attributes of which TVM stores as many numbers as their default has, but for gradients."""
 
 
 def check_values(where: Where, operators: tuple[Operator, ...], findings: Findings) -> None:
