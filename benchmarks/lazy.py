@@ -4,16 +4,16 @@ How many kernels have to be measured to find a cheapest plan, of light models.
     python benchmarks/lazy.py [--store FILE] [--part PART] [MODEL…]
 
 Costs are those in the store, by default that of `collage plan`; what is not there is measured and
-put there, which takes a while the first time: a second or so for each kernel.
+put there, which takes a while the first time.
 
 Of the candidates of the shipped targets native and onnxruntime, many are the same kernel. `priced`
 are the kernels that `dijkstra` asked for the cost of, without lower bounds and with those that
-`collage plan` has; `--part 0.5` has half of each real cost for a bound
-instead, to see what better bounds would lead to. `needed` are those that no search with such
-bounds can do without: were the kernel as cheap as they allow, a plan with it would be cheaper than
-any. `below` are kernels that cost less than their bound, of which there should be none. The last
-two columns are what the plan costs by `dijkstra` with bounds, and by `milp` with every kernel
-priced. The last row counts the kernels of all models, some of which they share.
+`collage plan` has; `--part 0.5` has half of each real cost for a bound instead, to see what better
+bounds would lead to. `needed` are those that no search with such bounds can do without: were the
+kernel as cheap as they allow, a plan with it would be cheaper than any. `below` are kernels that
+cost less than their bound, of which there should be none. The last two columns are what the plan
+costs by `dijkstra` with bounds, and by `milp` with every kernel priced. The last row counts the
+kernels of all models, some of which they share.
 """
 
 import argparse

@@ -324,15 +324,15 @@ def test_settings_as_usual_find_what_was_stored_before_there_were_settings(
 # What kernels cost at the least. The worker's stand-in takes 1.5 s for each, 0.25 s to launch.
 
 
-def slow(cost: MeasuredCost) -> float:
+def least(cost: MeasuredCost) -> float:
     """What the relu of four numbers costs at the least: it reads 16 bytes, and writes them."""
     return lower_bound(cost)(kernel(Toolchain("t")))
 
 
 def test_a_kernel_takes_its_launch_and_what_it_moves(asked: Asked, store: CostStore) -> None:
     with MeasuredCost(lambda _: Tvm(), store) as cost:
-        assert slow(cost) == pytest.approx(0.25 / 1.5 + 3 * 16 / 6.5e10)
-        assert slow(cost) < cost(kernel(Toolchain("t")))
+        assert least(cost) == pytest.approx(0.25 / 1.5 + 3 * 16 / 6.5e10)
+        assert least(cost) < cost(kernel(Toolchain("t")))
 
     assert asked.kernels == 3, "an addition, a reduction, and the kernel"
 
@@ -350,9 +350,7 @@ def test_what_this_machine_moves_is_measured_once(
 
 def test_nothing_is_measured_before_a_bound_is_asked_for(asked: Asked, store: CostStore) -> None:
     with MeasuredCost(lambda _: Tvm(), store) as cost:
-        least = lower_bound(cost)
-
-        assert least(kernel(Toolchain("gpu", kind="cuda"))) == 0
+        assert lower_bound(cost)(kernel(Toolchain("gpu", kind="cuda"))) == 0
     assert not asked.tasks
 
 
@@ -365,4 +363,4 @@ def test_what_cannot_be_measured_says_less(
 
     assert memory(store) == 6.5e10
     with MeasuredCost(lambda _: Tvm(), store) as cost:
-        assert slow(cost) == pytest.approx(3 * 16 / 6.5e10)
+        assert least(cost) == pytest.approx(3 * 16 / 6.5e10)

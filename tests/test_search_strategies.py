@@ -1,7 +1,7 @@
 """Every strategy against the exhaustive search, and what their records promise."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 
 import pytest
@@ -311,17 +311,11 @@ def test_a_kernel_whose_bound_is_above_the_best_plan_is_never_priced() -> None:
     assert plan.record.never_asked == 1
 
 
-@pytest.mark.parametrize("states", [None, 0, 1, 3, 4])
-def test_with_bounds_the_kernel_that_tells_the_most_is_priced_first(
-    states: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`b` cannot make up for what `a` costs, and is not priced, however far it looks ahead."""
-    if states is not None:
-        monkeypatch.setattr(import_module("collage_dsl.search.dijkstra"), "LOOKED_AHEAD", states)
-    least = {"a": 4.0, "ab": 4.0}
-    costs = {"a": 5.0, "b": 1.0, "ab": 4.5, "c": 1.0}
-    found = [*SINGLES, candidate(CHAIN, "a", "b")]
-    asked = []
+def bounded(
+    found: list[CandidateKernel], costs: Mapping[str, float], least: Mapping[str, float]
+) -> tuple[Plan, list[str]]:
+    """The plan of `dijkstra`, and which kernels were priced for it, by the names of their nodes."""
+    asked: list[str] = []
 
     def name(kernel: CandidateKernel) -> str:
         return "".join(sorted(kernel.nodes))
@@ -333,7 +327,20 @@ def test_with_bounds_the_kernel_that_tells_the_most_is_priced_first(
     def bound(kernel: CandidateKernel) -> float:
         return least.get(name(kernel), 0.0)
 
-    plan = dijkstra(Problem(CHAIN, found, cost, lower_bound=bound))
+    return dijkstra(Problem(found[0].graph, found, cost, lower_bound=bound)), asked
+
+
+@pytest.mark.parametrize("states", [None, 0, 1, 3, 4])
+def test_with_bounds_the_kernel_that_tells_the_most_is_priced_first(
+    states: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`b` cannot make up for what `a` costs, and is not priced, however far it looks ahead."""
+    if states is not None:
+        monkeypatch.setattr(import_module("collage_dsl.search.dijkstra"), "LOOKED_AHEAD", states)
+    least = {"a": 4.0, "ab": 4.0}
+    costs = {"a": 5.0, "b": 1.0, "ab": 4.5, "c": 1.0}
+    found = [*SINGLES, candidate(CHAIN, "a", "b")]
+    plan, asked = bounded(found, costs, least)
 
     assert plan.cost == 5.5
     assert sorted(asked) == ["a", "ab", "c"]
@@ -346,17 +353,8 @@ def test_kernels_of_a_kind_that_cost_far_more_than_their_bounds_are_priced_first
     graph = graph_of(edges, ["c"], p=Kind.ANCHOR, a=Kind.ANCHOR)
     least = {"p": 1.0, "q": 1.0, "a": 2.0, "b": 3.0, "c": 2.5, "abc": 8.0}
     costs = {"p": 10.0, "q": 1.0, "a": 20.0, "b": 3.0, "c": 2.5, "abc": 8.0}
-    asked = []
 
-    def name(kernel: CandidateKernel) -> str:
-        return "".join(sorted(kernel.nodes))
-
-    def cost(kernel: CandidateKernel) -> Cost:
-        asked.append(name(kernel))
-        return costs[name(kernel)]
-
-    found = [candidate(graph, *names) for names in least]
-    plan = dijkstra(Problem(graph, found, cost, lower_bound=lambda kernel: least[name(kernel)]))
+    plan, asked = bounded([candidate(graph, *names) for names in least], costs, least)
 
     assert plan.cost == 19.0
     assert asked == ["b", "p", "q", "a", "abc"], "at the least c costs more than a"

@@ -1,8 +1,6 @@
 """How many bytes a kernel moves at the least, however it computes."""
 
-import re
 from collections.abc import Iterator
-from math import prod
 from operator import gt
 
 from collage_dsl.graph import Form, Graph, Kind, Node, OpSet, TensorType, Type, members
@@ -64,14 +62,7 @@ def moved_bytes(graph: Graph, inside: OpSet, needed: OpSet) -> int:
 
 def bytes_of(type_: Type) -> int:
     """The bytes that a tensor takes at the least; none where that is not known."""
-    if not isinstance(type_, TensorType) or not type_.is_static:
-        return 0
-    bits = _BITS.match(type_.dtype)
-    return prod(type_.static_shape) * (int(bits[1]) if bits else 8) // 8
-
-
-_BITS = re.compile(r"[a-z]+(\d+)")
-"""Of `float32`, and of `float8_e4m3fn`; `bool` has none."""
+    return (type_.bytes or 0) if isinstance(type_, TensorType) else 0
 
 
 def _moves_all(node: Node) -> bool:

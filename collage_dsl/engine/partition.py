@@ -1,6 +1,6 @@
 """The four steps on a Relax module of any shape, as a pass of TVM."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -100,7 +100,16 @@ class _Steps:
             backend_of(spec.target).prepare()
         store = stack.enter_context(CostStore(path))
         cost = stack.enter_context(MeasuredCost(backend_of, store))
-        return _where_measurable(cost, sizes), _sized(lower_bound(cost), sizes)
+        bound = lower_bound(cost)
+
+        @cache
+        def sized(graph: Graph) -> Graph:
+            return with_sizes(graph, sizes)
+
+        def least(candidate: CandidateKernel) -> float:
+            return bound(replace(candidate, graph=sized(candidate.graph)))
+
+        return _where_measurable(cost, sized), least
 
     def chosen(
         self, graph: Graph, cost: CostFunction, bound: LowerBound | None
@@ -139,15 +148,8 @@ class _Steps:
         register_codegens(set(known), lambda toolchain: known[toolchain])
 
 
-def _sized(bound: LowerBound, sizes: Sizes) -> LowerBound:
-    """`bound` of kernels whose dimensions are what `sizes` say."""
-    sized = cache(lambda graph: with_sizes(graph, sizes))
-    return lambda candidate: bound(replace(candidate, graph=sized(candidate.graph)))
-
-
-def _where_measurable(cost: CostFunction, sizes: Sizes) -> CostFunction:
+def _where_measurable(cost: CostFunction, sized: Callable[[Graph], Graph]) -> CostFunction:
     """`cost`, and why there is none for kernels that cannot be run by themselves."""
-    sized = cache(lambda graph: with_sizes(graph, sizes))
 
     def measured(candidate: CandidateKernel) -> Cost:
         if name := _compiled_in(candidate.graph, candidate.sub_graph.inside):

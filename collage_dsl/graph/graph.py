@@ -191,7 +191,7 @@ class Graph:
         found = inside & self.results
         for i in members(inside):
             users = self.users_of[i]
-            if users & inside != users:  # Numbers above 0 are quicker than ~inside.
+            if users & inside != users:
                 found |= 1 << i
         return found
 

@@ -1,5 +1,6 @@
 """Types of values in a graph, and the kinds of operators."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -7,6 +8,10 @@ from math import prod
 
 Dim = int | str
 """A dimension: a number, or the name (or expression) of a symbolic one."""
+
+
+_WIDTH = re.compile(r"[a-z]+([0-9]+)")
+"""Of `float32`, and of `float8_e4m3fn`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,13 @@ class TensorType:
     def size(self) -> int | None:
         """The number of elements, None where a dimension is symbolic."""
         return prod(self.static_shape) if self.is_static else None
+
+    @property
+    def bytes(self) -> int | None:
+        """What the elements take, packed; None where their number or width is not known."""
+        width = _WIDTH.match(self.dtype)
+        bits = 8 if self.dtype == "bool" else int(width[1]) if width else None
+        return None if self.size is None or bits is None else self.size * bits // 8
 
     def __str__(self) -> str:
         dims = "*" if self.shape is None else ", ".join(map(str, self.shape))

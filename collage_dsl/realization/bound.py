@@ -20,7 +20,7 @@ from collage_dsl.graph import (
 from collage_dsl.realization.cost import MeasuredCost, MeasuringError
 
 _MEMORY = 6.5e10
-"""Bytes a second; cores of servers, which wait for few lines at a time, move no more."""
+"""Bytes a second that a core is taken to move, unless this one was seen to come near."""
 
 _FASTER = 1.25
 """Kernels move at most so many times the bytes of the fastest one that was measured."""

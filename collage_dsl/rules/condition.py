@@ -1,6 +1,5 @@
 """Conditions of patterns: three-valued expressions over the values that a match has bound."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, assert_never
@@ -366,18 +365,12 @@ def _fact(
         case Size():
             return UNKNOWN if type_.size is None else type_.size
         case Bytes():
-            width = _BITS.search(type_.dtype)
-            bits = 8 if type_.dtype == "bool" else int(width[0]) if width else None
-            known = type_.size is not None and bits is not None
-            return (type_.size or 0) * (bits or 0) // 8 if known else UNKNOWN
+            return UNKNOWN if type_.bytes is None else type_.bytes
         case DimAt(_, axis):
             inside = -len(type_.shape) <= axis < len(type_.shape)
             return _number(type_.shape[axis]) if inside else UNKNOWN
         case _:
             assert_never(question)
-
-
-_BITS = re.compile(r"[0-9]+$")
 
 
 def _number(dim: Dim) -> int | Unknown:
