@@ -1,6 +1,7 @@
 """Plans as Relax modules."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,15 @@ from tvm import relax
 from collage_dsl.backends.registry import find_backend
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.graph import CandidateKernel, Composite, Graph, SubGraph, Toolchain, members
+from collage_dsl.graph import (
+    CandidateKernel,
+    Composite,
+    Graph,
+    SubGraph,
+    TensorType,
+    Toolchain,
+    members,
+)
 from collage_dsl.realization.build import build
 from collage_dsl.realization.executable import ModelExecutable, Signature
 from collage_dsl.realization.module import Realized, kernel_name, realize
@@ -264,3 +273,13 @@ def test_a_field_that_is_taken_twice_is_returned_once(toolchain: Toolchain) -> N
 
     assert np.allclose(one.numpy(), np.exp(x_value[:2]), rtol=1e-5)
     assert np.array_equal(other.numpy(), x_value)
+
+
+def test_a_graph_whose_types_are_wrong_is_not_built(graph: Graph) -> None:
+    wrong = TensorType("float32", (1, 4, 99, 99))
+    nodes = [replace(node, type=wrong) if node.op == "nn.conv2d" else node for node in graph.nodes]
+    other = Graph(nodes, graph.outputs)
+    realized = realize(other, kernels(other), backend_of)
+
+    with pytest.raises(TypeError, match=r"is annotated as .*99, 99"):
+        build(realized, backend_of)

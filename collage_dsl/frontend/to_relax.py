@@ -5,12 +5,13 @@ from typing import Any
 
 import tvm
 from tvm import relax
+from tvm.relax.expr import _update_type
 
 from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.attributes import relax_attributes
 from collage_dsl.frontend.dims import Symbols, expr_of
-from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, relax_type
-from collage_dsl.graph import Form, Graph, Node, OpSet, Type, members
+from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, UNKNOWN_DTYPE, relax_type
+from collage_dsl.graph import Form, Graph, Node, OpSet, TensorType, Type, members
 
 
 def to_relax(graph: Graph) -> tvm.IRModule:
@@ -38,6 +39,7 @@ def emit(
     *,
     outputs: OpSet = 0,
     symbols: Symbols | None = None,
+    is_typed: bool = False,
 ) -> dict[int, Any]:
     """
     Emit the calls, tuples and projections in `nodes` (by default all) into the open block.
@@ -46,13 +48,17 @@ def emit(
     without one are written where they are used. The result has one for each of `nodes`, each
     bound to a variable of the node's name, an output of the dataflow block where `outputs`
     has the node. A tuple that one call takes, and nothing else, is written in that call.
-    `symbols` has the variable of each symbolic dimension.
+    `symbols` has the variable of each symbolic dimension. With `is_typed` calls have the types of
+    their nodes where these are static; else TVM infers them, which takes it half a millisecond
+    for a convolution.
     """
     inside = graph.computed if nodes is None else nodes
     known = {**values, **_inline(graph, values, {} if symbols is None else symbols, inside)}
     for i in members(inside):
         node = graph.nodes[i]
         value = _expression(node, [known[operand] for operand in node.inputs])
+        if is_typed and node.is_call and _is_static(node.type):
+            _update_type(value, relax_type(node.type, {}))
         if not _is_written_in_its_user(graph, i, inside, outputs):
             value = _bind(builder, node.name, value, is_output=bool(outputs >> i & 1))
         known[i] = value
@@ -120,6 +126,11 @@ def _expression(node: Node, operands: list[Any]) -> Any:
         case Form.PROJECTION:
             return relax.TupleGetItem(operands[0], node.value)
     raise ValueError(f"`{node.name}` is not computed")
+
+
+def _is_static(type_: Type) -> bool:
+    """Whether it is the type of a tensor of which all is known."""
+    return isinstance(type_, TensorType) and type_.is_static and type_.dtype != UNKNOWN_DTYPE
 
 
 def _is_written_in_its_user(graph: Graph, i: int, inside: OpSet, outputs: OpSet) -> bool:

@@ -68,10 +68,10 @@ class SubGraph:
 
     def __or__(self, other: "SubGraph") -> "SubGraph":
         """The union of the two, which are disjoint; composites stay as they are."""
-        composites = sorted((*self.composites, *other.composites), key=lambda c: c.inside)
-        return SubGraph(
-            self.inside | other.inside, self.constants | other.constants, tuple(composites)
-        )
+        composites = (*self.composites, *other.composites)
+        if len(composites) > 1:
+            composites = tuple(sorted(composites, key=lambda c: c.inside))
+        return SubGraph(self.inside | other.inside, self.constants | other.constants, composites)
 
     def labelled(self, label: str) -> "SubGraph":
         """The same nodes as one composite, with the composites there were inside it."""

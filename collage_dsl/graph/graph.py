@@ -101,17 +101,25 @@ class Graph:
 
     # The sorts of node.
 
-    def _of(self, *forms: Form) -> OpSet:
-        return opset(i for i, node in enumerate(self.nodes) if node.form in forms)
+    def _of(self, form: Form) -> OpSet:
+        return opset(i for i, node in enumerate(self.nodes) if node.form is form)
 
     @cached_property
     def calls(self) -> OpSet:
         return self._of(Form.CALL)
 
     @cached_property
+    def tuples(self) -> OpSet:
+        return self._of(Form.TUPLE)
+
+    @cached_property
+    def projections(self) -> OpSet:
+        return self._of(Form.PROJECTION)
+
+    @cached_property
     def free(self) -> OpSet:
         """Tuples and projections: computed without a kernel where no kernel takes them."""
-        return self._of(Form.TUPLE, Form.PROJECTION)
+        return self.tuples | self.projections
 
     @cached_property
     def computed(self) -> OpSet:
@@ -211,7 +219,11 @@ class Graph:
 
     def taps(self, exits: OpSet, inside: OpSet) -> OpSet:
         """Those of the `exits` of `inside` that also feed an inside node."""
-        return opset(i for i in members(exits) if self.users_of[i] & inside)
+        found = 0
+        for i in members(exits):
+            if self.users_of[i] & inside:
+                found |= 1 << i
+        return found
 
     def depth(self, inside: OpSet) -> int:
         """The longest path inside, counted in operator calls."""
@@ -231,6 +243,8 @@ class Graph:
 
     def is_convex(self, inside: OpSet) -> bool:
         """Whether no path leaves `inside` and comes back."""
+        if not inside & (inside - 1):  # it is one node
+            return True
         return not any(self.downstream_of[i] & inside for i in members(self.output(inside)))
 
     def blocks(self, inside: OpSet) -> frozenset[int]:
@@ -250,9 +264,13 @@ class Graph:
         """The devices that nodes of `inside` are planned for."""
         return frozenset(device for device, nodes in self.planned.items() if nodes & inside)
 
+    def on_one_device(self, inside: OpSet) -> bool:
+        """Whether nodes of `inside` are planned for no more than one device."""
+        return not self.planned or len(self.devices(inside)) < 2
+
     def is_together(self, inside: OpSet) -> bool:
         """Whether `inside` is in one dataflow block, and planned for no more than one device."""
-        return self.in_one_block(inside) and len(self.devices(inside)) < 2
+        return self.in_one_block(inside) and self.on_one_device(inside)
 
     def in_one_block(self, inside: OpSet) -> bool:
         """Whether `inside` is not empty, and in one dataflow block."""

@@ -1,6 +1,6 @@
 """Sets of nodes as Python integers: bit `i` says whether node `i` is in the set."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 OpSet = int
 """A set of node indexes. Union is `|`, intersection `&`, difference `& ~`."""
@@ -18,9 +18,12 @@ def opset(indexes: Iterable[int]) -> OpSet:
     return result
 
 
-def members(nodes: OpSet) -> Iterator[int]:
+def members(nodes: OpSet) -> Sequence[int]:
     """The indexes in `nodes`, ascending."""
-    start = 0
+    if not nodes & (nodes - 1):  # most sets have one member
+        return (nodes.bit_length() - 1,) if nodes else ()
+    found = []
+    start = -1
     while nodes:
         gap = (nodes & -nodes).bit_length() - 1
         start += gap
@@ -29,8 +32,9 @@ def members(nodes: OpSet) -> Iterator[int]:
         nodes ^= window
         while window:
             lowest = window & -window
-            yield start + lowest.bit_length() - 1
+            found.append(start + lowest.bit_length())
             window ^= lowest
+    return found
 
 
 def first(nodes: OpSet) -> int:

@@ -29,8 +29,10 @@ class BuildError(Exception):
 def lower(realized: Realized, backend_of: BackendOf) -> tvm.IRModule:
     """
     The module with library kernels compiled by their backends, and each native kernel one
-    scheduled PrimFunc. Raises `BuildError` where a native kernel does not become one.
+    scheduled PrimFunc. Raises `BuildError` where a native kernel does not become one, and
+    `TypeError` where a node of the graph has another type than TVM finds for it.
     """
+    relax.analysis.well_formed(realized.module)  # `realize` takes types from the graph
     toolchains = {kernel.toolchain for kernel in realized.kernels.values()}
     register_codegens(toolchains, backend_of)
     module = relax.transform.RunCodegen()(realized.module)

@@ -193,7 +193,9 @@ def _function(graph: Graph, composites: Sequence[Composite], attrs: Mapping[str,
         else:
             with builder.dataflow():
                 outputs = graph.results & graph.computed
-                values |= emit(builder, graph, values, outputs=outputs, symbols=symbols)
+                values |= emit(
+                    builder, graph, values, outputs=outputs, symbols=symbols, is_typed=True
+                )
         where = places(graph, graph.outputs)
         results = list({place: values[index] for index, place in where.items()}.values())
         builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
@@ -220,7 +222,7 @@ def _emit_composites(
         if index in by_last:
             values[index] = _emit_composite(builder, graph, values, by_last[index])
         elif not tagged >> index & 1:
-            values |= emit(builder, graph, values, 1 << index, symbols=symbols)
+            values |= emit(builder, graph, values, 1 << index, symbols=symbols, is_typed=True)
 
 
 def _emit_composite(

@@ -1,20 +1,22 @@
 """The closure of a set of sub-graphs under joining touching ones."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
 from collage_dsl.graph import Composite, Graph, Kind, OpSet, SubGraph, members, opset, spread
-from collage_dsl.rules.primitive import KindPair, Primitive, has_side_branches
+from collage_dsl.rules.primitive import Primitive, has_side_branches
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Part:
     """A sub-graph and the facts of it that joining asks for."""
 
     graph: Graph = field(repr=False)
     sub_graph: SubGraph
+    inside: OpSet
     kind: Kind
     exits: OpSet
     inputs: OpSet
@@ -57,8 +59,11 @@ class _Closure:
     ) -> None:
         self.graph = graph
         self.using = using
-        self.kinds = [p for p in using if isinstance(p, KindPair)]
-        self.others = [p for p in using if not isinstance(p, KindPair)]
+        self.asked = {
+            (above, below): tuple(p for p in using if p.concerns(above, below))
+            for above, below in product(Kind, repeat=2)
+        }
+        """The primitives that candidates of two kinds concern."""
         self.max_depth = max_depth
         self.max_nodes = max_nodes
         self.tried: set[tuple[tuple[int, OpSet], OpSet, OpSet]] = set()
@@ -75,39 +80,33 @@ class _Closure:
         while self.queue:
             part = self.queue.popleft()
             yield part.sub_graph
-            for index in members(part.exits):
+            exits, inputs = members(part.exits), members(part.inputs)
+            for index in exits:
                 self.by_exit[index].append(part)
-            for index in members(part.inputs):
+            for index in inputs:
                 self.by_input[index].append(part)
             for primitive in self.using:
                 for addition in primitive.grows(self.graph, part):
                     self.join(part, self.part(addition))
-            for upstream, downstream in self.touching(part):
-                if self.may_join(upstream, downstream):
-                    self.join(upstream, downstream)
-
-    def touching(self, part: _Part) -> Iterator[tuple[_Part, _Part]]:
-        """The (upstream, downstream) pairs of `part` with disjoint parts met so far."""
-        inside = part.sub_graph.inside
-        below = {id(p): p for i in members(part.exits) for p in self.by_input.get(i, ())}
-        above = {id(p): p for i in members(part.inputs) for p in self.by_exit.get(i, ())}
-        for other in below.values():
-            if not other.sub_graph.inside & inside:
-                yield part, other
-        for other in above.values():
-            if not other.sub_graph.inside & inside:
-                yield other, part
+            for below in _each(self.by_input, exits):
+                if self.may_join(part, below):
+                    self.join(part, below)
+            for above in _each(self.by_exit, inputs):
+                if self.may_join(above, part):
+                    self.join(above, part)
 
     def may_join(self, upstream: _Part, downstream: _Part) -> bool:
-        above, below = upstream.kind, downstream.kind
-        for pair in self.kinds:
-            if above <= pair.upstream and below <= pair.downstream:
+        """Whether the two are disjoint, and a primitive joins them."""
+        if upstream.inside & downstream.inside:
+            return False
+        for primitive in self.asked[upstream.kind, downstream.kind]:
+            if primitive.permits(self.graph, upstream, downstream):
                 return True
-        return any(other.joins(self.graph, upstream, downstream) for other in self.others)
+        return False
 
     def join(self, one: _Part, other: _Part) -> None:
         """Put the union of the two, if it is new and possible, in the queue."""
-        inside = one.sub_graph.inside | other.sub_graph.inside
+        inside = one.inside | other.inside
         constants = one.sub_graph.constants | other.sub_graph.constants
         if self.is_new(inside, constants, one.composites | other.composites):
             outputs = (one.outputs | other.outputs) & ~inside
@@ -127,6 +126,7 @@ class _Closure:
         return _Part(
             graph,
             sub_graph,
+            inside,
             graph.kind(inside),
             graph.exit(inside),
             graph.input(inside) & graph.computed,
@@ -140,6 +140,13 @@ class _Closure:
         return not comes_back and _is_small(self.graph, inside, self.max_depth, self.max_nodes)
 
 
+def _each(parts: Mapping[int, list[_Part]], indexes: Sequence[int]) -> Iterable[_Part]:
+    """The parts at any of `indexes`, each once."""
+    if len(indexes) == 1:
+        return parts.get(indexes[0], ())
+    return {id(part): part for index in indexes for part in parts.get(index, ())}.values()
+
+
 def _union(graph: Graph, one: _Part, other: _Part, outputs: OpSet) -> _Part:
     """The union of the two parts, which flows into `outputs`: its exits are among theirs."""
     union = one.sub_graph | other.sub_graph
@@ -151,7 +158,8 @@ def _union(graph: Graph, one: _Part, other: _Part, outputs: OpSet) -> _Part:
             exits ^= 1 << index
     inputs = (one.inputs | other.inputs) & ~inside
     composites = one.composites | other.composites
-    return _Part(graph, union, max(one.kind, other.kind), exits, inputs, outputs, composites)
+    kind = max(one.kind, other.kind)
+    return _Part(graph, union, inside, kind, exits, inputs, outputs, composites)
 
 
 def is_possible(graph: Graph, inside: OpSet, max_depth: int | None, max_nodes: int | None) -> bool:

@@ -49,7 +49,7 @@ class Limits:
             return f"depth {graph.depth(inside)}, max_depth is {self.max_depth}"
         if inside and not graph.in_one_block(inside):
             return "spans several dataflow blocks"
-        if len(graph.devices(inside)) > 1:
+        if not graph.on_one_device(inside):
             return "spans several devices"
         if not graph.is_convex(inside):
             return "a path leaves it and comes back"

@@ -132,7 +132,15 @@ class _Partial(NamedTuple):
         )
 
     def holding(self, constant: int) -> "_Partial":
-        return self._replace(constants=self.constants | 1 << constant)
+        return _Partial(
+            self.inside,
+            self.constants | 1 << constant,
+            self.bound,
+            self.frames,
+            self.shared,
+            self.pending,
+            self.steps,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,17 +286,12 @@ class _Matcher:
                 yield partial.binding(key, index)
         elif self.accepts(parameter, index, so_far):
             held = so_far.holding(index) if parameter.constant else so_far
-            for partial in self.argument(frame, name, index, held):
+            if frame.caller is None:
+                yield held.binding(key, index)
+                return
+            stands_for = frame.operands[name]
+            for partial in self.operand(frame.caller, stands_for, index, held):
                 yield partial.binding(key, index)
-
-    def argument(
-        self, frame: _Frame, parameter: str, index: int, so_far: _Partial
-    ) -> Iterator[_Partial]:
-        """What a parameter of a called pattern stands for."""
-        if frame.caller is None:
-            yield so_far
-        else:
-            yield from self.operand(frame.caller, frame.operands[parameter], index, so_far)
 
     def inner(
         self, frame: _Frame, call: PatternCall, index: int, so_far: _Partial
@@ -318,10 +321,10 @@ class _Matcher:
                 self.refuse(so_far, f"`{node.name}` {_other_than(call, node)}", call.span)
             return
         covered = so_far.covering(index, shared=call.shared or frame.pattern.taps)
-        if not self.attributes_hold(call, node, covered):
-            return
-        waiting = [w for w in call.attributes if conditions.depends_on_facts(w.condition)]
-        if waiting:
+        if call.attributes:
+            if not self.attributes_hold(call, node, covered):
+                return
+            waiting = [w for w in call.attributes if conditions.depends_on_facts(w.condition)]
             added = ((frame.prefix, where, index) for where in waiting)
             covered = covered._replace(pending=(*covered.pending, *added))
         yield from self.operands(frame, call.operands, node.inputs, covered)
@@ -338,7 +341,11 @@ class _Matcher:
         if not wanted:
             yield so_far
             return
-        for partial in self.operand(frame, wanted[0], given[0], so_far):
+        ways = self.operand(frame, wanted[0], given[0], so_far)
+        if len(wanted) == 1:
+            yield from ways
+            return
+        for partial in ways:
             yield from self.operands(frame, wanted[1:], given[1:], partial)
 
     def attributes_hold(self, call: Call, node: Node, so_far: _Partial) -> bool:
@@ -362,15 +369,17 @@ class _Matcher:
     def holds(self, frame: _Frame, partial: _Partial, index: int) -> bool:
         """Whether the parameters of a pattern are matched, and its conditions hold."""
         pattern, start = frame.pattern, len(frame.prefix)
+        for parameter in pattern.parameters:
+            if not parameter.optional and frame.prefix + parameter.name not in partial.bound:
+                self.refuse(partial, f"nothing was matched by `{parameter.name}`")
+                return False
+        if not pattern.conditions and not partial.pending:
+            return True
         bound = {
             name[start:]: self.graph.nodes[i]
             for name, i in partial.bound.items()
             if name.startswith(frame.prefix)
         }
-        missing = [p.name for p in pattern.parameters if not p.optional and p.name not in bound]
-        if missing:
-            self.refuse(partial, f"nothing was matched by `{missing[0]}`")
-            return False
         world = _World(self.graph, self.lookup, partial.inside, index)
         for prefix, where, at in partial.pending:
             if prefix == frame.prefix:

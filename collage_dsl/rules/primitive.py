@@ -1,10 +1,10 @@
 """Primitives: which touching candidates `combine_by_primitives` may join."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from collage_dsl.graph import Form, Graph, Kind, OpSet, SubGraph, first, members, opset
+from collage_dsl.graph import Graph, Kind, OpSet, SubGraph, first, members, opset
 
 
 class Side(Protocol):
@@ -25,33 +25,50 @@ class Side(Protocol):
         """As the function says: asked of many pairs, worked out once."""
 
 
+class _Primitive:
+    """By itself, one that joins nothing."""
+
+    __slots__ = ()
+
+    def joins(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
+        """Whether the two, which touch, may become one."""
+        kinds = upstream.kind, downstream.kind
+        return self.concerns(*kinds) and self.permits(graph, upstream, downstream)
+
+    def concerns(self, upstream: Kind, downstream: Kind) -> bool:
+        """Whether it joins any two of these kinds."""
+        return False
+
+    def permits(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
+        """Whether it joins these two, of kinds that it concerns."""
+        return True
+
+    def grows(self, graph: Graph, side: Side) -> Iterable[SubGraph]:
+        """What `side` may be joined with that is no candidate: tuples, projections, constants."""
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
-class KindPair:
+class KindPair(_Primitive):
     """`kind(A -> B)`: an upstream of kind A or less with a downstream of kind B or less."""
 
     upstream: Kind
     downstream: Kind
 
-    def joins(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
-        return upstream.kind <= self.upstream and downstream.kind <= self.downstream
-
-    def grows(self, graph: Graph, side: Side) -> Iterator[SubGraph]:
-        yield from ()
+    def concerns(self, upstream: Kind, downstream: Kind) -> bool:
+        return upstream <= self.upstream and downstream <= self.downstream
 
 
 @dataclass(frozen=True, slots=True)
-class JoinAnything:
+class JoinAnything(_Primitive):
     """`join_anything`: any two that touch."""
 
-    def joins(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
+    def concerns(self, upstream: Kind, downstream: Kind) -> bool:
         return True
-
-    def grows(self, graph: Graph, side: Side) -> Iterator[SubGraph]:
-        yield from ()
 
 
 @dataclass(frozen=True, slots=True)
-class InjectiveBranches:
+class InjectiveBranches(_Primitive):
     """
     `injective_branches`: an anchor or reduction with a region below it, or a region with a
     reduction below it, where injective calls of the region are on side branches alone.
@@ -65,16 +82,14 @@ class InjectiveBranches:
     `e` with all that is on the way to where its paths meet. Without the way past `t` it does not.
     """
 
-    def joins(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
-        if downstream.kind is Kind.INJECTIVE:
-            region = downstream if upstream.kind in (Kind.REDUCE, Kind.ANCHOR) else None
-        else:
-            is_reduced = upstream.kind is Kind.INJECTIVE and downstream.kind is Kind.REDUCE
-            region = upstream if is_reduced else None
-        return region is not None and region.has_side_branches
+    def concerns(self, upstream: Kind, downstream: Kind) -> bool:
+        if downstream is Kind.INJECTIVE:
+            return upstream in (Kind.REDUCE, Kind.ANCHOR)
+        return upstream is Kind.INJECTIVE and downstream is Kind.REDUCE
 
-    def grows(self, graph: Graph, side: Side) -> Iterator[SubGraph]:
-        yield from ()
+    def permits(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
+        region = downstream if downstream.kind is Kind.INJECTIVE else upstream
+        return region.has_side_branches
 
 
 def has_side_branches(graph: Graph, inside: OpSet, exits: OpSet) -> bool:
@@ -98,47 +113,36 @@ def _leading_to(graph: Graph, index: int, inside: OpSet) -> OpSet:
 
 
 @dataclass(frozen=True, slots=True)
-class TupleArgs:
+class TupleArgs(_Primitive):
     """
     `tuple_args`: an injective consumer with the tuple it takes, and that with the injective
     producers of the tuple's fields, any number of them.
     """
 
-    def joins(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
-        if max(upstream.kind, downstream.kind) > Kind.INJECTIVE:
-            return False
-        fields = upstream.outputs & downstream.sub_graph.inside
-        return all(graph.nodes[i].form is Form.TUPLE for i in members(fields))
+    def concerns(self, upstream: Kind, downstream: Kind) -> bool:
+        return max(upstream, downstream) <= Kind.INJECTIVE
 
-    def grows(self, graph: Graph, side: Side) -> Iterator[SubGraph]:
-        if side.kind > Kind.INJECTIVE:
-            return
-        for index in members(side.inputs & graph.free):
-            if graph.nodes[index].form is Form.TUPLE:
-                yield SubGraph(1 << index)
+    def permits(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
+        return not upstream.outputs & downstream.sub_graph.inside & ~graph.tuples
+
+    def grows(self, graph: Graph, side: Side) -> Iterable[SubGraph]:
+        tuples = side.inputs & graph.tuples if side.kind <= Kind.INJECTIVE else 0
+        return [SubGraph(1 << index) for index in members(tuples)]
 
 
 @dataclass(frozen=True, slots=True)
-class TupleProjections:
+class TupleProjections(_Primitive):
     """`tuple_projections`: a candidate with a projection of its result."""
 
-    def joins(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
-        return False
-
-    def grows(self, graph: Graph, side: Side) -> Iterator[SubGraph]:
-        for index in members(side.outputs & graph.free):
-            if graph.nodes[index].form is Form.PROJECTION:
-                yield SubGraph(1 << index)
+    def grows(self, graph: Graph, side: Side) -> Iterable[SubGraph]:
+        return [SubGraph(1 << index) for index in members(side.outputs & graph.projections)]
 
 
 @dataclass(frozen=True, slots=True)
-class Constants:
+class Constants(_Primitive):
     """`constants`: a candidate with all the constants that flow into it bound inside."""
 
-    def joins(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
-        return False
-
-    def grows(self, graph: Graph, side: Side) -> Iterator[SubGraph]:
+    def grows(self, graph: Graph, side: Side) -> Iterable[SubGraph]:
         flows_in = graph.input(side.sub_graph.inside) & graph.constants
         if flows_in & ~side.sub_graph.constants:
             yield SubGraph(0, constants=flows_in)

@@ -4,8 +4,8 @@ import heapq
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 from collage_dsl.graph import Kind, members
 from collage_dsl.search.moves import Key, Move, Moves
@@ -34,8 +34,7 @@ class BudgetSpentError(Exception):
     """A search has expanded as many states as it may, and has not come to an end."""
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(NamedTuple):
     key: Key
     rank: Rank
     is_priced: bool = True
@@ -182,8 +181,10 @@ class _Search:
         if self.expanded == self.budget:
             raise BudgetSpentError
         self.expanded += 1
+        key, place = None, None
         for move in self.moves.from_(state.key):
-            key = self.moves.after(state.key, move)
+            if move.place is not place:
+                key, place = self.moves.after(state.key, move), move.place
             if key is not None:
                 self.step(state, key, move)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from collage_dsl.graph import CandidateKernel, OpSet, first, last, members, opset, spread
 from collage_dsl.memory import uncollected
@@ -52,8 +53,7 @@ class Place:
         return self.start + last(self.inside)
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """A candidate as a step of a search, numbered. Those with the same nodes share a place."""
 
     number: int
