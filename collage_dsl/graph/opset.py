@@ -20,7 +20,8 @@ def opset(indexes: Iterable[int]) -> OpSet:
 
 def members(nodes: OpSet) -> Sequence[int]:
     """The indexes in `nodes`, ascending."""
-    if not nodes & (nodes - 1):  # most sets have one member
+    lowest = nodes & -nodes
+    if nodes == lowest:  # most sets have one member
         return (nodes.bit_length() - 1,) if nodes else ()
     found = []
     start = -1
