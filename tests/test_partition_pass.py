@@ -525,7 +525,7 @@ def test_kernels_are_measured_where_no_cost_is_given(tmp_path: Path) -> None:
 
     result = once(module)
 
-    assert callees(result["main"].body.blocks[0]) == ["tvm_exp", "relax.call_tir", "tvm_relu"]
+    assert callees(result["main"].body.blocks[0]) == ["tvm_exp", "tvm_call_tir", "tvm_relu"]
     assert store.exists()
     assert once(Batch).same_as(Batch), "nothing can be measured of symbolic dimensions"
 
@@ -540,6 +540,66 @@ def test_kernels_with_symbolic_dimensions_are_measured_at_a_size(tmp_path: Path)
     assert {"tvm_relu", "tvm_reshape", "tvm_exp", "tvm_reshape_2", "main"} == names(result)
     with CostStore(store) as costs:
         assert len(costs) == 10, "four kernels, two overheads, and four more for lower bounds"
+
+
+@I.ir_module
+class Lowered:
+    """What becomes compiled functions, on a batch of any size."""
+
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32")) -> R.Tensor(("n", 4), "float32"):
+        n = T.int64()
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.zeros((n, 4), "float32")
+            c = R.add(a, b)
+            d = R.negative(c)
+            R.output(d)
+        return d
+
+
+def test_kernels_that_call_compiled_functions_are_measured(tmp_path: Path) -> None:
+    lowered = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(Lowered))
+    store = tmp_path / "costs.sqlite"
+    fused = collage.CollagePartition([spec(FUSED)], store=store, sizes={"n": 5})
+
+    result = fused(lowered)
+
+    assert callees(result["main"].body.blocks[0]) == ["tvm_call_tir_call_tir_call_tir_call_tir"]
+    assert_same_results(result, lowered, array(3, 4))
+
+
+@I.ir_module
+class Times:
+    @T.prim_func(private=True, s_tir=True)
+    def times(
+        x: T.Buffer((T.int64(4),), "float32"),
+        times: T.int64,
+        y: T.Buffer((T.int64(4),), "float32"),
+    ):
+        T.func_attr({"op_pattern": 0})
+        for i in T.serial(T.int64(4)):
+            with T.sblock("times"):
+                v_i = T.axis.remap("S", [i])
+                y[v_i] = x[v_i] * T.Cast("float32", times)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        cls = Times
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.call_tir(cls.times, (a, T.int64(3)), out_ty=R.Tensor((4,), "float32"))
+            R.output(b)
+        return b
+
+
+def test_a_compiled_function_that_is_given_a_number_is_measured(tmp_path: Path) -> None:
+    fused = collage.CollagePartition([spec(FUSED)], store=tmp_path / "costs.sqlite")
+
+    result = fused(Times)
+
+    assert callees(result["main"].body.blocks[0]) == ["tvm_exp_call_tir"]
+    assert_same_results(result, Times, array(4))
 
 
 # Every rule.

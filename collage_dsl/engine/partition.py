@@ -15,8 +15,8 @@ from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import merged, proposed
-from collage_dsl.frontend.dataflow import CALL_TIR
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, members, tensors
+from collage_dsl.graph.operators import CALL_TIR
 from collage_dsl.graph.sizes import Sizes, with_sizes
 from collage_dsl.realization.bound import lower_bound
 from collage_dsl.realization.build import register_codegens
@@ -152,8 +152,6 @@ def _where_measurable(cost: CostFunction, sized: Callable[[Graph], Graph]) -> Co
     """`cost`, and why there is none for kernels that cannot be run by themselves."""
 
     def measured(candidate: CandidateKernel) -> Cost:
-        if name := _compiled_in(candidate.graph, candidate.sub_graph.inside):
-            return Infeasible(f"the compiled function `{name}` cannot be measured by itself")
         candidate = replace(candidate, graph=sized(candidate.graph))
         if name := _symbolic_in(candidate):
             return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")

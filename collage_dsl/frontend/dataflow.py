@@ -23,13 +23,10 @@ from collage_dsl.graph import (
     TupleType,
     Type,
 )
-from collage_dsl.graph.operators import kind_of, literal_values
+from collage_dsl.graph.operators import CALL_TIR, kind_of, literal_values
 
-CALL_TIR = "call_tir"
-"""The operator of a node that calls a compiled function, whose name is its attribute `function`."""
-
-KindOf = Callable[[Any], Kind | None]
-"""The kind of the function that a global variable names; None where it is no PrimFunc."""
+Functions = Callable[[Any], Any | None]
+"""The PrimFunc that a global variable names; None where it names none."""
 
 _MOVES = frozenset({"hint_on_device", "to_vdevice"})
 """Operators that say where a value is, which no kernel may take from them."""
@@ -53,15 +50,17 @@ class Dataflow:
     origins: tuple[Any, ...] = field(repr=False)
 
 
-def read_bindings(bindings: Sequence[Any], used_later: Sequence[Any], kind: KindOf) -> Dataflow:
+def read_bindings(
+    bindings: Sequence[Any], used_later: Sequence[Any], functions: Functions
+) -> Dataflow:
     """The graph of `bindings`, of whose variables those `used_later` are its outputs."""
-    return _BindingsReader(kind).read_bindings(bindings, used_later)
+    return _BindingsReader(functions).read_bindings(bindings, used_later)
 
 
 class _BindingsReader(Reader):
-    def __init__(self, kind: KindOf) -> None:
+    def __init__(self, functions: Functions) -> None:
         super().__init__({}, None)
-        self.kind = kind
+        self.functions = functions
         self.origins: dict[int, Any] = {}
 
     def read_bindings(self, bindings: Sequence[Any], used_later: Sequence[Any]) -> Dataflow:
@@ -128,14 +127,21 @@ class _BindingsReader(Reader):
         return self.add_checked(node, call)
 
     def add_call_tir(self, name: str, call: Any) -> int:
-        callee, arguments = call.args[:2]
-        kind = self.kind(callee)
-        if kind is None or not isinstance(arguments, tvm.ir.Tuple):
+        callee, arguments = call.args
+        function = self.functions(callee)
+        if function is None or not isinstance(arguments, tvm.ir.Tuple):
             raise UnsupportedRelax(f"`{name}` calls `{callee}`, which is not a PrimFunc")
-        inputs = self.operands(arguments.fields, name)
-        attrs = {"function": str(callee.name_hint)}
-        type_ = _tensors_of(name, call.ty)
-        return self.add_checked(Node(name, Form.CALL, type_, inputs, CALL_TIR, attrs, kind), call)
+        node = Node(
+            name,
+            Form.CALL,
+            _tensors_of(name, call.ty),
+            self.operands(arguments.fields, name),
+            CALL_TIR,
+            {"function": str(callee.name_hint)},
+            _noted_kind(function),
+            function,
+        )
+        return self.add_checked(node, call)
 
     def add_checked(self, node: Node, call: Any) -> int:
         for index in node.inputs:
@@ -177,6 +183,11 @@ def _is_in_place(binding: Any) -> bool:
     value = binding.value
     is_node = isinstance(value, nodes) or is_value(value)
     return isinstance(binding, relax.MatchCast) or not is_node
+
+
+def _noted_kind(function: Any) -> Kind:
+    """The kind of a PrimFunc as TVM has noted it; opaque where it has not."""
+    return Kind(int((function.attrs or {}).get("op_pattern", Kind.OPAQUE)))
 
 
 def _type(type_: Any) -> Type:

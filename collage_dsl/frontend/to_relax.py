@@ -12,6 +12,7 @@ from collage_dsl.frontend.attributes import relax_attributes
 from collage_dsl.frontend.dims import Symbols, expr_of
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, UNKNOWN_DTYPE, relax_type
 from collage_dsl.graph import Form, Graph, Node, OpSet, TensorType, Type, members
+from collage_dsl.graph.operators import CALL_TIR
 
 
 def to_relax(graph: Graph) -> tvm.IRModule:
@@ -40,6 +41,7 @@ def emit(
     outputs: OpSet = 0,
     symbols: Symbols | None = None,
     is_typed: bool = False,
+    callees: Mapping[int, Any] | None = None,
 ) -> dict[int, Any]:
     """
     Emit the calls, tuples and projections in `nodes` (by default all) into the open block.
@@ -50,13 +52,14 @@ def emit(
     has the node. A tuple that one call takes, and nothing else, is written in that call.
     `symbols` has the variable of each symbolic dimension. With `is_typed` calls have the types of
     their nodes where these are static; else TVM infers them, which takes it half a millisecond
-    for a convolution.
+    for a convolution. `callees` has the global variable of the PrimFunc that a node calls.
     """
     inside = graph.computed if nodes is None else nodes
     known = {**values, **_inline(graph, values, {} if symbols is None else symbols, inside)}
     for i in members(inside):
         node = graph.nodes[i]
-        value = _expression(node, [known[operand] for operand in node.inputs])
+        callee = (callees or {}).get(i)
+        value = _expression(node, [known[operand] for operand in node.inputs], callee)
         if is_typed and node.is_call and _is_static(node.type):
             _update_type(value, relax_type(node.type, {}))
         if not _is_written_in_its_user(graph, i, inside, outputs):
@@ -116,8 +119,12 @@ def _number(value: bool | float, dtype: str = "") -> Any:
     return tvm.tirx.IntImm(dtype or ("bool" if isinstance(value, bool) else "int64"), value)
 
 
-def _expression(node: Node, operands: list[Any]) -> Any:
+def _expression(node: Node, operands: list[Any], callee: Any | None) -> Any:
     match node.form:
+        case Form.CALL if callee is not None:
+            types = [relax_type(node.type, {})]
+            call_tir = tvm.ir.Op.get("relax." + CALL_TIR)
+            return relax.Call(call_tir, [callee, relax.Tuple(operands)], None, types)
         case Form.CALL:
             operator = tvm.ir.Op.get("relax." + node.op)
             return relax.Call(operator, operands, relax_attributes(node.op, node.attrs))

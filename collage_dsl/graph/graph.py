@@ -19,9 +19,9 @@ class Node:
 
     `inputs` are indexes of earlier nodes. `op` is the operator of a call, without the
     `relax.` prefix. `value` is a constant's array (None where only its type is known), a
-    literal's value, or a projection's index. `block` numbers the dataflow block; `device` is where
-    a call is planned to run. An input has inputs itself where it stands for what something else
-    than an operator computes from them.
+    literal's value, a projection's index, or the PrimFunc that a `call_tir` calls. `block`
+    numbers the dataflow block; `device` is where a call is planned to run. An input has inputs
+    itself where it stands for what something else than an operator computes from them.
     """
 
     name: str

@@ -16,6 +16,12 @@ from collage_dsl.graph.types import Form, Kind, TensorType, Type
 TVM_VERSION = "0.27"
 """The minor version of TVM that the table describes."""
 
+CALL_TIR = "call_tir"
+"""
+The operator of a node that calls a PrimFunc, which is none of the table. Its attribute `function`
+is the name of that, its value the PrimFunc itself.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:

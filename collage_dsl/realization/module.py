@@ -27,6 +27,7 @@ from collage_dsl.graph import (
     members,
     places,
 )
+from collage_dsl.graph.operators import CALL_TIR
 
 BackendOf = Callable[[Toolchain], Backend]
 
@@ -152,8 +153,18 @@ class _Writer:
         library = isinstance(self.backend_of(kernel.toolchain), LibraryBackend)
         composites = inner_composites(kernel, found) if library else ()
         attrs = kernel_attributes(name, kernel.toolchain) if library else {"Primitive": True}
-        function = _function(found.graph, composites, attrs)
+        function = _function(found.graph, composites, attrs, self.compiled(found.graph))
         return self.builder.add_func(function, name)
+
+    def compiled(self, kernel: Graph) -> dict[int, Any]:
+        """The global variable of each PrimFunc that a kernel calls, by node."""
+        found: dict[int, Any] = {
+            index: node.value for index, node in enumerate(kernel.nodes) if node.op == CALL_TIR
+        }
+        return {
+            index: self.builder.add_func(function.without_attr("global_symbol"), "compiled")
+            for index, function in found.items()
+        }
 
 
 def kernel_name(kernel: CandidateKernel) -> str:
@@ -179,7 +190,12 @@ def kernel_key(kernel: CandidateKernel, found: Extract) -> str:
     return f"{fingerprint(found.graph)} {inner_composites(kernel, found)}"
 
 
-def _function(graph: Graph, composites: Sequence[Composite], attrs: Mapping[str, Any]) -> Any:
+def _function(
+    graph: Graph,
+    composites: Sequence[Composite],
+    attrs: Mapping[str, Any],
+    callees: Mapping[int, Any] | None = None,
+) -> Any:
     """The Relax function that computes `graph`, its composites as inner functions."""
     builder = relax.BlockBuilder()
     symbols: Symbols = {}
@@ -194,7 +210,13 @@ def _function(graph: Graph, composites: Sequence[Composite], attrs: Mapping[str,
             with builder.dataflow():
                 outputs = graph.results & graph.computed
                 values |= emit(
-                    builder, graph, values, outputs=outputs, symbols=symbols, is_typed=True
+                    builder,
+                    graph,
+                    values,
+                    outputs=outputs,
+                    symbols=symbols,
+                    is_typed=True,
+                    callees=callees,
                 )
         where = places(graph, graph.outputs)
         results = list({place: values[index] for index, place in where.items()}.values())

@@ -159,8 +159,7 @@ def rebuilt(flow: Dataflow, index: int, values: Mapping[int, Any]) -> Any:
 
 def _call(call: Any, operands: list[Any]) -> Any:
     if call.op == tvm.ir.Op.get("relax.call_tir"):
-        function, _, *more = call.args
-        operands = [function, relax.Tuple(operands), *more]
+        operands = [call.args[0], relax.Tuple(operands)]
     return relax.Call(call.op, operands, call.attrs, call.ty_args)
 
 

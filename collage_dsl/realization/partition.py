@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import relax
 
 from collage_dsl.frontend.dataflow import Dataflow, read_bindings, values_in
-from collage_dsl.graph import CandidateKernel, Graph, Kind, Toolchain
+from collage_dsl.graph import CandidateKernel, Graph, Toolchain
 from collage_dsl.realization.module import constants_of, kernel_attributes, kernel_name
 from collage_dsl.realization.outline import outline
 from collage_dsl.realization.rewrite import CalledKernel, rewritten
@@ -136,20 +136,17 @@ class _Partitioner:
     def part(self, bindings: list[Any], used_later: list[Any]) -> list[Any]:
         """Kernels in place of bindings, until there are no more: what is left has none."""
         while True:
-            flow = read_bindings(bindings, used_later, self.kind)
+            flow = read_bindings(bindings, used_later, self.function_of)
             chosen = self.choose(flow.graph) if flow.graph.calls else ()
             if not chosen:
                 return bindings
             kernels = [self.called(flow, candidate) for candidate in chosen]
             bindings = rewritten(flow, used_later, kernels)
 
-    def kind(self, callee: Any) -> Kind | None:
-        """The kind of a PrimFunc as TVM has noted it; opaque where it has not."""
+    def function_of(self, callee: Any) -> Any | None:
+        """The PrimFunc that a global variable of the module names, if it names one."""
         function = self.result[callee] if callee.name_hint in self.taken else None
-        if not isinstance(function, tvm.tirx.PrimFunc):
-            return None
-        noted = (function.attrs or {}).get("op_pattern", Kind.OPAQUE)
-        return Kind(int(noted))
+        return function if isinstance(function, tvm.tirx.PrimFunc) else None
 
     # Kernels.
 
