@@ -79,7 +79,7 @@ class Graph:
         if len(self.output_names) != len(self.outputs):
             raise ValueError(f"graph `{name}` has not as many outputs as names for them")
         for index, node in enumerate(self.nodes):
-            if any(operand >= index for operand in node.inputs):
+            if node.inputs and max(node.inputs) >= index:
                 raise ValueError(f"node `{node.name}` comes before one of its inputs")
 
     def __len__(self) -> int:

@@ -170,12 +170,16 @@ class _Search:
 
     def reach(self, state: _State) -> None:
         """Put a state in the queue unless one that is as good has been."""
-        known = self.best.get(state.key)
-        if known is not None and state.rank >= known:
+        if self.is_beaten(state.key, state.rank):
             return
         if state.is_priced:
             self.best[state.key] = state.rank
         heapq.heappush(self.queue, (state.rank, next(self.order), state))
+
+    def is_beaten(self, key: Key, rank: Rank) -> bool:
+        """Whether there has been a way to `key` that is as good."""
+        known = self.best.get(key)
+        return known is not None and rank >= known
 
     def expand(self, state: _State) -> None:
         if self.expanded == self.budget:
@@ -189,16 +193,25 @@ class _Search:
                 self.step(state, key, move)
 
     def step(self, state: _State, key: Key, move: Move) -> None:
-        """Reach what `move` leads to, at its price, or else at the least that it can be."""
-        is_priced = move.number in self.prices
-        price = self.prices[move.number] if is_priced else self.problem.least(move.candidate)
+        """
+        Reach what `move` leads to: at its price where that is known, or where it would be asked
+        for next anyway; else at the least that it can cost.
+        """
+        if move.number not in self.prices:
+            rank = self.rank(state, move, self.problem.least(move.candidate))
+            if rank[0] > state.rank[0]:
+                self.reach(_State(key, rank, False, state, move))
+                return
+            if self.is_beaten(key, rank):
+                return
+            self.prices[move.number] = self.problem.price(move.candidate)
+        price = self.prices[move.number]
         if price is not None:
-            self.reach(_State(key, self.rank(state, move, price), is_priced, state, move))
+            self.reach(_State(key, self.rank(state, move, price), True, state, move))
 
     def price(self, state: _State) -> None:
         """Put a state back with the cost of its last kernel, if it can still be the best."""
-        known = self.best.get(state.key)
-        if known is not None and state.rank >= known:
+        if self.is_beaten(state.key, state.rank):
             return
         assert state.by is not None
         assert state.before is not None
