@@ -234,6 +234,7 @@ def compiled(pattern: int | None) -> tvm.IRModule:
         (3, ["tvm_exp_call_tir_relu"]),
         (4, ["tvm_exp", "tvm_call_tir_relu"]),
         (8, ["tvm_exp", "relax.call_tir", "tvm_relu"]),
+        (7, ["tvm_exp", "relax.call_tir", "tvm_relu"]),  # that of tuples
         (None, ["tvm_exp", "relax.call_tir", "tvm_relu"]),
     ],
 )
@@ -558,14 +559,25 @@ class Lowered:
         return d
 
 
-def test_kernels_that_call_compiled_functions_are_measured(tmp_path: Path) -> None:
-    lowered = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(Lowered))
+@pytest.mark.parametrize(
+    ("operators", "kernel"),
+    [
+        ([], "tvm_call_tir_call_tir_call_tir_call_tir"),
+        (["relax.exp"], "tvm_exp_call_tir_call_tir_call_tir"),
+        (["relax.negative"], "tvm_call_tir_call_tir_call_tir_negative"),
+    ],
+)
+def test_kernels_that_call_compiled_functions_are_measured(
+    operators: list[str], kernel: str, tmp_path: Path
+) -> None:
+    legalized = relax.transform.LegalizeOps(skip_ops=operators)(Lowered)
+    lowered = relax.transform.AnnotateTIROpPattern()(legalized)
     store = tmp_path / "costs.sqlite"
     fused = collage.CollagePartition([spec(FUSED)], store=store, sizes={"n": 5})
 
     result = fused(lowered)
 
-    assert callees(result["main"].body.blocks[0]) == ["tvm_call_tir_call_tir_call_tir_call_tir"]
+    assert callees(result["main"].body.blocks[0]) == [kernel]
     assert_same_results(result, lowered, array(3, 4))
 
 
@@ -600,6 +612,31 @@ def test_a_compiled_function_that_is_given_a_number_is_measured(tmp_path: Path) 
 
     assert callees(result["main"].body.blocks[0]) == ["tvm_exp_call_tir"]
     assert_same_results(result, Times, array(4))
+
+
+# What is not used.
+
+
+@I.ir_module
+class Unused:
+    @R.function
+    def main(x: R.Tensor((4, 6), "float32")) -> R.Tuple(
+        R.Tensor((4, 6), "float32"), R.Tensor((4, 6), "float32")
+    ):
+        with R.dataflow():
+            a = R.exp(x)
+            t = (a, a)
+            b = R.concat(t, axis=0)
+            c = R.split(b, 2, axis=0)  # noqa: F841 (nothing uses it)
+            R.output(t)
+        return t
+
+
+@pytest.mark.parametrize("rules", [FUSED, "op_call_by_kind()"])
+def test_no_kernel_is_made_of_what_computes_nothing_that_is_used(rules: str) -> None:
+    result = partitioned(Unused, spec(rules, "limits { max_exits 3; taps true; }"))
+
+    assert_same_results(result, Unused, array(4, 6))
 
 
 # Every rule.

@@ -8,6 +8,7 @@ import pytest
 import tvm
 from tvm import relax
 
+import collage_dsl as collage
 from collage_dsl.backends.registry import find_backend
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.onnx import from_onnx
@@ -275,11 +276,26 @@ def test_a_field_that_is_taken_twice_is_returned_once(toolchain: Toolchain) -> N
     assert np.array_equal(other.numpy(), x_value)
 
 
-def test_a_graph_whose_types_are_wrong_is_not_built(graph: Graph) -> None:
-    wrong = TensorType("float32", (1, 4, 99, 99))
-    nodes = [replace(node, type=wrong) if node.op == "nn.conv2d" else node for node in graph.nodes]
-    other = Graph(nodes, graph.outputs)
-    realized = realize(other, kernels(other), backend_of)
+def convolution(batch: str, *result: int) -> Graph:
+    """One convolution, with a type for its result that need not be right."""
+    text = f"x: f32[{batch}, 3, 8, 8]; w = const f32[4, 3, 3, 3]; y = nn.conv2d(x, w); return y;"
+    found = collage.parse_graph(f"graph {{ {text} }}")
+    x, w, y = found.nodes
+    w = replace(w, value=np.ones((4, 3, 3, 3), np.float32))
+    return Graph([x, w, replace(y, type=TensorType("float32", result))], found.outputs)
+
+
+def test_a_graph_whose_types_are_wrong_is_not_built() -> None:
+    graph = convolution("1", 1, 4, 99, 99)
+    realized = realize(graph, kernels(graph), backend_of)
 
     with pytest.raises(TypeError, match=r"is annotated as .*99, 99"):
         build(realized, backend_of)
+
+
+def test_types_are_taken_from_the_graph_only_where_all_dimensions_are_numbers() -> None:
+    graph = convolution("n", 2, 4, 6, 6)
+
+    kernel = functions(realize(graph, kernels(graph), backend_of))["tvm_conv2d"]
+
+    assert str(kernel.ret_ty.shape) == "R.shape([n, 4, 6, 6])"

@@ -149,7 +149,7 @@ class _Steps:
 
 
 def _where_measurable(cost: CostFunction, sized: Callable[[Graph], Graph]) -> CostFunction:
-    """`cost`, and why there is none for kernels that cannot be run by themselves."""
+    """`cost`, and why there is none for kernels with dimensions that have no numbers."""
 
     def measured(candidate: CandidateKernel) -> Cost:
         candidate = replace(candidate, graph=sized(candidate.graph))

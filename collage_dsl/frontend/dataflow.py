@@ -186,8 +186,9 @@ def _is_in_place(binding: Any) -> bool:
 
 
 def _noted_kind(function: Any) -> Kind:
-    """The kind of a PrimFunc as TVM has noted it; opaque where it has not."""
-    return Kind(int((function.attrs or {}).get("op_pattern", Kind.OPAQUE)))
+    """The kind of a PrimFunc as TVM has noted it; opaque where it has none of ours."""
+    noted = int((function.attrs or {}).get("op_pattern", Kind.OPAQUE))
+    return next((kind for kind in Kind if kind == noted), Kind.OPAQUE)
 
 
 def _type(type_: Any) -> Type:

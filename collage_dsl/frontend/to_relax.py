@@ -10,9 +10,13 @@ from tvm.relax.expr import _update_type
 from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.attributes import relax_attributes
 from collage_dsl.frontend.dims import Symbols, expr_of
-from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, UNKNOWN_DTYPE, relax_type
-from collage_dsl.graph import Form, Graph, Node, OpSet, TensorType, Type, members
+from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, relax_type
+from collage_dsl.graph import Form, Graph, Node, OpSet, Type, members
 from collage_dsl.graph.operators import CALL_TIR
+
+_WINDOWED = ("conv", "avg_pool", "max_pool", "adaptive_avg_pool")
+_SLOWLY_INFERRED = frozenset(f"nn.{op}{rank}d" for op in _WINDOWED for rank in (1, 2, 3))
+"""TVM takes half a millisecond to infer the type of a call of these: it works with layouts."""
 
 
 def to_relax(graph: Graph) -> tvm.IRModule:
@@ -50,17 +54,17 @@ def emit(
     without one are written where they are used. The result has one for each of `nodes`, each
     bound to a variable of the node's name, an output of the dataflow block where `outputs`
     has the node. A tuple that one call takes, and nothing else, is written in that call.
-    `symbols` has the variable of each symbolic dimension. With `is_typed` calls have the types of
-    their nodes where these are static; else TVM infers them, which takes it half a millisecond
-    for a convolution. `callees` has the global variable of the PrimFunc that a node calls.
+    `symbols` has the variable of each symbolic dimension, `callees` the global variable of the
+    PrimFunc that a node calls. With `is_typed` convolutions and pools of static shapes have the
+    types of their nodes, which are not checked; all else has those that TVM infers.
     """
     inside = graph.computed if nodes is None else nodes
     known = {**values, **_inline(graph, values, {} if symbols is None else symbols, inside)}
     for i in members(inside):
         node = graph.nodes[i]
-        callee = (callees or {}).get(i)
-        value = _expression(node, [known[operand] for operand in node.inputs], callee)
-        if is_typed and node.is_call and _is_static(node.type):
+        operands = [known[operand] for operand in node.inputs]
+        value = _expression(node, operands, symbols or {}, (callees or {}).get(i))
+        if is_typed and node.op in _SLOWLY_INFERRED and _has_numbers(node, operands):
             _update_type(value, relax_type(node.type, {}))
         if not _is_written_in_its_user(graph, i, inside, outputs):
             value = _bind(builder, node.name, value, is_output=bool(outputs >> i & 1))
@@ -119,10 +123,12 @@ def _number(value: bool | float, dtype: str = "") -> Any:
     return tvm.tirx.IntImm(dtype or ("bool" if isinstance(value, bool) else "int64"), value)
 
 
-def _expression(node: Node, operands: list[Any], callee: Any | None) -> Any:
+def _expression(node: Node, operands: list[Any], symbols: Symbols, callee: Any | None) -> Any:
     match node.form:
-        case Form.CALL if callee is not None:
-            types = [relax_type(node.type, {})]
+        case Form.CALL if node.op == CALL_TIR:
+            if callee is None:
+                raise ValueError(f"`{node.name}` calls a function that is not in this module")
+            types = [relax_type(node.type, symbols)]
             call_tir = tvm.ir.Op.get("relax." + CALL_TIR)
             return relax.Call(call_tir, [callee, relax.Tuple(operands)], None, types)
         case Form.CALL:
@@ -135,9 +141,14 @@ def _expression(node: Node, operands: list[Any], callee: Any | None) -> Any:
     raise ValueError(f"`{node.name}` is not computed")
 
 
-def _is_static(type_: Type) -> bool:
-    """Whether it is the type of a tensor of which all is known."""
-    return isinstance(type_, TensorType) and type_.is_static and type_.dtype != UNKNOWN_DTYPE
+def _has_numbers(node: Node, operands: list[Any]) -> bool:
+    """Whether all dimensions of a call and its operands are numbers, for TVM too."""
+    shapes = [getattr(operand.ty, "shape", None) for operand in operands]
+    return node.tensor.is_static and all(
+        isinstance(shape, relax.ShapeExpr)
+        and all(isinstance(dim, tvm.tirx.IntImm) for dim in shape.values)
+        for shape in shapes
+    )
 
 
 def _is_written_in_its_user(graph: Graph, i: int, inside: OpSet, outputs: OpSet) -> bool:

@@ -9,7 +9,15 @@ from collage_dsl.graph.candidate import (
     label_of,
 )
 from collage_dsl.graph.device import Device
-from collage_dsl.graph.extract import Extract, extract, fingerprint, places, steers, without_weights
+from collage_dsl.graph.extract import (
+    Extract,
+    extract,
+    fingerprint,
+    places,
+    steers,
+    tensor_results,
+    without_weights,
+)
 from collage_dsl.graph.graph import Attribute, Graph, Node
 from collage_dsl.graph.measuring import Measuring
 from collage_dsl.graph.opset import OpSet, first, last, members, opset, spread
@@ -54,6 +62,7 @@ __all__ = [
     "places",
     "spread",
     "steers",
+    "tensor_results",
     "tensors",
     "without_weights",
 ]

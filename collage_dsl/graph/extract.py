@@ -35,7 +35,7 @@ def extract(graph: Graph, inside: OpSet, constants: OpSet = 0, *, name: str = "m
 
     Literals come along, and so do tuples that are outside: a kernel takes tensors.
     """
-    results = _tensor_results(graph, inside)
+    results = tensor_results(graph, inside)
     inside |= opset(results)
     wanted = _with_operands(graph, inside, constants)
     position: dict[int, int] = {}
@@ -54,8 +54,11 @@ def extract(graph: Graph, inside: OpSet, constants: OpSet = 0, *, name: str = "m
     return Extract(Graph(nodes, outputs, name=name), tuple(arguments), results)
 
 
-def _tensor_results(graph: Graph, inside: OpSet) -> tuple[int, ...]:
-    """The exits; for a tuple its fields, which make it again outside."""
+def tensor_results(graph: Graph, inside: OpSet) -> tuple[int, ...]:
+    """
+    The tensors that a kernel of the nodes `inside` gives: its exits, and for a tuple its fields
+    inside, which make it again outside. None where nothing of what it computes is used.
+    """
     results: set[int] = set()
     pending = list(members(graph.exit(inside)))
     while pending:
@@ -108,8 +111,9 @@ def fingerprint(kernel: Graph) -> str:
     """
     A hash of what `kernel` computes: structure, operators, attributes, shapes and dtypes.
 
-    Names do not enter, nor do the values of weights: only constants that may steer the
-    computation do, those of few elements or of a dtype that is not a float.
+    Names of nodes do not enter, nor do the values of weights: only constants that may steer the
+    computation do, those of few elements or of a dtype that is not a float. A PrimFunc does as
+    the text that it is printed as.
     """
     rows = [_row(node) for node in kernel.nodes]
     text = json.dumps([rows, kernel.outputs], separators=(",", ":"), default=str)

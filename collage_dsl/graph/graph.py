@@ -243,7 +243,7 @@ class Graph:
 
     def is_convex(self, inside: OpSet) -> bool:
         """Whether no path leaves `inside` and comes back."""
-        if not inside & (inside - 1):  # it is one node
+        if not inside & (inside - 1):  # it is at most one node
             return True
         return not any(self.downstream_of[i] & inside for i in members(self.output(inside)))
 

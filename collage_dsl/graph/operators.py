@@ -18,8 +18,8 @@ TVM_VERSION = "0.27"
 
 CALL_TIR = "call_tir"
 """
-The operator of a node that calls a PrimFunc, which is none of the table. Its attribute `function`
-is the name of that, its value the PrimFunc itself.
+The operator of a node that calls a PrimFunc; it is not in the table. The attribute `function` has
+the name of the PrimFunc, the value of the node is the PrimFunc itself.
 """
 
 

@@ -30,9 +30,9 @@ def lower(realized: Realized, backend_of: BackendOf) -> tvm.IRModule:
     """
     The module with library kernels compiled by their backends, and each native kernel one
     scheduled PrimFunc. Raises `BuildError` where a native kernel does not become one, and
-    `TypeError` where a node of the graph has another type than TVM finds for it.
+    `TypeError` where the graph has another type for a convolution or pool than TVM.
     """
-    relax.analysis.well_formed(realized.module)  # `realize` takes types from the graph
+    relax.analysis.well_formed(realized.module)  # which does not take the types of the graph
     toolchains = {kernel.toolchain for kernel in realized.kernels.values()}
     register_codegens(toolchains, backend_of)
     module = relax.transform.RunCodegen()(realized.module)

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from collage_dsl.backends.base import Backend, LibraryBackend
 from collage_dsl.frontend.dims import Symbols
@@ -19,13 +19,16 @@ from collage_dsl.graph import (
     Extract,
     Form,
     Graph,
+    Node,
     OpSet,
+    TensorType,
     Toolchain,
     extract,
     fingerprint,
     last,
     members,
     places,
+    tensors,
 )
 from collage_dsl.graph.operators import CALL_TIR
 
@@ -158,13 +161,28 @@ class _Writer:
 
     def compiled(self, kernel: Graph) -> dict[int, Any]:
         """The global variable of each PrimFunc that a kernel calls, by node."""
-        found: dict[int, Any] = {
-            index: node.value for index, node in enumerate(kernel.nodes) if node.op == CALL_TIR
-        }
         return {
-            index: self.builder.add_func(function.without_attr("global_symbol"), "compiled")
-            for index, function in found.items()
+            index: self.builder.add_func(_specialized(kernel, node), "compiled")
+            for index, node in enumerate(kernel.nodes)
+            if node.op == CALL_TIR
         }
+
+
+def _specialized(kernel: Graph, node: Node) -> Any:
+    """
+    The PrimFunc that `node` calls, with numbers for the dimensions that the call has numbers for:
+    FuseTIR does not find them out.
+    """
+    function: Any = node.value
+    types = [*(kernel.nodes[operand].type for operand in node.inputs), *tensors(node.type)]
+    known = {}
+    for param, type_ in zip(function.params, types, strict=False):
+        if not isinstance(type_, TensorType) or not type_.is_static:
+            continue
+        if all(isinstance(dim, tirx.IntImm | tvm.ir.Var) for dim in param.shape):
+            shape = [tirx.IntImm("int64", dim) for dim in type_.static_shape]
+            known[param] = tirx.decl_buffer(shape, type_.dtype, param.name)
+    return function.specialize(known).without_attr("global_symbol")
 
 
 def kernel_name(kernel: CandidateKernel) -> str:

@@ -59,11 +59,11 @@ class _Closure:
     ) -> None:
         self.graph = graph
         self.using = using
-        self.asked = {
+        self.joining = {
             (above, below): tuple(p for p in using if p.concerns(above, below))
             for above, below in product(Kind, repeat=2)
         }
-        """The primitives that candidates of two kinds concern."""
+        """By the kinds of an upstream and a downstream, the primitives that may join them."""
         self.max_depth = max_depth
         self.max_nodes = max_nodes
         self.tried: set[tuple[tuple[int, OpSet], OpSet, OpSet]] = set()
@@ -99,7 +99,7 @@ class _Closure:
         """Whether the two are disjoint, and a primitive joins them."""
         if upstream.inside & downstream.inside:
             return False
-        for primitive in self.asked[upstream.kind, downstream.kind]:
+        for primitive in self.joining[upstream.kind, downstream.kind]:
             if primitive.permits(self.graph, upstream, downstream):
                 return True
         return False

@@ -35,6 +35,8 @@ class BudgetSpentError(Exception):
 
 
 class _State(NamedTuple):
+    """A way to a state; no dataclass, since so many are made."""
+
     key: Key
     rank: Rank
     is_priced: bool = True
@@ -187,7 +189,7 @@ class _Search:
         self.expanded += 1
         key, place = None, None
         for move in self.moves.from_(state.key):
-            if move.place is not place:
+            if move.place is not place:  # mostly those of one place come one after the other
                 key, place = self.moves.after(state.key, move), move.place
             if key is not None:
                 self.step(state, key, move)

@@ -54,7 +54,11 @@ class Place:
 
 
 class Move(NamedTuple):
-    """A candidate as a step of a search, numbered. Those with the same nodes share a place."""
+    """
+    A candidate as a step of a search, numbered. Those with the same nodes share a place.
+
+    So many are made that they are no dataclass.
+    """
 
     number: int
     candidate: CandidateKernel

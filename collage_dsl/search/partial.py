@@ -5,7 +5,15 @@ from dataclasses import replace
 from functools import cache
 
 from collage_dsl.cost import Cost, CostFunction, Infeasible
-from collage_dsl.graph import CandidateKernel, Graph, OpSet, SubGraph, Toolchain, members
+from collage_dsl.graph import (
+    CandidateKernel,
+    Graph,
+    OpSet,
+    SubGraph,
+    Toolchain,
+    members,
+    tensor_results,
+)
 from collage_dsl.search.auto import auto
 from collage_dsl.search.plan import LowerBound, NoPlanError, Plan, Problem
 
@@ -23,10 +31,11 @@ def partial(
     """
     A plan that leaves as few calls alone as it can, and is cheapest among those that do.
 
-    A call that is left alone is a kernel of `LEFT_ALONE`, and costs nothing. `lower_bound` is
-    that of the candidates, as in `search.Problem`.
+    A call that is left alone is a kernel of `LEFT_ALONE`, and costs nothing. Candidates that
+    compute nothing which is used are left out. `lower_bound` is that of the candidates, as in
+    `search.Problem`.
     """
-    found = [each for each in candidates if graph.exit(each.sub_graph.inside)]
+    found = [each for each in candidates if tensor_results(graph, each.sub_graph.inside)]
     price = cache(cost)
     alone = _alone(graph, graph.calls & ~_covered(found))
     try:
