@@ -256,6 +256,18 @@ def test_a_merged_kernel_that_is_dearer_or_infeasible_is_not_kept() -> None:
     assert len(coalesce(plan, lambda _: 3.0, lambda _: True).kernels) == 1
 
 
+def test_a_merged_kernel_costs_no_more_in_whole_femtoseconds() -> None:
+    """0.1 + 0.7 is less than 0.8 where floating point numbers are added."""
+    costs = {"a": 0.1, "b": 0.7, "ab": 0.8, "c": 1.0, "abc": 2.0}
+    kernels = [candidate(CHAIN, name) for name in "abc"]
+    cost = priced(**{f"native_{nodes}": seconds for nodes, seconds in costs.items()})
+    plan = dijkstra(Problem(CHAIN, kernels, cost))
+
+    merged = coalesce(plan, cost, lambda k: "c" not in k.nodes)
+
+    assert [sorted(k.nodes) for k in merged.kernels] == [["a", "b"], ["c"]]
+
+
 def test_only_kernels_of_targets_that_ask_for_it_are_merged() -> None:
     kernels = [candidate(CHAIN, name) for name in "abc"]
     specs = [FusionSpec(NATIVE, OpCallByKind(), coalesce=True)]
@@ -294,6 +306,21 @@ def test_where_a_merged_kernel_is_refused_its_halves_are_tried() -> None:
     merged = coalesce(plan, cost, lambda _: True)
 
     assert [sorted(k.nodes) for k in merged.kernels] == [["a", "b"], ["c"], ["d"], list("efgh")]
+
+
+def test_of_halves_only_kernels_that_touch_are_tried_as_one() -> None:
+    graph = graph_of({"a": ["x"], "b": ["x"], "c": ["a"], "d": ["b", "c"]}, ["d"])
+    plan = dijkstra(Problem(graph, [candidate(graph, n) for n in "abcd"], lambda _: 1.0))
+    tried = []
+
+    def cost(kernel: CandidateKernel) -> Cost:
+        tried.append("".join(sorted(kernel.nodes)))
+        return Infeasible("too large") if len(kernel.nodes) == 4 else 1.0
+
+    merged = coalesce(plan, cost, lambda _: True)
+
+    assert tried == ["abcd", "cd"]
+    assert [sorted(k.nodes) for k in merged.kernels] == [["a"], ["b"], ["c", "d"]]
 
 
 def test_merging_keeps_to_the_limits_of_the_spec() -> None:

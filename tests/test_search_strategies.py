@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.engine.steps import propose
-from collage_dsl.graph import CandidateKernel, Form, Graph, Kind, Node, SubGraph
+from collage_dsl.graph import CandidateKernel, Form, Graph, Kind, Node, SubGraph, TupleType
 from collage_dsl.rules import TVM_DEFAULT, CombineByPrimitives, FusionSpec, Horizontal, OpCallByKind
 from collage_dsl.rules.limits import Limits
 from collage_dsl.search import (
@@ -212,12 +213,13 @@ class TestEveryStrategy:
         with pytest.raises(NoPlanError, match="no target has a kernel for `a`, `b`, `c`"):
             search(Problem(CHAIN, [], lambda _: 1.0), strategy)
 
-    @pytest.mark.parametrize("cost", [float("nan"), float("inf"), -1.0])
-    def test_what_is_no_cost_is_refused_with_the_kernel(self, strategy: str, cost: float) -> None:
-        with pytest.raises(
-            CostError, match=r"the cost of op1 on native is (nan|inf|-1\.0): a cost"
-        ):
+    @pytest.mark.parametrize(
+        "cost", [float("nan"), float("inf"), -1.0, 1e300, 10**400, 1j, None, "1.0"]
+    )
+    def test_what_is_no_cost_is_refused_with_the_kernel(self, strategy: str, cost: Any) -> None:
+        with pytest.raises(CostError) as caught:
             search(Problem(CHAIN, SINGLES, lambda _: cost), strategy)
+        assert str(caught.value).startswith(f"the cost of op1 on native is {cost}: a cost is")
 
     def test_kernels_that_only_overlap_are_no_plan(self, strategy: str) -> None:
         found = [candidate(CHAIN, "a", "b"), candidate(CHAIN, "b", "c")]
@@ -237,6 +239,20 @@ class TestEveryStrategy:
         found = [*SINGLES, candidate(CHAIN, "a", "c")]
 
         assert len(search(Problem(CHAIN, found, lambda _: 1.0), strategy).kernels) == 3
+
+    def test_a_kernel_that_waits_for_itself_through_a_tuple_is_not_taken(
+        self, strategy: str
+    ) -> None:
+        nodes = [
+            Node("x", Form.INPUT, F32),
+            Node("a", Form.CALL, F32, (0,), "op1"),
+            Node("t", Form.TUPLE, TupleType((F32, F32)), (1, 1)),
+            Node("b", Form.CALL, F32, (2,), "op1"),
+        ]
+        graph = Graph(nodes, [3])
+
+        with pytest.raises(NoPlanError, match="wait for each other"):
+            search(Problem(graph, [candidate(graph, "a", "b")], lambda _: 1.0), strategy)
 
     def test_a_dead_end_is_left(self, strategy: str) -> None:
         found = [candidate(CHAIN, *names) for names in ("ab", "a", "bc")]
@@ -455,6 +471,22 @@ def test_auto_keeps_to_dijkstra_where_few_kernels_are_open() -> None:
     assert plan == milp(problem) or rank(plan) == rank(milp(problem))
 
 
+def test_auto_counts_the_kernels_that_can_be_open() -> None:
+    graph = graph_of({"p": ["x"], "q": ["x"], "a": ["p"], "b": ["q"]}, ["a", "b"])
+    found = [candidate(graph, *names) for names in ("p", "q", "a", "b", "ab")]
+    graph_with_users = graph_of(
+        {"p": ["x"], "q": ["x"], "a": ["p"], "b": ["q"], "c": ["a"], "d": ["b"]}, ["c", "d"]
+    )
+    users = [candidate(graph_with_users, *names) for names in (*"pqabcd", "ab")]
+    plans = [auto(Problem(graph, found, lambda _: 1.0))]
+    plans.append(auto(Problem(graph_with_users, users, lambda _: 1.0)))
+
+    assert [plan.record and plan.record.because for plan in plans] == [
+        "no kernels with several results can be open at once",
+        "at most 1 kernel with several results can be open at once",
+    ]
+
+
 def test_auto_hands_over_when_the_budget_is_spent() -> None:
     problem, _ = side_by_side(3)
 
@@ -483,6 +515,35 @@ def test_infeasible_kernels_have_no_regret_and_chosen_ones_none_to_speak_of() ->
     problem = Problem(CHAIN, found, cost)
 
     assert list(regrets(problem, dijkstra(problem)).values()) == [0.0, 0.0, 0.0, 1.0, None]
+
+
+@pytest.mark.parametrize("width", [0, -1])
+def test_a_beam_of_no_states_is_refused(width: int) -> None:
+    with pytest.raises(ValueError, match=f"a beam keeps 1 state or more, not {width}"):
+        search(Problem(CHAIN, SINGLES, lambda _: 1.0), "beam", width=width)
+
+
+def test_a_beam_counts_the_states_of_every_width_that_it_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Behind the one state that is kept first, {a, c}, nothing covers `b`; nor is greed of use."""
+    monkeypatch.setattr(import_module("collage_dsl.search.beam"), "has_solver", lambda: False)
+    graph = graph_of({"a": ["x"], "b": ["x"], "c": ["x"]}, ["a", "b", "c"])
+    found = [candidate(graph, *names) for names in ("ac", "a", "bc")]
+    found.append(candidate(graph, "b", "c", target=LIBRARY))
+
+    plan = beam(
+        Problem(graph, found, lambda k: float("c" not in k.nodes or "b" in k.nodes)), width=1
+    )
+
+    assert sorted(sorted(kernel.nodes) for kernel in plan.kernels) == [["a"], ["b", "c"]]
+    assert plan.record is not None
+    assert plan.record.steps == 2 + 3
+
+
+def test_what_is_no_lower_bound_is_refused_as_such() -> None:
+    with pytest.raises(CostError, match=r"the lower bound of op1 on native is -1\.0: a cost"):
+        dijkstra(Problem(CHAIN, SINGLES, lambda _: 1.0, lower_bound=lambda _: -1.0))
 
 
 def test_a_strategy_that_does_not_exist_is_refused_with_those_that_do() -> None:

@@ -16,7 +16,7 @@ def regions(
     """
     `found`, as far as they are disjoint, merged with those they touch as long as the union is
     convex and stays in one dataflow block; in graph order. Tuples and projections between them
-    come along.
+    come along, but for those of another region: what these are between is not merged.
 
     Of those that overlap the one with more operators counts, then the earlier one in the graph;
     or, with `prefer="first"`, the one that comes first in `found`. A region may have several
@@ -24,15 +24,20 @@ def regions(
     """
     parts = _disjoint(graph, found, prefer)
     merged: list[SubGraph] = []
+    taken: OpSet = 0
+    for part in parts:
+        taken |= part.inside
     while parts:
         region = parts.pop(0)
-        while (partner := _partner(graph, region, parts)) is not None:
-            region = _union(graph, region, parts.pop(partner))
-        earlier = _partner(graph, region, merged)
+        while (partner := _partner(graph, region, parts, taken)) is not None:
+            region = _union(graph, region, parts.pop(partner), taken)
+            taken |= region.inside
+        earlier = _partner(graph, region, merged, taken)
         if earlier is None:
             merged.append(region)
         else:  # what lay between the two is in one of them now
-            parts.insert(0, _union(graph, region, merged.pop(earlier)))
+            parts.insert(0, _union(graph, region, merged.pop(earlier), taken))
+            taken |= parts[0].inside
     yield from sorted(merged, key=lambda region: region.order)
 
 
@@ -51,18 +56,19 @@ def _disjoint(graph: Graph, found: Iterable[SubGraph], prefer: Preference) -> li
     return sorted(chosen, key=lambda each: each.order)
 
 
-def _partner(graph: Graph, region: SubGraph, others: list[SubGraph]) -> int | None:
+def _partner(graph: Graph, region: SubGraph, others: list[SubGraph], taken: OpSet) -> int | None:
     """The place of the first of `others` that can be merged into `region`."""
     touched = beside(graph, region.inside)
     for place, other in enumerate(others):
-        if other.inside & touched and _is_whole(graph, _union(graph, region, other).inside):
+        if other.inside & touched and _is_whole(graph, _union(graph, region, other, taken).inside):
             return place
     return None
 
 
-def _union(graph: Graph, one: SubGraph, other: SubGraph) -> SubGraph:
+def _union(graph: Graph, one: SubGraph, other: SubGraph, taken: OpSet) -> SubGraph:
+    """With what is between the two and not in any region, which is `taken`."""
     union = one | other
-    return union | SubGraph(absorbable(graph, union.inside))
+    return union | SubGraph(absorbable(graph, union.inside) & ~taken)
 
 
 def _is_whole(graph: Graph, inside: OpSet) -> bool:

@@ -27,11 +27,11 @@ def auto(problem: Problem, *, budget: int = BUDGET) -> Plan:
     open_ = most_open(moves)
     if open_ > MOST_OPEN:
         return _because(milp(problem), f"{open_} kernels with several results may be open at once")
-    few = f"at most {open_}" if open_ else "no"
+    few = f"at most {open_} kernel{'s' * (open_ > 1)}" if open_ else "no kernels"
     try:
         return _because(
             dijkstra(problem, budget=budget, moves=moves),
-            f"{few} kernels with several results can be open at once",
+            f"{few} with several results can be open at once",
         )
     except BudgetSpentError as spent:
         return _because(milp(problem), f"dijkstra gave up: {spent}")

@@ -30,15 +30,20 @@ def beam(problem: Problem, *, width: int = WIDTH) -> Plan:
     Calls are covered in the order of `dijkstra`; of the states in which one is the next, the
     best `width` are expanded: those that are the least dearer than what they cover is worth.
     Where none of them can be finished, twice as many are tried, and so on. The plan's record
-    has the lower bound, and says so where no state was left out and nothing is better.
+    has the lower bound, and says so where no state was left out and nothing is better. Raises
+    ValueError for a `width` below 1.
     """
+    if width < 1:
+        raise ValueError(f"a beam keeps 1 state or more, not {width}")
     candidates = usable(problem)
     moves = Moves(problem, candidates)
     quick = greedy(problem, moves)
     worth, bound = _worth(problem, candidates)
+    steps = 0
     while True:
         search = _Beam(problem, moves, worth, width)
         found = search.best()
+        steps += search.expanded
         if found is not None or quick is not None or search.is_complete:
             break
         width *= 2
@@ -46,7 +51,6 @@ def beam(problem: Problem, *, width: int = WIDTH) -> Plan:
     if not plans:
         raise problem.no_plan()
     chosen = min(plans, key=lambda plan: rank_of(problem, plan))
-    steps = search.expanded
     record = problem.record("beam", steps, None if search.is_complete else bound)
     return problem.plan(chosen, record)
 

@@ -5,7 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 from collage_dsl.cost import CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, SubGraph
 from collage_dsl.graph.between import absorbable
-from collage_dsl.search.plan import Plan, PlannedKernel, Problem, in_execution_order, producers
+from collage_dsl.search.plan import (
+    Plan,
+    PlannedKernel,
+    Problem,
+    femtoseconds,
+    in_execution_order,
+    producers,
+)
 
 MayMerge = Callable[[CandidateKernel], bool]
 """Whether a kernel that is made of several may be."""
@@ -16,8 +23,9 @@ def coalesce(plan: Plan, cost: CostFunction, may_merge: MayMerge) -> Plan:
     `plan` with touching kernels of one target merged as far as `may_merge` allows and all
     kernels can still run one after the other.
 
-    A merged kernel is kept only where it is feasible and costs no more than its parts; where
-    it is not, its halves, in execution order, are tried in its place.
+    A merged kernel is kept only where it is feasible and costs no more than its parts, in whole
+    femtoseconds; where it is not, its halves, in execution order, are tried in its place, each
+    as far as its kernels touch.
     """
     groups = _Groups(plan, may_merge).grown()
     checked = Problem(plan.graph, (), cost).cost  # raises `CostError` for what is no cost
@@ -101,11 +109,25 @@ def _priced(
         return list(group)
     whole = _union(group)
     price = cost(whole) if may_merge(whole) else Infeasible("not allowed")
-    if not isinstance(price, Infeasible) and price <= sum(kernel.cost for kernel in group):
+    parts = sum(femtoseconds(kernel.cost) for kernel in group)
+    if not isinstance(price, Infeasible) and femtoseconds(price) <= parts:
         return [PlannedKernel(whole, price)]
     # No path leaves the group and comes back, so none leaves the first half but to the second.
     half = len(group) // 2
-    return [*_priced(group[:half], cost, may_merge), *_priced(group[half:], cost, may_merge)]
+    touching = [*_touching(group[:half]), *_touching(group[half:])]
+    return [kernel for smaller in touching for kernel in _priced(smaller, cost, may_merge)]
+
+
+def _touching(kernels: Sequence[PlannedKernel]) -> list[list[PlannedKernel]]:
+    """The kernels, which are in execution order, in groups of those that touch."""
+    graph = kernels[0].candidate.graph
+    needs = producers(graph, [kernel.candidate.sub_graph.inside for kernel in kernels])
+    groups: list[list[int]] = []
+    for number, needed in enumerate(needs):
+        joined = [group for group in groups if needed.intersection(group)]
+        groups = [group for group in groups if group not in joined]
+        groups.append(sorted([number, *(other for group in joined for other in group)]))
+    return [[kernels[number] for number in group] for group in groups]
 
 
 def _union(kernels: Iterable[PlannedKernel]) -> CandidateKernel:

@@ -111,7 +111,7 @@ class NoPlanError(Exception):
 
 
 class CostError(Exception):
-    """A cost function gave something that is no cost."""
+    """A cost function, or a lower bound, gave something that is no cost."""
 
 
 LowerBound = Callable[[CandidateKernel], float]
@@ -153,14 +153,15 @@ class Problem:
         known = self._known.get(candidate)
         if known is None:
             known = self._known[candidate] = self._checked(candidate, self._cost(candidate))
-            if not isinstance(known, Infeasible) and _whole(known) < self._least.get(candidate, 0):
+            least = self._least.get(candidate, 0)
+            if not isinstance(known, Infeasible) and femtoseconds(known) < least:
                 self.broken_bounds += 1
         return known
 
     def price(self, candidate: CandidateKernel) -> int | None:
         """The cost in whole femtoseconds; None where the candidate is infeasible."""
         cost = self.cost(candidate)
-        return None if isinstance(cost, Infeasible) else _whole(cost)
+        return None if isinstance(cost, Infeasible) else femtoseconds(cost)
 
     @property
     def is_informed(self) -> bool:
@@ -177,7 +178,7 @@ class Problem:
             return 0
         known = self._least.get(candidate)
         if known is None:
-            bound = self._checked(candidate, self._lower_bound(candidate))
+            bound = self._checked(candidate, self._lower_bound(candidate), "lower bound")
             assert not isinstance(bound, Infeasible)
             known = self._least[candidate] = floor(bound * SECOND)
         return known
@@ -186,11 +187,13 @@ class Problem:
         """The price where it is known, else the least that it can be; not asked."""
         return self.price(candidate) if self.is_asked(candidate) else self.least(candidate)
 
-    def _checked(self, candidate: CandidateKernel, cost: float | Infeasible) -> float | Infeasible:
-        if isinstance(cost, Infeasible) or (isfinite(cost) and cost >= 0):
+    def _checked(
+        self, candidate: CandidateKernel, cost: float | Infeasible, what: str = "cost"
+    ) -> float | Infeasible:
+        if isinstance(cost, Infeasible) or _is_cost(cost):
             return cost
         raise CostError(
-            f"the cost of {candidate.label} on {candidate.target} is {cost}: a cost is a finite "
+            f"the {what} of {candidate.label} on {candidate.target} is {cost}: a cost is a finite "
             "number of seconds, 0 or more, or Infeasible with a reason"
         )
 
@@ -275,8 +278,17 @@ class Problem:
         return replace(plan, record=replace(record, bound=bound, cost=plan.cost))
 
 
-def _whole(seconds: float) -> int:
+def femtoseconds(seconds: float) -> int:
+    """As costs are added and compared."""
     return round(seconds * SECOND)
+
+
+def _is_cost(seconds: float) -> bool:
+    """Whether that is a finite number, 0 or more, and its femtoseconds are finite too."""
+    try:
+        return seconds >= 0 and isfinite(seconds) and isfinite(seconds * SECOND)
+    except (TypeError, OverflowError):  # whatever it is, it is no number of seconds
+        return False
 
 
 def _calls(candidate: CandidateKernel) -> int:
@@ -328,9 +340,12 @@ def _topological(needs: Sequence[set[int]]) -> list[int]:
 
 
 def producers(graph: Graph, insides: Sequence[OpSet]) -> list[set[int]]:
-    """For each set, the others that it takes a value from, looking through free nodes."""
+    """
+    For each set, those that it takes a value from, looking through free nodes: itself among them
+    where a path leaves it and comes back.
+    """
     owner = {index: k for k, inside in enumerate(insides) for index in members(inside)}
-    return [_producers(graph, inside, owner) - {k} for k, inside in enumerate(insides)]
+    return [_producers(graph, inside, owner) for inside in insides]
 
 
 def _producers(graph: Graph, inside: OpSet, owner: dict[int, int]) -> set[int]:
