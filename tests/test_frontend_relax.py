@@ -54,12 +54,21 @@ def _digest(value: Any) -> str:
 def function(
     shapes: dict[str, tuple[Any, ...]], body: Callable[..., Any], dtype: str = F32
 ) -> tvm.IRModule:
-    """A module whose `main` binds what `body` makes of its parameters."""
+    """
+    A module whose `main` binds what `body` makes of its parameters; of the call of an operator
+    that gives a tuple, all fields.
+    """
     builder = relax.BlockBuilder()
     params = [relax.Var(name, relax.TensorType(shape, dtype)) for name, shape in shapes.items()]
     with builder.function("main", params):
         with builder.dataflow():
-            result = builder.emit_output(builder.normalize(body(*params)))
+            value = builder.normalize(body(*params))
+            if isinstance(value, tvm.ir.Call) and isinstance(value.ty, relax.TupleType):
+                whole = builder.emit(value)
+                fields = (relax.TupleGetItem(whole, i) for i in range(len(value.ty.fields)))
+                result: Any = relax.Tuple([builder.emit_output(field) for field in fields])
+            else:
+                result = builder.emit_output(value)
         builder.emit_func_output(result)
     return builder.get()
 
@@ -376,3 +385,22 @@ def test_lowered_modules_are_refused() -> None:
 
     assert refusal(module) == "`gv` is a `call_tir`, not the call of an operator"
     assert refusal(module, lowered) == f"`{lowered}` is not a Relax function"
+
+
+@I.ir_module
+class Halves:
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")) -> R.Tuple(
+        R.Tensor((2, 4), "float32"), R.Tensor((2, 4), "float32")
+    ):
+        with R.dataflow():
+            halves = R.split(x, 2, axis=0)
+            R.output(halves)
+        return halves
+
+
+def test_a_tuple_that_a_call_gives_is_returned_as_its_fields() -> None:
+    graph = from_relax(Halves)
+
+    assert [graph.nodes[i].name for i in graph.outputs] == ["halves.0", "halves.1"]
+    assert graph.returns_tuple

@@ -7,6 +7,7 @@ import tvm
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
+from tvm.script import tirx as T
 
 from tests.partitioned import LEGALIZE, assert_same_results
 from tests.test_partition_pass import FUSED, array, callees, names, partitioned, spec
@@ -172,3 +173,111 @@ def test_no_kernel_waits_for_itself_through_the_call_of_a_function() -> None:
     assert [name.split("_")[1] for name in called if name != "other"] == ["exp", "relu"]
     assert called[1] == "other", "after exp, and before what adds its result"
     assert_same_results(result, Interleaved, array(4))
+
+
+@I.ir_module
+class Split:
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")) -> R.Tuple(
+        R.Tensor((2, 4), "float32"),
+        R.Tuple(
+            R.Tuple(R.Tensor((2, 4), "float32"), R.Tensor((2, 4), "float32")),
+            R.Tensor((4, 4), "float32"),
+        ),
+    ):
+        with R.dataflow():
+            halves = R.split(x, 2, axis=0)
+            second = halves[1]
+            a = R.tanh(second)
+            pair = (halves, x)
+            R.output(a, pair)
+        return (a, pair)
+
+
+@pytest.mark.parametrize("rules", [FUSED, "max_coalesce(op_call_by_kind())"])
+def test_what_a_call_gives_as_a_tuple_may_be_in_a_tuple(rules: str) -> None:
+    result = partitioned(Split, spec(rules, "limits { max_exits 3; taps true; }"))
+
+    assert len(names(result)) > 1
+    assert_same_results(result, Split, array(4, 4), kernels=LEGALIZE)
+
+
+@I.ir_module
+class Local:
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), stop: R.Tensor((), "bool")) -> R.Tensor((4,), "float32"):
+        with R.dataflow():
+
+            @R.function
+            def repeated(y: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+                with R.dataflow():
+                    a = R.exp(y)
+                    b = R.add(a, x)
+                    R.output(b)
+                if stop:
+                    c = R.negative(b)
+                else:
+                    c = repeated(b)
+                return c
+
+            d = R.tanh(x)
+            e = repeated(d)
+            R.output(e)
+        return e
+
+
+def test_a_function_in_a_dataflow_block_is_partitioned_and_may_call_itself() -> None:
+    result = partitioned(Local, spec(FUSED))
+    inner = result["main"].body.blocks[0].bindings[0].value
+
+    assert callees(inner.body.blocks[0]) == ["tvm_exp_add"]
+    assert names(result) == {"main", "tvm_exp_add", "tvm_tanh"}
+
+
+@I.ir_module
+class InPlace:
+    @T.prim_func(private=True, s_tir=True)
+    def double(x: T.Buffer((T.int64(4),), "float32")):
+        for i in range(T.int64(4)):
+            with T.sblock("double"):
+                v_i = T.axis.remap("S", [i])
+                x[v_i] = x[v_i] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        cls = InPlace
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.negative(a)
+            c = R.call_tir_inplace(
+                cls.double, (a,), inplace_indices=[0], out_ty=R.Tensor((4,), "float32")
+            )
+            d = R.add(b, c)
+            R.output(d)
+        return d
+
+
+@pytest.mark.parametrize("rules", [FUSED, "max_coalesce(op_call_by_kind())"])
+def test_what_is_read_before_a_call_in_place_is_read_before_it(rules: str) -> None:
+    result = partitioned(InPlace, spec(rules, "limits { max_exits 3; taps true; }"))
+
+    assert callees(result["main"].body.blocks[0])[-2:] == ["relax.call_tir_inplace", "tvm_add"]
+    assert_same_results(result, InPlace, array(4))
+
+
+@I.ir_module
+class Number:
+    @R.function
+    def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+        n = T.int64()
+        with R.dataflow():
+            at_least_four = R.prim_value(T.if_then_else(n > 3, n, T.int64(4)))
+            a = R.exp(x)
+            R.output(a)
+        return a
+
+
+def test_calls_that_give_a_number_stay() -> None:
+    result = partitioned(Number, spec(EVERYTHING))
+
+    assert callees(result["main"].body.blocks[0]) == ["prim.if_then_else", "tvm_exp"]

@@ -1,4 +1,6 @@
 """Plans as Relax modules."""
+# TVMScript has the syntax of Python, and other habits.
+# ruff: noqa: N805, N812
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,6 +9,8 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
 
 import collage_dsl as collage
 from collage_dsl.backends.registry import find_backend
@@ -299,3 +303,29 @@ def test_types_are_taken_from_the_graph_only_where_all_dimensions_are_numbers() 
     kernel = functions(realize(graph, kernels(graph), backend_of))["tvm_conv2d"]
 
     assert str(kernel.ret_ty.shape) == "R.shape([n, 4, 6, 6])"
+
+
+@I.ir_module
+class Halves:
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")) -> R.Tuple(
+        R.Tensor((2, 4), "float32"),
+        R.Tuple(R.Tensor((2, 4), "float32"), R.Tensor((2, 4), "float32")),
+    ):
+        with R.dataflow():
+            halves = R.split(x, 2, axis=0)
+            top = R.exp(halves[0])
+            R.output(halves, top)
+        return (top, halves)
+
+
+def test_what_a_call_gives_as_a_tuple_may_be_returned_whole() -> None:
+    graph = from_relax(Halves)
+
+    realized = realize(graph, kernels(graph), backend_of)
+
+    x = np.random.default_rng(3).normal(size=(4, 4)).astype(np.float32)
+    executable = build(realized, backend_of)
+    top, halves = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(x))
+    assert np.allclose(top.numpy(), np.exp(x[:2]), rtol=1e-5)
+    assert np.array_equal(np.concatenate([half.numpy() for half in halves]), x)

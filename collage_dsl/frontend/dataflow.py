@@ -99,18 +99,11 @@ class _BindingsReader(Reader):
     def opaque(self, binding: Any) -> int:
         """A parameter that is computed here, from every variable that the binding uses."""
         name = self.names[hash(binding.var)]
-        used = [self.operand(var, name, 0) for var in values_in(binding.value)]
+        used = [self.operand(var, name, 0) for var in values_in(binding)]
         inputs = tuple(dict.fromkeys(self.whole(index, name) for index in used))
         index = self.add(Node(name, Form.INPUT, _type(binding.var.ty), inputs))
         self.origins[index] = binding.var
         return index
-
-    def whole(self, index: int, user: str) -> int:
-        """The node, or a tuple of its fields where it is a call that gives a tuple."""
-        node = self.nodes[index]
-        return (
-            self.spread(index, user) if node.is_call and isinstance(node.type, TupleType) else index
-        )
 
     def add_call(self, name: str, call: Any) -> int:
         if call.op == tvm.ir.Op.get("relax.call_tir"):
@@ -172,9 +165,13 @@ def is_value(expr: Any) -> bool:
     return isinstance(expr, tvm.ir.Var) and not tvm.ir.is_prim_expr(expr)
 
 
-def values_in(expr: Any) -> list[Any]:
-    """The variables that `expr` takes from outside, without those of dimensions."""
-    return [var for var in relax.analysis.free_vars(expr) if is_value(var)]
+def values_in(binding: Any) -> list[Any]:
+    """
+    The variables that a binding takes from outside, without those of dimensions; a function that
+    calls itself does not take itself.
+    """
+    found = [var for var in relax.analysis.free_vars(binding.value) if is_value(var)]
+    return [var for var in found if not var.same_as(binding.var)]
 
 
 def _is_in_place(binding: Any) -> bool:

@@ -78,9 +78,9 @@ class Reader:
 
     def finish(self, function: str, body: Any) -> Graph:
         if isinstance(body, tvm.ir.Tuple):
-            outputs = self.operands(body.fields, "output")
+            outputs = [self.whole(i, "output") for i in self.operands(body.fields, "output")]
             return self.graph(function, outputs, returns_tuple=True)
-        output = self.operand(body, "output", 0)
+        output = self.whole(self.operand(body, "output", 0), "output")
         node = self.nodes[output]
         if node.form is not Form.TUPLE:
             return self.graph(function, [output], returns_tuple=False)
@@ -187,8 +187,13 @@ class Reader:
         name = self.unique(f"{user}.args")
         return self.add(Node(name, Form.TUPLE, node.type, tuple(fields), block=self.block))
 
+    def whole(self, index: int, user: str) -> int:
+        """The node, or a tuple of its fields where it is a call that gives a tuple."""
+        return self.spread(index, user) if self.nodes[index].is_call else index
+
     def add_tuple(self, name: str, value: Any) -> int:
-        inputs = self.operands(value.fields, name)
+        """A tuple; what another call gives as a tuple is in it as a tuple of its projections."""
+        inputs = tuple(self.whole(i, name) for i in self.operands(value.fields, name))
         type_ = TupleType(tuple(self.nodes[i].type for i in inputs))
         return self.add(Node(name, Form.TUPLE, type_, inputs, block=self.block))
 
@@ -266,6 +271,8 @@ def operator_of(name: str, call: Any) -> str:
     if not isinstance(callee, tvm.ir.Op):
         raise UnsupportedRelax(f"`{name}` calls `{callee}`, which is not an operator")
     op = str(callee.name).removeprefix("relax.")
+    if op == str(callee.name):
+        raise UnsupportedRelax(f"`{name}` calls `{op}`, which is not an operator of Relax")
     if op.startswith("call_"):
         raise UnsupportedRelax(f"`{name}` is a `{op}`, not the call of an operator")
     if not _is_pure(op):

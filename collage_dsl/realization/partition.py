@@ -1,5 +1,6 @@
 """Kernels in a module of any shape: every dataflow block of every function."""
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,9 @@ Choose = Callable[[Graph], Sequence[CandidateKernel]]
 
 Binds = Callable[[Toolchain], bool]
 """Whether the constants of a kernel go into it, rather than being parameters."""
+
+_IN_PLACE = ("relax.call_tir_inplace", "relax.call_inplace_packed")
+"""Operators that write to what they are given."""
 
 _NOT_OURS = ("Codegen", "Primitive", "SkipOptimization", "Composite")
 """Attributes of functions that are somebody's kernel already, or are to stay as they are."""
@@ -92,10 +96,10 @@ class _Partitioner:
 
     def block(self, block: Any) -> Any:
         old = list(block.bindings)
-        if isinstance(block, relax.DataflowBlock):
-            new = self.dataflow(old)
-            return block if new is old else relax.DataflowBlock(new, block.span)
         new = [self.binding(binding) for binding in old]
+        if isinstance(block, relax.DataflowBlock):
+            new = self.dataflow(new)
+            return block if _is_same(new, old) else relax.DataflowBlock(new, block.span)
         return block if _is_same(new, old) else relax.BindingBlock(new, block.span)
 
     def binding(self, binding: Any) -> Any:
@@ -104,7 +108,7 @@ class _Partitioner:
         return binding if value is old else relax.VarBinding(binding.var, value, binding.span)
 
     def value(self, value: Any) -> Any:
-        """What is bound outside a dataflow block, in which there may be blocks."""
+        """What is bound, in which there may be blocks."""
         match value:
             case relax.If():
                 old = [value.true_branch, value.false_branch]
@@ -119,14 +123,14 @@ class _Partitioner:
     # Dataflow blocks.
 
     def dataflow(self, bindings: list[Any]) -> list[Any]:
-        """The bindings of a dataflow block, in parts that begin where dimensions are found."""
+        """The bindings of a dataflow block, which `_parts` parts."""
         returned = [b.var for b in bindings if not isinstance(b.var, relax.DataflowVar)]
         parts = _parts(bindings)
         written: list[Any] = []
         changed = False
         for number, part in enumerate(parts):
             later = [binding for other in parts[number + 1 :] for binding in other]
-            used = {hash(var) for binding in later for var in values_in(binding.value)}
+            used = {hash(var) for binding in later for var in values_in(binding)}
             used |= {hash(var) for var in returned}
             new = self.part(part, [b.var for b in part if hash(b.var) in used])
             changed = changed or new is not part
@@ -204,10 +208,13 @@ def _names(module: tvm.IRModule) -> Iterator[str]:
 
 
 def _parts(bindings: Sequence[Any]) -> list[list[Any]]:
-    """`bindings`, parted before each cast that gives names to dimensions."""
+    """
+    `bindings`, parted before each cast that gives names to dimensions, and before each call that
+    writes to what it is given: no kernel may read that only afterwards.
+    """
     parts: list[list[Any]] = [[]]
     for binding in bindings:
-        if _finds_dimensions(binding) and parts[-1]:
+        if (_finds_dimensions(binding) or _writes(binding)) and parts[-1]:
             parts.append([])
         parts[-1].append(binding)
     return parts
@@ -218,8 +225,14 @@ def _finds_dimensions(binding: Any) -> bool:
     return is_cast and bool(relax.analysis.definable_tir_vars_in_type(binding.ty))
 
 
+def _writes(binding: Any) -> bool:
+    value = binding.value
+    is_operator = isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.Op)
+    return is_operator and str(value.op.name) in _IN_PLACE
+
+
 def _is_same(new: Sequence[Any], old: Sequence[Any]) -> bool:
-    return all(one is other for one, other in zip(new, old, strict=True))
+    return len(new) == len(old) and all(map(operator.is_, new, old))
 
 
 def _typed(expr: Any, type_: Any) -> Any:

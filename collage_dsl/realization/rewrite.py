@@ -83,7 +83,7 @@ class _Writer:
                 continue
             stay.append(place)
             if not self.is_remade(place):
-                self.wanted |= {hash(var) for var in values_in(binding.value)}
+                self.wanted |= {hash(var) for var in values_in(binding)}
         return stay[::-1]
 
     def is_left_over(self, place: int) -> bool:
@@ -103,8 +103,8 @@ class _Writer:
     def needs_of(self, place: int) -> set[int]:
         if self.is_remade(place):
             return {self.owner[self.flow.bound[place]]}
-        value = self.flow.bindings[place].value
-        return {unit for var in values_in(value) for unit in self.units_of(var)}
+        used = values_in(self.flow.bindings[place])
+        return {unit for var in used for unit in self.units_of(var)}
 
     def units_of(self, var: Any) -> set[int]:
         """What has to come before a variable is used."""
