@@ -543,6 +543,22 @@ def test_kernels_with_symbolic_dimensions_are_measured_at_a_size(tmp_path: Path)
         assert len(costs) == 10, "four kernels, two overheads, and four more for lower bounds"
 
 
+def test_a_library_gets_no_kernel_with_dimensions_that_no_tensor_has(tmp_path: Path) -> None:
+    library = spec("op_call_by_kind()", 'compiler "onnxruntime";', name="ort")
+    store = tmp_path / "costs.sqlite"
+
+    result = collage.CollagePartition([library], store=store, sizes={"n": 3, "k": 3})(Batch)
+
+    # `n` can be told from a tensor of (n, 4), and not from one of (n * 2, 2).
+    assert callees(result["main"].body.blocks[0])[:4] == [
+        "ort_relu",
+        "ort_reshape",
+        "relax.exp",
+        "relax.reshape",
+    ]
+    assert_same_results(result, Batch, array(5, 4), np.array([1, 2, 2, 3, 1], np.float32))
+
+
 @I.ir_module
 class Lowered:
     """What becomes compiled functions, on a batch of any size."""

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from collage_dsl.backends.base import Backend
+from collage_dsl.backends.base import Backend, LibraryBackend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
 from collage_dsl.cost import Cost, CostFunction, CostStore, CostTable, Infeasible
 from collage_dsl.cost.store import default_store_path
@@ -15,12 +15,13 @@ from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import merged, proposed
-from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, members, tensors
+from collage_dsl.graph import CandidateKernel, Form, Graph, OpSet, Toolchain, members, tensors
 from collage_dsl.graph.operators import CALL_TIR
-from collage_dsl.graph.sizes import Sizes, with_sizes
+from collage_dsl.graph.sizes import Sizes, names_in, with_sizes
 from collage_dsl.realization.bound import lower_bound
 from collage_dsl.realization.build import register_codegens
 from collage_dsl.realization.cost import MeasuredCost
+from collage_dsl.realization.module import BackendOf, kernel_extract
 from collage_dsl.realization.partition import is_library, module_pass, partition
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup
@@ -109,7 +110,7 @@ class _Steps:
         def least(candidate: CandidateKernel) -> float:
             return bound(replace(candidate, graph=sized(candidate.graph)))
 
-        return _where_measurable(cost, sized), least
+        return _where_measurable(cost, sized, backend_of), least
 
     def chosen(
         self, graph: Graph, cost: CostFunction, bound: LowerBound | None
@@ -148,16 +149,38 @@ class _Steps:
         register_codegens(set(known), lambda toolchain: known[toolchain])
 
 
-def _where_measurable(cost: CostFunction, sized: Callable[[Graph], Graph]) -> CostFunction:
-    """`cost`, and why there is none for kernels with dimensions that have no numbers."""
+def _where_measurable(
+    cost: CostFunction, sized: Callable[[Graph], Graph], backend_of: BackendOf
+) -> CostFunction:
+    """`cost`, and why there is none for kernels whose dimensions have no numbers or no tensor."""
 
     def measured(candidate: CandidateKernel) -> Cost:
+        backend = backend_of(candidate.toolchain)
+        library = isinstance(backend, LibraryBackend) and _symbolic_in(candidate)
+        if library and (reason := _without_tensor(kernel_extract(candidate, backend).graph)):
+            return Infeasible(reason)
         candidate = replace(candidate, graph=sized(candidate.graph))
         if name := _symbolic_in(candidate):
             return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")
         return cost(candidate)
 
     return measured
+
+
+def _without_tensor(kernel: Graph) -> str:
+    """Why a library, which is given tensors alone, does not know a dimension; empty if it does."""
+    given: set[str] = set()
+    for node in kernel.nodes:
+        if node.form is Form.INPUT:
+            given.update(str(dim) for each in tensors(node.type) for dim in each.shape or ())
+    for node in kernel.nodes:
+        dims = [dim for each in tensors(node.type) for dim in each.shape or ()]
+        if node.form is Form.LITERAL and isinstance(node.value, tuple):
+            dims += [dim for dim in node.value if isinstance(dim, int | str)]
+        missing = sorted(name for dim in dims for name in names_in(dim) if name not in given)
+        if missing:
+            return f"no tensor that the kernel is given has the dimension `{missing[0]}`"
+    return ""
 
 
 def _compiled_in(graph: Graph, inside: OpSet) -> str:

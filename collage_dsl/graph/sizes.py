@@ -42,6 +42,17 @@ def size_of(dim: Dim, sizes: Sizes) -> Dim:
         return dim
 
 
+def names_in(dim: Dim) -> frozenset[str]:
+    """The names in a dimension: `n` of `n * 2`."""
+    if isinstance(dim, int):
+        return frozenset()
+    try:
+        parts = ast.walk(ast.parse(dim, mode="eval"))
+    except SyntaxError:
+        return frozenset()
+    return frozenset(part.id for part in parts if isinstance(part, ast.Name)) - set(_FUNCTIONS)
+
+
 def _evaluated(tree: ast.expr, sizes: Sizes) -> int:
     """Raises LookupError for what is no number."""
     match tree:
