@@ -150,17 +150,20 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def least_disturbed(name: str, runs: int) -> Row:
+def least_disturbed(names: list[str], runs: int) -> list[Row]:
     """
-    The quickest of several runs: on a shared machine the CPU seconds of the same work differ by
-    two within seconds, and nothing makes a run quicker than the work is.
+    For each model the quickest of several runs, in rounds over all models: what else a machine
+    does makes runs slower, none quicker, and neighbours in the table have the same conditions.
     """
+    rounds = [[_apart(name) for name in names] for _ in range(runs)]
+    return [min(rows, key=lambda row: row.total) for rows in zip(*rounds, strict=True)]
+
+
+def _apart(name: str) -> Row:
+    """One run in a process of its own."""
     command = [sys.executable, __file__, "--one", name]
-    rows = []
-    for _ in range(runs):
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        rows.append(Row(**json.loads(done.stdout.splitlines()[-1])))
-    return min(rows, key=lambda row: row.total)
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Row(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def main() -> None:
@@ -173,7 +176,7 @@ def main() -> None:
     if asked.one:
         print(json.dumps(asdict(timed(asked.one))))
         return
-    rows = [least_disturbed(name, asked.runs) for name in asked.names]
+    rows = least_disturbed(asked.names, asked.runs)
     print(json.dumps([asdict(row) for row in rows]) if asked.json else table(rows))
 
 

@@ -543,11 +543,14 @@ def test_kernels_with_symbolic_dimensions_are_measured_at_a_size(tmp_path: Path)
         assert len(costs) == 10, "four kernels, two overheads, and four more for lower bounds"
 
 
-def test_a_library_gets_no_kernel_with_dimensions_that_no_tensor_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_measured", [False, True])
+def test_a_library_gets_no_kernel_with_dimensions_that_no_tensor_has(
+    is_measured: bool, tmp_path: Path
+) -> None:
     library = spec("op_call_by_kind()", 'compiler "onnxruntime";', name="ort")
-    store = tmp_path / "costs.sqlite"
+    given: dict[str, Any] = {"store": tmp_path / "costs.sqlite", "sizes": {"n": 3, "k": 3}}
 
-    result = collage.CollagePartition([library], store=store, sizes={"n": 3, "k": 3})(Batch)
+    result = collage.CollagePartition([library], None if is_measured else price, **given)(Batch)
 
     # `n` can be told from a tensor of (n, 4), and not from one of (n * 2, 2).
     assert callees(result["main"].body.blocks[0])[:4] == [

@@ -15,13 +15,22 @@ from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import merged, proposed
-from collage_dsl.graph import CandidateKernel, Form, Graph, OpSet, Toolchain, members, tensors
+from collage_dsl.graph import (
+    CandidateKernel,
+    Dim,
+    Form,
+    Graph,
+    OpSet,
+    Toolchain,
+    extract,
+    members,
+    tensors,
+)
 from collage_dsl.graph.operators import CALL_TIR
 from collage_dsl.graph.sizes import Sizes, names_in, with_sizes
 from collage_dsl.realization.bound import lower_bound
 from collage_dsl.realization.build import register_codegens
 from collage_dsl.realization.cost import MeasuredCost
-from collage_dsl.realization.module import BackendOf, kernel_extract
 from collage_dsl.realization.partition import is_library, module_pass, partition
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup
@@ -110,7 +119,7 @@ class _Steps:
         def least(candidate: CandidateKernel) -> float:
             return bound(replace(candidate, graph=sized(candidate.graph)))
 
-        return _where_measurable(cost, sized, backend_of), least
+        return _where_measurable(cost, sized), least
 
     def chosen(
         self, graph: Graph, cost: CostFunction, bound: LowerBound | None
@@ -123,10 +132,17 @@ class _Steps:
         """Why a target may not run what a module has, beyond what its spec says."""
         is_misplaced = misplaced(graph, self.given)
         libraries = {spec.name for spec in self.specs if is_library(spec.target)}
+        installed = {
+            spec.name
+            for spec in self.specs
+            if isinstance(self.backend(spec.target), LibraryBackend)
+        }
 
         def refusal(target: str, inside: OpSet) -> str:
             if target in libraries and (name := _compiled_in(graph, inside)):
                 return f"`{name}` has been compiled by TVM already"
+            if target in installed and (dim := _without_tensor(graph, inside)):
+                return f"no tensor that the kernel is given has the dimension `{dim}`"
             return is_misplaced(target, inside)
 
         return refusal
@@ -149,38 +165,32 @@ class _Steps:
         register_codegens(set(known), lambda toolchain: known[toolchain])
 
 
-def _where_measurable(
-    cost: CostFunction, sized: Callable[[Graph], Graph], backend_of: BackendOf
-) -> CostFunction:
-    """`cost`, and why there is none for kernels whose dimensions have no numbers or no tensor."""
+def _where_measurable(cost: CostFunction, sized: Callable[[Graph], Graph]) -> CostFunction:
+    """`cost`, and why there is none for kernels with dimensions that have no numbers."""
 
     def measured(candidate: CandidateKernel) -> Cost:
-        backend = backend_of(candidate.toolchain)
-        library = isinstance(backend, LibraryBackend) and _symbolic_in(candidate)
-        if library and (reason := _without_tensor(kernel_extract(candidate, backend).graph)):
-            return Infeasible(reason)
         candidate = replace(candidate, graph=sized(candidate.graph))
-        if name := _symbolic_in(candidate):
+        if name := _symbolic_in(candidate.graph, candidate.sub_graph.inside):
             return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")
         return cost(candidate)
 
     return measured
 
 
-def _without_tensor(kernel: Graph) -> str:
-    """Why a library, which is given tensors alone, does not know a dimension; empty if it does."""
-    given: set[str] = set()
-    for node in kernel.nodes:
-        if node.form is Form.INPUT:
-            given.update(str(dim) for each in tensors(node.type) for dim in each.shape or ())
-    for node in kernel.nodes:
+def _without_tensor(graph: Graph, inside: OpSet) -> str:
+    """A dimension that no tensor which a kernel is given has; empty where there is none."""
+    if not _symbolic_in(graph, inside):
+        return ""
+    given: set[Dim] = set()
+    used: list[Dim] = []
+    for node in extract(graph, inside).graph.nodes:
         dims = [dim for each in tensors(node.type) for dim in each.shape or ()]
+        if node.form is Form.INPUT:
+            given.update(dims)
         if node.form is Form.LITERAL and isinstance(node.value, tuple):
             dims += [dim for dim in node.value if isinstance(dim, int | str)]
-        missing = sorted(name for dim in dims for name in names_in(dim) if name not in given)
-        if missing:
-            return f"no tensor that the kernel is given has the dimension `{missing[0]}`"
-    return ""
+        used += dims
+    return next((name for dim in used for name in sorted(names_in(dim) - given)), "")
 
 
 def _compiled_in(graph: Graph, inside: OpSet) -> str:
@@ -189,9 +199,8 @@ def _compiled_in(graph: Graph, inside: OpSet) -> str:
     return next((str(node.attrs["function"]) for node in nodes if node.op == CALL_TIR), "")
 
 
-def _symbolic_in(candidate: CandidateKernel) -> str:
+def _symbolic_in(graph: Graph, inside: OpSet) -> str:
     """A value of a kernel, or one that flows into it, whose shape is not all numbers."""
-    graph, inside = candidate.graph, candidate.sub_graph.inside
     nodes = (graph.nodes[index] for index in members(inside | graph.input(inside)))
     symbolic = (n.name for n in nodes if any(not each.is_static for each in tensors(n.type)))
     return next(symbolic, "")

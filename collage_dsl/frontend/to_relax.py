@@ -16,7 +16,7 @@ from collage_dsl.graph.operators import CALL_TIR
 
 _WINDOWED = ("conv", "avg_pool", "max_pool", "adaptive_avg_pool")
 _SLOWLY_INFERRED = frozenset(f"nn.{op}{rank}d" for op in _WINDOWED for rank in (1, 2, 3))
-"""TVM takes half a millisecond to infer the type of a call of these: it works with layouts."""
+"""TVM infers the type of a call of these slowly, by way of layouts."""
 
 
 def to_relax(graph: Graph) -> tvm.IRModule:
