@@ -22,6 +22,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import collage_dsl as collage
+from collage_dsl.backends.registry import BackendOf
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.cost import Cost, CostStore, Infeasible
 from collage_dsl.cost.store import default_store_path
@@ -29,9 +30,9 @@ from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.light import light_model, light_models
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
-from collage_dsl.realization.bound import lower_bound
-from collage_dsl.realization.cost import MeasuredCost, context_of
-from collage_dsl.realization.module import BackendOf, kernel_extract, kernel_key
+from collage_dsl.measuring.bounds import lower_bound
+from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.measuring.key import context_of, kernel_key, kernel_view
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import LowerBound, Plan, Problem, regrets, search
 from collage_dsl.search.plan import SECOND
@@ -105,7 +106,7 @@ def priced(name: str, specs: Sequence[FusionSpec], cost: MeasuredCost) -> Priced
 
 def kernel(candidate: CandidateKernel, backend_of: BackendOf) -> Kernel:
     backend = backend_of(candidate.toolchain)
-    key = kernel_key(candidate, kernel_extract(candidate, backend))
+    key = kernel_key(candidate, backend, kernel_view(candidate, backend))
     return key, context_of(candidate.toolchain, backend)
 
 

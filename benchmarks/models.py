@@ -15,8 +15,8 @@ import onnxruntime
 import collage_dsl as collage
 from collage_dsl.frontend.light import light_model, light_models
 from collage_dsl.graph import TensorType
-from collage_dsl.realization.measure import random_array
-from collage_dsl.realization.timing import interleaved, low
+from collage_dsl.measuring.task import random_array
+from collage_dsl.measuring.timing import interleaved, low
 from collage_dsl.resources import folder
 
 SPECS = [folder("specs") / "native.collage", folder("specs") / "onnxruntime.collage"]

@@ -16,10 +16,11 @@ from collage_dsl.cost import Cost, CostStore, Infeasible
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain, members
-from collage_dsl.realization.build import BuildError, build
-from collage_dsl.realization.cost import MeasuredCost, MeasuringError, context_of
-from collage_dsl.realization.executable import ExecutableError
-from collage_dsl.realization.module import realize
+from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
+from collage_dsl.measuring.key import context_of
+from collage_dsl.realization.executable import ExecutableError, ModelExecutable, Signature
+from collage_dsl.realization.lower import build
+from collage_dsl.realization.partition import realize
 from collage_dsl.realization.verify import VerificationError, relative_error, run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from collage_dsl.targets.attach import TargetError
@@ -311,14 +312,17 @@ def test_backends_with_other_settings_do_not_share_costs() -> None:
     assert len(contexts) == 2
 
 
-def test_two_targets_of_tvm_for_two_processors_are_refused() -> None:
+def test_two_targets_of_tvm_for_two_processors_are_built_each_for_its_own() -> None:
     graph = from_onnx(small_convolution())
     other = Toolchain("other", options={"mcpu": "x86-64"})
     first, *rest = [
         CandidateKernel(graph, SubGraph(1 << i), NATIVE.target) for i in members(graph.calls)
     ]
     chosen = [replace(first, toolchain=other), *rest]
-    realized = realize(graph, chosen, lambda _: Tvm())
+    executable = build(realize(graph, chosen, lambda _: Tvm()))
+    x = np.random.default_rng(5).normal(size=(1, 3, 12, 12)).astype(np.float32)
 
-    with pytest.raises(BuildError, match="`other` and `tvm` want TVM to compile for two"):
-        build(realized, lambda _: Tvm())
+    (actual,) = ModelExecutable(executable, Signature.of(graph)).run({"x": x}).values()
+
+    (expected,) = run_onnx(small_convolution(), {"x": x}).values()
+    assert relative_error(actual, expected) < 1e-5

@@ -243,7 +243,7 @@ def test_d7_candidates_of_two_targets_differ_and_are_priced_apart() -> None:
 def test_d7_measured_costs_are_kept_by_target() -> None:
     """The key of a measured cost says what else it depends on: compiler, options, machine."""
     from collage_dsl.backends.registry import find_backend
-    from collage_dsl.realization.cost import context_of
+    from collage_dsl.measuring.cost import context_of
 
     toolchains = [
         Toolchain("tvm"),
@@ -282,9 +282,9 @@ def test_d9_an_opaque_operator_is_run_by_the_target_that_has_every_operator() ->
     It is a kernel of its own in the native spec, and TVM builds it.
     """
     from collage_dsl.backends.registry import find_backend
-    from collage_dsl.realization.build import build
     from collage_dsl.realization.executable import ModelExecutable, Signature
-    from collage_dsl.realization.module import realize
+    from collage_dsl.realization.lower import build
+    from collage_dsl.realization.partition import realize
 
     path = shipped_spec("native")
     assert path is not None
@@ -298,7 +298,7 @@ def test_d9_an_opaque_operator_is_run_by_the_target_that_has_every_operator() ->
 
     graph = Graph(SORTED.nodes, SORTED.outputs, name="main")
     alone = collage.choose(graph, collage.propose(graph, native), cost=formula(tvm=1.0))
-    executable = build(realize(graph, alone.candidates, backend_of), backend_of)
+    executable = build(realize(graph, alone.candidates, backend_of))
     x = np.array([3, 1, -2, 0, 1, 0.5, -1, 2], np.float32)
     (y,) = ModelExecutable(executable, Signature.of(graph)).run({"x": x}).values()
     np.testing.assert_allclose(y, np.exp(np.sort(np.exp(x))), rtol=1e-5)

@@ -19,7 +19,7 @@ from collage_dsl.frontend.errors import FrontendError, UnsupportedRelax
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.light import light_model
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.frontend.to_relax import emit, to_relax
+from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.graph import (
     Form,
     Graph,
@@ -288,25 +288,7 @@ def test_a_dimension_that_is_no_expression_is_a_name() -> None:
     assert dim_of(expr_of("batch size", {})) == "batch size"
 
 
-def test_part_of_a_graph_is_emitted_where_its_inputs_are_known() -> None:
-    graph = from_relax(
-        function({"x": (2, 3)}, lambda x: op.nn.relu(op.add(op.exp(x), constant(3))))
-    )
-    inside = graph.set_of("lv1", "gv")
-    builder = relax.BlockBuilder()
-    param = relax.Var("p", relax.TensorType((2, 3), F32))
-    with builder.function("kernel", [param]):
-        with builder.dataflow():
-            values = emit(
-                builder, graph, {graph.index("lv"): param}, inside, outputs=graph.set_of("gv")
-            )
-        builder.emit_func_output(values[graph.index("gv")])
-
-    kernel = from_relax(builder.get(), "kernel")
-    assert [n.name for n in kernel.nodes if n.is_call] == ["lv1", "gv"]
-
-
-def test_a_constant_without_a_value_cannot_be_emitted() -> None:
+def test_a_constant_without_a_value_cannot_be_written() -> None:
     type_ = TensorType(F32, (2,))
     nodes = [
         Node("x", Form.INPUT, type_),
@@ -379,11 +361,15 @@ def test_a_dimension_found_as_it_runs_is_refused() -> None:
     assert refusal(Module) == "`b` finds the dimension `n` as it runs"
 
 
-def test_lowered_modules_are_refused() -> None:
+def test_calls_of_compiled_functions_are_nodes() -> None:
     module = relax.transform.LegalizeOps()(function({"x": (2, 3)}, op.exp))
     [lowered] = {var.name_hint for var in module.get_global_vars()} - {"main"}
 
-    assert refusal(module) == "`gv` is a `call_tir`, not the call of an operator"
+    [call] = [node for node in from_relax(module).nodes if node.is_call]
+
+    assert call.op == "call_tir"
+    assert call.attrs == {"function": lowered}
+    assert call.value.same_as(module[lowered])
     assert refusal(module, lowered) == f"`{lowered}` is not a Relax function"
 
 

@@ -14,13 +14,14 @@ from collage_dsl.cost import CostStore, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
 from collage_dsl.language.forms import from_json, from_yaml, to_form, to_json, to_yaml
 from collage_dsl.language.measuring import duration
-from collage_dsl.realization import cost as cost_module
-from collage_dsl.realization import measure as measure_module
-from collage_dsl.realization import timing
-from collage_dsl.realization.bound import lower_bound, memory
-from collage_dsl.realization.cost import MeasuredCost, context_of
-from collage_dsl.realization.measure import KernelTask, Overhead, OverheadTask, measure
-from collage_dsl.realization.worker import Failed, Worker
+from collage_dsl.measuring import key as key_module
+from collage_dsl.measuring import task as task_module
+from collage_dsl.measuring import timing
+from collage_dsl.measuring.bounds import lower_bound, memory
+from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.measuring.key import context_of
+from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, kernel_task, measure
+from collage_dsl.measuring.worker import Failed, Worker
 
 PATIENT = Measuring(repeats=5, percentile=50, budget=86_400)
 """A budget that no test uses up."""
@@ -169,10 +170,10 @@ def test_a_kernel_costs_what_its_target_says(
 ) -> None:
     # The first call is not timed; after the next five the shortest would be another.
     made = clock(monkeypatch, 9, 5, 1, 4, 2, 3, 0.5)
-    monkeypatch.setattr(measure_module, "runner", lambda *_: made.call)
-    monkeypatch.setattr(measure_module, "_tiny_runner", lambda *_, **__: lambda: None)
+    monkeypatch.setattr(task_module, "runner", lambda *_: made.call)
+    monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: lambda: None)
     toolchain = Toolchain("t", measure=replace(PATIENT, percentile=percentile))
-    task = KernelTask(relu(), kernel(toolchain).sub_graph, toolchain, Tvm(), can_warm=True)
+    task = kernel_task(kernel(toolchain), Tvm(), {}, can_warm=True)
 
     assert measure(task) == pytest.approx(seconds)
     assert made.calls == 6
@@ -189,8 +190,8 @@ def test_overheads_are_timed_like_kernels_with_twice_the_runs(
         asked.append(measure)
         return real(call, warm=lambda: None, num_cores=num_cores, measure=measure)
 
-    monkeypatch.setattr(measure_module, "cold_times", recorded)
-    monkeypatch.setattr(measure_module, "_tiny_runner", lambda *_, **__: made.call)
+    monkeypatch.setattr(task_module, "cold_times", recorded)
+    monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: made.call)
 
     measure(OverheadTask(Toolchain("t", measure=PATIENT), Tvm()))
 
@@ -310,7 +311,7 @@ def test_settings_as_usual_find_what_was_stored_before_there_were_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hashed: list[object] = []
-    monkeypatch.setattr(cost_module, "_hash", lambda content: hashed.append(content) or "")
+    monkeypatch.setattr(key_module, "_hash", lambda content: hashed.append(content) or "")
 
     context_of(Toolchain("t"), Tvm())
     context_of(Toolchain("t", measure=Measuring(timeout=9)), Tvm())

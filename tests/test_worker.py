@@ -8,8 +8,8 @@ from threading import Timer
 
 import pytest
 
-from collage_dsl.realization import worker as worker_module
-from collage_dsl.realization.worker import Failed, Worker
+from collage_dsl.measuring import worker as worker_module
+from collage_dsl.measuring.worker import Failed, Worker
 
 
 def work(task: str) -> str | int:

@@ -2,9 +2,20 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from collage_dsl.graph import Graph, Option
+
+
+class Placement(Enum):
+    """How the function of a kernel is marked in a Relax module, which decides who lowers it."""
+
+    PRIMITIVE = "Primitive"
+    """TVM makes one PrimFunc of the function, and the backend schedules that PrimFunc."""
+
+    CODEGEN = "Codegen"
+    """The backend makes a runtime module of the whole function."""
 
 
 class Backend(ABC):
@@ -27,9 +38,19 @@ class Backend(ABC):
         """The libraries and versions that make the code: costs of another are not reused."""
 
     @property
+    def placement(self) -> Placement:
+        """How its kernels stand in a module, wherever that module comes from."""
+        return Placement.PRIMITIVE
+
+    @property
     def binds_constants(self) -> bool:
         """Whether the constants of a sub-graph go into its kernel rather than being operands."""
-        return False
+        return self.placement is Placement.CODEGEN
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of TVM targets, such as `llvm`, for which it makes kernels."""
+        return ("llvm",)
 
     def prepare(self) -> None:
         """Raise OSError where this machine lacks what any kernel needs, say a compiler."""
@@ -43,6 +64,16 @@ class Backend(ABC):
         Compiles nothing. Constants need not have values.
         """
 
+    def schedule(self, function: Any, target: Any) -> Any:
+        """
+        The `tvm.tirx.PrimFunc` of a primitive kernel as it is to be compiled for `target`.
+
+        Where a backend has no schedules of its own, those of this package are used.
+        """
+        from collage_dsl.backends.schedule import schedule  # needs TVM
+
+        return schedule(function, target=target)
+
 
 class LibraryBackend(Backend):
     """A backend whose kernels are runtime modules that call a library."""
@@ -50,8 +81,8 @@ class LibraryBackend(Backend):
     __slots__ = ()
 
     @property
-    def binds_constants(self) -> bool:
-        return True
+    def placement(self) -> Placement:
+        return Placement.CODEGEN
 
     @abstractmethod
     def codegen(self, graph: Graph, symbol: str, options: Mapping[str, Option]) -> Any:

@@ -1,10 +1,20 @@
 """Backends by name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
-from collage_dsl.backends.base import Backend
+from collage_dsl.backends.base import Backend, LibraryBackend
+from collage_dsl.graph import Graph, Option, Toolchain
+
+BackendOf = Callable[[Toolchain], Backend]
+"""The backend that makes the kernels of a toolchain."""
+
+NATIVE = "tvm"
+"""The backend of targets that name no compiler: TVM itself."""
 
 GROUP = "collage_dsl.backends"
 """The group of entry points in which distributions declare backends, by name."""
@@ -44,6 +54,51 @@ def find_backend(name: str, given: Iterable[Backend] = ()) -> Backend:
     if not isinstance(made, Backend):
         raise TypeError(f"entry point `{declared[name].value}` makes no Backend")
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class Absent(LibraryBackend):
+    """
+    A compiler that no installed package provides. Its kernels are marked as those of a library,
+    for TVM's own `RunCodegen`, which may know the compiler. Nothing of it is built or timed here.
+    """
+
+    called: str
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.called
+
+    @property
+    def version(self) -> str:
+        return "absent"
+
+    def supports(self, graph: Graph) -> str | None:
+        return self.why
+
+    def codegen(self, graph: Graph, symbol: str, options: Mapping[str, Option]) -> Any:
+        raise ModuleNotFoundError(self.why)
+
+
+def installed(given: Iterable[Backend] = ()) -> BackendOf:
+    """Finds the backend of a toolchain, once for each. Raises what `find_backend` does."""
+    before = tuple(given)
+    found = cache(lambda compiler: find_backend(compiler, before))
+    return lambda toolchain: found(toolchain.compiler or NATIVE)
+
+
+def known(given: Iterable[Backend] = ()) -> BackendOf:
+    """Finds the backend of a toolchain, which is `Absent` where nothing installed provides it."""
+    find = installed(given)
+
+    def known_backend(toolchain: Toolchain) -> Backend:
+        try:
+            return find(toolchain)
+        except (UnknownBackend, ModuleNotFoundError) as error:
+            return Absent(toolchain.compiler or NATIVE, str(error))
+
+    return known_backend
 
 
 def backend_names(given: Iterable[Backend] = ()) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 
 from collage_dsl.backends.base import Backend
+from collage_dsl.backends.registry import NATIVE
 from collage_dsl.graph import Graph, Toolchain
 
 
@@ -19,7 +20,7 @@ class Tvm(Backend):
 
     @property
     def name(self) -> str:
-        return "tvm"
+        return NATIVE
 
     @property
     def version(self) -> str:
@@ -56,6 +57,18 @@ def machine_target(toolchain: Toolchain) -> dict[str, Any]:
 def tvm_target(toolchain: Toolchain) -> Any:
     """The `tvm.target.Target` of `toolchain`."""
     return tvm.target.Target(machine_target(toolchain))
+
+
+def kernel_target(toolchain: Toolchain) -> Any:
+    """`tvm_target` without the options that are the compiler's own and that TVM does not know."""
+    options = machine_target(toolchain)
+    known = tvm.target.Target(toolchain.kind).kind.options
+    return tvm.target.Target({n: v for n, v in options.items() if n == "kind" or n in known})
+
+
+def host_target() -> Any:
+    """One core of this machine as a TVM target."""
+    return tvm_target(Toolchain(NATIVE))
 
 
 @cache

@@ -10,7 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from collage_dsl.realization.cost import Counts
+    from collage_dsl.measuring.cost import Counts
 
 _STEPS = {
     "import": "importing the model",

@@ -12,9 +12,9 @@ from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.models import answer
 from collage_dsl.engine.compile import latency
 from collage_dsl.graph import TensorType
+from collage_dsl.measuring.task import random_array
+from collage_dsl.measuring.timing import interleaved
 from collage_dsl.realization.executable import ModelExecutable
-from collage_dsl.realization.measure import random_array
-from collage_dsl.realization.timing import interleaved
 from collage_dsl.report.documents import RunDocument, TensorDocument
 from collage_dsl.report.text import run_text
 

@@ -5,24 +5,22 @@ from pathlib import Path
 from typing import Any
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import find_backend
+from collage_dsl.backends.registry import known
 from collage_dsl.engine.compile import Compiled, compile_model
 from collage_dsl.engine.specs import specs_of
-from collage_dsl.realization.module import realize as realize_kernels
+from collage_dsl.realization.partition import realize as realize_kernels
 from collage_dsl.search import Plan
 
 
 def realize(plan: Plan, *, backends: Sequence[Backend] = ()) -> Any:
     """
-    The Relax `IRModule` of `plan`, before lowering: one function for each distinct kernel.
+    The Relax `IRModule` of `plan`, before lowering: one function for each distinct kernel, and a
+    function that calls them. `collage.lowering()` lowers it, in any process.
 
-    `backends` are asked before those that are installed.
+    `backends` are asked before those that are installed. Raises ValueError where a constant of
+    the plan's graph has no value.
     """
-    return realize_kernels(
-        plan.graph,
-        plan.candidates,
-        lambda toolchain: find_backend(toolchain.compiler or "tvm", backends),
-    ).module
+    return realize_kernels(plan.graph, plan.candidates, known(backends))
 
 
 def compile(  # noqa: A001 (collage.compile is the contract)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import find_backend
+from collage_dsl.backends.registry import BackendOf, installed
 from collage_dsl.backends.tvm import num_cores
 from collage_dsl.cost import CostFunction, CostStore, Infeasible
 from collage_dsl.cost.store import default_store_path
@@ -19,13 +19,13 @@ from collage_dsl.engine.steps import MIXED, plans_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import Graph
-from collage_dsl.realization.bound import lower_bound
-from collage_dsl.realization.build import build
-from collage_dsl.realization.cost import Counts, MeasuredCost
+from collage_dsl.measuring.bounds import lower_bound
+from collage_dsl.measuring.cost import Counts, MeasuredCost
+from collage_dsl.measuring.task import random_inputs
+from collage_dsl.measuring.timing import interleaved, low
 from collage_dsl.realization.executable import PLAN, REPORT, ModelExecutable, Signature
-from collage_dsl.realization.measure import random_inputs
-from collage_dsl.realization.module import BackendOf, realize
-from collage_dsl.realization.timing import interleaved, low
+from collage_dsl.realization.lower import build
+from collage_dsl.realization.partition import realize
 from collage_dsl.realization.verify import Verification, failed, run_onnx, verify
 from collage_dsl.report.documents import (
     CompileDocument,
@@ -79,13 +79,15 @@ def backends_of(specs: Sequence[FusionSpec], given: Sequence[Backend] = ()) -> B
     The backend of each toolchain in `specs`. Raises what `find_backend` does, and
     `TargetError` for a target that nothing here can build kernels for.
     """
-    other = next((spec.target for spec in specs if spec.target.kind != "llvm"), None)
-    if other:
-        raise TargetError(
-            f"target `{other.name}` is on {other.kind}: kernels can be built and timed on llvm only"
-        )
-    found = {spec.name: find_backend(spec.target.compiler or "tvm", given) for spec in specs}
-    return lambda toolchain: found[toolchain.name]
+    find = installed(given)
+    for spec in specs:
+        kinds = find(spec.target).kinds
+        if spec.target.kind not in kinds:
+            raise TargetError(
+                f"target `{spec.name}` is on {spec.target.kind}: kernels can be built and timed "
+                f"on {' and '.join(kinds)} only"
+            )
+    return find
 
 
 def check_names(specs: Sequence[FusionSpec]) -> None:
@@ -149,7 +151,7 @@ def compile_model(
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)
     watch("build", counts)
-    contenders = [_built(graph, plan, backend_of) for plan in plans.items()]
+    contenders = [_built(graph, plan, backend_of, backends) for plan in plans.items()]
     watch("race", counts)
     winner, documents = _race(graph, contenders, specs, race_seconds)
     watch("verify", counts)
@@ -191,11 +193,16 @@ def _launches(
     return {name: cost for name, cost in costs.items() if not isinstance(cost, Infeasible)}
 
 
-def _built(graph: Graph, named: tuple[str, Plan | str], backend_of: BackendOf) -> Contender:
+def _built(
+    graph: Graph,
+    named: tuple[str, Plan | str],
+    backend_of: BackendOf,
+    backends: Sequence[Backend],
+) -> Contender:
     name, plan = named
     if isinstance(plan, str):
         return Contender(name, None, None, plan)
-    executable = build(realize(graph, plan.candidates, backend_of), backend_of)
+    executable = build(realize(graph, plan.candidates, backend_of), backends=backends)
     return Contender(name, plan, ModelExecutable(executable, Signature.of(graph)))
 
 
@@ -247,7 +254,7 @@ def _verified(model: Any, graph: Graph, winner: Contender, backend_of: BackendOf
     source = str(model) if isinstance(model, str | Path) else model
     expected = run_onnx(source, inputs)
     verification = verify(
-        winner.executable, expected, inputs, graph, winner.plan.candidates, backend_of
+        winner.executable.run, expected, inputs, graph, winner.plan.candidates, backend_of
     )
     if not verification.passed:
         raise failed(verification)

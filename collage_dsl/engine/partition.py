@@ -1,15 +1,13 @@
 """The four steps on a Relax module of any shape, as a pass of TVM."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from collage_dsl.backends.base import Backend, LibraryBackend
-from collage_dsl.backends.registry import UnknownBackend, find_backend
-from collage_dsl.cost import Cost, CostFunction, CostStore, CostTable, Infeasible
+from collage_dsl.backends.base import Backend, LibraryBackend, Placement
+from collage_dsl.backends.registry import Absent, known
+from collage_dsl.cost import CostFunction, CostStore, CostTable
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
@@ -27,11 +25,11 @@ from collage_dsl.graph import (
     tensors,
 )
 from collage_dsl.graph.operators import CALL_TIR
-from collage_dsl.graph.sizes import Sizes, names_in, with_sizes
-from collage_dsl.realization.bound import lower_bound
-from collage_dsl.realization.build import register_codegens
-from collage_dsl.realization.cost import MeasuredCost
-from collage_dsl.realization.partition import is_library, module_pass, partition
+from collage_dsl.graph.sizes import Sizes, names_in
+from collage_dsl.measuring.bounds import lower_bound
+from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.realization.lower import register_code_generator
+from collage_dsl.realization.partition import module_pass, partition
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
@@ -85,7 +83,7 @@ class _Steps:
         self.specs: list[FusionSpec] = [each.spec for each in given]
         self.given = given
         self.backends = backends
-        self.backend = cache(self.find_backend)
+        self.backend_of = known(backends)
         self.lookup: Lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
 
     def run(self, module: Any, cost: CostFunction, bound: LowerBound | None = None) -> Any:
@@ -97,7 +95,7 @@ class _Steps:
             used.update(candidate.toolchain for candidate in chosen)
             return chosen
 
-        result = partition(module, choose, self.binds_constants)
+        result = partition(module, choose, self.backend_of)
         self.register(used)
         return result
 
@@ -109,17 +107,8 @@ class _Steps:
         for spec in self.specs:
             backend_of(spec.target).prepare()
         store = stack.enter_context(CostStore(path))
-        cost = stack.enter_context(MeasuredCost(backend_of, store))
-        bound = lower_bound(cost)
-
-        @cache
-        def sized(graph: Graph) -> Graph:
-            return with_sizes(graph, sizes)
-
-        def least(candidate: CandidateKernel) -> float:
-            return bound(replace(candidate, graph=sized(candidate.graph)))
-
-        return _where_measurable(cost, sized), least
+        cost = stack.enter_context(MeasuredCost(backend_of, store, sizes=sizes))
+        return cost, lower_bound(cost)
 
     def chosen(
         self, graph: Graph, cost: CostFunction, bound: LowerBound | None
@@ -131,50 +120,24 @@ class _Steps:
     def refusal(self, graph: Graph) -> Refusal:
         """Why a target may not run what a module has, beyond what its spec says."""
         is_misplaced = misplaced(graph, self.given)
-        libraries = {spec.name for spec in self.specs if is_library(spec.target)}
-        installed = {
-            spec.name
-            for spec in self.specs
-            if isinstance(self.backend(spec.target), LibraryBackend)
-        }
+        backends = {spec.name: self.backend_of(spec.target) for spec in self.specs}
+        libraries = {n for n, each in backends.items() if each.placement is Placement.CODEGEN}
+        present = {n for n in libraries if not isinstance(backends[n], Absent)}
 
         def refusal(target: str, inside: OpSet) -> str:
             if target in libraries and (name := _compiled_in(graph, inside)):
                 return f"`{name}` has been compiled by TVM already"
-            if target in installed and (dim := _without_tensor(graph, inside)):
+            if target in present and (dim := _without_tensor(graph, inside)):
                 return f"no tensor that the kernel is given has the dimension `{dim}`"
             return is_misplaced(target, inside)
 
         return refusal
 
-    def find_backend(self, toolchain: Toolchain) -> Backend | None:
-        """What makes the kernels of a target; None where that is not installed here."""
-        try:
-            return find_backend(toolchain.compiler or "tvm", self.backends)
-        except (UnknownBackend, ModuleNotFoundError):
-            return None
-
-    def binds_constants(self, toolchain: Toolchain) -> bool:
-        backend = self.backend(toolchain)
-        return is_library(toolchain) if backend is None else backend.binds_constants
-
     def register(self, toolchains: set[Toolchain]) -> None:
-        """Let `RunCodegen` find the libraries that are installed here."""
-        found = {each: self.backend(each) for each in toolchains}
-        known = {each: backend for each, backend in found.items() if backend is not None}
-        register_codegens(set(known), lambda toolchain: known[toolchain])
-
-
-def _where_measurable(cost: CostFunction, sized: Callable[[Graph], Graph]) -> CostFunction:
-    """`cost`, and why there is none for kernels with dimensions that have no numbers."""
-
-    def measured(candidate: CandidateKernel) -> Cost:
-        candidate = replace(candidate, graph=sized(candidate.graph))
-        if name := _symbolic_in(candidate.graph, candidate.sub_graph.inside):
-            return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")
-        return cost(candidate)
-
-    return measured
+        """Let a plain `RunCodegen` find the libraries that are installed here."""
+        for backend in map(self.backend_of, toolchains):
+            if isinstance(backend, LibraryBackend) and not isinstance(backend, Absent):
+                register_code_generator(backend)
 
 
 def _without_tensor(graph: Graph, inside: OpSet) -> str:

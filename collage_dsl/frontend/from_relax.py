@@ -1,6 +1,6 @@
 """Relax functions as graphs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -10,14 +10,19 @@ from tvm import relax, tirx
 
 from collage_dsl.frontend.arrays import array_of
 from collage_dsl.frontend.attributes import attributes_of, plain
+from collage_dsl.frontend.dataflow import Dataflow
 from collage_dsl.frontend.devices import device_of
 from collage_dsl.frontend.dims import dim_of
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, type_of
-from collage_dsl.graph import Form, Graph, Node, TupleType, Type
-from collage_dsl.graph.operators import kind_of, literal_values, operators
+from collage_dsl.graph import Form, Graph, Kind, Node, TupleType, Type
+from collage_dsl.graph.operators import CALL_TIR, kind_of, literal_values, operators
 
 Names = Mapping[Any, str]
+"""Names for variables and constants of Relax."""
+
+Functions = Callable[[Any], Any | None]
+"""The PrimFunc that a global variable names; None where it names none."""
 
 
 def from_relax(
@@ -40,41 +45,90 @@ def from_relax(
     found = module[function]
     if not isinstance(found, relax.Function):
         raise UnsupportedRelax(f"`{function}` is not a Relax function")
-    return Reader(names or {}, output_names).read(function, found)
+    return Reader(functions_of(module), names or {}, output_names).read(module, function)
+
+
+def functions_of(module: tvm.IRModule) -> Functions:
+    """Finds the PrimFuncs of `module` by their global variables."""
+
+    def find(callee: Any) -> Any | None:
+        is_known = isinstance(callee, tvm.ir.GlobalVar) and callee in module.functions
+        function = module[callee] if is_known else None
+        return function if isinstance(function, tirx.PrimFunc) else None
+
+    return find
 
 
 class Reader:
-    """Makes the nodes of one function. Expressions are known by their handle, their hash."""
+    """
+    Makes the nodes of one function. Expressions are known by their handle, their hash.
 
-    def __init__(self, names: Names, output_names: Sequence[str] | None) -> None:
+    `origins` has the expression that each node was made from, by the node's index.
+    """
+
+    def __init__(
+        self, functions: Functions, names: Names, output_names: Sequence[str] | None
+    ) -> None:
+        self.functions = functions
         self.output_names = output_names
         self.given = {hash(expr): name for expr, name in names.items()}
         self.names: dict[int, str] = {}
         self.taken: set[str] = set()
         self.nodes: list[Node] = []
         self.index: dict[int, int] = {}
+        self.origins: dict[int, Any] = {}
         self.symbols: set[int] = set()
         self.composites: dict[int, Any] = {}
         self.block = 0
 
-    def read(self, function: str, found: Any) -> Graph:
+    def read(self, module: tvm.IRModule, name: str) -> Graph:
+        """The graph of the function `name` of `module`."""
+        function = module[name]
         # All variables are named first, so that no derived name takes a variable's.
-        self.name_variables(found)
-        for param in found.params:
+        self.name_variables(function)
+        for param in function.params:
             self.symbols |= set(map(hash, relax.analysis.definable_tir_vars_in_type(param.ty)))
             node = Node(self.names[hash(param)], Form.INPUT, type_of(param.ty))
-            self.index[hash(param)] = self.add(node)
-        for block in found.body.blocks:
-            self.read_block(block)
+            self.index[hash(param)] = self.add(node, param)
+        bindings: list[Any] = []
+        for block in function.body.blocks:
+            bindings += self.read_block(block)
             self.block += bool(block.bindings)
-        return self.finish(function, found.body.body)
+        graph = self.finish(name, function.body.body)
+        self.note(graph, bindings, module, name)
+        return graph
 
-    def read_block(self, block: Any) -> None:
+    def read_block(self, block: Any) -> list[Any]:
+        """The bindings of `block` but those of composites, each with a node."""
+        bindings = []
         for binding in block.bindings:
             if _is_composite(binding.value):
                 self.composites[hash(binding.var)] = binding.value
             else:
                 self.index[hash(binding.var)] = self.bound(binding)
+                bindings.append(binding)
+        return bindings
+
+    def note(
+        self, graph: Graph, bindings: Sequence[Any], module: Any = None, name: str = ""
+    ) -> Dataflow:
+        """
+        What `graph` was read from, kept with it. The tuple that a function returns is no node of
+        its graph, and its binding is left out.
+        """
+        bound = [(binding, self.index[hash(binding.var)]) for binding in bindings]
+        kept = [(binding, index) for binding, index in bound if index < len(graph)]
+        origins = tuple(self.origins.get(index) for index in range(len(graph)))
+        flow = Dataflow(
+            graph,
+            tuple(binding for binding, _ in kept),
+            tuple(index for _, index in kept),
+            origins,
+            module,
+            name,
+        )
+        graph.source = flow
+        return flow
 
     def finish(self, function: str, body: Any) -> Graph:
         if isinstance(body, tvm.ir.Tuple):
@@ -110,8 +164,10 @@ class Reader:
         self.taken.add(result)
         return result
 
-    def add(self, node: Node) -> int:
+    def add(self, node: Node, origin: Any = None) -> int:
         self.nodes.append(node)
+        if origin is not None:
+            self.origins[len(self.nodes) - 1] = origin
         return len(self.nodes) - 1
 
     # Bindings.
@@ -153,15 +209,43 @@ class Reader:
         return self.operand(composite.body.body, "composite", 0)
 
     def add_call(self, name: str, call: Any) -> int:
-        op = operator_of(name, call)
+        if call.op == _CALL_TIR:
+            return self.add_call_tir(name, call)
+        op = self.operator(name, call)
         inputs = self.operands(call.args, name, operand_names(op))
         inputs = tuple(self.spread(i, name) for i in inputs)
-        type_ = type_of(call.ty)
+        type_ = self.result_type(name, call)
         operands = [self.nodes[i] for i in inputs]
         kind = kind_of(op, tuple(n.type for n in operands), type_, literal_values(operands))
         attrs = attributes_of(call.attrs)
-        node = Node(name, Form.CALL, type_, inputs, op, attrs, kind, block=self.block)
-        return self.add(replace(node, device=device_of(call.ty)))
+        return self.add_checked(Node(name, Form.CALL, type_, inputs, op, attrs, kind), call)
+
+    def add_call_tir(self, name: str, call: Any) -> int:
+        """The call of a PrimFunc on tensors and numbers."""
+        callee, arguments = call.args[:2]
+        function = self.functions(callee)
+        if function is None or not isinstance(arguments, tvm.ir.Tuple) or len(call.args) > 2:
+            raise UnsupportedRelax(f"`{name}` calls `{callee}`, which is not a PrimFunc of tensors")
+        node = Node(
+            name,
+            Form.CALL,
+            self.result_type(name, call),
+            self.operands(arguments.fields, name),
+            CALL_TIR,
+            {"function": str(callee.name_hint)},
+            _noted_kind(function),
+            function,
+        )
+        return self.add_checked(node, call)
+
+    def add_checked(self, node: Node, call: Any) -> int:
+        return self.add(replace(node, device=device_of(call.ty), block=self.block), call)
+
+    def operator(self, name: str, call: Any) -> str:
+        return operator_of(name, call)
+
+    def result_type(self, name: str, call: Any) -> Type:
+        return type_of(call.ty)
 
     def spread(self, index: int, user: str) -> int:
         """
@@ -228,13 +312,22 @@ class Reader:
             return self.add_constant(value, f"{user}.const{place}")
         type_, plain_value = _literal(value, user)
         full_name = self.unique(f"{user}.{name or f'literal{place}'}")
-        return self.add(Node(full_name, Form.LITERAL, type_, value=plain_value))
+        return self.add(Node(full_name, Form.LITERAL, type_, value=plain_value), value)
 
     def add_constant(self, value: Any, default: str) -> int:
         name = self.unique(self.given.get(hash(value)) or default)
         node = Node(name, Form.CONSTANT, type_of(value.ty), value=array_of(value.value))
-        self.index[hash(value)] = self.add(node)
+        self.index[hash(value)] = self.add(node, value)
         return self.index[hash(value)]
+
+
+_CALL_TIR = tvm.ir.Op.get("relax." + CALL_TIR)
+
+
+def _noted_kind(function: Any) -> Kind:
+    """The kind of a PrimFunc as TVM has noted it; opaque where it has none of ours."""
+    noted = int((function.attrs or {}).get("op_pattern", Kind.OPAQUE))
+    return next((kind for kind in Kind if kind == noted), Kind.OPAQUE)
 
 
 def _is_composite(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from math import prod
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import tvm
+import tvm_ffi
 from onnx import numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
@@ -338,7 +339,6 @@ class _Importer:
         """The finished module, without what turned out to be unused, every variable named."""
         module = self.builder.get()
         function = relax.analysis.remove_all_unused(module["main"])
-        module["main"] = function
         waiting: list[Any] = []
         for binding in function.body.blocks[0].bindings:
             name = self.names.get(binding.var)
@@ -348,7 +348,22 @@ class _Importer:
             for auxiliary in waiting:
                 self.names[auxiliary.var] = f"{name}.{_short(auxiliary.value)}"
             waiting.clear()
+        module["main"] = _renamed(function, self.names)
         return module
+
+
+def _renamed(function: Any, names: Mapping[Any, str]) -> Any:
+    """`function` with new variables, called as `names` say."""
+    known = {hash(var): name for var, name in names.items()}
+    made: dict[int, Any] = {}
+
+    def renamed(var: Any) -> Any:
+        key = hash(var)
+        if key in known and key not in made:
+            made[key] = type(var)(known[key], var.ty)
+        return made.get(key, var)
+
+    return tvm_ffi.structural_map(function, (tvm.ir.Var, renamed))
 
 
 @cache

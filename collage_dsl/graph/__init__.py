@@ -7,6 +7,7 @@ from collage_dsl.graph.candidate import (
     SubGraph,
     Toolchain,
     label_of,
+    libraries,
 )
 from collage_dsl.graph.device import Device
 from collage_dsl.graph.extract import (
@@ -57,6 +58,7 @@ __all__ = [
     "first",
     "label_of",
     "last",
+    "libraries",
     "members",
     "opset",
     "places",

@@ -119,6 +119,12 @@ class Toolchain:
     measure: Measuring = field(default_factory=Measuring)
 
 
+def libraries(toolchain: Toolchain) -> frozenset[str]:
+    """The libraries that native kernels of a toolchain are linked to: its option `libs`."""
+    said: object = toolchain.options.get("libs", ())
+    return frozenset(said) if isinstance(said, list | tuple) else frozenset({str(said)})
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateKernel:
     """A sub-graph of `graph` that `toolchain` could run as one kernel."""

@@ -58,6 +58,9 @@ class Graph:
     one node is two outputs, and where an output is a parameter or a constant.
     """
 
+    source: object = None
+    """The Relax bindings that the graph is a view of; only `frontend` sets and reads it."""
+
     def __init__(
         self,
         nodes: Iterable[Node],

@@ -1,1 +1,1 @@
-"""From chosen kernels to Relax and machine code: build, measure, verify. Needs TVM."""
+"""From a plan to an executable: outline, place, rewrite, lower, run, verify."""

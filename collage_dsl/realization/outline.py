@@ -1,13 +1,15 @@
-"""Kernels that are taken out of a dataflow block, as functions."""
+"""A sub-graph as a Relax function, made of the very calls that it was read from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
 from tvm import relax
+from tvm.relax.expr import _update_type
 
 from collage_dsl.frontend.dataflow import Dataflow, is_value
+from collage_dsl.frontend.to_relax import check_value
 from collage_dsl.graph import Composite, Form, OpSet, extract, last, members, opset, places
 from collage_dsl.realization.order import in_order
 
@@ -15,97 +17,155 @@ from collage_dsl.realization.order import in_order
 @dataclass(frozen=True, slots=True)
 class Outlined:
     """
-    A function that computes some nodes of a dataflow block, the nodes that its parameters stand
-    for, and the nodes whose values it gives, each with its place in what the function returns.
+    A function that computes some nodes of a dataflow graph.
 
-    The last parameter has the values of the `symbols`, dimensions that the other parameters do
-    not define, where there are any.
+    `arguments` are the nodes that its first parameters stand for. Then comes a parameter for each
+    of `weights`, constants that `bound` puts into the function. The last parameter has the values
+    of `symbols`, dimensions that no other parameter defines, where there are any. `results` are
+    the nodes whose values it gives, each with its place in what the function returns.
     """
 
     function: Any
     arguments: tuple[int, ...]
+    weights: tuple[int, ...]
     results: Mapping[int, int]
     symbols: tuple[Any, ...] = ()
 
+    def bound(self, values: Sequence[Any]) -> Any:
+        """The function with constants, in the order of `weights`, in place of parameters."""
+        params = self.function.params[len(self.arguments) :]
+        if not values:
+            return self.function
+        return self.function.bind_params(dict(zip(params, values, strict=False)))
+
 
 def outline(
-    flow: Dataflow,
-    inside: OpSet,
-    constants: OpSet = 0,
-    composites: Sequence[Composite] = (),
-    attrs: Mapping[str, Any] | None = None,
+    flow: Dataflow, inside: OpSet, constants: OpSet = 0, composites: Sequence[Composite] = ()
 ) -> Outlined:
     """
-    A private function of the nodes `inside`, made of the very calls of the block, with the
-    `constants` bound. Composites are inner functions; one that is part of another is a function
-    inside that.
+    A private function of the nodes `inside`, the `constants` being its weights. Composites are
+    inner functions; one that is part of another is a function inside that.
     """
-    found = extract(flow.graph, inside, constants)
-    params = {
-        index: relax.Var(flow.graph.nodes[index].name, _type(flow, index))
-        for index in found.arguments
-    }
-    inside |= opset(found.results)
-    symbols = _undefined(flow, inside, [param.ty for param in params.values()])
-    results = places(flow.graph, found.results)
-    shape = [relax.Var("dimensions", relax.ShapeType(symbols))] if symbols else []
-    builder = relax.BlockBuilder()
-    with builder.function("kernel", [*params.values(), *shape], private=True):
-        gvar = _emit_body(builder, flow, inside, params, composites, results)
-    function = relax.utils.copy_with_new_vars(builder.get()[gvar]).with_attrs(dict(attrs or {}))
-    return Outlined(function, found.arguments, results, symbols)
+    weights = {index: _parameter(flow, index) for index in members(constants)}
+    made = _Outliner(flow, weights).outlined(inside, constants, composites, tuple(weights))
+    return replace(made, function=_with_own_dimensions(made.function))
 
 
-def _emit_body(
-    builder: relax.BlockBuilder,
-    flow: Dataflow,
-    inside: OpSet,
-    params: Mapping[int, Any],
-    composites: Sequence[Composite],
-    results: Mapping[int, int],
-) -> Any:
-    """A block of bindings; a dataflow block where no inner functions are among them."""
-    values = dict(params)
-    if composites:
-        _emit(builder, flow, inside, values, composites)
-    else:
-        with builder.dataflow():
-            _emit(builder, flow, inside, values, (), opset(results))
-    fields = list({place: values[index] for index, place in results.items()}.values())
-    return builder.emit_func_output(fields[0] if len(fields) == 1 else relax.Tuple(fields))
-
-
-def _emit(
-    builder: relax.BlockBuilder,
-    flow: Dataflow,
-    inside: OpSet,
-    values: dict[int, Any],
-    composites: Sequence[Composite],
-    outputs: OpSet = 0,
-) -> None:
+def _with_own_dimensions(function: Any) -> Any:
     """
-    Bind every node `inside` to a variable of its name, and give it to `values`; of composites,
-    what they give. In a dataflow block, only `outputs` can be used after it.
+    `function` with symbolic dimensions that no other function has. TVM infers its types again
+    then, so that it is left alone where it has none.
     """
-    calls = {last(composite.inside): _inner(flow, composite) for composite in composites}
-    owner = {
-        index: unit
-        for composite, (unit, call) in zip(composites, calls.items(), strict=True)
-        for index in members(composite.inside | opset(call.results))
-    }
-    owner = {index: owner.get(index, index) for index in members(inside)}
-    needs: dict[int, set[int]] = {unit: set() for unit in owner.values()}
-    for index, unit in owner.items():
-        needs[unit] |= {owner[i] for i in members(_flows_in(flow, index)) if i in owner} - {unit}
-    for unit in in_order(needs, lambda unit: unit):
-        if unit in calls:
-            values |= _emit_call(builder, flow, values, calls[unit])
-            continue
-        normal = builder.normalize(rebuilt(flow, unit, values))
-        is_local = builder.current_block_is_dataflow() and not outputs >> unit & 1
-        make = relax.DataflowVar if is_local else relax.Var
-        values[unit] = make(flow.graph.nodes[unit].name, normal.ty)
-        builder.emit_normalized(relax.VarBinding(values[unit], normal))
+    is_symbolic = any(relax.analysis.tir_vars_in_type(param.ty) for param in function.params)
+    return relax.utils.copy_with_new_vars(function) if is_symbolic else function
+
+
+def weights_of(flow: Dataflow, outlined: Outlined) -> list[Any]:
+    """The constants that `outlined` is to be bound to. Raises ValueError where one has no value."""
+    for index in outlined.weights:
+        check_value(flow.graph.nodes[index])
+    return [flow.origins[index] for index in outlined.weights]
+
+
+class _Outliner:
+    """
+    Writes a function and the functions of composites in it. Those take the weights that they
+    bind from the outermost function, whose parameters the `weights` are.
+    """
+
+    def __init__(self, flow: Dataflow, weights: Mapping[int, Any]) -> None:
+        self.flow = flow
+        self.weights = weights
+
+    def outlined(
+        self,
+        inside: OpSet,
+        constants: OpSet,
+        composites: Sequence[Composite],
+        weights: tuple[int, ...] = (),
+    ) -> Outlined:
+        flow = self.flow
+        found = extract(flow.graph, inside, constants)
+        params = {index: _parameter(flow, index) for index in found.arguments}
+        inside |= opset(found.results)
+        symbols = _undefined(flow, inside, [param.ty for param in params.values()])
+        results = places(flow.graph, found.results)
+        shape = [relax.Var("dimensions", relax.ShapeType(symbols))] if symbols else []
+        builder = relax.BlockBuilder()
+        parameters = [*params.values(), *(self.weights[index] for index in weights), *shape]
+        with builder.function("kernel", parameters, private=True):
+            values = {**self.weights, **params}
+            gvar = self.emit_body(builder, inside, values, composites, results)
+        return Outlined(builder.get()[gvar], found.arguments, weights, results, symbols)
+
+    def emit_body(
+        self,
+        builder: relax.BlockBuilder,
+        inside: OpSet,
+        values: dict[int, Any],
+        composites: Sequence[Composite],
+        results: Mapping[int, int],
+    ) -> Any:
+        """A block of bindings; a dataflow block where no inner functions are among them."""
+        if composites:
+            self.emit(builder, inside, values, composites)
+        else:
+            with builder.dataflow():
+                self.emit(builder, inside, values, (), opset(results))
+        fields = list({place: values[index] for index, place in results.items()}.values())
+        return builder.emit_func_output(fields[0] if len(fields) == 1 else relax.Tuple(fields))
+
+    def emit(
+        self,
+        builder: relax.BlockBuilder,
+        inside: OpSet,
+        values: dict[int, Any],
+        composites: Sequence[Composite],
+        outputs: OpSet = 0,
+    ) -> None:
+        """
+        Bind every node `inside` to a variable of its name, and give it to `values`; of
+        composites, what they give. In a dataflow block, only `outputs` can be used after it.
+        """
+        flow = self.flow
+        calls = {last(composite.inside): self.inner(composite) for composite in composites}
+        owner = {
+            index: unit
+            for composite, (unit, call) in zip(composites, calls.items(), strict=True)
+            for index in members(composite.inside | opset(call.results))
+        }
+        owner = {index: owner.get(index, index) for index in members(inside)}
+        needs: dict[int, set[int]] = {unit: set() for unit in owner.values()}
+        for index, unit in owner.items():
+            flows_in = members(_flows_in(flow, index))
+            needs[unit] |= {owner[i] for i in flows_in if i in owner} - {unit}
+        for unit in in_order(needs, lambda unit: unit):
+            if unit in calls:
+                values |= self.emit_call(builder, values, calls[unit])
+                continue
+            normal = builder.normalize(_typed(flow, unit, rebuilt(flow, unit, values)))
+            is_local = builder.current_block_is_dataflow() and not outputs >> unit & 1
+            make = relax.DataflowVar if is_local else relax.Var
+            values[unit] = make(flow.graph.nodes[unit].name, normal.ty)
+            builder.emit_normalized(relax.VarBinding(values[unit], normal))
+
+    def inner(self, composite: Composite) -> Outlined:
+        made = self.outlined(composite.inside, composite.constants, composite.parts)
+        return replace(made, function=made.function.with_attr("Composite", composite.label))
+
+    def emit_call(
+        self, builder: relax.BlockBuilder, values: Mapping[int, Any], inner: Outlined
+    ) -> dict[int, Any]:
+        """Bind an inner function, call it, and give what it gives."""
+        callee = builder.emit(inner.function)
+        arguments = [value_of(self.flow, index, values) for index in inner.arguments]
+        dimensions = [relax.ShapeExpr(inner.symbols)] if inner.symbols else []
+        call = builder.emit(relax.Call(callee, [*arguments, *dimensions]))
+        count = max(inner.results.values()) + 1
+        fields = [call]
+        if count > 1:
+            fields = [builder.emit(relax.TupleGetItem(call, place)) for place in range(count)]
+        return {index: fields[place] for index, place in inner.results.items()}
 
 
 def _flows_in(flow: Dataflow, index: int) -> OpSet:
@@ -118,24 +178,8 @@ def _flows_in(flow: Dataflow, index: int) -> OpSet:
     return found
 
 
-def _inner(flow: Dataflow, composite: Composite) -> Outlined:
-    attrs = {"Composite": composite.label}
-    return outline(flow, composite.inside, composite.constants, composite.parts, attrs)
-
-
-def _emit_call(
-    builder: relax.BlockBuilder, flow: Dataflow, values: Mapping[int, Any], inner: Outlined
-) -> dict[int, Any]:
-    """Bind an inner function, call it, and give what it gives."""
-    callee = builder.emit(inner.function)
-    arguments = [value_of(flow, index, values) for index in inner.arguments]
-    dimensions = [relax.ShapeExpr(inner.symbols)] if inner.symbols else []
-    call = builder.emit(relax.Call(callee, [*arguments, *dimensions]))
-    count = max(inner.results.values()) + 1
-    fields = [call]
-    if count > 1:
-        fields = [builder.emit(relax.TupleGetItem(call, place)) for place in range(count)]
-    return {index: fields[place] for index, place in inner.results.items()}
+def _parameter(flow: Dataflow, index: int) -> Any:
+    return relax.Var(flow.graph.nodes[index].name, _type(flow, index))
 
 
 def value_of(flow: Dataflow, index: int, values: Mapping[int, Any]) -> Any:
@@ -154,7 +198,16 @@ def rebuilt(flow: Dataflow, index: int, values: Mapping[int, Any]) -> Any:
             return relax.Tuple([value_of(flow, operand, values) for operand in node.inputs])
         case Form.PROJECTION:
             return relax.TupleGetItem(value_of(flow, node.inputs[0], values), node.value)
+        case Form.CONSTANT:
+            check_value(node)
     return origin
+
+
+def _typed(flow: Dataflow, index: int, value: Any) -> Any:
+    """A call with the type that it has in the block, which need not be inferred again."""
+    if flow.graph.nodes[index].is_call:
+        _update_type(value, flow.origins[index].ty)
+    return value
 
 
 def _call(call: Any, operands: list[Any]) -> Any:

@@ -1,25 +1,23 @@
 """Kernels in a module of any shape: every dataflow block of every function."""
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import relax
 
-from collage_dsl.frontend.dataflow import Dataflow, read_bindings, values_in
-from collage_dsl.graph import CandidateKernel, Graph, Toolchain
-from collage_dsl.realization.module import constants_of, kernel_attributes, kernel_name
-from collage_dsl.realization.outline import outline
-from collage_dsl.realization.rewrite import CalledKernel, rewritten
+from collage_dsl.backends.registry import BackendOf
+from collage_dsl.frontend.blocks import read_bindings
+from collage_dsl.frontend.dataflow import values_in
+from collage_dsl.frontend.from_relax import functions_of
+from collage_dsl.frontend.to_relax import dataflow_of
+from collage_dsl.graph import CandidateKernel, Graph, members
+from collage_dsl.realization.place import Placer
+from collage_dsl.realization.rewrite import rewritten
 
 Choose = Callable[[Graph], Sequence[CandidateKernel]]
 """Disjoint kernels for a graph, in an order in which they can run; not all calls need one."""
-
-Binds = Callable[[Toolchain], bool]
-"""Whether the constants of a kernel go into it, rather than being parameters."""
 
 _IN_PLACE = ("relax.call_tir_inplace", "relax.call_inplace_packed")
 """Operators that write to what they are given."""
@@ -28,12 +26,47 @@ _NOT_OURS = ("Codegen", "Primitive", "SkipOptimization", "Composite")
 """Attributes of functions that are somebody's kernel already, or are to stay as they are."""
 
 
-def partition(module: tvm.IRModule, choose: Choose, binds: Binds) -> tvm.IRModule:
+def realize(
+    graph: Graph, kernels: Sequence[CandidateKernel], backend_of: BackendOf
+) -> tvm.IRModule:
+    """
+    The module that `graph` was read from, with calls of `kernels`, which cover the graph, in
+    place of what its function computed.
+
+    The function has one dataflow block afterwards. Raises ValueError where no kernel computes a
+    call, and where a constant has no value.
+    """
+    _check_covered(graph, kernels)
+    flow = dataflow_of(graph)
+    placer = Placer(flow.module, backend_of)
+    function = flow.module[flow.name]
+    known = {hash(binding.var) for binding in flow.bindings}
+    every = [binding for block in function.body.blocks for binding in block.bindings]
+    tail = [binding for binding in every if hash(binding.var) not in known]
+    used = [*relax.analysis.free_vars(function.body.body), *(v for b in tail for v in values_in(b))]
+    written = rewritten(flow, used, [placer.place(kernel) for kernel in kernels])
+    block = relax.DataflowBlock([*written, *tail])
+    body = _typed(relax.SeqExpr([block], function.body.body), function.body.ty)
+    placer.module[flow.name] = relax.Function(
+        function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
+    )
+    return placer.module
+
+
+def _check_covered(graph: Graph, kernels: Sequence[CandidateKernel]) -> None:
+    covered = 0
+    for kernel in kernels:
+        covered |= kernel.sub_graph.inside
+    for index in members(graph.calls & ~covered):
+        raise ValueError(f"no kernel computes `{graph.nodes[index].name}`")
+
+
+def partition(module: tvm.IRModule, choose: Choose, backend_of: BackendOf) -> tvm.IRModule:
     """
     `module` with kernels, as `choose` has them for the graph of each dataflow block, in place of
     the bindings that they compute. All else stays as it is; where there is no kernel, all does.
     """
-    return _Partitioner(module, choose, binds).run()
+    return _Partitioner(module, choose, backend_of).run()
 
 
 def module_pass(rewrite: Callable[[tvm.IRModule], tvm.IRModule], name: str) -> Any:
@@ -45,25 +78,12 @@ def module_pass(rewrite: Callable[[tvm.IRModule], tvm.IRModule], name: str) -> A
     return tvm.transform.module_pass(transform, opt_level=0, name=name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kernel:
-    """A function of a kernel that is in the module, and what it was before it had a name."""
-
-    target: str
-    function: Any
-    callee: Any
-
-
 class _Partitioner:
-    def __init__(self, module: tvm.IRModule, choose: Choose, binds: Binds) -> None:
+    def __init__(self, module: tvm.IRModule, choose: Choose, backend_of: BackendOf) -> None:
         self.module = module
         self.choose = choose
-        self.binds = binds
-        self.result = tvm.IRModule(
-            dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos
-        )
-        self.taken = set(_names(module))
-        self.known: dict[int, list[_Kernel]] = {}
+        self.functions = functions_of(module)
+        self.placer = Placer(module, backend_of)
 
     def run(self) -> tvm.IRModule:
         functions = sorted(self.module.functions_items(), key=lambda item: item[0].name_hint)
@@ -72,9 +92,9 @@ class _Partitioner:
             if isinstance(function, relax.Function) and is_ours(function):
                 new = self.function(function)
                 if new is not function:
-                    self.result[var] = new
+                    self.placer.module[var] = new
                     changed = True
-        return self.result if changed else self.module
+        return self.placer.module if changed else self.module
 
     # Expressions: the same objects where nothing in them has changed.
 
@@ -140,71 +160,18 @@ class _Partitioner:
     def part(self, bindings: list[Any], used_later: list[Any]) -> list[Any]:
         """Kernels in place of bindings, until there are no more: what is left has none."""
         while True:
-            flow = read_bindings(bindings, used_later, self.function_of)
+            flow = read_bindings(bindings, used_later, self.functions)
             chosen = self.choose(flow.graph) if flow.graph.calls else ()
             if not chosen:
                 return bindings
-            kernels = [self.called(flow, candidate) for candidate in chosen]
+            kernels = [self.placer.place(candidate) for candidate in chosen]
             bindings = rewritten(flow, used_later, kernels)
-
-    def function_of(self, callee: Any) -> Any | None:
-        """The PrimFunc that a global variable of the module names, if it names one."""
-        function = self.result[callee] if callee.name_hint in self.taken else None
-        return function if isinstance(function, tvm.tirx.PrimFunc) else None
-
-    # Kernels.
-
-    def called(self, flow: Dataflow, candidate: CandidateKernel) -> CalledKernel:
-        inside = candidate.sub_graph.inside
-        toolchain = candidate.toolchain
-        constants = constants_of(flow.graph, inside) if self.binds(toolchain) else 0
-        tags = candidate.sub_graph.composites if is_library(toolchain) else ()
-        found = outline(flow, inside, constants, tags)
-        return CalledKernel(inside, found, self.callee(candidate, found.function))
-
-    def callee(self, candidate: CandidateKernel, function: Any) -> Any:
-        """The global variable of a kernel's function, one for all that are equal."""
-        alike = self.known.setdefault(tvm_ffi.structural_hash(function, map_free_vars=True), [])
-        for kernel in alike:
-            is_equal = tvm_ffi.structural_equal(kernel.function, function, map_free_vars=True)
-            if kernel.target == candidate.target and is_equal:
-                return kernel.callee
-        name = self.unique(kernel_name(candidate))
-        library = is_library(candidate.toolchain)
-        attrs = kernel_attributes(name, candidate.toolchain) if library else {"Primitive": True}
-        callee = tvm.ir.GlobalVar(name)
-        _typed(callee, function.ty)
-        self.result[callee] = function.with_attrs(attrs)
-        alike.append(_Kernel(candidate.target, function, callee))
-        return callee
-
-    def unique(self, stem: str) -> str:
-        name, count = stem, 1
-        while name in self.taken:
-            count += 1
-            name = f"{stem}_{count}"
-        self.taken.add(name)
-        return name
-
-
-def is_library(toolchain: Toolchain) -> bool:
-    """Whether a library runs the kernels, and not code of TVM's own."""
-    return toolchain.compiler not in (None, "tvm")
 
 
 def is_ours(function: Any) -> bool:
     """Whether the dataflow blocks of a Relax function may be partitioned."""
     attrs = function.attrs or {}
     return not any(attrs.get(name) for name in _NOT_OURS)
-
-
-def _names(module: tvm.IRModule) -> Iterator[str]:
-    """The names that functions of the module have, inside it and outside."""
-    for var, function in module.functions_items():
-        yield str(var.name_hint)
-        symbol = (function.attrs or {}).get("global_symbol")
-        if symbol is not None:
-            yield str(symbol)
 
 
 def _parts(bindings: Sequence[Any]) -> list[list[Any]]:

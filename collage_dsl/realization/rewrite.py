@@ -1,29 +1,18 @@
 """Kernels called in place of the bindings that they were taken from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import relax
 
 from collage_dsl.frontend.dataflow import Dataflow, values_in
-from collage_dsl.graph import Form, OpSet, members, opset
+from collage_dsl.graph import Form, members, opset
 from collage_dsl.realization.order import in_order
-from collage_dsl.realization.outline import Outlined, value_of
+from collage_dsl.realization.outline import value_of
+from collage_dsl.realization.place import Kernel
 
 
-@dataclass(frozen=True, slots=True)
-class CalledKernel:
-    """A kernel of a dataflow block: its nodes, its function, and the variable that names it."""
-
-    inside: OpSet
-    outlined: Outlined
-    callee: Any
-
-
-def rewritten(
-    flow: Dataflow, used_later: Sequence[Any], kernels: Sequence[CalledKernel]
-) -> list[Any]:
+def rewritten(flow: Dataflow, used_later: Sequence[Any], kernels: Sequence[Kernel]) -> list[Any]:
     """
     The bindings of `flow` with calls of `kernels` in them.
 
@@ -40,7 +29,7 @@ class _Writer:
     """
 
     def __init__(
-        self, flow: Dataflow, used_later: Sequence[Any], kernels: Sequence[CalledKernel]
+        self, flow: Dataflow, used_later: Sequence[Any], kernels: Sequence[Kernel]
     ) -> None:
         self.flow = flow
         self.kernels = kernels
@@ -116,7 +105,7 @@ class _Writer:
             return {self.owner[index]}
         return {place}
 
-    def needs_of_kernel(self, kernel: CalledKernel) -> set[int]:
+    def needs_of_kernel(self, kernel: Kernel) -> set[int]:
         found: set[int] = set()
         pending = list(kernel.outlined.arguments)
         while pending:
@@ -154,7 +143,7 @@ class _Writer:
         }
         return relax.Tuple([by_place[place] for place in range(len(by_place))])
 
-    def call(self, kernel: CalledKernel) -> None:
+    def call(self, kernel: Kernel) -> None:
         found = kernel.outlined
         arguments = [self.value(index) for index in found.arguments]
         dimensions = [relax.ShapeExpr(found.symbols)] if found.symbols else []

@@ -1,19 +1,25 @@
 """Comparison of a compiled model with onnxruntime."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
+import tvm
+from tvm import relax
 
 from collage_dsl.backends.onnx_writer import to_onnx
+from collage_dsl.backends.registry import BackendOf
+from collage_dsl.backends.tvm import kernel_target
 from collage_dsl.frontend.reference import reference_session
-from collage_dsl.graph import CandidateKernel, Graph, SubGraph, TensorType, extract, members
-from collage_dsl.realization.build import build
-from collage_dsl.realization.executable import ModelExecutable, Signature
-from collage_dsl.realization.module import BackendOf, realize
+from collage_dsl.frontend.to_relax import dataflow_of
+from collage_dsl.graph import CandidateKernel, Form, Graph, Node, TensorType, members
+from collage_dsl.realization.alone import alone, called_functions
+from collage_dsl.realization.lower import build
+from collage_dsl.realization.outline import weights_of
+from collage_dsl.realization.place import kernel_of
 
 Array = np.ndarray[Any, Any]
 
@@ -95,7 +101,7 @@ def run_onnx(model: onnx.ModelProto | str, inputs: Mapping[str, Array]) -> dict[
 
 
 def verify(
-    executable: ModelExecutable,
+    run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
     expected: Mapping[str, Array],
     inputs: Mapping[str, Array],
     graph: Graph,
@@ -103,13 +109,13 @@ def verify(
     backend_of: BackendOf,
 ) -> Verification:
     """
-    Compare the outputs of `executable` for `inputs` with the `expected` ones, by name. Where
+    Compare the outputs of `run` for `inputs` with the `expected` ones, by name. Where
     they differ, each kernel is run alone on the values that it should have been given.
     Raises `VerificationError` where no output is finite.
     """
     if not any(np.isfinite(value).any() or not value.size for value in expected.values()):
         raise VerificationError("no output of the model is a finite number to be compared")
-    actual = executable.run(inputs)
+    actual = run(inputs)
     errors = {name: relative_error(actual[name], value) for name, value in expected.items()}
     worst = max(errors, key=lambda name: errors[name] - tolerance(expected[name]))
     verification = Verification(errors[worst], tolerance(expected[worst]))
@@ -156,18 +162,30 @@ def reference_values(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Arr
 
 
 def _is_wrong(kernel: CandidateKernel, values: Mapping[str, Array], backend_of: BackendOf) -> bool:
-    graph = kernel.graph
-    constants = graph.constants
-    found = extract(graph, kernel.sub_graph.inside, constants)
-    whole = CandidateKernel(
-        found.graph, SubGraph(found.graph.computed, found.graph.constants), kernel.toolchain
+    nodes, backend = kernel.graph.nodes, backend_of(kernel.toolchain)
+    outlined = kernel_of(kernel, backend)
+    function = outlined.bound(weights_of(dataflow_of(kernel.graph), outlined))
+    module = alone(function, called_functions(kernel), kernel.toolchain, backend)
+    executable = build(module, kernel_target(kernel.toolchain), [backend])
+    arguments = [_value(nodes[index], values) for index in outlined.arguments]
+    result = relax.VirtualMachine(executable, tvm.cpu())["main"](
+        *map(tvm.runtime.tensor, arguments)
     )
-    executable = ModelExecutable(
-        build(realize(found.graph, [whole], backend_of), backend_of), Signature.of(found.graph)
-    )
-    inputs = {graph.nodes[i].name: values[graph.nodes[i].name] for i in found.arguments}
-    actual = executable.run(inputs)
-    return any(relative_error(actual[n], values[n]) > tolerance(values[n]) for n in actual)
+    places = outlined.results
+    given = list(result) if len(set(places.values())) > 1 else [result]
+    return any(_differs(given[place].numpy(), values[nodes[i].name]) for i, place in places.items())
+
+
+def _value(node: Node, values: Mapping[str, Array]) -> Array:
+    """What flows into a kernel: a constant's own value, else the right one."""
+    if node.form is Form.CONSTANT:
+        value: Any = node.value
+        return np.asarray(value)
+    return values[node.name]
+
+
+def _differs(actual: Array, expected: Array) -> bool:
+    return relative_error(actual, expected) > tolerance(expected)
 
 
 def _last_name(kernel: CandidateKernel) -> str:

@@ -1,4 +1,4 @@
-"""Building one kernel and timing it, in this process."""
+"""One kernel built and timed in this process: what a worker is sent, and what it does."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,7 +10,9 @@ import tvm
 from tvm import relax
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.tvm import Tvm, num_cores
+from collage_dsl.backends.tvm import Tvm, kernel_target, num_cores
+from collage_dsl.frontend.to_relax import dataflow_of
+from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import (
     CandidateKernel,
     Form,
@@ -20,29 +22,65 @@ from collage_dsl.graph import (
     SubGraph,
     TensorType,
     Toolchain,
+    steers,
     tensors,
 )
-from collage_dsl.realization.build import build
-from collage_dsl.realization.module import realize
-from collage_dsl.realization.timing import cold_times, low
+from collage_dsl.graph.sizes import Sizes, size_of
+from collage_dsl.measuring.timing import cold_times, low
+from collage_dsl.realization.alone import alone, called_functions
+from collage_dsl.realization.lower import build
+from collage_dsl.realization.partition import realize
+from collage_dsl.realization.place import kernel_of
 
 Array = np.ndarray[Any, Any]
+
+_FUNCTION = "collage.kernel"
+"""The name of a kernel's function in a task, which no PrimFunc has."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTask:
     """
-    A kernel to be built and timed: its graph, the constants in it bound, without the values
-    of weights. Small, so that it can be sent to another process.
+    A kernel to be built and timed.
 
-    `can_warm` says that the backend can run the small kernel of which overheads are measured.
+    `module` has its function and the PrimFuncs that this calls. The function is the one that is
+    put into users' modules, but without most of its weights, so that it is small: it has
+    parameters for so many `weights`, which come after the others, before that of dimensions.
+    Symbolic dimensions are what `sizes` say. `can_warm` says that the backend can run the small
+    kernel of which overheads are measured.
     """
 
-    kernel: Graph
-    sub_graph: SubGraph
+    module: Any
+    weights: int
+    sizes: Sizes
     toolchain: Toolchain
     backend: Backend
     can_warm: bool
+
+
+def kernel_task(
+    candidate: CandidateKernel, backend: Backend, sizes: Sizes, *, can_warm: bool
+) -> KernelTask:
+    """What a worker needs to time a candidate. Constants that steer it keep their values."""
+    flow = dataflow_of(candidate.graph)
+    outlined = kernel_of(candidate, backend)
+    first = len(outlined.arguments)
+    params = dict(zip(outlined.weights, outlined.function.params[first:], strict=False))
+    steering = {
+        param: flow.origins[index]
+        for index, param in params.items()
+        if steers(flow.graph.nodes[index])
+    }
+    function = outlined.function.bind_params(steering) if steering else outlined.function
+    module = tvm.IRModule({tvm.ir.GlobalVar(_FUNCTION): function, **called_functions(candidate)})
+    return KernelTask(
+        module,
+        len(params) - len(steering),
+        sizes,
+        candidate.toolchain,
+        backend,
+        can_warm,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +115,7 @@ def measure_kernel(task: KernelTask) -> float:
 
     That includes launching the kernel and entering the executable; see `measure_overhead`.
     """
-    generator = np.random.default_rng(0)
-    graph = with_random_weights(task.kernel, generator)
-    run = runner(graph, task.sub_graph, task.toolchain, task.backend, generator)
+    run = runner(task, np.random.default_rng(0))
     run()
     warm = _tiny_runner(task.toolchain, task.backend if task.can_warm else Tvm(), kernels=1)
     how, cores = task.toolchain.measure, num_cores(task.toolchain)
@@ -106,20 +142,42 @@ def measure_overhead(task: OverheadTask) -> Overhead:
     return Overhead(launch, max(0.0, alone - launch))
 
 
-def runner(
-    graph: Graph,
-    sub_graph: SubGraph,
-    toolchain: Toolchain,
-    backend: Backend,
-    generator: np.random.Generator,
-) -> Callable[[], object]:
-    """A call that runs all of `graph` as one kernel, on random inputs."""
-    candidate = CandidateKernel(graph, sub_graph, toolchain)
-    executable = build(realize(graph, [candidate], lambda _: backend), lambda _: backend)
-    machine = relax.VirtualMachine(executable, tvm.cpu())
-    inputs = [tvm.runtime.tensor(array) for array in random_inputs(graph, generator)]
-    main = machine["main"]
+def kernel_module(task: KernelTask, generator: np.random.Generator) -> tvm.IRModule:
+    """The module that is timed: the kernel with random weights, and a `main` that calls it."""
+    function, count = task.module[_FUNCTION], task.weights
+    called = {v: f for v, f in task.module.functions_items() if v.name_hint != _FUNCTION}
+    if count:
+        last = len(function.params) - bool(_dimensions(function))
+        params = function.params[last - count : last]
+        function = function.bind_params({p: _weights(_tensor(p.ty, {}), generator) for p in params})
+    return alone(function, called, task.toolchain, task.backend)
+
+
+def runner(task: KernelTask, generator: np.random.Generator) -> Callable[[], object]:
+    """A call that runs the kernel on random inputs."""
+    module = kernel_module(task, generator)
+    inputs = [_argument(param.ty, task.sizes, generator) for param in module["main"].params]
+    target = kernel_target(task.toolchain)
+    main = relax.VirtualMachine(build(module, target, [task.backend]), tvm.cpu())["main"]
     return lambda: main(*inputs)
+
+
+def _dimensions(function: Any) -> bool:
+    """Whether the last parameter of a kernel has the values of dimensions."""
+    return bool(function.params) and isinstance(function.params[-1].ty, relax.ShapeType)
+
+
+def _argument(type_: Any, sizes: Sizes, generator: np.random.Generator) -> Any:
+    if isinstance(type_, relax.ShapeType):
+        return tvm.runtime.ShapeTuple([sizes[str(dim.name)] for dim in type_.values])
+    return tvm.runtime.tensor(random_array(_tensor(type_, sizes), generator))
+
+
+def _tensor(type_: Any, sizes: Sizes) -> TensorType:
+    """The type of a parameter that is a tensor, its dimensions what `sizes` say."""
+    found = type_of(type_)
+    assert isinstance(found, TensorType)
+    return TensorType(found.dtype, tuple(size_of(dim, sizes) for dim in found.shape or ()))
 
 
 def random_inputs(graph: Graph, generator: np.random.Generator) -> list[Array]:
@@ -140,21 +198,8 @@ def random_array(type_: TensorType, generator: np.random.Generator) -> Array:
     return generator.integers(0, 2, shape).astype(type_.dtype)
 
 
-def with_random_weights(graph: Graph, generator: np.random.Generator) -> Graph:
-    """
-    `graph` with values for the constants that have none. They are positive and small, which
-    suits variances and divisors too.
-    """
-    nodes = [
-        replace(node, value=_weights(node.tensor, generator))
-        if node.form is Form.CONSTANT and node.value is None
-        else node
-        for node in graph.nodes
-    ]
-    return Graph(nodes, graph.outputs, name=graph.name, returns_tuple=graph.returns_tuple)
-
-
 def _weights(type_: TensorType, generator: np.random.Generator) -> Array:
+    """Positive and small values, which suit variances and divisors too."""
     shape = type_.static_shape
     return (generator.random(shape, np.float32) * 0.1 + 0.01).astype(type_.dtype)
 
@@ -170,7 +215,8 @@ def _tiny_runner(toolchain: Toolchain, backend: Backend, *, kernels: int) -> Cal
         )
     graph = Graph(nodes, [kernels])
     chain = [CandidateKernel(graph, SubGraph(2 << k), toolchain) for k in range(kernels)]
-    executable = build(realize(graph, chain, lambda _: backend), lambda _: backend)
+    module = realize(graph, chain, lambda _: backend)
+    executable = build(module, kernel_target(toolchain), [backend])
     main = relax.VirtualMachine(executable, tvm.cpu())["main"]
     data = tvm.runtime.tensor(np.random.default_rng(0).random((1, 16), np.float32))
     return lambda: main(data)

@@ -1,6 +1,7 @@
 """What kernels cost on this machine at the least, known before they are measured."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 from collage_dsl.backends.tvm import Tvm
@@ -17,7 +18,8 @@ from collage_dsl.graph import (
     TensorType,
     Toolchain,
 )
-from collage_dsl.realization.cost import MeasuredCost, MeasuringError
+from collage_dsl.graph.sizes import with_sizes
+from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
 
 _MEMORY = 6.5e10
 """Bytes a second that a core is taken to move, unless this one was seen to come near."""
@@ -54,10 +56,15 @@ def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
             return 0.0
         return 0.0 if isinstance(seconds, Infeasible) else seconds / _LAUNCH
 
+    @cache
+    def sized(graph: Graph) -> Graph:
+        return with_sizes(graph, cost.sizes) if cost.sizes else graph
+
     def least(candidate: CandidateKernel) -> float:
         if candidate.toolchain.kind != "llvm":
             return 0.0
-        return launch(candidate.toolchain) + peak()(candidate)
+        at_sizes = replace(candidate, graph=sized(candidate.graph))
+        return launch(candidate.toolchain) + peak()(at_sizes)
 
     return least
 

@@ -1,36 +1,18 @@
 """Measured costs: each distinct kernel is built and timed once per machine."""
 
-import hashlib
-import json
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
-import tvm
-
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.tvm import Tvm, machine_target
+from collage_dsl.backends.registry import BackendOf
+from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import Cost, CostStore, Infeasible, Measurement
-from collage_dsl.graph import (
-    CandidateKernel,
-    Extract,
-    Measuring,
-    SubGraph,
-    Toolchain,
-    without_weights,
-)
-from collage_dsl.realization.measure import KernelTask, Overhead, OverheadTask, measure
-from collage_dsl.realization.module import (
-    BackendOf,
-    inner_composites,
-    kernel_extract,
-    kernel_key,
-)
-from collage_dsl.realization.timing import cpu_name
-from collage_dsl.realization.worker import Failed, Worker
-
-_METHOD = 1
-"""Counts the ways of measuring; costs measured in another way are not reused."""
+from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, tensors
+from collage_dsl.graph.sizes import Sizes, size_of
+from collage_dsl.measuring.key import context_of, kernel_key, kernel_view
+from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, kernel_task, measure
+from collage_dsl.measuring.worker import Failed, Worker
 
 
 class MeasuringError(Exception):
@@ -61,6 +43,9 @@ class MeasuredCost:
     (or what its target says instead) is infeasible, which is stored too. What is wrong with
     the machine and not with the kernel (no compiler, no memory) raises `MeasuringError` and
     is not stored. `watch` is told of every change of the counts.
+
+    A kernel with symbolic dimensions is timed where they are what `sizes` say, and is infeasible
+    where `sizes` lack one.
     """
 
     def __init__(
@@ -69,9 +54,11 @@ class MeasuredCost:
         store: CostStore,
         *,
         timeout: float = 60,
+        sizes: Sizes | None = None,
         watch: Callable[[Counts], None] = lambda counts: None,
     ) -> None:
         self.backend_of = backend_of
+        self.sizes = sizes or {}
         self.store = store
         self.watch = watch
         self.counts = Counts()
@@ -88,8 +75,11 @@ class MeasuredCost:
 
     def __call__(self, candidate: CandidateKernel) -> Cost:
         backend = self.backend_of(candidate.toolchain)
-        found = kernel_extract(candidate, backend)
-        key = (_hash(kernel_key(candidate, found)), context_of(candidate.toolchain, backend))
+        found = kernel_view(candidate, backend)
+        if name := _unsized(found.graph, self.sizes):
+            return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")
+        kernel = kernel_key(candidate, backend, found, self.sizes)
+        key = (kernel, context_of(candidate.toolchain, backend))
         known = (*key, self._limit(candidate.toolchain))
         if known not in self._known:
             self._known[known] = self._cost(candidate, backend, found, key)
@@ -155,33 +145,19 @@ class MeasuredCost:
         if stored is not None:
             self.counts.reused += 1
             return stored
-        measured = self._measure(candidate, backend, found)
+        measured = self._measure(candidate, backend)
         self.counts.measured += 1
         name = too_slow if isinstance(measured, Failed) and measured.timed_out else kernel
         cost = Infeasible(measured.reason) if isinstance(measured, Failed) else measured
         self.store.put(Measurement(name, context, candidate.label, cost))
         return cost
 
-    def _measure(
-        self, candidate: CandidateKernel, backend: Backend, found: Extract
-    ) -> float | Failed:
+    def _measure(self, candidate: CandidateKernel, backend: Backend) -> float | Failed:
         """Seconds, without what entering the executable costs."""
         toolchain = candidate.toolchain
         entry = self._entry(toolchain)
         can_warm = not isinstance(self.launch(toolchain, backend), Infeasible)
-        seconds = self._work(
-            KernelTask(
-                without_weights(found.graph),
-                SubGraph(
-                    found.graph.computed,
-                    found.graph.constants,
-                    inner_composites(candidate, found),
-                ),
-                toolchain,
-                backend,
-                can_warm,
-            )
-        )
+        seconds = self._work(kernel_task(candidate, backend, self.sizes, can_warm=can_warm))
         assert not isinstance(seconds, Overhead)
         return seconds if isinstance(seconds, Failed) else max(seconds - entry, 0.0)
 
@@ -193,29 +169,11 @@ class MeasuredCost:
         self.watch(self.counts)
 
 
-def context_of(toolchain: Toolchain, backend: Backend) -> str:
-    """
-    Everything but the kernel that its cost depends on, as a hash. The time-out is not in it:
-    a cost that was measured in time is the same with another.
-    """
-    measure = replace(toolchain.measure, timeout=None)
-    tvm_version = tvm.__version__
-    return _hash(
-        [
-            toolchain.kind,
-            toolchain.compiler,
-            sorted(toolchain.options.items()),
-            machine_target(toolchain),
-            repr(backend),
-            backend.version,
-            tvm_version,
-            cpu_name(),
-            _METHOD,
-            *([] if measure == Measuring() else astuple(measure)),
-        ]
-    )
-
-
-def _hash(content: object) -> str:
-    text = json.dumps(content, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+def _unsized(kernel: Graph, sizes: Sizes) -> str:
+    """A value whose dimensions are not all numbers, with `sizes`; empty where there is none."""
+    for node in kernel.nodes:
+        for type_ in tensors(node.type):
+            shape = ("?",) if type_.shape is None else type_.shape
+            if not type_.is_static and any(isinstance(size_of(d, sizes), str) for d in shape):
+                return node.name
+    return ""

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_PRELOAD = ["collage_dsl.realization.measure"]
+_PRELOAD = ["collage_dsl.measuring.task"]
 """Imported once, in the server that new workers are forked from."""
 
 _STARTING = 120.0

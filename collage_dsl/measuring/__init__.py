@@ -1,0 +1,1 @@
+"""From one kernel to its cost: key, task, worker, timing, lower bound."""

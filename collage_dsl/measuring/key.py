@@ -1,0 +1,85 @@
+"""What the price of a kernel is stored under: the kernel, and all that its price depends on."""
+
+import hashlib
+import json
+from dataclasses import astuple, replace
+
+import tvm
+
+from collage_dsl.backends.base import Backend
+from collage_dsl.backends.tvm import machine_target
+from collage_dsl.graph import (
+    CandidateKernel,
+    Extract,
+    Graph,
+    Measuring,
+    Toolchain,
+    extract,
+    fingerprint,
+    tensors,
+)
+from collage_dsl.graph.sizes import Sizes, names_in
+from collage_dsl.measuring.timing import cpu_name
+from collage_dsl.realization.place import constants_of, kept_composites
+
+_METHOD = 2
+"""Counts the ways of measuring; costs measured in another way are not reused."""
+
+
+def kernel_view(candidate: CandidateKernel, backend: Backend) -> Extract:
+    """The kernel as a graph of its own, its constants bound where the backend wants that."""
+    inside = candidate.sub_graph.inside
+    bound = constants_of(candidate.graph, inside) if backend.binds_constants else 0
+    return extract(candidate.graph, inside, bound)
+
+
+def kernel_key(
+    candidate: CandidateKernel, backend: Backend, view: Extract, sizes: Sizes | None = None
+) -> str:
+    """
+    What a kernel computes, as a hash: its graph, the composites that the backend is told of, and
+    the `sizes` of its symbolic dimensions.
+    """
+    graph = candidate.graph
+    composites = [c.moved(graph, view.graph) for c in kept_composites(candidate, backend)]
+    used = dimensions(view.graph)
+    measured_at = sorted((name, size) for name, size in (sizes or {}).items() if name in used)
+    return _hash([fingerprint(view.graph), str(composites), *([measured_at] if used else [])])
+
+
+def dimensions(graph: Graph) -> frozenset[str]:
+    """The names of the symbolic dimensions in the types of `graph`."""
+    found: set[str] = set()
+    for node in graph.nodes:
+        for type_ in tensors(node.type):
+            if not type_.is_static:
+                found.update(*(names_in(dim) for dim in type_.shape or ()))
+    return frozenset(found)
+
+
+def context_of(toolchain: Toolchain, backend: Backend) -> str:
+    """
+    Everything but the kernel that its cost depends on, as a hash. The time-out is not in it:
+    a cost that was measured in time is the same with another.
+    """
+    measure = replace(toolchain.measure, timeout=None)
+    tvm_version = tvm.__version__
+    return _hash(
+        [
+            toolchain.kind,
+            toolchain.compiler,
+            sorted(toolchain.options.items()),
+            machine_target(toolchain),
+            repr(backend),
+            backend.version,
+            tvm_version,
+            cpu_name(),
+            _METHOD,
+            *([] if measure == Measuring() else astuple(measure)),
+        ]
+    )
+
+
+def _hash(content: object) -> str:
+    text = json.dumps(content, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

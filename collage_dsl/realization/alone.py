@@ -1,0 +1,44 @@
+"""One kernel by itself: a module whose `main` does nothing but call it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from collage_dsl.backends.base import Backend
+from collage_dsl.frontend.to_relax import dataflow_of
+from collage_dsl.graph import CandidateKernel, Toolchain, members
+from collage_dsl.graph.operators import CALL_TIR
+from collage_dsl.realization.place import marked
+
+_KERNEL = "kernel"
+
+
+def alone(
+    function: Any, called: Mapping[Any, Any], toolchain: Toolchain, backend: Backend
+) -> tvm.IRModule:
+    """
+    A module of the kernel `function`, as `kernel_of` makes it, and the PrimFuncs that it calls.
+    Its `main` takes and returns what the kernel does.
+    """
+    callee = tvm.ir.GlobalVar(_KERNEL)
+    relax.expr._update_type(callee, function.ty)
+    params = [relax.Var(param.name, param.ty) for param in function.params]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            result = builder.emit_output(relax.Call(callee, params))
+        builder.emit_func_output(result)
+    main = relax.utils.copy_with_new_vars(builder.get()["main"])
+    kernel = marked(function, _KERNEL, toolchain, backend)
+    return tvm.IRModule({callee: kernel, tvm.ir.GlobalVar("main"): main, **called})
+
+
+def called_functions(candidate: CandidateKernel) -> dict[Any, Any]:
+    """The PrimFuncs that a kernel calls, by their global variables."""
+    graph = candidate.graph
+    flow = dataflow_of(graph)
+    calls = members(candidate.sub_graph.inside & graph.calls)
+    compiled = [index for index in calls if graph.nodes[index].op == CALL_TIR]
+    return {flow.origins[index].args[0]: graph.nodes[index].value for index in compiled}

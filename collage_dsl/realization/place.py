@@ -1,0 +1,166 @@
+"""The functions of chosen kernels: made, marked for the passes that lower them, and named."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from collage_dsl.backends.base import Backend, Placement
+from collage_dsl.backends.registry import BackendOf
+from collage_dsl.backends.tvm import kernel_target
+from collage_dsl.frontend.to_relax import dataflow_of
+from collage_dsl.graph import (
+    CandidateKernel,
+    Composite,
+    Form,
+    Graph,
+    OpSet,
+    Toolchain,
+    libraries,
+    members,
+)
+from collage_dsl.realization.outline import Outlined, outline, weights_of
+
+OPTION_PREFIX = "collage."
+"""Function attributes that carry the options of a kernel's toolchain begin with this."""
+
+BACKEND = "collage_backend"
+"""The function attribute that names the backend of a primitive kernel."""
+
+TARGET = "target"
+"""The function attribute that has the TVM target that a kernel was chosen for."""
+
+
+def kernel_of(candidate: CandidateKernel, backend: Backend) -> Outlined:
+    """
+    The function of a kernel: what is measured, and what is put into a module.
+
+    Where the backend binds constants, those that flow in are its weights; else only those that
+    a composite binds are.
+    """
+    flow, sub_graph = dataflow_of(candidate.graph), candidate.sub_graph
+    composites = kept_composites(candidate, backend)
+    if backend.binds_constants:
+        constants = constants_of(flow.graph, sub_graph.inside)
+    else:
+        constants = _constants_in(composites)
+    return outline(flow, sub_graph.inside, constants, composites)
+
+
+def kept_composites(candidate: CandidateKernel, backend: Backend) -> tuple[Composite, ...]:
+    """
+    The composites that become inner functions: all those of a library's kernel, and in a
+    primitive kernel those of a library that the target links to.
+    """
+    composites = candidate.sub_graph.composites
+    if backend.placement is Placement.CODEGEN:
+        return composites
+    linked = libraries(candidate.toolchain)
+    return tuple(each for each in composites if each.label.partition(".")[0] in linked)
+
+
+def constants_of(graph: Graph, inside: OpSet) -> OpSet:
+    """The constants that flow into the nodes `inside`, those in tuples among them."""
+    flows_in = graph.input(inside)
+    tuples = [i for i in members(flows_in) if graph.nodes[i].form is Form.TUPLE]
+    for i in tuples:
+        flows_in |= graph.inputs_of[i]
+    return flows_in & graph.constants
+
+
+def _constants_in(composites: tuple[Composite, ...]) -> OpSet:
+    found = 0
+    for composite in composites:
+        found |= composite.constants | _constants_in(composite.parts)
+    return found
+
+
+def kernel_name(kernel: CandidateKernel) -> str:
+    """A readable stem for the function of a kernel: `tvm_conv2d_add_relu`."""
+    ops = [op.split(".")[-1] for op in kernel.graph.operators(kernel.sub_graph.inside)]
+    shown = ops if len(ops) <= 4 else [*ops[:2], f"{len(ops)}_operators"]
+    return re.sub(r"\W", "_", "_".join([kernel.target, *shown]))
+
+
+def marked(function: Any, name: str, toolchain: Toolchain, backend: Backend) -> Any:
+    """`function` with the attributes by which the passes after it know who makes its code."""
+    attrs: dict[str, Any] = {TARGET: kernel_target(toolchain)}
+    match backend.placement:
+        case Placement.PRIMITIVE:
+            attrs |= {"Primitive": True, BACKEND: backend.name}
+        case Placement.CODEGEN:
+            options = {OPTION_PREFIX + key: value for key, value in toolchain.options.items()}
+            attrs |= {"Codegen": backend.name, "global_symbol": name, **options}
+    return function.with_attrs(attrs)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel of a dataflow graph: its nodes, its function, and the variable that names it."""
+
+    inside: OpSet
+    outlined: Outlined
+    callee: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A function in the module, and the toolchain that it is for, before it had a name."""
+
+    target: str
+    function: Any
+    callee: Any
+
+
+class Placer:
+    """Puts the functions of kernels into a copy of a module, equal ones once."""
+
+    def __init__(self, module: tvm.IRModule, backend_of: BackendOf) -> None:
+        self.module = tvm.IRModule(
+            dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos
+        )
+        self.backend_of = backend_of
+        self.taken = set(_names(module))
+        self.known: dict[int, list[_Placed]] = {}
+
+    def place(self, candidate: CandidateKernel) -> Kernel:
+        """Raises ValueError where a constant of the kernel has no value."""
+        outlined = kernel_of(candidate, self.backend_of(candidate.toolchain))
+        function = outlined.bound(weights_of(dataflow_of(candidate.graph), outlined))
+        return Kernel(candidate.sub_graph.inside, outlined, self.callee(candidate, function))
+
+    def callee(self, candidate: CandidateKernel, function: Any) -> Any:
+        """The global variable of a kernel's function, one for all that are equal."""
+        alike = self.known.setdefault(tvm_ffi.structural_hash(function, map_free_vars=True), [])
+        for placed in alike:
+            is_equal = tvm_ffi.structural_equal(placed.function, function, map_free_vars=True)
+            if placed.target == candidate.target and is_equal:
+                return placed.callee
+        name = self.unique(kernel_name(candidate))
+        callee = tvm.ir.GlobalVar(name)
+        relax.expr._update_type(callee, function.ty)
+        backend = self.backend_of(candidate.toolchain)
+        self.module[callee] = marked(function, name, candidate.toolchain, backend)
+        alike.append(_Placed(candidate.target, function, callee))
+        return callee
+
+    def unique(self, stem: str) -> str:
+        name, count = stem, 1
+        while name in self.taken:
+            count += 1
+            name = f"{stem}_{count}"
+        self.taken.add(name)
+        return name
+
+
+def _names(module: tvm.IRModule) -> Iterator[str]:
+    """The names that functions of the module have, inside it and outside."""
+    for var, function in module.functions_items():
+        yield str(var.name_hint)
+        symbol = (function.attrs or {}).get("global_symbol")
+        if symbol is not None:
+            yield str(symbol)
