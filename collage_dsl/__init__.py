@@ -2,11 +2,14 @@
 Declarative operator fusion for TVM: which operators to fuse, and which library runs each
 kernel, said in `.collage` files and chosen by measured cost.
 
-Every name is loaded on first use, and TVM only by those that need it.
+Every name is loaded on first use, and TVM only by those that need it. TVM's pipeline `collage` is
+registered: `tvm.compile(module, target, relax_pipeline="collage")`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from collage_dsl.registration import register
 
 if TYPE_CHECKING:
     from collage_dsl.cost import CostTable, Infeasible
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from collage_dsl.engine.api import compile, realize  # noqa: A004 (collage.compile is the contract)
     from collage_dsl.engine.compile import Compiled
     from collage_dsl.engine.partition import CollagePartition
+    from collage_dsl.engine.pipeline import pipeline
     from collage_dsl.engine.steps import UncoveredError, choose, propose
     from collage_dsl.engine.why import near, why
     from collage_dsl.frontend.from_relax import from_relax
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from collage_dsl.graph import CandidateKernel, Graph
     from collage_dsl.language import format_graph, load, parse_graph, to_text
     from collage_dsl.language.loading import patterns
+    from collage_dsl.realization.lower import lowering
     from collage_dsl.rules import FusionSpec
     from collage_dsl.search import NoPlanError, Plan
     from collage_dsl.targets.attach import attach, extract
@@ -48,9 +53,11 @@ _HOME = {
     "from_relax": "frontend.from_relax",
     "gather": "targets.gather",
     "load": "language",
+    "lowering": "realization.lower",
     "near": "engine.why",
     "parse_graph": "language",
     "patterns": "language.loading",
+    "pipeline": "engine.pipeline",
     "propose": "engine.steps",
     "realize": "engine.api",
     "to_text": "language",
@@ -80,14 +87,19 @@ __all__ = [
     "from_relax",
     "gather",
     "load",
+    "lowering",
     "near",
     "parse_graph",
     "patterns",
+    "pipeline",
     "propose",
     "realize",
     "to_text",
     "why",
 ]
+
+
+register()
 
 
 def __getattr__(name: str) -> Any:

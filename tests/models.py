@@ -34,3 +34,61 @@ def small_convolution(channels: int = 8) -> onnx.ModelProto:
         ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def transformer_block(tokens: int = 16, heads: int = 2, size: int = 32) -> onnx.ModelProto:
+    """Attention of several heads and a feed-forward network, with layer norm and GELU before."""
+    generator = np.random.default_rng(11)
+    weights: list[onnx.TensorProto] = []
+    nodes: list[onnx.NodeProto] = []
+
+    def constant(name: str, array: np.ndarray) -> str:
+        weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def node(op: str, inputs: list[str], output: str, **attributes: object) -> str:
+        nodes.append(helper.make_node(op, inputs, [output], **attributes))
+        return output
+
+    def dense(x: str, name: str, rows: int, columns: int) -> str:
+        weight = generator.normal(0, rows**-0.5, (rows, columns)).astype(np.float32)
+        bias = generator.normal(0, 0.1, columns).astype(np.float32)
+        product = node("MatMul", [x, constant(f"{name}.w", weight)], f"{name}.product")
+        return node("Add", [product, constant(f"{name}.b", bias)], name)
+
+    def norm(x: str, name: str) -> str:
+        scale = constant(f"{name}.scale", generator.uniform(0.5, 1.5, size).astype(np.float32))
+        shift = constant(f"{name}.shift", generator.normal(0, 0.1, size).astype(np.float32))
+        return node("LayerNormalization", [x, scale, shift], name, axis=-1)
+
+    def head(x: str, name: str, order: list[int]) -> str:
+        shape = constant(f"{name}.shape", np.array([1, tokens, heads, size // heads], np.int64))
+        split = node("Reshape", [dense(x, f"{name}.dense", size, size), shape], f"{name}.split")
+        return node("Transpose", [split], name, perm=order)
+
+    normed = norm("x", "norm1")
+    query, value = (head(normed, name, [0, 2, 1, 3]) for name in ("query", "value"))
+    key = head(normed, "key", [0, 2, 3, 1])
+    factor = constant("factor", np.array((size // heads) ** -0.5, np.float32))
+    scores = node("Mul", [node("MatMul", [query, key], "raw"), factor], "scores")
+    mixed = node("MatMul", [node("Softmax", [scores], "attention", axis=-1), value], "mixed")
+    whole = constant("whole", np.array([1, tokens, size], np.int64))
+    back = node("Transpose", [mixed], "back", perm=[0, 2, 1, 3])
+    joined = node("Reshape", [back, whole], "joined")
+    residual = node("Add", ["x", dense(joined, "project", size, size)], "residual")
+    hidden = dense(norm(residual, "norm2"), "hidden", size, 4 * size)
+    root = constant("root", np.array(2**-0.5, np.float32))
+    error = node("Erf", [node("Mul", [hidden, root], "scaled")], "erf")
+    one = constant("one", np.array(1.0, np.float32))
+    half = constant("half", np.array(0.5, np.float32))
+    gate = node("Mul", [node("Add", [error, one], "shifted"), half], "gate")
+    gelu = node("Mul", [hidden, gate], "gelu")
+    node("Add", [residual, dense(gelu, "out", 4 * size, size)], "y")
+    graph = helper.make_graph(
+        nodes,
+        "block",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, tokens, size])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, tokens, size])],
+        weights,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

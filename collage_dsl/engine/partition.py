@@ -35,10 +35,11 @@ from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
 from collage_dsl.search import LowerBound
 from collage_dsl.search.partial import partial, without_left_alone
+from collage_dsl.targets.gather import current_targets
 
 
 def CollagePartition(  # noqa: N802 (the name of the original design's pass)
-    targets: Sequence[Any],
+    targets: Sequence[Any] | None = None,
     cost: CostFunction | str | Path | None = None,
     *,
     store: str | Path | None = None,
@@ -51,23 +52,29 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
 
         module = tvm.transform.Sequential([collage.CollagePartition(["x86.collage"])])(module)
 
-    Targets are those of `compile`: specs, files of specs, or TVM targets. Costs are those that
+    Targets are those of `compile`: specs, files of specs, or TVM targets; without any, the target
+    that TVM compiles for and those of the module's virtual devices. Costs are those that
     `cost` gives, a function or the file of a cost table; without one, kernels are measured here,
     and costs kept in the file `store`; a kernel with symbolic dimensions is measured as if they
     were what `sizes` say, and infeasible where they say nothing. An operator call that no
     candidate covers is left alone, for later passes. Running the pass again changes nothing. What
     is planned for a virtual device is in kernels of targets that are, or refine, its target.
     """
-    given = aimed(targets, backends)
-    specs = [each.spec for each in given]
-    check_names(specs)
-    if cost is None:
-        backends_of(specs, backends)
-    steps = _Steps(given, tuple(backends), allow_extern)
+
+    def steps_for(targets: Sequence[Any]) -> _Steps:
+        given = aimed(targets, backends)
+        specs = [each.spec for each in given]
+        check_names(specs)
+        if cost is None:
+            backends_of(specs, backends)
+        return _Steps(given, tuple(backends), allow_extern)
+
+    fixed = None if targets is None else steps_for(targets)
     price = CostTable.load(Path(cost)) if isinstance(cost, str | Path) else cost
     path = Path(store) if store is not None else default_store_path()
 
     def rewrite(module: Any) -> Any:
+        steps = fixed or steps_for(current_targets(module))
         with ExitStack() as stack:
             if price is not None:
                 return steps.run(module, price)

@@ -24,12 +24,13 @@ _FUSE = (
     relax.transform.FuseTIR,
 )
 
-_TO_VM = (
+_TO_CALLS = (
     relax.transform.RewriteDataflowReshape,
     relax.transform.ToNonDataflow,
     relax.transform.RemovePurityChecking,
     relax.transform.CallTIRRewrite,
-    relax.transform.StaticPlanBlockMemory,
+)
+_TO_VM = (
     relax.transform.LowerAllocTensor,
     relax.transform.KillAfterLastUse,
     relax.transform.LowerRuntimeBuiltin,
@@ -37,7 +38,7 @@ _TO_VM = (
     relax.transform.VMShapeLower,
     relax.transform.AttachGlobalSymbol,
 )
-"""What follows fusion in TVM's own pipeline for CPUs."""
+"""What follows fusion in TVM's own pipeline for CPUs, before and after memory is planned."""
 
 
 class BuildError(Exception):
@@ -62,11 +63,39 @@ def lowering(backends: Sequence[Backend] = ()) -> Any:
     def lower_module(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
         target = tvm.target.Target.current(allow_none=True) or host_target()
         with target:
-            return tvm.transform.Sequential([each() for each in _TO_VM])(
-                lower(module, target, given)
-            )
+            module = _in_turn(_TO_CALLS, lower(module, target, given))
+            return _in_turn(_TO_VM, _with_planned_memory(module))
 
     return tvm.transform.module_pass(lower_module, opt_level=0, name="CollageLowering")
+
+
+def _in_turn(passes: Sequence[Any], module: tvm.IRModule) -> tvm.IRModule:
+    return tvm.transform.Sequential([each() for each in passes])(module)
+
+
+def _with_planned_memory(module: tvm.IRModule) -> tvm.IRModule:
+    """
+    `module` with the memory of tensors planned, but in functions with an `If`: TVM 0.27 would
+    have one branch use what only the other one allocates.
+    """
+    planned = relax.transform.StaticPlanBlockMemory()(module)
+    for var, function in module.functions_items():
+        if isinstance(function, relax.Function) and _has_branches(function):
+            planned[var] = function
+    return planned
+
+
+def _has_branches(function: Any) -> bool:
+    found: list[Any] = []
+    relax.analysis.post_order_visit(
+        function, lambda expr: found.append(expr) if isinstance(expr, relax.If) else None
+    )
+    return bool(found)
+
+
+def in_sequence(*passes: Any) -> Any:
+    """Passes one after the other, as one."""
+    return tvm.transform.Sequential(list(passes))
 
 
 def build(module: tvm.IRModule, target: Any = None, backends: Sequence[Backend] = ()) -> Any:
@@ -91,7 +120,7 @@ def lower(module: tvm.IRModule, target: Any, backends: Sequence[Backend] = ()) -
         module = relax.transform.RunCodegen()(module)
     module = relax.backend.DispatchSampling()(module)
     module = relax.backend.DispatchSortScan()(module)  # LegalizeOps leaves sort, topk, cumsum
-    module = tvm.transform.Sequential([each() for each in _FUSE])(module)
+    module = _in_turn(_FUSE, module)
     marks = {**dict(_inherited(module, backends)), **marks}
     return _scheduled(module, marks, before, target)
 

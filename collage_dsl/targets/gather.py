@@ -52,6 +52,19 @@ def gather(
     return replace(spec, target=replace(spec.target, kind=options["kind"], options=said))
 
 
+def current_targets(module: tvm.IRModule) -> list[Any]:
+    """
+    The target that TVM compiles for now, and those of the virtual devices of `module`, each once.
+    Raises `TargetError` where there is none.
+    """
+    current = tvm.target.Target.current(allow_none=True)
+    planned = [device.target for device in module.global_infos.get("vdevice", [])]
+    every = ([] if current is None else [current]) + planned
+    if not every:
+        raise TargetError("no target is given: name some, or compile for a TVM target")
+    return list({str(each): each for each in every}.values())
+
+
 def _of_compiler(compiler: str, backends: Sequence[Backend]) -> FusionSpec:
     if compiler == NATIVE:
         return next(spec for spec in _specs("native") if spec.target.compiler is None)

@@ -1,0 +1,60 @@
+"""The name `collage` among the pipelines of Relax, for `tvm.compile(…, relax_pipeline="collage")`."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+NAME = "collage"
+
+_PIPELINES = "tvm.relax.pipeline"
+"""The module of TVM that has its pipelines by name."""
+
+
+def register() -> None:
+    """Register the pipeline: now where TVM has been imported, else when it is."""
+    pipelines = sys.modules.get(_PIPELINES)
+    if pipelines is not None:
+        _register_with(pipelines)
+    elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def _register_with(pipelines: ModuleType) -> None:
+    pipelines.PIPELINE_MAP.setdefault(NAME, _made)
+
+
+def _made(**options: Any) -> Any:
+    """The pipeline for the target that TVM compiles for. This package needs TVM only now."""
+    return import_module("collage_dsl.engine.pipeline").pipeline(**options)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the one module of TVM, and has the pipeline registered once it is loaded."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != _PIPELINES:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(Loader):
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.loader.exec_module(module)
+        _register_with(module)

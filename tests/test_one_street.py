@@ -1,0 +1,218 @@
+"""What is measured is what runs: the kernels of a result are those that were priced."""
+# TVMScript has the syntax of Python, and other habits.
+# ruff: noqa: N805, N812
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
+
+import collage_dsl as collage
+from collage_dsl.engine import compile as compile_module
+from collage_dsl.frontend.light import light_model
+from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, kernel_module
+from collage_dsl.measuring.worker import Worker
+from collage_dsl.realization.lower import lowering
+from collage_dsl.resources import shipped_spec
+from tests.models import transformer_block
+from tests.partitioned import LLVM
+from tests.partitioned import run as run_plainly
+
+TARGETS = [shipped_spec("native"), shipped_spec("onnxruntime")]
+
+
+class Prices:
+    """In place of a worker: keeps the tasks, and gives each kernel a price of its own."""
+
+    def __init__(self) -> None:
+        self.tasks: list[KernelTask] = []
+        self.random = random.Random(0)
+
+    def run(self, task: KernelTask | OverheadTask) -> float | Overhead:
+        if isinstance(task, OverheadTask):
+            return Overhead(launch=1e-6, entry=0.0)
+        self.tasks.append(task)
+        return self.random.uniform(1e-6, 1e-3)
+
+    def measured(self) -> list[Any]:
+        """The functions of the kernels that were measured."""
+        modules = (kernel_module(task, np.random.default_rng(0)) for task in self.tasks)
+        return [function for module in modules for function in kernels_in(module)]
+
+
+@pytest.fixture
+def prices(monkeypatch: pytest.MonkeyPatch) -> Iterator[Prices]:
+    made = Prices()
+    monkeypatch.setattr(Worker, "run", lambda _, task, **__: made.run(task))
+    yield made
+    assert made.tasks
+
+
+def kernels_in(module: tvm.IRModule) -> list[Any]:
+    """The functions of kernels, without their names and without the values of weights."""
+    functions = (function for _, function in module.functions_items())
+    kernels = [f for f in functions if (f.attrs or {}).get("target") is not None]
+    return [_nameless(kernel) for kernel in kernels]
+
+
+def _nameless(kernel: Any) -> Any:
+    def weightless(constant: Any) -> Any:
+        value = constant.value
+        if not isinstance(constant.ty, relax.TensorType) or value.numpy().size <= 16:
+            return constant
+        return relax.const(np.zeros(value.shape, str(value.dtype)))
+
+    plain = kernel.without_attr("global_symbol")
+    return tvm_ffi.structural_map(plain, (tvm.ir.GenericConst, weightless))
+
+
+def assert_measured(module: tvm.IRModule, prices: Prices) -> None:
+    """Each kernel in `module` is, up to names, one that was measured."""
+    measured: dict[int, list[Any]] = {}
+    for function in prices.measured():
+        measured.setdefault(tvm_ffi.structural_hash(function), []).append(function)
+    kernels = kernels_in(module)
+    assert kernels
+    for kernel in kernels:
+        alike = measured.get(tvm_ffi.structural_hash(kernel), [])
+        assert any(tvm_ffi.structural_equal(kernel, each) for each in alike), str(kernel)
+
+
+class BuiltError(Exception):
+    """A module has come to where it would be built."""
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch) -> list[tvm.IRModule]:
+    """The modules that `compile` would build."""
+    found: list[tvm.IRModule] = []
+
+    def build(module: tvm.IRModule, *_: object, **__: object) -> None:
+        found.append(module)
+        raise BuiltError
+
+    monkeypatch.setattr(compile_module, "build", build)
+    return found
+
+
+MODELS = {
+    "squeezenet": lambda: light_model("squeezenet"),
+    "shufflenet": lambda: light_model("shufflenet"),
+    "transformer": transformer_block,
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_compile_builds_the_kernels_that_were_measured(
+    model: str, prices: Prices, modules: list[tvm.IRModule], tmp_path: Path
+) -> None:
+    with pytest.raises(BuiltError):
+        collage.compile(MODELS[model](), TARGETS, store=tmp_path / "costs.sqlite")
+
+    assert_measured(modules[0], prices)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_pass_makes_the_kernels_that_were_measured(
+    model: str, prices: Prices, tmp_path: Path
+) -> None:
+    module = imported(MODELS[model]())
+
+    result = collage.CollagePartition(TARGETS, store=tmp_path / "costs.sqlite")(module)
+
+    assert_measured(result, prices)
+
+
+def imported(model: onnx.ModelProto) -> tvm.IRModule:
+    """The model as TVM's own importer has it."""
+    from tvm.relax.frontend.onnx import from_onnx
+
+    return from_onnx(model, keep_params_in_input=False)
+
+
+@I.ir_module
+class Awkward:
+    """A branch, a second function, and calls of a compiled function."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def twice(
+        x: T.Buffer((T.int64(8), T.int64(8)), "float32"),
+        y: T.Buffer((T.int64(8), T.int64(8)), "float32"),
+    ):
+        T.func_attr({"op_pattern": 0})
+        for i, j in T.grid(T.int64(8), T.int64(8)):
+            with T.sblock("double"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                y[v_i, v_j] = x[v_i, v_j] * T.float32(2)
+
+    @R.function
+    def helper(x: R.Tensor((8, 8), "float32")) -> R.Tensor((8, 8), "float32"):
+        cls = Awkward
+        with R.dataflow():
+            a = R.matmul(x, x)
+            b = R.call_tir(cls.twice, (a,), out_ty=R.Tensor((8, 8), "float32"))
+            c = R.nn.relu(b)
+            R.output(c)
+        return c
+
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor((8, 8), "float32")) -> R.Tensor(
+        (8, 8), "float32"
+    ):
+        cls = Awkward
+        if c:
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.nn.softmax(a)
+                R.output(b)
+            r = cls.helper(b)
+        else:
+            with R.dataflow():
+                d = R.call_tir(cls.twice, (x,), out_ty=R.Tensor((8, 8), "float32"))
+                e = R.tanh(d)
+                R.output(e)
+            r = R.abs(e)
+        return r
+
+
+def test_the_pass_makes_the_kernels_that_were_measured_in_a_module_of_any_shape(
+    prices: Prices, tmp_path: Path
+) -> None:
+    result = collage.CollagePartition(TARGETS, store=tmp_path / "costs.sqlite")(Awkward)
+
+    assert_measured(result, prices)
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_the_whole_pipeline_computes_what_the_module_did(condition: bool, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32)
+    pipeline = collage.pipeline(TARGETS, store=tmp_path / "costs.sqlite")
+    executable = tvm.compile(Awkward, LLVM, relax_pipeline=pipeline)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+
+    actual = main(tvm.runtime.tensor(np.array(condition)), tvm.runtime.tensor(x)).numpy()
+
+    (expected,) = run_plainly(Awkward, np.array(condition), x)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_second_half_is_public_by_itself(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32)
+    partition = collage.CollagePartition(TARGETS, store=tmp_path / "costs.sqlite")
+    executable = tvm.compile(partition(Awkward), LLVM, relax_pipeline=lowering())
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+
+    actual = main(tvm.runtime.tensor(np.array(True)), tvm.runtime.tensor(x)).numpy()
+
+    (expected,) = run_plainly(Awkward, np.array(True), x)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
