@@ -1,11 +1,11 @@
 """
-Draw what each rule and primitive proposes, what settings of targets lead to, and how strategies
-search: `docs/pictures`.
+Draw what each rule and primitive proposes, what settings of targets lead to, how strategies
+search, and how the package is built: `docs/pictures`.
 
 What is drawn of `docs/language.md` is the graph of the first test in the example of the section,
-with the candidates of the target of that example or, where the test has costs, with the plan;
-of `docs/search.md`, see `search_pictures.py`. With `--check` nothing is written, and what has
-changed is named.
+with the candidates of the target of that example or, where the test has costs, with the plan. See
+`search_pictures.py` for `docs/search.md` and `architecture_pictures.py` for
+`docs/architecture.md`. With `--check` nothing is written, and what has changed is named.
 """
 
 import re
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from architecture_pictures import architecture_pictures
 from search_pictures import search_pictures
 
 from collage_dsl.cost.table import CostTable, TargetCosts
@@ -58,6 +59,7 @@ def pictures() -> dict[str, str]:
     found = {name: _proposed(name, *_example(text)) for name, text in sections().items()}
     found |= {name: _planned(*_example(text)) for name, text in planned_sections().items()}
     found |= search_pictures()
+    found |= architecture_pictures()
     return {f"{name}.svg": picture for name, picture in found.items()}
 
 

@@ -15,6 +15,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "diagnostics": {"source"},
     "resources": set(),
     "memory": set(),
+    "registration": set(),
     "graph": set(),
     "rules": {"graph", "source"},
     "language": {"rules", "graph", "diagnostics", "source", "resources", "memory"},

@@ -1,6 +1,7 @@
 """Pictures of graphs: those of the documentation, and what holds of all."""
 
 import sys
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import pictures  # noqa: E402
+from architecture_pictures import STREET  # noqa: E402
 
 GRAPHS = st.builds(mixed_graph, st.randoms(use_true_random=False), st.integers(0, 14))
 SVG = "{http://www.w3.org/2000/svg}"
@@ -35,6 +37,13 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def test_the_pictures_of_the_documentation_are_what_the_project_draws() -> None:
     assert list(pictures.stale(pictures.pictures())) == []
+
+
+def test_the_street_in_the_picture_is_the_one_in_the_code() -> None:
+    for module, name, sources in STREET:
+        assert hasattr(import_module(f"collage_dsl.{module}"), name)
+        assert all(source in {each for each, _, _ in STREET} for source in sources)
+    assert len(STREET) < 17, "a reader who follows one kernel passes fewer modules than once"
 
 
 def test_a_picture_that_is_not_up_to_date_is_named() -> None:
