@@ -1,4 +1,4 @@
-"""The name `collage` among the pipelines of Relax, for `tvm.compile(…, relax_pipeline="collage")`."""
+"""Tells TVM of the pipeline `collage`, for `tvm.compile(module, relax_pipeline="collage")`."""
 
 import sys
 from collections.abc import Sequence

@@ -216,3 +216,65 @@ def test_the_second_half_is_public_by_itself(tmp_path: Path) -> None:
 
     (expected,) = run_plainly(Awkward, np.array(True), x)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+# Code generators of libraries.
+
+
+GENERATOR = "relax.ext.onnxruntime"
+
+
+def library_chain() -> Any:
+    text = 'collage 1; target ort on llvm { compiler "onnxruntime"; rules op_call_by_kind(); }'
+    return collage.load(text=text)["ort"]
+
+
+def relu_module() -> tvm.IRModule:
+    x = relax.Var("x", relax.TensorType((8, 8), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.nn.relu(x))
+        builder.emit_func_output(y)
+    return builder.get()
+
+
+@pytest.fixture
+def no_generator() -> Iterator[None]:
+    """TVM without a code generator for onnxruntime, and as it was afterwards."""
+    before = tvm_ffi.get_global_func(GENERATOR, allow_missing=True)
+    if before is not None:
+        tvm_ffi.registry.remove_global_func(GENERATOR)
+    yield
+    if tvm_ffi.get_global_func(GENERATOR, allow_missing=True) is not None:
+        tvm_ffi.registry.remove_global_func(GENERATOR)
+    if before is not None:
+        tvm_ffi.register_global_func(GENERATOR, before)
+
+
+@pytest.mark.usefixtures("no_generator")
+def test_building_leaves_the_code_generators_of_tvm_as_they_were() -> None:
+    module = collage.CollagePartition([library_chain()], lambda _: 1e-6)(relu_module())
+    tvm_ffi.registry.remove_global_func(GENERATOR)
+
+    tvm.compile(module, LLVM, relax_pipeline=lowering())
+    assert tvm_ffi.get_global_func(GENERATOR, allow_missing=True) is None
+
+    theirs = tvm_ffi.register_global_func(GENERATOR, lambda *_: [], override=True)
+    del theirs
+    kept = tvm_ffi.get_global_func(GENERATOR)
+    tvm.compile(module, LLVM, relax_pipeline=lowering())
+    assert tvm_ffi.get_global_func(GENERATOR).same_as(kept)
+
+
+@pytest.mark.usefixtures("no_generator")
+def test_the_pass_does_not_replace_a_code_generator_of_somebody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("collage_dsl.realization.lower._OURS", set())
+    tvm_ffi.register_global_func(GENERATOR, lambda *_: [])
+    theirs = tvm_ffi.get_global_func(GENERATOR)
+
+    collage.CollagePartition([library_chain()], lambda _: 1e-6)(relu_module())
+
+    assert tvm_ffi.get_global_func(GENERATOR).same_as(theirs)

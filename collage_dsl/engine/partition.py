@@ -28,7 +28,7 @@ from collage_dsl.graph.operators import CALL_TIR
 from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
-from collage_dsl.realization.lower import register_code_generator
+from collage_dsl.realization.lower import offer_code_generator
 from collage_dsl.realization.partition import module_pass, partition
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup
@@ -144,7 +144,7 @@ class _Steps:
         """Let a plain `RunCodegen` find the libraries that are installed here."""
         for backend in map(self.backend_of, toolchains):
             if isinstance(backend, LibraryBackend) and not isinstance(backend, Absent):
-                register_code_generator(backend)
+                offer_code_generator(backend)
 
 
 def _without_tensor(graph: Graph, inside: OpSet) -> str:

@@ -139,8 +139,8 @@ def code_generators(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterat
     for name in sorted(names):
         backend = _library(name, backends)
         if backend is not None:
-            before[name] = tvm_ffi.get_global_func(_generator(name), allow_missing=True)
-            register_code_generator(backend)
+            before[name] = _registered(name)
+            _register(backend)
     try:
         yield
     finally:
@@ -151,9 +151,25 @@ def code_generators(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterat
                 tvm_ffi.register_global_func(_generator(name), function, override=True)
 
 
-def register_code_generator(backend: LibraryBackend) -> None:
-    """Have `RunCodegen` ask `backend` for the code of its kernels."""
+_OURS: set[str] = set()
+"""The compilers whose code generators `offer_code_generator` has registered."""
 
+
+def offer_code_generator(backend: LibraryBackend) -> None:
+    """
+    Have a plain `RunCodegen` ask `backend` for the code of its kernels, from now on; but not
+    where somebody else has registered a code generator of that name.
+    """
+    if backend.name in _OURS or _registered(backend.name) is None:
+        _OURS.add(backend.name)
+        _register(backend)
+
+
+def _registered(name: str) -> Any:
+    return tvm_ffi.get_global_func(_generator(name), allow_missing=True)
+
+
+def _register(backend: LibraryBackend) -> None:
     def codegen(functions: Sequence[Any], _options: Any, _constant_names: Any) -> list[Any]:
         return [_compiled(backend, function) for function in functions]
 

@@ -1,0 +1,97 @@
+"""
+One model by two ways in: `collage.compile`, and the pass inside `tvm.compile`.
+
+    python benchmarks/street.py [MODEL…] [--store FILE]
+
+Both see the same Relax module and the same store of prices, so they should choose and build the
+same kernels. `compile` races its plans and keeps the fastest; of it the mixed plan is taken here,
+which is what the pass builds. The executables are run in turn in one process; times are CPU time
+of the thread, a low percentile. The spread is the distance between the quartiles, of the noisier
+of the two, over its median.
+"""
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+import collage_dsl as collage
+from collage_dsl.backends.registry import installed
+from collage_dsl.backends.tvm import host_target
+from collage_dsl.cost import CostStore
+from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine import predicates
+from collage_dsl.engine.specs import specs_of
+from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.frontend.light import light_model
+from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.frontend.to_relax import dataflow_of
+from collage_dsl.graph import Graph
+from collage_dsl.measuring.bounds import lower_bound
+from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.measuring.task import random_inputs
+from collage_dsl.measuring.timing import interleaved, low
+from collage_dsl.realization.lower import build
+from collage_dsl.realization.partition import realize
+from collage_dsl.resources import shipped_spec
+
+MODELS = ("squeezenet", "shufflenet", "alexnet", "resnet50", "inception_v1", "densenet121")
+
+
+def by_compile(graph: Graph, targets: Sequence[Any], store: Path) -> Any:
+    """The executable of the mixed plan, as `compile` builds it."""
+    specs = specs_of(targets)
+    backend_of = installed()
+    with CostStore(store) as costs, MeasuredCost(backend_of, costs) as cost:
+        plans = plans_of(graph, specs, cost, predicates.lookup(), "auto", lower_bound(cost))
+    plan = plans[MIXED]
+    assert not isinstance(plan, str)
+    return build(realize(graph, plan.candidates, backend_of))
+
+
+def by_pass(graph: Graph, targets: Sequence[Any], store: Path) -> Any:
+    """The executable that `tvm.compile` builds with our pipeline."""
+    pipeline = collage.pipeline(targets, store=store)
+    return tvm.compile(dataflow_of(graph).module, host_target(), relax_pipeline=pipeline)
+
+
+def row(model: str, targets: Sequence[Any], store: Path, seconds: float) -> str:
+    graph = from_onnx(light_model(model))
+    arrays = random_inputs(graph, np.random.default_rng(0))
+    inputs = [tvm.runtime.tensor(array) for array in arrays]
+    mains = [
+        relax.VirtualMachine(way(graph, targets, store), tvm.cpu())["main"]
+        for way in (by_compile, by_pass)
+    ]
+    first, second = interleaved([lambda m=m: m(*inputs) for m in mains], 1, budget=seconds)
+    ratio = low(second) / low(first)
+    spread = max(map(_spread, (first, second)))
+    times = f"{low(first) * 1e3:.2f} ms | {low(second) * 1e3:.2f} ms"
+    return f"| {model} | {times} | {ratio:.3f} | {spread:.3f} |"
+
+
+def _spread(times: list[float]) -> float:
+    lower, middle, upper = statistics.quantiles(times, n=4)
+    return (upper - lower) / middle
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("--store", type=Path, default=default_store_path())
+    parser.add_argument("--seconds", type=float, default=10, help="how long a pair is run")
+    asked = parser.parse_args()
+    targets = [shipped_spec("native"), shipped_spec("onnxruntime")]
+    print("| model | compile | pass | pass / compile | spread |")
+    print("|---|---:|---:|---:|---:|")
+    for model in asked.models:
+        print(row(model, targets, asked.store, asked.seconds), flush=True)
+
+
+if __name__ == "__main__":
+    main()
