@@ -16,7 +16,7 @@ from collage_dsl.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """`matches(p, at: y, nodes: 3)`: the number of matches of `pattern`; without `at`, anywhere."""
+    """`matches(p, at: y, nodes: 3)`: how often `pattern` matches; without `at`, anywhere."""
 
     pattern: Pattern
     at: str | None = None
