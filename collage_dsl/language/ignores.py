@@ -55,7 +55,7 @@ def _comments(source: Source) -> Iterator[tuple[Span, int]]:
     from collage_dsl.language.formatter_tree import comments
 
     last = source.position(len(source.text))[0]
-    run = range(0)  # the last lines of comments that were skipped
+    run = range(0)  # the lines of comments that were last walked over
     for start, end in comments(source.text):
         if not _SAYS_SO.match(source.text, start, end):
             continue

@@ -130,7 +130,7 @@ class _Run:
                 self.close_all()
                 return self.finish()
             except _TooLargeError:
-                return Tree(self.start, [], 0, 0)  # a part of the text is not examined
+                return Tree(self.start, [], 0, 0)  # what a part of the text would mean is not asked
             if wrong is not None:
                 self.recover(wrong)
                 continue
