@@ -1,6 +1,7 @@
 """
-Make the pictures of the search strategies for `scripts/pictures.py`, by running the examples of
-`docs/search.md`.
+Make the pictures of the search strategies for `scripts/pictures.py`.
+
+It runs the examples of `docs/search.md`.
 """
 
 import doctest

@@ -1,6 +1,7 @@
 """
-The commands and options of `collage`. Each command imports what it needs, so that `collage check`
-starts fast.
+The commands and options of `collage`.
+
+Each command imports what it needs, so that `collage check` starts fast.
 """
 
 import sys

@@ -1,5 +1,5 @@
 """
-Read the shipped table of Relax operators. With it, rules are checked and propose without TVM.
+Read the shipped table of Relax operators, with which rules work without TVM.
 
 `scripts/operator_table.py` makes the table from an installed TVM.
 """

@@ -34,7 +34,7 @@ from collage_dsl.source import Span
 
 MOST_CONDITIONS = 100
 MOST_CALLS = 40
-"""Only this many conditions and calls are examined. What is found in them is true regardless."""
+"""Only this many conditions and calls are examined. The rest cannot make a finding wrong."""
 
 MOST_LOOKING = 20_000
 """After this much effort in one file, the alternatives of an `or` are no longer examined."""
@@ -232,7 +232,7 @@ class _Checker:
 
     def needed(self, premises: Sequence[Premise], others: Sequence[Premise] = ()) -> list[Premise]:
         """
-        A smallest part of `premises` that cannot hold together with `others`.
+        A minimal part of `premises` that cannot hold together with `others`.
 
         All of `premises` cannot. Later premises are preferred. Divides by halves, as QuickXplain
         does (Junker 2004). After MOST_EXPLAINING the rest is kept without a test.

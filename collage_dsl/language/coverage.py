@@ -113,7 +113,7 @@ def covered(rule: FusionRule, *, refuses_regions: bool) -> Covered:
 
 
 def _refuses_regions(limits: Limits) -> bool:
-    """Whether the limits may refuse a region, however large."""
+    """Whether the limits may refuse a region of the largest possible size."""
     return limits != Limits(max_exits=None, taps=True)
 
 

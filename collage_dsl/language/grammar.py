@@ -1,8 +1,8 @@
 """
 Find or make the parser tables of the grammar file.
 
-Making them takes longer than a short check. An installed package contains them (hatch_build.py);
-for a source checkout they are made on first use and kept in the user's cache.
+Making them takes longer than the rest of a short check. An installed package contains them
+(hatch_build.py); for a source checkout they are made on first use and kept in the user's cache.
 """
 
 import json

@@ -1,6 +1,7 @@
 """
-Turn the text of a file into its syntax. After an error, parsing continues at the next statement,
-so that one run finds all errors.
+Turn the text of a file into its syntax.
+
+After an error, parsing continues at the next statement, so that one run finds all errors.
 """
 
 import re

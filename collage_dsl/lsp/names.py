@@ -190,14 +190,14 @@ class _Walk:
         self.uses.setdefault((span.start, span.end), Use(span, what))
 
     def word(self, name: syntax.Name, group: str, owners: tuple[str, ...] = ()) -> bool:
-        """Add a use of the word `name` if it is in `group`; whether it is."""
+        """Add a use of `name` if it is a word of `group`, and return whether it is."""
         if not has_meaning(group, name.text, owners):
             return False
         self.use(name.span, Word(group, name.text, owners))
         return True
 
     def name(self, name: syntax.Name, *scopes: Scope) -> bool:
-        """Add a use of `name` if one of `scopes` defines it; whether one does."""
+        """Add a use of `name` if one of `scopes` defines it, and return whether one does."""
         for scope in scopes:
             if name.text in scope:
                 self.use(name.span, scope[name.text])

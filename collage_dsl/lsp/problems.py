@@ -8,8 +8,9 @@ from collage_dsl.lsp.files import Files
 
 def problems(document: Document, files: Files) -> tuple[Diagnostic, ...]:
     """
-    The diagnostics in file order, without those that the configuration ignores. Imported files
-    that are open are read from the editor.
+    The diagnostics in file order, without those that the configuration ignores.
+
+    Imported files that are open are read from the editor.
     """
     settings = files.settings(document.path)
     found = check(document.source, settings.path, folder=document.folder, texts=files.texts)

@@ -1,6 +1,7 @@
 """
-Explain the words of the language. For rules, primitives, functions and questions, these are the
-docstrings of their classes.
+Explain the words of the language.
+
+Rules, primitives, functions and questions are explained by the docstrings of their classes.
 """
 
 import re
