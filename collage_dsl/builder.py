@@ -1,5 +1,5 @@
 """
-Fusion specs made in Python: the same trees that spec files say, checked as files are.
+Build fusion specs in Python: the same trees as from spec files, with the same checks.
 
     from collage_dsl.builder import PatternBuilder, dfpattern, one, target
 
@@ -10,8 +10,8 @@ Fusion specs made in Python: the same trees that spec files say, checked as file
     conv_relu = block.yields(block.bind("y", one("nn.relu")(k)))
     spec = target("acme", "llvm", rules=dfpattern(conv_relu), compiler="acme")
 
-A value is what an equation of a pattern is about; a term is what a condition is made of, and
-`==`, `<`, `%`, `&`, `|` and `~` of terms are terms.
+Equations of a pattern are about values, conditions consist of terms. `==`, `<`, `%`, `&`, `|` and
+`~` of terms are terms.
 """
 
 from collections.abc import Mapping, Sequence
@@ -144,7 +144,7 @@ class Term:
 
 
 def attribute(name: str) -> Term:
-    """An attribute of the call whose `where` it stands in."""
+    """An attribute of a call, for use in the `where` of that call."""
     return Term(conditions.Attr(name))
 
 
@@ -155,7 +155,7 @@ def each(name: str) -> Term:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of a pattern. Only one with a name can be asked about."""
+    """A value of a pattern. Conditions can only use one that has a name."""
 
     operand: Operand
 
@@ -196,7 +196,7 @@ class Value:
 
     @property
     def present(self) -> Term:
-        """`has(value)`, of an optional one."""
+        """`has(value)`, for an optional value."""
         return Term(conditions.Has(self.name))
 
     def dim(self, axis: int) -> Term:
@@ -204,7 +204,7 @@ class Value:
 
 
 ANYTHING = Value(Anything())
-"""`_`: any value; stays outside the match."""
+"""`_`: any value; it is not part of the match."""
 
 
 def number(value: float, *, within: float = 0.0) -> Value:
@@ -213,7 +213,7 @@ def number(value: float, *, within: float = 0.0) -> Value:
 
 
 def approximately(value: float) -> Value:
-    """`~0.7071`, up to the usual tolerance."""
+    """`~0.7071`, with the default tolerance."""
     return Value(Number(value, TOLERANCE))
 
 
@@ -223,13 +223,13 @@ def extern_predicate(name: str, *parameters: str, source: str) -> Predicate:
 
 
 def holds(predicate: Predicate, *values: Value) -> Term:
-    """What host code says of values: `fits(x, w)`."""
+    """A condition that calls host code with values: `fits(x, w)`."""
     return Term(conditions.Holds(predicate, tuple(value.name for value in values)))
 
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """One of some operators, to be called: `one("nn.relu", "nn.gelu")(x)`."""
+    """One or several alternative operators, to be called: `one("nn.relu", "nn.gelu")(x)`."""
 
     names: tuple[str, ...]
 
@@ -242,7 +242,7 @@ class Operators:
         shared: bool = False,
         **attributes: Plain,
     ) -> Value:
-        """Keywords are attributes and the values they must have; `where` holds other conditions."""
+        """Keywords give the required values of attributes; `where` has other conditions."""
         equal = (attribute(name) == value for name, value in attributes.items())
         asked = tuple(Where(term.expression) for term in (*equal, *where))
         inner = tuple(operand.operand for operand in operands)
@@ -254,7 +254,7 @@ def one(*operators: str) -> Operators:
 
 
 def match(pattern: Pattern, *operands: Value, optional: bool = False) -> Value:
-    """What another pattern matches."""
+    """A call of another pattern: the value that it matches."""
     return Value(PatternCall(pattern, tuple(o.operand for o in operands), optional))
 
 
@@ -273,12 +273,12 @@ def repeat(least: int, most: int, call: Value) -> Value:
 
 
 Dims = Sequence[str | int]
-"""Names of dimensions, numbers, and `_` for any: `("n", 16, "_")`."""
+"""Dimensions: names, numbers, and `_` for any size: `("n", 16, "_")`."""
 
 
 @dataclass(slots=True)
 class PatternBuilder:
-    """A pattern in the making: parameters and equations in the order in which they are given."""
+    """Collects the parameters, equations and conditions of a pattern, in order."""
 
     name: str
     parameters: list[Parameter] = field(default_factory=list)
@@ -286,9 +286,9 @@ class PatternBuilder:
     conditions: list[Where] = field(default_factory=list)
     dimensions: Dimensions = field(default_factory=Dimensions)
     demands: list[Where] = field(default_factory=list)
-    """What the dimensions of parameters demand; it is asked before the conditions."""
+    """The conditions from dimensions of parameters; they come before the other conditions."""
     main: str = ""
-    """The name of the anchor."""
+    """The name of the anchor operator."""
 
     def value(self, name: str, *, optional: bool = False, dims: Dims | None = None) -> Value:
         """A parameter; `dims` names its dimensions: `("m", "k")`, `("_", 16)`."""
@@ -305,14 +305,14 @@ class PatternBuilder:
         return Value(Reference(parameter.name))
 
     def dim(self, name: str) -> Term:
-        """A dimension that parameters have named."""
+        """A dimension that a parameter has named."""
         place = self.dimensions.place(name)
         if place is None:
             raise ValueError(f"no parameter has a dimension `{name}`")
         return Term(place)
 
     def bind(self, name: str, value: Value) -> Value:
-        """An equation."""
+        """Add the equation `name = value`."""
         self.bindings.append(Binding(name, value.operand))
         return Value(Reference(name))
 
@@ -337,26 +337,26 @@ class PatternBuilder:
         )
 
 
-# What files and tables have.
+# Definitions from files and pattern tables.
 
 Definition = Pattern | Operators | Predicate | FusionRule
-"""What a name of a file stands for; a class of operators is there to be called."""
+"""What a name in a file stands for; a class of operators can be called."""
 
 
 def imported(file: str | Path, *, search: Sequence[Path] = ()) -> Mapping[str, Definition]:
     """
-    What a spec file defines, by name: `imported("std/activations.collage")["swish"]`.
+    The definitions of a spec file by name: `imported("std/activations.collage")["swish"]`.
 
-    Where no such file is there, it is looked for in the folders of `search` and among the specs
-    that ship, as imports are. Raises RuleError where there is none, or something in it is wrong.
-    Rules with parameters are left out: in Python they are functions.
+    If there is no such file, it is searched like an import, in the folders of `search` and among
+    the shipped specs. Raises RuleError if it is not found or has errors. Rules with parameters
+    are left out: in Python, write a function instead.
     """
     found = definitions(file, search).items()
     return {name: _defined(definition) for name, definition in found}
 
 
 def pattern_table(name: str) -> Mapping[str, Definition]:
-    """The patterns of one of TVM's tables by name, and under `all` the rule of all of them."""
+    """The patterns of one of TVM's tables by name, and the rule of all of them as `all`."""
     if name not in pattern_tables.table_names():
         raise ValueError(f"there is no pattern table `{name}`")
     table = pattern_tables.table(name)
@@ -375,7 +375,7 @@ def dfpattern(pattern: Pattern) -> FusionRule:
 
 
 def op_predicate(predicate: Predicate | str, *, ops: tuple[str, ...] = ()) -> FusionRule:
-    """`predicate` is a predicate of one parameter, or the name of a backend, which is asked."""
+    """`predicate` has one parameter; a string names a backend, which is asked instead."""
     if isinstance(predicate, str):
         predicate = Predicate(f"{predicate}.supports", ("call",), BACKEND + predicate)
     return OpPredicate(predicate, ops)
@@ -394,7 +394,7 @@ def union(*rules: FusionRule) -> FusionRule:
 
 
 def primitive(rule: FusionRule) -> FusionRule:
-    """`rule`: every target makes one kernel of each candidate."""
+    """`rule` unchanged: every target makes one kernel of each candidate anyway."""
     return rule
 
 
@@ -444,22 +444,22 @@ def only_valid(rule: FusionRule, limits: Limits) -> FusionRule:
 
 
 def name(glob: str) -> Selector:
-    """The operator calls whose names fit: `name("/head/*")`."""
+    """Selects the operator calls whose names match a glob: `name("/head/*")`."""
     return ByName(glob)
 
 
 def op(*operators: str) -> Selector:
-    """The calls of operators: `op("nn.softmax", "tanh")`."""
+    """Selects the calls of some operators: `op("nn.softmax", "tanh")`."""
     return ByOperator(operators)
 
 
 def pin(selector: Selector, *, because: str = "") -> Placement:
-    """What no other target may run than the one that it is given to."""
+    """A placement: only the target that it is given to may run the selected calls."""
     return Placement("pin", selector, because)
 
 
 def forbid(selector: Selector, *, because: str = "") -> Placement:
-    """What the target that it is given to may not run."""
+    """A placement: the target that it is given to may not run the selected calls."""
     return Placement("forbid", selector, because)
 
 
@@ -478,11 +478,11 @@ def target(
     placements: Sequence[Placement] = (),
 ) -> FusionSpec:
     """
-    A spec, checked as one in a file is. `coalesce` is `after max_coalesce();`. As where files
-    are linked, of patterns and predicates of one name that differ the later become `name_2`.
+    A spec, with the checks of one in a file. `coalesce` is `after max_coalesce();`. If two
+    different patterns or predicates share a name, the later one becomes `name_2`.
 
-    Raises RuleError with everything that is wrong, shown in the text that the spec would be,
-    and ValueError for what no text can say.
+    Raises RuleError with everything that is wrong, shown in the text of the spec, and ValueError
+    for what no text can express.
     """
     toolchain = Toolchain(name, kind, compiler, options or {}, priority, measure or Measuring())
     spec = FusionSpec(toolchain, rules, limits or Limits(), coalesce, fallback, tuple(placements))

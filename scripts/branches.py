@@ -1,7 +1,7 @@
 """
-Say how many branches of each package the tests have taken, from `coverage json`.
+Print how many branches of each package the tests have taken, from `coverage json`.
 
-Fails where in any of the packages named it is less than the percentage that is asked for:
+It fails if one of the named packages has less than the given percentage:
 
     python scripts/branches.py coverage.json 95 rules graph search
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def branches(report: dict[str, Any], package: str) -> tuple[int, int]:
-    """How many branches of the files of a package were taken, and how many there are."""
+    """The numbers of taken branches and of all branches in the files of a package."""
     found = [
         each["summary"]
         for path, each in report["files"].items()

@@ -9,9 +9,9 @@ PATH = Path(__file__).parent.parent / "docs" / "codes.md"
 _HEAD = """\
 # Codes
 
-What `collage check` and `collage test` find. A code keeps its meaning for ever; `E` is an error,
-`W` a warning. `collage explain CODE` shows its page, which has an example of what is wrong and one
-of what is right.
+The codes of the errors (`E`) and warnings (`W`) that `collage check` and `collage test` report. A
+code never changes its meaning. `collage explain CODE` shows its page, with a wrong and a right
+example.
 
 | Code | |
 |---|---|

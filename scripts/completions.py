@@ -9,15 +9,15 @@ from collage_dsl.cli.main import app
 FOLDER = Path(__file__).parent.parent / "completions"
 
 FILES = {"bash": "collage.bash", "zsh": "_collage", "fish": "collage.fish"}
-"""By shell, named as each looks for them."""
+"""The file for each shell, with the name that the shell looks for."""
 
 
 def completion(shell: str) -> str:
-    """The file for `shell`: it asks `collage` itself, so that it need not change with it."""
+    """The file for `shell`. It asks `collage` itself, so it need not change with the commands."""
     shell_complete = get_completion_class(shell)
     assert shell_complete is not None
     made = shell_complete(app, {}, "collage", "_COLLAGE_COMPLETE")
-    # Not `source()`, which wants to run the shell.
+    # Not `source()`, which would run the shell.
     return (made.source_template % made.source_vars()).strip() + "\n"
 
 

@@ -2,7 +2,7 @@
 Write the operator table of the installed TVM to `collage_dsl/graph/operators-0.27.json`.
 
     python scripts/operator_table.py            # rewrite the table
-    python scripts/operator_table.py --check    # exit 1 where it would change
+    python scripts/operator_table.py --check    # exit 1 if it would change
 
 Names, operands and attribute fields come from TVM's registry. The rest comes from one sample
 call for each operator: its attributes are the defaults, and legalizing it gives the kind.
@@ -32,7 +32,7 @@ INTERNAL = (
     "null_value",
     "vm.",
 )
-"""What no rule is written for: calls of other functions, memory, sharding, the VM's own."""
+"""Operators that rules are never about: calls of functions, memory, sharding, those of the VM."""
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -60,22 +60,22 @@ Here they are broadcast; `collage_dsl.graph.operators.kind_of` looks at the shap
 """
 
 REDUCE = frozenset(words("argmax argmin mean std variance"))
-"""TVM annotates as anchors what it legalizes to a reduction and more; users say `reduce`."""
+"""Anchors for TVM, because it legalizes them to more than a reduction; users call them `reduce`."""
 
 INJECTIVE = frozenset(words("arange meshgrid one_hot squeeze stack strided_slice"))
-"""What the sample call makes look simpler than the operator is."""
+"""Operators whose sample call has a lower kind than the operator."""
 
 UNSAMPLED = frozenset({"assert_op", "print", "to_vdevice"})
-"""Effects and placement: opaque, and nothing to ask of their attributes."""
+"""Operators with effects or placement: opaque, with no attributes to read."""
 
 VARIADIC = frozenset({"assert_op", "print"})
-"""Operators that take any number of operands; the registry says one array."""
+"""Operators that take any number of operands; in the registry it is one array."""
 
 OPERANDS = {"strided_slice": ("x", "axes", "begin", "end", "strides")}
-"""Where the registry names fewer operands than calls have."""
+"""Operators for which the registry names fewer operands than calls have."""
 
 OPTIONAL = {"grad.nll_loss_backward": 1, "nn.nll_loss": 1, "strided_slice": 1, "unique": 1}
-"""How many of the last operands a call may leave out."""
+"""The number of last operands that a call may leave out."""
 
 LITERAL_TYPES = ("PrimExpr", "Prim(", "Shape", "StringImm", "DataType")
 """Operands of these declared types are written in the program, not computed as tensors."""
@@ -84,7 +84,7 @@ LITERALS = {
     "strided_slice": ("axes", "begin", "end", "strides"),
     "unique": ("sorted", "return_index", "return_inverse", "return_counts", "axis"),
 }
-"""Where the registry says otherwise."""
+"""Literal operands that are missing in the registry, or declared with another type."""
 
 KINDS = {0: "elementwise", 1: "broadcast", 2: "injective", 3: "reduce", 4: "anchor", 8: "opaque"}
 
@@ -126,8 +126,8 @@ VALUES: dict[str, tuple[str, ...]] = {
     "vision.roi_align mode": words("avg max"),
 }
 """
-What attributes that are strings can be, by attribute, or by operator and attribute: what TVM's
-documentation of its operators and the errors of its legalizations name.
+The possible values of string attributes, by attribute, or by operator and attribute. They come
+from TVM's documentation of its operators and from the errors of its legalizations.
 """
 
 LAYOUTS: dict[str, tuple[str, ...]] = {
@@ -139,8 +139,8 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "OIDHW": words("OIDHW ODHWI IODHW DHWIO DHWOI"),
 }
 """
-The orders of axes that importers write and libraries take. TVM infers the shapes for any order,
-so that one which is misspelt is never found out there.
+The orders of axes that importers write and libraries accept. TVM infers shapes for any order, so
+it never reports a misspelt one.
 """
 
 
@@ -210,7 +210,7 @@ BOOLEAN_BINARY = words("logical_and logical_or logical_xor")
 
 
 def samples() -> dict[str, Callable[[], Sample]]:
-    """For each operator the arguments of one call of its Python constructor."""
+    """For each operator, the arguments of one call of its Python constructor."""
     table: dict[str, Callable[[], Sample]] = {}
     table |= {name: lambda: given(row()) for name in UNARY}
     table |= {name: lambda: given(row(), tensor(8)) for name in BINARY}
@@ -348,7 +348,7 @@ def variables(expr: Any) -> Iterator[relax.Var]:
 
 
 def kind(operands: tuple[Any, ...], call: relax.Call) -> str:
-    """The greatest `op_pattern` of what the call is legalized to; opaque where that fails."""
+    """The greatest `op_pattern` of the legalized call; opaque if it cannot be legalized."""
     builder = relax.BlockBuilder()
     parameters = list(dict.fromkeys(variables(operands)))
     with builder.function("main", parameters):
@@ -359,7 +359,7 @@ def kind(operands: tuple[Any, ...], call: relax.Call) -> str:
     try:
         with tvm.target.Target({"kind": "llvm"}):
             module = tvm.ir.transform.Sequential(passes)(builder.get())
-    except (RuntimeError, TypeError, AttributeError):  # what TVM's own legalizations raise
+    except (RuntimeError, TypeError, AttributeError):  # the errors of TVM's own legalizations
         return "opaque"
     functions = (f for f in module.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
     patterns = [int(f.attrs["op_pattern"]) for f in functions]
@@ -367,7 +367,7 @@ def kind(operands: tuple[Any, ...], call: relax.Call) -> str:
 
 
 def calls_others(function: relax.Function) -> bool:
-    """Whether anything but PrimFuncs is left to call."""
+    """Whether the function still calls anything other than PrimFuncs."""
     found = []
 
     def visit(expr: Any) -> None:
@@ -389,7 +389,7 @@ def known_kind(name: str) -> str | None:
 
 
 def plain(value: Any) -> Any:
-    """An attribute's value as JSON has it."""
+    """The value of an attribute as JSON."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm):
@@ -425,7 +425,7 @@ def defaults(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -
 
 
 def values_of(name: str, attribute: str, default: Any) -> tuple[str, ...]:
-    """The known values of a string; the axes of a layout are those of its default."""
+    """The known values of a string attribute; a layout has the axes of its default."""
     if "layout" in attribute and isinstance(default, str):
         axes = sorted(default)
         return next((known for first, known in LAYOUTS.items() if sorted(first) == axes), ())
@@ -464,7 +464,7 @@ def row_of(name: str, sample: Callable[[], Sample] | None) -> dict[str, Any]:
 
 
 def names() -> list[str]:
-    """The operators of Relax that rules can be about, without `relax.`."""
+    """The operators of Relax that rules can name, without `relax.`."""
     relaxed = (name for name in ir.Op.list_op_names() if name.startswith("relax."))
     short = (name.removeprefix("relax.") for name in relaxed)
     return sorted(name for name in short if not name.startswith(INTERNAL))
@@ -479,7 +479,7 @@ def make_table() -> dict[str, dict[str, Any]]:
 
 
 def to_json(table: dict[str, dict[str, Any]]) -> str:
-    """One operator a line, so that differences read well."""
+    """The table with one operator on each line, so that diffs are readable."""
     rows = ",\n".join(f"    {json.dumps(name)}: {json.dumps(table[name])}" for name in table)
     version = ".".join(tvm.__version__.split(".")[:2])
     return f'{{\n  "tvm": {json.dumps(version)},\n  "operators": {{\n{rows}\n  }}\n}}\n'

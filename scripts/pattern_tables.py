@@ -2,10 +2,10 @@
 Write TVM's pattern tables to `collage_dsl/language/pattern-tables-0.27.json`.
 
     python scripts/pattern_tables.py            # rewrite the tables
-    python scripts/pattern_tables.py --check    # exit 1 where they would change
+    python scripts/pattern_tables.py --check    # exit 1 if they would change
 
 Each registered dataflow pattern becomes a pattern of the language, in the form that
-`collage_dsl.language.pattern_tables` reads. One that the language cannot say, or that no call
+`collage_dsl.language.pattern_tables` reads. One that the language cannot express, or that no call
 can match, is kept with the reason.
 """
 
@@ -53,24 +53,24 @@ TABLES = {
     "hipblas": ("rocm.hipblas", "hipblas"),
     "example_npu": ("contrib.example_npu", "example_npu"),
 }
-"""The module below `tvm.relax.backend` that registers each table, and how its names begin."""
+"""For each table, the module below `tvm.relax.backend` that registers it, and its name prefix."""
 
 FIRST_COMES_FIRST = frozenset({"clml"})
 """
-The tables whose own partitioner prefers what is registered first. The others take the patterns
-from the registry, which gives those that were registered last first.
+The tables whose partitioner prefers the pattern registered first. The other partitioners use the
+order of the registry, which returns the last registered pattern first.
 """
 
 SWAPPED = frozenset({"add", "multiply"})
-"""The operators whose operands TVM's matcher takes in either order."""
+"""The operators whose operands TVM's matcher accepts in either order."""
 
 
 class InexpressibleError(Exception):
-    """The language has no pattern for this one, or none that could match; the message says why."""
+    """The language cannot express this pattern, or nothing matches it; the message says why."""
 
 
 class Converter:
-    """Makes one dataflow pattern the equations of a pattern of the language."""
+    """Turns one dataflow pattern into the equations of a pattern of the language."""
 
     def __init__(self, annotations: Mapping[str, Any]) -> None:
         self.annotated = {
@@ -83,7 +83,7 @@ class Converter:
         self.taken = set(self.annotated.values())
 
     def value(self, part: Any, wish: str, *, literal: bool = False) -> Operand:
-        """What matches `part`, which is called `wish` unless it is annotated."""
+        """The operand that matches `part`. Its name is `wish`, unless `part` is annotated."""
         known = self.names.get(hash(part))
         if known is not None:
             return Reference(known)
@@ -145,8 +145,8 @@ class Converter:
 
     def either(self, part: Any, wish: str) -> Operand:
         """
-        `a | b`. Where the two differ in a dtype only, that is a condition; where they are one
-        commutative call with its operands exchanged, they are one call.
+        `a | b`. If the two differ only in a dtype, the dtype becomes a condition. If they are the
+        same commutative call with exchanged operands, they become one call.
         """
         ways = list(_ways(part))
         if all(isinstance(way, dpl.DataTypePattern) for way in ways):
@@ -167,7 +167,7 @@ class Converter:
         return found
 
     def alias(self, part: Any, inner: Any, wish: str) -> Reference:
-        """`part` says no more of a value than `inner`, less a condition."""
+        """`inner` under the name of `part`, which adds only a condition to it."""
         if hash(part) in self.annotated:
             self.annotated.setdefault(hash(inner), self.annotated[hash(part)])
         found = self.value(inner, wish)
@@ -197,7 +197,7 @@ class Converter:
 
 
 def _operator(part: Any) -> str:
-    """The operator of a call, less its prefix."""
+    """The operator of a call, without its prefix."""
     callee = part.op if isinstance(part, dpl.CallPattern) else part.pattern.op
     if not isinstance(callee, dpl.ExprPattern) or not isinstance(callee.expr, ir.Op):
         raise InexpressibleError("it calls what is no operator")
@@ -210,7 +210,7 @@ def _operator(part: Any) -> str:
 
 
 def _takes_more(part: Any) -> bool:
-    """Whether the call may have more operands than the pattern gives: only its text says so."""
+    """Whether the call may have more operands than the pattern. Only its text tells this."""
     return str(part).endswith(", ...)")
 
 
@@ -233,7 +233,7 @@ def _ways(part: Any) -> Iterator[Any]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two patterns match the same, each for itself."""
+    """Whether two patterns, taken separately, match the same values."""
     if one.same_as(other):
         return True
     match one, other:
@@ -247,7 +247,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _exchanged(one: Any, other: Any) -> bool:
-    """Whether the second is the first with the operands of a commutative operator exchanged."""
+    """Whether the two are the same commutative call with exchanged operands."""
     if not (isinstance(one, dpl.CallPattern) and isinstance(other, dpl.CallPattern)):
         return False
     same = _operator(one) == _operator(other) and is_commutative(_operator(one))
@@ -256,7 +256,7 @@ def _exchanged(one: Any, other: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """The JSON of a part of a pattern: `{"Call": [["nn.relu"], [{"Reference": ["x"]}]]}`."""
+    """A part of a pattern as JSON: `{"Call": [["nn.relu"], [{"Reference": ["x"]}]]}`."""
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if not hasattr(value, "__dataclass_fields__"):
@@ -282,7 +282,7 @@ def row(found: Any, number: int) -> dict[str, Any]:
         result = converter.value(found.pattern, "result")
         assert isinstance(result, Reference)
         names = ((a, converter.names.get(hash(part))) for a, part in sorted(annotations.items()))
-        annotated = {a: name for a, name in names if name}  # some annotate what is not in it
+        annotated = {a: name for a, name in names if name}  # some name other parts
     except InexpressibleError as problem:
         return {**head, "annotations": sorted(annotations), "refused": str(problem)}
     return {
@@ -297,8 +297,8 @@ def row(found: Any, number: int) -> dict[str, Any]:
 
 def rows(table: str) -> list[dict[str, Any]]:
     """
-    The patterns of a table in the order in which they were registered. A name that is registered
-    again is `name-2`.
+    The patterns of a table in the order of registration. A name that is registered again becomes
+    `name-2`.
     """
     module, prefix = TABLES[table]
     importlib.import_module(f"tvm.relax.backend.{module}")
@@ -312,7 +312,7 @@ def rows(table: str) -> list[dict[str, Any]]:
 
 
 def to_json() -> str:
-    """One pattern a line, so that differences read well."""
+    """The tables with one pattern on each line, so that diffs are readable."""
     tables = []
     for table, (module, prefix) in TABLES.items():
         lines = ",\n".join(f"      {json.dumps(each)}" for each in rows(table))

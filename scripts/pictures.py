@@ -1,11 +1,11 @@
 """
-Draw what each rule and primitive proposes, what settings of targets lead to, how strategies
-search, and how the package is built: `docs/pictures`.
+Draw the pictures of rules, primitives, target settings, search strategies and the architecture in
+`docs/pictures`.
 
-What is drawn of `docs/language.md` is the graph of the first test in the example of the section,
-with the candidates of the target of that example or, where the test has costs, with the plan. See
-`search_pictures.py` for `docs/search.md` and `architecture_pictures.py` for
-`docs/architecture.md`. With `--check` nothing is written, and what has changed is named.
+A picture for `docs/language.md` shows the graph of the first test in the example of a section. It
+shows the candidates of the target of that example or, if the test has costs, the plan. For
+`docs/search.md`, see `search_pictures.py`; for `docs/architecture.md`, `architecture_pictures.py`.
+With `--check` nothing is written; the pictures that would change are named.
 """
 
 import re
@@ -28,19 +28,19 @@ DOCS = Path(__file__).parent.parent / "docs"
 PICTURES = DOCS / "pictures"
 
 TARGETS = {"vertical": "both"}
-"""Which target of an example is drawn where it is not the first."""
+"""The target of an example to draw, if it is not the first."""
 
 _WITHOUT = ("rule", "parametric-rules")
-"""Sections among those on rules that are about none in particular."""
+"""Sections on rules that are not about one rule in particular."""
 
 
 def sections() -> dict[str, str]:
-    """What `docs/language.md` says of each rule and primitive, by the names of the pictures."""
+    """The section of `docs/language.md` on each rule and primitive, by the name of its picture."""
     return {n: text for n, text in _sections("Rules").items() if n not in _WITHOUT}
 
 
 def planned_sections() -> dict[str, str]:
-    """The sections on targets whose examples have costs, likewise."""
+    """The sections on targets whose examples have costs, by the name of the picture."""
     return {n: text for n, text in _sections("Targets").items() if "\n  costs {" in text}
 
 
@@ -55,7 +55,7 @@ def _sections(part: str) -> dict[str, str]:
 
 
 def pictures() -> dict[str, str]:
-    """All pictures by the names of their files."""
+    """All pictures by file name."""
     found = {name: _proposed(name, *_example(text)) for name, text in sections().items()}
     found |= {name: _planned(*_example(text)) for name, text in planned_sections().items()}
     found |= search_pictures()
@@ -64,7 +64,7 @@ def pictures() -> dict[str, str]:
 
 
 def _example(section: str) -> tuple[Contents, SpecTest, Graph]:
-    """The first example of a section, and the first test in it with its graph."""
+    """The first example of a section, its first test, and the graph of that test."""
     text = section.split("```collage\n")[1].split("```")[0]
     contents = load_contents(Source("example.collage", text))
     test = contents.tests[0]
@@ -84,7 +84,7 @@ def _planned(contents: Contents, test: SpecTest, graph: Graph) -> str:
 
 
 def stale(expected: dict[str, str]) -> Iterator[str]:
-    """Names of the files that are not there, not as expected, or too many."""
+    """The names of files that are missing, different from `expected`, or not in it."""
     there = {path.name: path.read_text("utf-8") for path in PICTURES.glob("*.svg")}
     yield from sorted(n for n in there.keys() | expected if there.get(n) != expected.get(n))
 

@@ -32,7 +32,7 @@ COMMANDS: dict[str, type[Document]] = {
     "test": TestsDocument,
     "why": WhyDocument,
 }
-"""`bench` and `demo` answer as `compile` does."""
+"""The document of each command. Those of `bench` and `demo` are the same as that of `compile`."""
 
 
 def schema(document: type[Document]) -> str:
@@ -40,7 +40,7 @@ def schema(document: type[Document]) -> str:
 
 
 def spec_schema() -> str:
-    """That of the JSON form of specs."""
+    """The schema of the JSON form of specs."""
     return json.dumps(forms.schema(), indent=2) + "\n"
 
 

@@ -1,6 +1,7 @@
 """
-What `scripts/pictures.py` draws of the strategies: the examples of `docs/search.md`, run from the
-page itself.
+Make the pictures of the search strategies for `scripts/pictures.py`.
+
+It runs the examples of `docs/search.md`.
 """
 
 import doctest
@@ -28,7 +29,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "search.md"
 
 
 def search_pictures() -> dict[str, str]:
-    """A picture for each strategy, by its name."""
+    """The picture of each strategy, by the name of the strategy."""
     page = PAGE.read_text("utf-8")
     fire, names = _problem(page, "fire"), _session(page)
     drawn: Mapping[Strategy, Callable[[], str]] = {
@@ -50,7 +51,7 @@ def _auto(problem: Problem) -> str:
 
 
 def _dijkstra(problem: Problem, plan: Plan, least: Callable[[CandidateKernel], float]) -> str:
-    """The plan, then each kernel that is not in it by itself."""
+    """The plan, then each kernel that is not in it."""
     rest = _not_taken(problem.candidates, plan)
     panels = [_taken(plan, {each: seconds(_known(problem, each)) for each in plan.candidates})]
     for each in filter(problem.is_asked, rest):
@@ -63,7 +64,7 @@ def _dijkstra(problem: Problem, plan: Plan, least: Callable[[CandidateKernel], f
 
 
 def _milp(problem: Problem, plan: Plan, relaxed: Relaxation) -> str:
-    """The plan with what its calls are worth, then each kernel that is not in it."""
+    """The plan with the worth of its calls, then each kernel that is not in it."""
 
     def said(kernel: CandidateKernel) -> str:
         worth = " + ".join(seconds(relaxed.worth[name]) for name in sorted(kernel.nodes))
@@ -78,7 +79,7 @@ def _milp(problem: Problem, plan: Plan, relaxed: Relaxation) -> str:
 
 
 def _beam(plan: Plan, relaxed: Relaxation) -> str:
-    """The plan, and what it is held against."""
+    """The plan, and the relaxation that bounds its cost."""
     assert plan.record is not None
     calls = [
         Group(plan.graph.set_of(name), at, f"{name}: worth {seconds(worth)}", is_faint=True)
@@ -90,7 +91,7 @@ def _beam(plan: Plan, relaxed: Relaxation) -> str:
 
 
 def _exhaustive(problem: Problem) -> str:
-    """Of all covers, the cheapest and the dearest."""
+    """The cheapest and the most expensive of all covers."""
     plans = sorted((problem.plan(each) for each in covers(problem)), key=lambda plan: plan.cost)
     shown = {f"cheapest of {len(plans)} covers": plans[0], "dearest": plans[-1]}
     targets = [kernel.target for kernel in plans[0].kernels]
@@ -124,7 +125,7 @@ def _known(problem: Problem, candidate: CandidateKernel) -> float:
 
 
 def _problem(page: str, model: str) -> Problem:
-    """What `collage plan` solves for a model of the page, by the target and costs there."""
+    """The problem of `collage plan` for a model of the page, with the target and costs there."""
     with TemporaryDirectory() as folder, chdir(folder):
         exec(compile(_block(page, "python"), "models.py", "exec"), {})
         Path("wide.collage").write_text(_block(page, "collage"))
@@ -140,7 +141,7 @@ def _block(page: str, language: str) -> str:
 
 
 def _session(page: str) -> dict[str, Any]:
-    """The names that the Python sessions of the page leave."""
+    """The names that are defined after running the Python sessions of the page."""
     names: dict[str, Any] = {}
     for example in doctest.DocTestParser().get_examples(page):
         exec(compile(example.source, "search.md", "exec"), names)

@@ -2,7 +2,7 @@
 Write the target kinds of the installed TVM to `collage_dsl/graph/target-kinds-0.27.json`.
 
     python scripts/target_kinds.py            # rewrite the table
-    python scripts/target_kinds.py --check    # exit 1 where it would change
+    python scripts/target_kinds.py --check    # exit 1 if it would change
 
 Each kind has the options that a rule file can give: numbers, strings, `true` and `false`.
 """
@@ -19,7 +19,7 @@ OUTPUT = Path(__file__).parents[1] / "collage_dsl" / "graph" / "target-kinds-0.2
 TYPES = {"int": "int", "bool": "bool", "str": "str"}
 
 SAID_OTHERWISE = ("kind", "from_device", "target_device_type")
-"""Before the options, or by TVM itself."""
+"""Options that a rule file gives in another way, or that TVM sets itself."""
 
 
 def options(kind: str) -> dict[str, str]:
@@ -29,7 +29,7 @@ def options(kind: str) -> dict[str, str]:
 
 
 def to_json() -> str:
-    """One kind a line, so that differences read well."""
+    """The table with one kind on each line, so that diffs are readable."""
     version = ".".join(tvm.__version__.split(".")[:2])
     kinds = sorted(map(str, tvm.target.Target.list_kinds()))
     body = ",\n".join(f"    {json.dumps(kind)}: {json.dumps(options(kind))}" for kind in kinds)

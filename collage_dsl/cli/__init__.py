@@ -1,1 +1,1 @@
-"""The `collage` command."""
+"""The `collage` command: one module for each subcommand, and what they share."""

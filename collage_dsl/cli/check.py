@@ -1,4 +1,4 @@
-"""`collage check`."""
+"""`collage check`: report errors and warnings in spec files."""
 
 import sys
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from collage_dsl.language import UnreadableError, check, read
 @dataclass(frozen=True, slots=True)
 class Options:
     """
-    `fail_level` is that of the configuration where it is None; imports are looked for in
-    `search` before the folders that the configuration names.
+    The options of the command. If `fail_level` is None, the configuration decides. Imports are
+    searched in `search` before the folders of the configuration.
     """
 
     output_format: str = "full"
@@ -27,7 +27,7 @@ class Options:
 
 
 def check_files(paths: Sequence[Path], options: Options) -> int:
-    """Print what is wrong with what is at `paths`; the exit code, for every format the same."""
+    """Print what is wrong with the files at `paths`; the exit code is the same in every format."""
     unreadable = failed = False
     found: list[Diagnostic] = []
     files = spec_files(paths)

@@ -1,4 +1,4 @@
-"""`[tool.collage]` in `pyproject.toml`: what a repository wants of `collage check`."""
+"""Read the section `[tool.collage]` of `pyproject.toml`, which configures `collage check`."""
 
 import tomllib
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ _KEYS = ("path", "ignore", "fail-level")
 @dataclass(frozen=True, slots=True)
 class Config:
     """
-    `path` holds the folders where imports are looked for, `ignore` the codes of warnings that
-    are not shown; findings of `fail_level` and above make a check fail.
+    `path` has the folders in which imports are searched, `ignore` the codes of warnings that are
+    not shown. Findings of `fail_level` and above make a check fail.
     """
 
     path: tuple[Path, ...] = ()
@@ -26,7 +26,7 @@ class Config:
 
 
 class Configs:
-    """The configuration of each file: that of the nearest `pyproject.toml` which has one."""
+    """The configuration for each file, from the nearest `pyproject.toml` that has the section."""
 
     def __init__(self) -> None:
         self._by_folder: dict[Path, Config] = {}
@@ -47,7 +47,7 @@ class Configs:
 
 
 def _section(file: Path) -> Any:
-    """What `[tool.collage]` says in `file`; None where there is none."""
+    """The section `[tool.collage]` of `file`; None if it has none."""
     try:
         content = tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as problem:

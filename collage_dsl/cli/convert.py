@@ -1,4 +1,4 @@
-"""`collage convert`."""
+"""`collage convert`: write specs as JSON, YAML or canonical text."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ _WRITE = {"json": to_json, "yaml": to_yaml, "collage": to_text}
 
 
 def convert_file(file: Path, form: str) -> None:
-    """Write the specs of `file`, which its suffix says the form of, in another form."""
+    """Write the specs of `file` in another form. The suffix of `file` tells its own form."""
     sys.stdout.write(_WRITE[form](_specs(file)))
 
 

@@ -1,4 +1,4 @@
-"""`collage demo`."""
+"""`collage demo`: compile a real model without any input from the user."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _TARGETS = ("native", "onnxruntime")
 
 
 def run_demo(model: Path | None, store: Path | None, num_cores: int, output_format: str) -> None:
-    """Compile AlexNet, with seeded random weights, or `model` for the shipped targets."""
+    """Compile `model`, or AlexNet with seeded random weights, for two shipped targets."""
     request = Request(model or Path(_MODEL), _TARGETS, store=store, num_cores=num_cores)
     compiled = compiled_model(request, None if model else light_model(_MODEL))
     answer(compiled.report, compile_text(compiled.report), output_format)

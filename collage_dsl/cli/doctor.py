@@ -1,4 +1,4 @@
-"""`collage doctor`."""
+"""`collage doctor`: look for missing packages, libraries and compilers."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from collage_dsl.cli.failure import CANNOT
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; `advice` says what to do where it is not as it should be."""
+    """One thing that was examined; `advice` says what to do if something is wrong with it."""
 
     what: str
     found: str
@@ -24,7 +24,7 @@ class Finding:
 
 
 def examine(output_format: str) -> int:
-    """Print all findings; 2 where something is missing."""
+    """Print all findings; the exit code is 2 if something is missing."""
     findings = [*_system(), *_packages(), _editor(), _compiler()]
     if output_format == "json":
         rows = [asdict(finding) for finding in findings]
@@ -69,7 +69,7 @@ def _package(name: str, wanted: str, from_extra: bool) -> Finding:
 
 
 def _editor() -> Finding:
-    """Nothing is wrong without: an editor is not needed."""
+    """The package for editors. It is optional, so no advice is given without it."""
     try:
         return Finding("pygls", version("pygls"))
     except PackageNotFoundError:

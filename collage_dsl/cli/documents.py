@@ -16,8 +16,8 @@ class AttributeDocument(Document):
 
 class OperatorDocument(Document):
     """
-    An operator of Relax. `operands` is null where there may be any number; the last
-    `optional_operands` may be left out; `literal_operands` are written in the program.
+    An operator of Relax. `operands` is null if it takes any number of them. The last
+    `optional_operands` may be left out. `literal_operands` are written in the program.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ExplainDocument(Document):
 
 
 class FailureDocument(Document):
-    """An expectation that does not hold, or a test that cannot be run; where it is written."""
+    """An expectation that does not hold, or a test that cannot be run, with its place."""
 
     code: str
     line: int
@@ -55,9 +55,9 @@ class FailureDocument(Document):
 
 
 class TestDocument(Document):
-    """A test, and where its name stands in the file."""
+    """A test, and the place of its name in the file."""
 
-    __test__ = False  # it is none of pytest's
+    __test__ = False  # pytest must not collect this class
 
     file: str
     line: int
@@ -76,6 +76,6 @@ class TestsDocument(Document):
 
 
 class CodesDocument(Document):
-    """The answer of `collage explain` without a code: the titles of all."""
+    """The answer of `collage explain` without a code: the titles of all codes."""
 
     codes: dict[str, str]

@@ -1,4 +1,4 @@
-"""`collage embed` and `collage extract`."""
+"""`collage embed` and `collage extract`: a spec into a TVM target as JSON, and out of it."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from collage_dsl.targets.attach import TargetError, embedded, extract
 
 
 def embed_spec(named: str) -> None:
-    """Print the TVM target of the spec that `named` says, which must be one."""
+    """Print the TVM target of the spec `named`, which must name exactly one."""
     specs = load_targets([named])
     if len(specs) != 1:
         names = ", ".join(spec.name for spec in specs)
@@ -20,7 +20,7 @@ def embed_spec(named: str) -> None:
 
 
 def extract_spec(file: Path) -> int:
-    """Print the text of the spec inside the target in `file`; the exit code."""
+    """Print the text of the spec inside the target in `file`; return the exit code."""
     try:
         options = json.loads(read(file).text)
     except (ValueError, RecursionError) as problem:

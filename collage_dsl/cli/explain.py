@@ -1,4 +1,4 @@
-"""`collage explain`."""
+"""`collage explain`: show what the code of a diagnostic means."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from collage_dsl.language.findings import did_you_mean
 
 
 def explain_code(code: str | None, output_format: str) -> None:
-    """Show the page of `code`, or without one the titles of all."""
+    """Show the page of `code`; without a code, the titles of all codes."""
     if code is None:
         _list_codes(output_format)
         return

@@ -1,9 +1,9 @@
-"""What each failure means to whoever typed the command."""
+"""Turn an exception into a message for the user and an exit code."""
 
 from dataclasses import dataclass
 
 WRONG = 1
-"""Exit code: something is wrong in what was given."""
+"""Exit code: something is wrong in the given files."""
 
 CANNOT = 2
 """Exit code: the command could not run."""
@@ -18,7 +18,7 @@ _GIVEN = {
     "UnsupportedRelax",
     "VerificationError",
 }
-"""Exceptions about what was given, by name: their modules may need TVM, which may be missing."""
+"""Exceptions about the given files. Only their names, because their modules may need TVM."""
 
 _ENVIRONMENT = {
     "BuildError",
@@ -39,7 +39,7 @@ _EXTRA = ("tvm", "tvm_ffi", "onnx", "onnxruntime", "numpy", "scipy")
 
 
 class CommandError(Exception):
-    """A command was asked for something that does not exist or cannot be."""
+    """The arguments of a command ask for something that does not exist or is not possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Failure:
 
 
 def explained(error: Exception) -> Failure:
-    """What to tell of `error`. One that is not expected is a defect of ours, and says so."""
+    """The failure to report for `error`. An unexpected one is reported as a defect of ours."""
     name = type(error).__name__
     if name in _GIVEN:
         return Failure(_message(error), WRONG)

@@ -1,4 +1,4 @@
-"""The spec files that a command is given."""
+"""Find the spec files in the paths and folders that a command is given."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,8 +8,8 @@ from collage_dsl.cli.failure import CommandError
 
 def spec_files(paths: Iterable[Path]) -> tuple[Path, ...]:
     """
-    Each of `paths` once, in order; a folder stands for all spec files in it, sorted. Raises
-    CommandError where there are none, lest a wrong path passes for one without mistakes.
+    Each of `paths` once, in order. A folder stands for all spec files in it, sorted. Raises
+    CommandError if there are none: a wrong path must not look like a file without mistakes.
     """
     return tuple(dict.fromkeys(file for path in paths for file in _below(path)))
 

@@ -1,4 +1,4 @@
-"""`collage fmt`."""
+"""`collage fmt`: write spec files in the one style."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ STDIN = Path("-")
 
 
 class Mode(Enum):
-    """What to do with a file that is not as it should be."""
+    """What to do with a file that is not in the one style."""
 
     WRITE = "write"
     CHECK = "check"
@@ -27,7 +27,7 @@ class Mode(Enum):
 
 
 def format_files(paths: Sequence[Path], mode: Mode, stdin_name: str) -> int:
-    """Format what is at `paths`; the exit code. One file that cannot be does not stop the rest."""
+    """Format the files at `paths`; the exit code. A file that fails does not stop the others."""
     files = spec_files(paths)
     codes = [_format_file(file, mode, stdin_name) for file in files]
     return max(codes, default=0)
@@ -84,7 +84,7 @@ def _diff(source: Source, formatted: str) -> str:
 
 
 def _replace(file: Path, text: str) -> None:
-    """All of `text` or nothing is written; the file keeps its mode, and a link stays a link."""
+    """Write all of `text` or nothing. The file keeps its mode, and a link remains a link."""
     path = file.resolve()
     handle, temporary = tempfile.mkstemp(prefix=".collage-", dir=path.parent)
     try:

@@ -1,4 +1,4 @@
-"""Models as they are named on the command line, by the commands that only look at them."""
+"""Load the model named on the command line as a graph, for commands that only inspect it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,13 +8,13 @@ from collage_dsl.cli.models import parse_shapes
 from collage_dsl.graph import Graph
 
 SUFFIX = ".graph"
-"""Of files in the text notation of graphs, which need no TVM."""
+"""The suffix of files in the text notation of graphs, which need no TVM."""
 
 
 def load_graph(model: Path, shapes: Sequence[str]) -> Graph:
     """
     The graph of an ONNX file, of a file in the text notation, or of the light model of that
-    name. Raises CommandError, and what reading either raises.
+    name. Raises CommandError, and the errors of reading either file.
     """
     if model.suffix == SUFFIX:
         return _written(model, shapes)

@@ -1,4 +1,4 @@
-"""`collage lsp`."""
+"""`collage lsp`: run the language server for an editor."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from collage_dsl.lsp.files import Settings
 
 
 def serve() -> None:
-    """Talk to an editor on standard input and output, until it says to stop."""
+    """Serve an editor on standard input and output until it asks to stop."""
     try:
         from collage_dsl.lsp.server import make_server
     except ModuleNotFoundError as missing:
@@ -21,7 +21,7 @@ def serve() -> None:
 
 
 def _settings(file: Path) -> Settings:
-    """What `[tool.collage]` says for `file`, read anew, since it may change."""
+    """The section `[tool.collage]` for `file`. It is read each time, since it may change."""
     try:
         config = Configs().of(file)
     except CommandError as problem:

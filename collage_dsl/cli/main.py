@@ -1,4 +1,8 @@
-"""The command line. Each command imports what it needs, so that `collage check` starts fast."""
+"""
+The commands and options of `collage`.
+
+Each command imports what it needs, so that `collage check` starts fast.
+"""
 
 import sys
 from collections.abc import Callable
@@ -79,7 +83,7 @@ _allow_extern = click.option(
 
 
 def _compiles(command: _Command) -> _Command:
-    """The arguments that the commands which measure kernels have in common."""
+    """Add the arguments that all commands which measure kernels share."""
     options = (_allow_extern, _strategy, _timeout, _num_cores, _store, _shapes, _output_format)
     for decorate in (*options, _targets, _model):
         command = decorate(command)

@@ -1,4 +1,4 @@
-"""`collage candidates`, `plan`, `compile` and `bench`."""
+"""`collage candidates`, `plan`, `compile` and `bench`: the commands that run the four steps."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ from collage_dsl.search import LowerBound, Plan, Strategy
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the commands that compile a model have in common."""
+    """The arguments that all commands which compile a model share."""
 
     model: Path
     targets: tuple[str, ...]
@@ -87,7 +87,7 @@ def _chosen(
     cost: CostFunction,
     bound: LowerBound | None = None,
 ) -> Plan:
-    """The cheapest of the plan over all targets and that of each alone."""
+    """The cheapest plan among that of all targets together and those of each target alone."""
     code = lookup(allow_extern=request.allow_extern)
     plans = plans_of(graph, specs, cost, code, request.strategy, bound).values()
     found = (plan for plan in plans if isinstance(plan, Plan))
@@ -111,7 +111,7 @@ def _measured(request: Request, specs: Sequence[FusionSpec]) -> Iterator[Measure
 
 
 def compile_to(request: Request, folder: Path | None, output_format: str) -> None:
-    """Compile, and save to `folder` where one is given."""
+    """Compile the model, and save it if `folder` is given."""
     if folder:
         check_writable(folder)
     compiled = compiled_model(request)
@@ -122,7 +122,7 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
 
 
 def compiled_model(request: Request, model: object = None) -> Compiled:
-    """The model of `request`, or `model` under its name, compiled with progress on stderr."""
+    """Compile the model of `request`, or `model` under its name, with progress on stderr."""
     specs = load_targets(request.targets, request.num_cores)
     with progress_on_stderr() as watch:
         return compile_model(
@@ -153,7 +153,7 @@ def parse_shapes(given: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
 
 
 _DIGITS = 12
-"""No tensor of more elements along one axis fits in memory."""
+"""The most digits of a dimension. A tensor with a larger one does not fit in memory."""
 
 
 def answer(document: Document, text: str, output_format: str) -> None:

@@ -1,4 +1,4 @@
-"""`collage ops`."""
+"""`collage ops`: show the operators of Relax."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from collage_dsl.language.findings import did_you_mean
 
 
 def show_operators(wanted: str, output_format: str) -> None:
-    """Show the operators whose names fit the glob `wanted`, in alphabetical order."""
+    """Show the operators whose names match the glob `wanted`, in alphabetical order."""
     table = operators()
     found = [table[name] for name in sorted(table) if fnmatchcase(name, wanted)]
     if not found:
@@ -35,7 +35,7 @@ def _lines(found: Iterable[Operator]) -> Iterator[str]:
 
 
 def _signature(operator: Operator) -> str:
-    """`x, axes, strides?`: a literal is marked by its name in angle brackets."""
+    """The operands of an operator: `data, <axes>, <strides>?`. Literals are in angle brackets."""
     if operator.operands is None:
         return "…"
     first_optional = len(operator.operands) - operator.optional
@@ -47,7 +47,7 @@ def _signature(operator: Operator) -> str:
 
 
 def _value(value: object) -> str:
-    """As the text notation of graphs has it."""
+    """`value` as in the text notation of graphs."""
     return "none" if value is None else json.dumps(value)
 
 

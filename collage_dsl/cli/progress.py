@@ -1,4 +1,4 @@
-"""What a long command shows on stderr while it works."""
+"""Show the progress of a long command on stderr."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ _STEPS = {
 
 @contextmanager
 def progress_on_stderr() -> "Iterator[Callable[[str, Counts], None]]":
-    """A function to tell the step and the counts to; a line that changes, on a terminal."""
+    """A function that shows a step and its counts; on a terminal, in one line that changes."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True) as progress:
@@ -41,7 +41,7 @@ def progress_on_stderr() -> "Iterator[Callable[[str, Counts], None]]":
 
 
 def counts_text(counts: "Counts") -> str:
-    """`212 kernels found, 200 measured, 10 reused, 2 infeasible`."""
+    """The counts in words: `212 kernels found, 200 measured, 10 reused, 2 infeasible`."""
     return (
         f"{counts.found} kernels found, {counts.measured} measured, "
         f"{counts.reused} reused, {counts.infeasible} infeasible"

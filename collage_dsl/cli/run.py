@@ -1,4 +1,4 @@
-"""`collage run`."""
+"""`collage run`: run a compiled model on given or random inputs."""
 
 import zipfile
 import zlib
@@ -67,7 +67,7 @@ def _read(path: Path) -> dict[str, Array]:
 
 
 def _write(path: Path, arrays: Mapping[str, Array]) -> None:
-    """What `numpy.savez` writes, which takes no array named `file`."""
+    """Write the format of `numpy.savez`, which itself does not accept an array named `file`."""
     if path.suffix != ".npz":
         path = Path(f"{path}.npz")
     try:
@@ -80,7 +80,7 @@ def _write(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def summary_of(array: Array) -> TensorDocument:
-    """A tensor without elements has no smallest, largest or mean."""
+    """The dtype, shape and range of a tensor; without elements, the range and mean are None."""
     facts = (array.min(), array.max(), array.mean()) if array.size else (None, None, None)
     smallest, largest, mean = (None if fact is None else float(fact) for fact in facts)
     return TensorDocument(

@@ -1,4 +1,4 @@
-"""Targets as they are named on the command line."""
+"""Load the targets named on the command line: `FILE`, `FILE#NAME` or a shipped spec."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,8 +15,8 @@ def load_targets(named: Sequence[str], num_cores: int | None = None) -> tuple[Fu
     """
     The specs of `FILE`, `FILE#NAME` or the name of a shipped spec, in the order given.
 
-    `num_cores` holds for every target that does not say itself how many it may use. Raises
-    `CommandError`, and what `load` raises.
+    `num_cores` applies to every target that does not set its own number. Raises `CommandError`,
+    and the errors of `load`.
     """
     specs = [spec for name in named for spec in _load(name)]
     twice = {spec.name for spec in specs if [s.name for s in specs].count(spec.name) > 1}
@@ -40,7 +40,7 @@ def _load(named: str) -> tuple[FusionSpec, ...]:
 
 
 def spec_path(file: str) -> Path:
-    """The file of that path, or else the shipped spec of that name. Raises CommandError."""
+    """The path of `file`, or else of the shipped spec of that name. Raises CommandError."""
     path = Path(file)
     shipped = shipped_spec(file)
     if path.is_file():

@@ -1,4 +1,4 @@
-"""`collage test`."""
+"""`collage test`: run the tests in spec files."""
 
 import sys
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from collage_dsl.language.loading import load_contents
 def test_files(
     paths: Sequence[Path], output_format: str, search: Sequence[Path], allow_extern: bool
 ) -> int:
-    """Run the tests in what is at `paths`, print what came of them; the exit code."""
+    """Run the tests in the files at `paths`, print their results, and return the exit code."""
     outcomes: list[Outcome] = []
     code = 0
     configs = Configs()

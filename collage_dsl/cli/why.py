@@ -1,4 +1,4 @@
-"""`collage why` and `collage near`."""
+"""`collage why` and `collage near`: explain where a pattern matches or nearly matches."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ def explain_match(
     shapes: Sequence[str],
     allow_extern: bool,
 ) -> int:
-    """Show why the pattern does not match at `node`; the exit code."""
+    """Show why the pattern does not match at `node`, or how it does; return the exit code."""
     pattern = load_pattern(named)
     graph = load_graph(model, shapes)
     known = [each.name for each in graph.nodes]
@@ -48,8 +48,8 @@ def show_near(
 
 def load_pattern(named: str) -> Pattern:
     """
-    The pattern `FILE#NAME`, or that of `FILE` where it has only one; FILE may be the name of a
-    shipped spec. Raises CommandError, and what `load` raises.
+    The pattern `FILE#NAME`, or the only pattern of `FILE`. FILE may be the name of a shipped
+    spec. Raises CommandError, and the errors of `load`.
     """
     file, _, wanted = named.partition("#")
     if not file:

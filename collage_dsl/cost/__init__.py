@@ -1,4 +1,4 @@
-"""Costs of kernels: what they are, where they are kept, and estimates that need no TVM."""
+"""Costs of kernels, the store on disk that keeps them, and estimates that need no TVM."""
 
 from collage_dsl.cost.cost import Cost, CostFunction, Infeasible
 from collage_dsl.cost.peak import Peak

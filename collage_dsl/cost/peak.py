@@ -1,4 +1,4 @@
-"""What a kernel costs at the least, from what no core can do."""
+"""A lower bound of a kernel's cost, from the peak performance that no CPU core exceeds."""
 
 import os
 from dataclasses import dataclass, field
@@ -15,32 +15,32 @@ class Peak:
 
         choose(graph, found, cost=measure, lower_bound=Peak())
 
-    It counts the multiplications of convolutions and matrix products, and the bytes of their
-    results that leave the kernel, against what one core does in a second and never more.
-    The defaults are above what the matrix extensions of today's cores do with 8-bit numbers
-    (1024 multiplications a cycle at 5 GHz) and what they store (two vectors of 64 bytes a
-    cycle), so that they hold on any CPU; with those of one machine the bound says more.
+    It divides the multiplications of convolutions and matrix products, and the bytes of their
+    results that leave the kernel, by the most that one core can do in a second. The defaults are
+    above what the matrix extensions of today's cores do with 8-bit numbers (1024 multiplications
+    a cycle at 5 GHz) and what they store (two vectors of 64 bytes a cycle), so the bound holds on
+    any CPU. The numbers of one machine give a tighter bound.
 
-    With `memory`, the bytes that one core moves from and to memory, it counts what kernels read
-    and write too: for costs that are measured with cold caches, as those of `MeasuredCost` are.
-    What is computed counts twice where it is written, since a store first reads its line. That
-    is a roofline (Williams, Waterman, Patterson 2009), with a roof for the stores besides.
+    With `memory`, the bytes that one core moves from and to memory in a second, it also counts
+    what kernels read and write. That is for costs measured with cold caches, as `MeasuredCost`
+    measures them. Written results count twice, since a store first reads its cache line. This is
+    a roofline (Williams, Waterman, Patterson 2009) with an additional roof for stores.
 
-    So that it holds for any algorithm, the window of a convolution is not counted (by Fourier
-    transforms or Winograd's, its size hardly matters), and half of the rest (Strassen). What
-    is computed of constants alone is free, and so is what elementwise operators do not lead
-    out of the kernel: of a slice or a sum, less may have to be computed. Other operators
-    compute for nothing, and only those are taken to read and write that cannot return their
-    operand as it is. All is free on a target other than llvm. What is left to assume is that no
-    part of a result is known before the kernel runs: that no convolution reads padding alone,
-    and no constant or zero makes its work needless.
+    To hold for any algorithm, the bound leaves out the window of a convolution (with Fourier
+    transforms or Winograd its size hardly matters) and half of the rest (Strassen). Work on
+    constants alone is free. So is work that does not reach an exit of the kernel through
+    elementwise operators only: for a slice or a sum, part of it may be unnecessary. The
+    arithmetic of other operators is free, and only those count as reading and writing that
+    cannot return their operand unchanged. Everything is free on a target other than llvm. The
+    bound still assumes that no part of a result is known before the kernel runs: no convolution
+    reads only padding, and no constant or zero makes work unnecessary.
     """
 
     multiplications: float = 1e13
     bytes: float = 2e12
     memory: float = inf
     cores: int = field(default_factory=lambda: os.cpu_count() or 1)
-    """Used by targets that do not say how many they may use."""
+    """For targets that do not set `num_cores`."""
 
     def __call__(self, candidate: CandidateKernel) -> float:
         if candidate.toolchain.kind != "llvm":
@@ -62,14 +62,14 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """What a convolution or a matrix product takes."""
+    """The work of a convolution or a matrix product, and the bytes of its result."""
 
     multiplications: int
     bytes: int
 
 
 def _needed_whole(graph: Graph, inside: OpSet) -> OpSet:
-    """The calls whose every element decides about a result of the kernel."""
+    """The calls of which every element affects a result of the kernel."""
     needed = graph.exit(inside)
     for index in reversed(list(members(inside))):
         users = graph.users_of[index] & inside & needed
@@ -79,7 +79,7 @@ def _needed_whole(graph: Graph, inside: OpSet) -> OpSet:
 
 
 def _of_constants(graph: Graph, inside: OpSet) -> OpSet:
-    """What can be computed before the kernel runs."""
+    """The nodes that can be computed before the kernel runs."""
     known = graph.constants | graph.literals
     for index in members(inside):
         if not graph.inputs_of[index] & ~known:
@@ -88,7 +88,7 @@ def _of_constants(graph: Graph, inside: OpSet) -> OpSet:
 
 
 def _product(graph: Graph, index: int) -> _Product | None:
-    """None where the node is no such call, or has an unknown shape."""
+    """The work of a node; None if it is not a convolution or product, or has an unknown shape."""
     node = graph.nodes[index]
     if node.op not in PRODUCTS:
         return None
@@ -102,7 +102,7 @@ def _product(graph: Graph, index: int) -> _Product | None:
 
 
 def _summed(node: Node, first: TensorType, second: TensorType) -> int:
-    """Over how many channels, or elements, each element of the result is summed."""
+    """The number of channels, or elements, that are summed for one element of the result."""
     if node.op == "matmul":
         return first.static_shape[-1] if first.static_shape else 0
     channels = str(node.attrs.get("kernel_layout", "OI")).find("I")

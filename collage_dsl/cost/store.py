@@ -1,4 +1,4 @@
-"""Measured costs on disk, so that no kernel is measured twice on one machine."""
+"""Keep measured costs on disk, so that no kernel is measured twice on one machine."""
 
 import os
 import sqlite3
@@ -11,7 +11,7 @@ from typing import Self
 from collage_dsl.cost.cost import Cost, Infeasible
 
 _APPLICATION = 0x436F6C6C
-"""What SQLite keeps in the head of a file to tell whose it is: `Coll`."""
+"""The application id in the header of the SQLite file, as characters: `Coll`."""
 _VERSION = 1
 _COLUMNS = "kernel, context, label, seconds, reason, measured_at"
 _SCHEMA = """
@@ -38,10 +38,10 @@ class StoreError(Exception):
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """
-    One cost and what it is the cost of.
+    One cost, of one kernel in one context.
 
-    `kernel` says what is computed (see `fingerprint`); `context` everything else that the
-    cost depends on: target, library versions, machine and the way of measuring.
+    `kernel` identifies what is computed (see `fingerprint`), `context` everything else that the
+    cost depends on: target, library versions, machine and method of measuring.
     """
 
     kernel: str
@@ -54,8 +54,8 @@ class CostStore:
     """
     A SQLite file of measurements. Several processes may use it at once.
 
-    Raises `StoreError` where the file is damaged, another program's, of a newer version, or
-    cannot be written; it is left as it is then.
+    Raises `StoreError` if the file is damaged, belongs to another program, has a newer version or
+    cannot be written. The file is then left unchanged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -81,7 +81,7 @@ class CostStore:
         self._connection.close()
 
     def get(self, kernel: str, context: str) -> Cost | None:
-        """The cost of `kernel` in `context`; None where it has not been measured."""
+        """The cost of `kernel` in `context`; None if it has not been measured."""
         rows = self._run(
             "SELECT seconds, reason FROM cost WHERE kernel = ? AND context = ?", (kernel, context)
         )
@@ -95,7 +95,7 @@ class CostStore:
         return seconds
 
     def put(self, measurement: Measurement) -> None:
-        """Keep `measurement`, in place of an older one of the same kernel and context."""
+        """Keep `measurement`, and replace an older one of the same kernel and context."""
         infeasible = isinstance(measurement.cost, Infeasible)
         self._run(
             "INSERT OR REPLACE INTO cost (kernel, context, label, seconds, reason)"
@@ -113,7 +113,7 @@ class CostStore:
         return int(str(self._run("SELECT count(*) FROM cost")[0][0]))
 
     def _prepare(self) -> None:
-        self._run("BEGIN")  # What is read below is of one moment.
+        self._run("BEGIN")  # one transaction, so that all reads below see the same state
         owner = self._run("PRAGMA application_id")[0][0]
         version = int(str(self._run("PRAGMA user_version")[0][0]))
         is_empty = not self._run("SELECT 1 FROM sqlite_master")
@@ -131,7 +131,7 @@ class CostStore:
             self._create()
 
     def _create(self) -> None:
-        """Make the table, unless another process has done so since we looked."""
+        """Make the table, unless another process has made it in the meantime."""
         self._run("BEGIN IMMEDIATE")
         if not self._run("SELECT name FROM sqlite_master WHERE name = 'cost'"):
             self._run(_SCHEMA)
@@ -151,6 +151,6 @@ class CostStore:
 
 
 def default_store_path() -> Path:
-    """`$XDG_CACHE_HOME/collage_dsl/costs.sqlite`, or the same below `~/.cache`."""
+    """`$XDG_CACHE_HOME/collage_dsl/costs.sqlite`, or below `~/.cache` if that is not set."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "collage_dsl" / "costs.sqlite"

@@ -1,4 +1,4 @@
-"""Costs by formula, from a small YAML or JSON file: to plan without measuring."""
+"""Costs by formula from a small YAML or JSON file, for plans without measuring."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -24,8 +24,8 @@ class TargetCosts(BaseModel):
     The costs of one target, in seconds.
 
     The k-th operator of a kernel costs its price in `ops` times `discount` to the power k
-    (k from 0, in graph order), and each kernel costs `launch` besides. `ops` maps globs of
-    operator names to prices; the first that fits counts.
+    (k from 0, in graph order). Each kernel costs `launch` in addition. `ops` maps globs of
+    operator names to prices; the first glob that matches counts.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -63,7 +63,7 @@ class CostTable:
     def load(cls, path: Path) -> "CostTable":
         """
         The table in a YAML or JSON file, which maps target names to `TargetCosts`. Raises
-        `TableError` where there is none.
+        `TableError` if the file is missing or has another form.
 
             tvm: {launch: 2.0e-6, ops: {"nn.conv2d": 3.0e-4, "*": 1.0e-5}}
         """

@@ -1,4 +1,4 @@
-"""How many bytes a kernel moves at the least, however it computes."""
+"""A lower bound of the bytes that a kernel reads and writes, whatever its algorithm."""
 
 from collections.abc import Iterator
 from operator import gt
@@ -26,13 +26,13 @@ _NOT_OF_ALL = (
     *("eye_like", "full_like", "ones_like", "zeros_like", "tril", "triu", "where", "one_hot"),
     *("astype", "broadcast_to", "expand_dims", "nn.dropout", "squeeze", "strided_slice"),
 )
-"""Elementwise by kind, yet some operand is not read whole, or is what comes out."""
+"""Elementwise by kind, but an operand may be read only in part, or be returned unchanged."""
 
 
 def is_elementwise(node: Node) -> bool:
     """
-    Whether `node` calls an operator that is known to need each element of its operands, and
-    to compute each element of its result anew.
+    Whether `node` calls an operator that is known to need each element of its operands and to
+    compute each element of its result.
     """
     is_known = node.op in operators() and node.op not in _NOT_OF_ALL
     return is_known and node.kind <= Kind.BROADCAST
@@ -40,10 +40,11 @@ def is_elementwise(node: Node) -> bool:
 
 def moved_bytes(graph: Graph, inside: OpSet, needed: OpSet) -> int:
     """
-    What is read of the values that come into a kernel, each once, and of the lines that those
-    which leave it are written to, and what is written. Only copies are taken to know how to
-    write a line without reading it. `needed` are calls in the kernel whose every element decides
-    about a result.
+    The bytes that a kernel reads of its inputs, each once, and twice the bytes that it writes.
+
+    A write counts twice because it first reads its cache line. Only copies are assumed to write
+    without that read. `needed` are the calls in the kernel of which every element affects a
+    result.
     """
     read: dict[int, int] = {}
     written = 0
@@ -61,7 +62,7 @@ def moved_bytes(graph: Graph, inside: OpSet, needed: OpSet) -> int:
 
 
 def bytes_of(type_: Type) -> int:
-    """The bytes that a tensor takes at the least; none where that is not known."""
+    """The bytes of a tensor; 0 if the number is unknown."""
     return (type_.bytes or 0) if isinstance(type_, TensorType) else 0
 
 
@@ -70,7 +71,7 @@ def _moves_all(node: Node) -> bool:
 
 
 def _operands_read(graph: Graph, node: Node) -> Iterator[tuple[int, int]]:
-    """The operands that are read, and how many bytes of each at the least."""
+    """The operands that are read, each with the least number of bytes read."""
     for position, operand in enumerate(node.inputs):
         if position == 0:
             first = graph.nodes[operand]
@@ -82,7 +83,7 @@ def _operands_read(graph: Graph, node: Node) -> Iterator[tuple[int, int]]:
 
 
 def _data_read(graph: Graph, node: Node, data: Type) -> int:
-    """How many bytes of its first operand `node` reads at the least."""
+    """The least number of bytes that `node` reads of `data`, its first operand or a field of it."""
     if node.op in _POOLS:
         windows = _numbers(node, "pool_size")
     elif node.op in _CONVOLUTIONS:
@@ -97,7 +98,7 @@ def _data_read(graph: Graph, node: Node, data: Type) -> int:
 
 
 def _covered(node: Node, data: TensorType, windows: tuple[int, ...]) -> int:
-    """The bytes in windows that have no gaps between them, without what may be padding."""
+    """The bytes of `data` that windows without gaps cover, without what may be padding."""
     layout = str(node.attrs.get("data_layout", node.attrs.get("layout", "")))
     padding, strides = _numbers(node, "padding"), _numbers(node, "strides")
     axes = [layout.find(axis) for axis in "DHW" if axis in layout]

@@ -1,9 +1,10 @@
 """
-Values that wait to be emitted, so that what follows can be folded into them.
+Values whose operators are not emitted yet, so that later operators can be folded into them.
 
-Batch norm, and multiplication or addition of constants by channel, are all `x * scale + shift`.
-A chain of them is one; after a convolution or a product with a constant matrix, none: scale and
-shift go into its weight and bias. All of this happens in numpy before Relax sees the model.
+Batch norm, and multiplication or addition of a constant by channel, are all `x * scale + shift`.
+A chain of them becomes one. After a convolution or a product with a constant matrix nothing of it
+remains: scale and shift go into the weight and the bias. All this happens in numpy, before Relax
+sees the model.
 """
 
 from collections.abc import Callable
@@ -18,8 +19,8 @@ from collage_dsl.frontend.arrays import Array
 @dataclass(frozen=True, slots=True)
 class Factor:
     """
-    One number, or one for each channel. `name` is that of the ONNX value it came from, empty
-    where it was computed.
+    One number, or one for each channel. `name` is the name of the ONNX value, empty if the factor
+    was computed.
     """
 
     values: Array
@@ -44,7 +45,7 @@ class Step:
     shift: Factor | None = None
 
     def then(self, later: "Step") -> "Step":
-        """This step and then `later`, as one."""
+        """One step equal to this step followed by `later`."""
         scale = self.scale if later.scale is None else later.scale.times(self.scale)
         shift = self.shift
         if shift is not None and later.scale is not None:
@@ -56,7 +57,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The dtype and rank of a value, and its channels: how many, on which axis."""
+    """The dtype and rank of a value, the axis of its channels, and their number."""
 
     dtype: str
     rank: int
@@ -64,7 +65,7 @@ class Layout:
     channels: int | None
 
     def factor(self, array: Array, name: str = "") -> Factor | None:
-        """`array` as a factor; None where it is not one number or one for each channel."""
+        """`array` as a factor; None if it is neither one number nor one for each channel."""
         if array.size == 1 and array.ndim <= self.rank:
             return Factor(array.reshape(1), name)
         if array.ndim > self.rank or array.size != self.channels:
@@ -94,10 +95,10 @@ class Affine:
 @dataclass(frozen=True, slots=True)
 class Linear:
     """
-    A convolution, or a product with a matrix, of a constant weight, and a bias.
+    A convolution or matrix product with a constant weight, and a bias.
 
-    `call` makes the operator call from the weight, whose `rows` axis is that of the channels
-    of the result.
+    `call` makes the operator call from the weight. `rows` is the axis of the weight that becomes
+    the channels of the result.
     """
 
     call: Callable[[Any], Any] = field(repr=False)

@@ -1,4 +1,4 @@
-"""What an ONNX model says in constants: tensors, attributes, and arithmetic on them."""
+"""Read the constants and attributes of an ONNX model, and fold nodes of constant inputs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import CannotConvertError
 
-# Not folded: what differs each time, and what patterns for quantized models look for.
+# Random operators give a new value each time; patterns for quantized models need the last one.
 _NEVER_FOLDED = frozenset({
     "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
     "RandomUniformLike", "DequantizeLinear",
@@ -47,8 +47,8 @@ def _has_graph(node: onnx.NodeProto) -> bool:
 
 
 def fold(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -> list[Array]:
-    """The outputs of a node of constant inputs, by ONNX's reference implementation."""
-    from onnx.reference import ReferenceEvaluator  # half a second to import, seldom needed
+    """The outputs of a node with constant inputs, from ONNX's reference implementation."""
+    from onnx.reference import ReferenceEvaluator  # takes half a second to import; seldom needed
 
     given = {name: x for name, x in zip(node.input, inputs, strict=True) if x is not None}
     infos = [
@@ -63,5 +63,5 @@ def fold(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -> li
 
 
 def label(node: onnx.NodeProto) -> str:
-    """What to call a node in a message."""
+    """What a message calls a node."""
     return node.name or next(filter(None, node.output), node.op_type)

@@ -1,7 +1,7 @@
 """
-What of ONNX is refused although TVM has a converter: where that computes something else.
+Refuse ONNX nodes for which TVM's converter computes something different.
 
-Found by running ONNX's own tests of its operators (onnx.backend.test).
+They were found by running ONNX's own tests of its operators (onnx.backend.test).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -18,7 +18,7 @@ MICROSOFT = "com.microsoft"
 _OF_MICROSOFT = frozenset({
     "Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu", "SkipLayerNormalization",
 })  # fmt: skip
-"""The operators that TVM knows as onnxruntime defines them, not as ONNX does."""
+"""Operators for which TVM follows onnxruntime's definition, not that of ONNX."""
 
 _TAKE_SHAPES = frozenset({
     "Reshape", "Resize", "ConstantOfShape", "Gather", "Slice", "Shape", "Expand", "Concat",
@@ -27,13 +27,13 @@ _TAKE_SHAPES = frozenset({
 
 
 def is_known(node: onnx.NodeProto, converters: Collection[str]) -> bool:
-    """Whether TVM has a converter for the operator of this domain."""
+    """Whether TVM has a converter for this operator in this domain."""
     domains = (MICROSOFT,) if node.op_type in _OF_MICROSOFT else ("", "ai.onnx")
     return node.domain in domains and node.op_type in converters
 
 
 def takes_shapes(op: str) -> bool:
-    """Whether TVM's converter takes a shape in the place of a tensor."""
+    """Whether TVM's converter accepts a shape instead of a tensor."""
     return op in _TAKE_SHAPES
 
 
@@ -43,7 +43,7 @@ def limit(
     constant: Callable[[str], Array | None],
     dims: Callable[[str], list[int] | None],
 ) -> str:
-    """Why the node is refused, of whose outputs `used` are; empty where it is not."""
+    """Why the node, whose outputs `used` are needed, is refused; empty if it is accepted."""
     if node.op_type in _FIRST_OUTPUT_ONLY and any(name in used for name in node.output[1:]):
         return f"only the first output of {node.op_type} is supported"
     if node.op_type == "Resize" and len(node.input) > 2 and node.input[2]:
@@ -56,7 +56,7 @@ def limit(
 
 
 def _limit_of_scales(scales: Array | None, dims: list[int] | None) -> str:
-    """TVM derives the scales again, from a size that has been rounded."""
+    """Refuse scales that give fractional sizes: TVM derives the scales from the rounded size."""
     if scales is None or dims is None or not scales.size:
         return ""
     sizes = np.asarray(dims[-scales.size :]) * scales.astype(np.float64)

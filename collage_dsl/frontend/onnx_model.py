@@ -1,4 +1,4 @@
-"""ONNX files: loading them, and what they say of their inputs."""
+"""Load ONNX files, and read their inputs, operator set version and live nodes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,11 +15,11 @@ from collage_dsl.graph import Dim
 Shapes = Mapping[str, tuple[int, ...]]
 
 OLDEST_OPSET = 7
-"""Before it, binary operators broadcast by an attribute."""
+"""The oldest supported operator set. Before it, binary operators broadcast by an attribute."""
 
 
 def load(model: str | Path | onnx.ModelProto) -> onnx.ModelProto:
-    """The model, which may be a path, with external data read and its functions inlined."""
+    """The model, given itself or by its path, with external data read and functions inlined."""
     loaded = model if isinstance(model, onnx.ModelProto) else _read(Path(model))
     if not loaded.graph.output:
         raise FrontendError(f"{_what(model)} is not an ONNX model: it has no outputs")
@@ -76,7 +76,7 @@ def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 
 def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, tuple[Dim, ...]]]:
-    """The dtype and shape of each input, where `shapes` overrides the model."""
+    """The dtype and shape of each input; `shapes` overrides the model."""
     inputs = inputs_of(graph)
     names = [value.name for value in inputs]
     for name in shapes:
@@ -114,7 +114,7 @@ def _dim(name: str, place: int, dim: Any) -> Dim:
 
 
 def give(name: str, shape: tuple[Dim, ...] = ()) -> str:
-    """How to give the input `name` a shape."""
+    """The words of a message that say how to give the input `name` a shape."""
     example = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in shape)
     return f"give it with `--shape {name}={example or '1,3,224,224'}`"
 

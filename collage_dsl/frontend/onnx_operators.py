@@ -1,7 +1,7 @@
 """
-ONNX operators in canonical form: the one spelling of each that patterns look for.
+Convert ONNX operators to canonical form: the one form of each that patterns look for.
 
-An operator that is not in `CANONICAL` is converted as TVM does it.
+TVM's converter is used for an operator that is not in `CANONICAL`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,22 +19,22 @@ from collage_dsl.frontend.errors import CannotConvertError
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Pending, Step
 
 Value = Any
-"""An ONNX value: a numpy array, a Relax expression, or something pending."""
+"""An ONNX value: a numpy array, a Relax expression, or a pending value (`Pending`)."""
 
 
 class Scope(Protocol):
-    """What a converter sees of the values so far."""
+    """The access of a converter to the values so far."""
 
     opset: int
 
     def constant(self, name: str) -> Array | None:
-        """The value `name` where it is constant."""
+        """The value `name` if it is constant, else None."""
 
     def expr(self, name: str) -> Any:
-        """The value `name` as an expression; emitted where it was pending."""
+        """The value `name` as an expression. A pending value is emitted."""
 
     def pending(self, name: str) -> Pending | None:
-        """The value `name` where it is pending and nothing else uses it."""
+        """The value `name` if it is pending and nothing else uses it, else None."""
 
     def emit(self, expr: Any) -> Any:
         """A variable bound to an expression."""
@@ -61,7 +61,7 @@ class Site:
         return self.scope.expr(self.node.input[place])
 
     def layout(self, place: int) -> Layout | None:
-        """Of a floating point operand of known rank."""
+        """The layout of a floating point operand of known rank; None for others."""
         pending = self.scope.pending(self.node.input[place])
         return pending.layout if pending else layout_of(self.expr(place).ty)
 
@@ -70,7 +70,7 @@ class Site:
 
 
 Converter = Callable[[Site], Value | None]
-"""Converts one node; None where the node is nothing special, and TVM's converter is right."""
+"""Converts one node; None if TVM's converter is right for this node."""
 
 
 def layout_of(type_: Any) -> Layout | None:
@@ -85,7 +85,7 @@ def layout_of(type_: Any) -> Layout | None:
 
 
 def static_dims(type_: Any) -> list[int | None]:
-    """The dimensions of a tensor type, None where one is symbolic."""
+    """The dimensions of a tensor type, with None for a symbolic one."""
     if not isinstance(type_.shape, relax.ShapeExpr):
         return [None] * type_.ndim
     values = type_.shape.values
@@ -93,7 +93,7 @@ def static_dims(type_: Any) -> list[int | None]:
 
 
 def known_dims(dims: Sequence[int | None]) -> list[int] | None:
-    """`dims` where all are known, and otherwise None."""
+    """`dims` if all are known, else None."""
     known = [dim for dim in dims if dim is not None]
     return known if len(known) == len(dims) else None
 
@@ -102,7 +102,7 @@ def known_dims(dims: Sequence[int | None]) -> list[int] | None:
 
 
 def affine(site: Site, place: int, step: Step) -> Value | None:
-    """The operand at `place` with `step` applied, as part of what is pending if possible."""
+    """The operand at `place` with `step` applied; folded into a pending value if possible."""
     name = site.name(place)
     pending = site.scope.pending(name)
     if pending is not None:
@@ -112,7 +112,7 @@ def affine(site: Site, place: int, step: Step) -> Value | None:
 
 
 def _with_constant(site: Site, step: Callable[[Factor], Step | None]) -> Value | None:
-    """A binary operator of a value and a constant that `step` makes a step of."""
+    """A binary operator of a value and a constant, from which `step` makes a step."""
     place = 0 if site.constant(1) is not None else 1
     array = site.constant(1 - place)
     layout = site.layout(place) if array is not None else None
@@ -192,7 +192,7 @@ _CONVOLUTIONS: Mapping[int, Any] = {
 
 
 def _variable_convolution(site: Site, call: Callable[[Any], Any], rank: int) -> Value:
-    """A convolution whose weight or bias is computed."""
+    """A convolution whose weight or bias is not constant."""
     result = call(site.expr(1))
     if not site.has(2):
         return result
@@ -249,7 +249,7 @@ def gemm(site: Site) -> Value | None:
 
 
 def _plus(site: Site, product: Linear, beta: float) -> Value:
-    """The third operand of a Gemm added to the product of the others."""
+    """`product` plus `beta` times the third operand of a Gemm."""
     addend = site.constant(2)
     factor = None if addend is None else product.layout.factor(addend)
     if factor is not None:
@@ -276,7 +276,7 @@ def _product(x: Any, weight: Factor) -> Linear:
 
 
 def transposed(matrix: Array, block: int = 256) -> Array:
-    """A transposed copy, by blocks that fit the cache: large ones are slow otherwise."""
+    """A transposed copy, made in blocks that fit the cache: otherwise it is slow if large."""
     rows, columns = matrix.shape
     result = np.empty((columns, rows), matrix.dtype)
     for i in range(0, rows, block):
@@ -285,7 +285,7 @@ def transposed(matrix: Array, block: int = 256) -> Array:
     return result
 
 
-# The rest
+# Other operators
 
 
 def chain_of_add(site: Site) -> Value:
@@ -296,7 +296,7 @@ def chain_of_add(site: Site) -> Value:
 
 
 def clip(site: Site) -> Value | None:
-    """`clip`, or `nn.relu`, `maximum` or `minimum` where one bound is all there is."""
+    """`clip`; with only one bound, `nn.relu`, `maximum` or `minimum`."""
     x = site.expr(0)
     if site.scope.opset < 11:
         low, high = site.attrs.get("min"), site.attrs.get("max")
@@ -316,7 +316,7 @@ def clip(site: Site) -> Value | None:
 
 
 def softmax(operator: Callable[..., Any], site: Site) -> Value:
-    """Before operator set 13, over all axes from `axis` on."""
+    """`Softmax`. Before operator set 13 it is over all axes from `axis` on."""
     x = site.expr(0)
     if site.scope.opset >= 13:
         return operator(x, axis=site.attrs.get("axis", -1))
@@ -333,8 +333,8 @@ def softmax(operator: Callable[..., Any], site: Site) -> Value:
 
 def global_average_pool(site: Site) -> Value:
     """
-    A mean, as exporters also write it, and not a pooling: one spelling for both, which native
-    kernels fuse with what comes before.
+    A mean, not a pooling. Exporters write both; a mean is the form that native kernels fuse with
+    the operator before it.
     """
     x = site.expr(0)
     return relax.op.mean(x, axis=list(range(2, x.ty.ndim)), keepdims=True)
@@ -361,7 +361,7 @@ def local_response_norm(site: Site) -> Value | None:
     """
     `x / (bias + alpha * mean of squares over channels) ** beta`, in six operators.
 
-    The mean is a pooling in the layout that calls the axes of channels and rows H and W.
+    The mean is a pooling whose layout names the axes of channels and rows H and W.
     """
     x, emit = site.expr(0), site.scope.emit
     if x.ty.ndim != 4:
@@ -413,7 +413,7 @@ _PADDING = {
 
 
 def reshape(site: Site) -> Value | None:
-    """What keeps the shape is nothing."""
+    """The operand itself if the shape does not change; else None."""
     shape = site.constant(1)
     x = site.expr(0)
     if shape is None or not isinstance(x.ty, relax.TensorType) or site.attrs.get("allowzero"):
@@ -422,7 +422,7 @@ def reshape(site: Site) -> Value | None:
 
 
 def gather(site: Site) -> Value | None:
-    """One `take`. Indices from the end are resolved where constant; else `take` wraps around."""
+    """One `take`. Constant negative indices are made positive; computed ones use mode `wrap`."""
     if not isinstance(site.expr(0).ty, relax.TensorType) or site.expr(0).ty.ndim < 1:
         return None
     x, axis = site.expr(0), site.attrs.get("axis", 0)

@@ -1,4 +1,4 @@
-"""Graphs, sub-graphs and candidates: what rules propose from and searches choose among."""
+"""Dataflow graphs, sub-graphs and candidates: rules propose them and a search chooses some."""
 
 from collage_dsl.graph.candidate import (
     CandidateKernel,

@@ -1,4 +1,4 @@
-"""Tuples and projections that lie between the nodes of a sub-graph."""
+"""Find tuples and projections on the paths between the nodes of a sub-graph."""
 
 from collage_dsl.graph.graph import Graph
 from collage_dsl.graph.opset import OpSet, members, opset
@@ -6,7 +6,10 @@ from collage_dsl.graph.types import Form
 
 
 def absorbable(graph: Graph, inside: OpSet) -> OpSet:
-    """The free nodes between that nothing outside uses; a tuple is no result of a kernel."""
+    """
+    The free nodes between nodes of `inside` that it can take in: projections, and tuples that
+    nothing outside uses, because a kernel cannot return a tuple.
+    """
     between = _between(graph, inside)
     return opset(
         index
@@ -17,7 +20,7 @@ def absorbable(graph: Graph, inside: OpSet) -> OpSet:
 
 
 def _between(graph: Graph, inside: OpSet) -> OpSet:
-    """Free nodes outside on the paths that lead from `inside` back to it."""
+    """The free nodes outside on paths that leave `inside` and return to it."""
     below, pending = 0, graph.output(inside) & graph.free
     while pending:
         below |= pending
@@ -30,7 +33,7 @@ def _between(graph: Graph, inside: OpSet) -> OpSet:
 
 
 def beside(graph: Graph, inside: OpSet) -> OpSet:
-    """The nodes outside that `inside` touches, directly or through tuples and projections."""
+    """The neighbours of `inside`: nodes outside, direct or behind tuples and projections."""
     found, pending = 0, graph.output(inside)
     while pending:
         found |= pending

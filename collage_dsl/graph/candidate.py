@@ -1,4 +1,4 @@
-"""Sub-graphs, and candidates: a sub-graph together with the toolchain that would run it."""
+"""A candidate is a sub-graph and the toolchain that would run it as one kernel."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ Option = bool | int | float | str
 @dataclass(frozen=True, slots=True)
 class Composite:
     """
-    Nodes of a sub-graph that become an inner function with `Composite = label`, in which `parts`
-    of them become inner functions again.
+    Nodes of a sub-graph that become an inner function with `Composite = label`. Its `parts`
+    become inner functions of that function.
     """
 
     label: str
@@ -27,7 +27,7 @@ class Composite:
         return hash((self.label, spread(self.inside)))
 
     def moved(self, source: Graph, target: Graph) -> "Composite":
-        """The same of another graph, in which the nodes have the same names."""
+        """The same composite in `target`, where the nodes have the same names."""
         return Composite(
             self.label,
             _moved(self.inside, source, target),
@@ -45,15 +45,15 @@ class SubGraph:
     """
     A set of calls, tuples and projections, with the constants bound inside.
 
-    Two sub-graphs of the same nodes with other composites are different: they
-    may be run by different functions of a library. Composites are inside, and disjoint.
+    Two sub-graphs of the same nodes but with different composites are different: different
+    functions of a library may run them. Composites lie inside and are disjoint.
     """
 
     inside: OpSet
     constants: OpSet = 0
     composites: tuple[Composite, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False)
-    """Asked for often, and dear where the graph is large."""
+    """Kept because it is needed often, and is slow to compute for a large graph."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash((spread(self.inside), len(self.composites))))
@@ -67,19 +67,19 @@ class SubGraph:
         return self._hash
 
     def __or__(self, other: "SubGraph") -> "SubGraph":
-        """The union of the two, which are disjoint; composites stay as they are."""
+        """The union of two disjoint sub-graphs, with the composites of both."""
         composites = (*self.composites, *other.composites)
         if len(composites) > 1:
             composites = tuple(sorted(composites, key=lambda c: c.inside))
         return SubGraph(self.inside | other.inside, self.constants | other.constants, composites)
 
     def labelled(self, label: str) -> "SubGraph":
-        """The same nodes as one composite, with the composites there were inside it."""
+        """The same nodes as one composite, which contains the earlier composites."""
         tag = Composite(label, self.inside, self.constants, self.composites)
         return SubGraph(self.inside, self.constants, (tag,))
 
     def moved(self, source: Graph, target: Graph) -> "SubGraph":
-        """The same of another graph, in which the nodes have the same names."""
+        """The same sub-graph in `target`, where the nodes have the same names."""
         return SubGraph(
             _moved(self.inside, source, target),
             _moved(self.constants, source, target),
@@ -88,13 +88,13 @@ class SubGraph:
 
     @property
     def order(self) -> tuple[int, OpSet, tuple[str, ...], OpSet]:
-        """Sorts sub-graphs by first node, then nodes, composites and bound constants."""
+        """A sort key: by first node, then nodes, composites and bound constants."""
         labels = tuple(composite.label for composite in self.composites)
         return (first(self.inside), self.inside, labels, self.constants)
 
 
 def _misplaced(wrong: Composite, sub_graph: SubGraph) -> str:
-    """What is wrong with a composite that is not inside, or not disjoint with those before it."""
+    """The error text for a composite that is not inside, or overlaps an earlier composite."""
     if wrong.inside & ~sub_graph.inside:
         return f"composite `{wrong.label}` has a node outside of its sub-graph"
     other = next(each for each in sub_graph.composites if each.inside & wrong.inside)
@@ -104,11 +104,11 @@ def _misplaced(wrong: Composite, sub_graph: SubGraph) -> str:
 @dataclass(frozen=True, slots=True)
 class Toolchain:
     """
-    Who runs a kernel: a `target` block of a spec.
+    What runs a kernel: a `target` block of a spec.
 
-    `kind` is a TVM target kind ("llvm"); `compiler` names a library backend, or is None
-    where TVM itself generates the code; `options` are the target kind's. `priority` decides
-    between plans of the same cost; `measure` says how kernels are timed.
+    `kind` is a TVM target kind ("llvm") and `options` are its options. `compiler` names a library
+    backend, or is None if TVM itself generates the code. `priority` decides between plans of equal
+    cost; `measure` says how kernels are timed.
     """
 
     name: str
@@ -158,7 +158,7 @@ class CandidateKernel:
 
 
 def label_of(graph: Graph, sub_graph: SubGraph) -> str:
-    """The labels of the composites, and the operators outside them, in graph order."""
+    """The labels of the composites and the operators outside them, in graph order."""
     parts = {first(composite.inside): composite.label for composite in sub_graph.composites}
     tagged = 0
     for composite in sub_graph.composites:

@@ -1,4 +1,4 @@
-"""Where values are planned to be."""
+"""Virtual devices: where a module plans its values to be."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Device:
     """
     A virtual device of Relax. `target` is TVM's target of the device as canonical JSON; `index`
-    tells devices of one target apart, and `memory_scope` the memories of one device.
+    distinguishes devices of one target, and `memory_scope` the memories of one device.
     """
 
     target: str

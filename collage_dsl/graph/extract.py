@@ -1,4 +1,4 @@
-"""Sub-graphs as graphs of their own, and what identifies the kernel that they compute."""
+"""Extract a sub-graph as a separate graph, and compute a fingerprint of that kernel."""
 
 import hashlib
 import json
@@ -10,18 +10,17 @@ from collage_dsl.graph.opset import OpSet, members, opset
 from collage_dsl.graph.types import Form, TensorType
 
 _SMALL = 16
-"""Constants of at most this many elements may steer what is computed (axes, bounds, scales)."""
+"""Constants of at most this many elements may be parameters of the computation: axes, bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extract:
     """
-    A sub-graph as a graph of its own.
+    A sub-graph as a separate graph.
 
-    `arguments` are the nodes of the original graph that its parameters stand for, in the
-    order of the parameters; `results` those whose values it returns, in order, all of them
-    tensors: of a call that gives a tuple, the projections that are used, and of a tuple that
-    is used outside too, its fields.
+    `arguments` are the nodes of the original graph that its parameters stand for, in order.
+    `results` are the nodes whose values it returns, in order. All of them are tensors: instead of
+    a call with a tuple result, its used projections; instead of a tuple used outside, its fields.
     """
 
     graph: Graph
@@ -31,9 +30,9 @@ class Extract:
 
 def extract(graph: Graph, inside: OpSet, constants: OpSet = 0, *, name: str = "main") -> Extract:
     """
-    The nodes `inside` with the `constants` bound, everything else that flows in a parameter.
+    The nodes `inside` with the `constants` bound. Every other input becomes a parameter.
 
-    Literals come along, and so do tuples that are outside: a kernel takes tensors.
+    Literals are copied into the graph, and so are tuples from outside: a kernel takes only tensors.
     """
     results = tensor_results(graph, inside)
     inside |= opset(results)
@@ -56,8 +55,8 @@ def extract(graph: Graph, inside: OpSet, constants: OpSet = 0, *, name: str = "m
 
 def tensor_results(graph: Graph, inside: OpSet) -> tuple[int, ...]:
     """
-    The tensors that a kernel of the nodes `inside` gives: its exits, and for a tuple its fields
-    inside, which make it again outside. None where nothing of what it computes is used.
+    The tensors that a kernel of the nodes `inside` returns: its exits, and instead of a tuple its
+    fields inside (the tuple is made again outside). Empty if nothing that it computes is used.
     """
     results: set[int] = set()
     pending = list(members(graph.exit(inside)))
@@ -76,8 +75,8 @@ def tensor_results(graph: Graph, inside: OpSet) -> tuple[int, ...]:
 
 def places(graph: Graph, results: Sequence[int]) -> dict[int, int]:
     """
-    The place of each of `results` in what a kernel returns: of projections that are the same
-    field of the same value, all have one, since no kernel can return one tensor twice.
+    The position of each of `results` in what a kernel returns. Projections of the same field of
+    the same value share one position, since a kernel cannot return a tensor twice.
     """
     known: dict[int | tuple[int, object], int] = {}
     found = {}
@@ -111,9 +110,8 @@ def fingerprint(kernel: Graph) -> str:
     """
     A hash of what `kernel` computes: structure, operators, attributes, shapes and dtypes.
 
-    Names of nodes do not enter, nor do the values of weights: only constants that may steer the
-    computation do, those of few elements or of a dtype that is not a float. A PrimFunc does as
-    the text that it is printed as.
+    It does not depend on the names of nodes or the values of weights. It does depend on constants
+    that `steers` selects, and on the printed text of a PrimFunc.
     """
     rows = [_row(node) for node in kernel.nodes]
     text = json.dumps([rows, kernel.outputs], separators=(",", ":"), default=str)
@@ -138,7 +136,7 @@ def _steering(node: Node) -> object:
 
 
 def steers(constant: Node) -> bool:
-    """Whether the value of a constant, not only its type, decides what a kernel computes."""
+    """Whether the value of a constant, not only its type, may decide what a kernel computes."""
     if constant.value is None or not isinstance(constant.type, TensorType):
         return False
     size = constant.type.size
@@ -146,7 +144,7 @@ def steers(constant: Node) -> bool:
 
 
 def without_weights(kernel: Graph) -> Graph:
-    """`kernel` without the values of constants that do not steer it: small enough to send."""
+    """`kernel` without the values of its weights, so that it is small enough to send."""
     nodes = [
         replace(node, value=None) if node.form is Form.CONSTANT and not steers(node) else node
         for node in kernel.nodes

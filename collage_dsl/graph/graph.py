@@ -1,4 +1,4 @@
-"""The dataflow graph of one function, and facts about the sub-graphs in it."""
+"""The dataflow graph of one function, and the facts of a sub-graph: entry, exit, depth, kind."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ class Node:
     One value of a graph.
 
     `inputs` are indexes of earlier nodes. `op` is the operator of a call, without the
-    `relax.` prefix. `value` is a constant's array (None where only its type is known), a
+    `relax.` prefix. `value` is a constant's array (None if only its type is known), a
     literal's value, a projection's index, or the PrimFunc that a `call_tir` calls. `block`
-    numbers the dataflow block; `device` is where a call is planned to run. An input has inputs
-    itself where it stands for what something else than an operator computes from them.
+    is the number of the dataflow block; `device` is where a call is planned to run. A node of the
+    form INPUT has inputs itself if something other than an operator computes it from them.
     """
 
     name: str
@@ -41,21 +41,21 @@ class Node:
 
     @property
     def tensor(self) -> TensorType:
-        """The type, which must be a tensor's."""
+        """The type, which must be a tensor type."""
         assert isinstance(self.type, TensorType), f"{self.name} is a {self.type}"
         return self.type
 
 
 class Graph:
     """
-    The nodes of one function in an order in which each comes after its inputs.
+    The nodes of one function. Each comes after its inputs.
 
     Every set of nodes is an `OpSet` over the indexes of `nodes`. Parameters, constants and
     literals are nodes too, but never *inside* a sub-graph: a sub-graph is a set of calls,
-    tuples and projections. A graph does not change once made.
+    tuples and projections. A graph is immutable.
 
-    `output_names` are what the outputs are called: by default as their nodes. They differ where
-    one node is two outputs, and where an output is a parameter or a constant.
+    `output_names` are the names of the outputs, by default those of their nodes. They differ if
+    one node is two outputs, or if an output is a parameter or a constant.
     """
 
     source: object = None
@@ -92,7 +92,7 @@ class Graph:
         return f"<Graph {self.name}: {self.calls.bit_count()} operator calls>"
 
     def index(self, name: str) -> int:
-        """The index of the node `name`. Raises KeyError where there is none."""
+        """The index of the node `name`. Raises KeyError if there is none."""
         return self._index[name]
 
     def names(self, nodes: OpSet) -> frozenset[str]:
@@ -102,7 +102,7 @@ class Graph:
         """The set of the nodes with these names."""
         return opset(self._index[name] for name in names)
 
-    # The sorts of node.
+    # Sets of nodes by form.
 
     def _of(self, form: Form) -> OpSet:
         return opset(i for i, node in enumerate(self.nodes) if node.form is form)
@@ -121,7 +121,7 @@ class Graph:
 
     @cached_property
     def free(self) -> OpSet:
-        """Tuples and projections: computed without a kernel where no kernel takes them."""
+        """Tuples and projections: they need no kernel, but a kernel may contain them."""
         return self.tuples | self.projections
 
     @cached_property
@@ -171,7 +171,7 @@ class Graph:
 
     @cached_property
     def depth_first(self) -> tuple[int, ...]:
-        """All nodes, each after its inputs, what flows into one input before the next input."""
+        """All nodes in depth-first order, each after its inputs."""
         order: list[int] = []
         seen = 0
         pending = [(index, False) for index in reversed((*self.outputs, *range(len(self.nodes))))]
@@ -193,12 +193,12 @@ class Graph:
     # Facts of a sub-graph.
 
     def entry(self, inside: OpSet) -> OpSet:
-        """Inside nodes with an input outside; constants and literals do not count."""
+        """Inside nodes with an input outside that is not a constant or literal."""
         outside = ~(inside | self.constants | self.literals)
         return opset(i for i in members(inside) if self.inputs_of[i] & outside)
 
     def exit(self, inside: OpSet) -> OpSet:
-        """Inside nodes that something outside uses, or that the function returns."""
+        """Inside nodes that a node outside uses or the function returns."""
         found = inside & self.results
         for i in members(inside):
             users = self.users_of[i]
@@ -207,7 +207,7 @@ class Graph:
         return found
 
     def input(self, inside: OpSet) -> OpSet:
-        """Nodes outside that flow directly inside, constants and literals among them."""
+        """Nodes outside that flow directly inside, including constants and literals."""
         flows_in = 0
         for i in members(inside):
             flows_in |= self.inputs_of[i]
@@ -221,7 +221,7 @@ class Graph:
         return flows_out & ~inside
 
     def taps(self, exits: OpSet, inside: OpSet) -> OpSet:
-        """Those of the `exits` of `inside` that also feed an inside node."""
+        """The `exits` of `inside` that an inside node also uses."""
         found = 0
         for i in members(exits):
             if self.users_of[i] & inside:
@@ -246,7 +246,7 @@ class Graph:
 
     def is_convex(self, inside: OpSet) -> bool:
         """Whether no path leaves `inside` and comes back."""
-        if not inside & (inside - 1):  # it is at most one node
+        if not inside & (inside - 1):  # at most one node
             return True
         return not any(self.downstream_of[i] & inside for i in members(self.output(inside)))
 
@@ -256,7 +256,7 @@ class Graph:
 
     @cached_property
     def planned(self) -> Mapping[Device, OpSet]:
-        """The nodes that are planned for each device; empty where there is no plan."""
+        """The nodes that are planned for each device; empty if none are."""
         found: dict[Device, OpSet] = {}
         for index, node in enumerate(self.nodes):
             if node.device is not None:

@@ -1,4 +1,4 @@
-"""How the kernels of a toolchain are timed."""
+"""The settings for timing kernels: the `measure` block of a target."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ class Measuring:
     """
     How the kernels of a target are timed, as its `measure` block says; times are in seconds.
 
-    A kernel is run at most `repeats` times, and after `budget` seconds no run is begun, but
-    three are made (or `repeats`, where that is less). Its cost is that `percentile` of its
-    times: usually a low one, since disturbances only ever add. A kernel that is not built and
-    timed within `timeout` seconds is refused; None leaves that time to whoever measures.
+    A kernel runs at most `repeats` times. No run starts after `budget` seconds, but at least three
+    are made (or `repeats`, if that is less). Its cost is the given `percentile` of its times,
+    usually a low one, because disturbances only ever add time. A kernel that is not built and
+    timed within `timeout` seconds is refused; with None, whoever measures sets that limit.
     """
 
     repeats: int = 15
@@ -21,5 +21,5 @@ class Measuring:
 
     @property
     def least(self) -> int:
-        """How many runs are made, however long they take."""
+        """The number of runs that are made however long they take."""
         return min(3, self.repeats)

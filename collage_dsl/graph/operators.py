@@ -1,6 +1,7 @@
 """
-The operators of Relax, from a table shipped with the package, so that rules can be checked
-and proposed without TVM. `scripts/operator_table.py` makes the table from an installed TVM.
+Read the shipped table of Relax operators, with which rules work without TVM.
+
+`scripts/operator_table.py` makes the table from an installed TVM.
 """
 
 import json
@@ -18,8 +19,8 @@ TVM_VERSION = "0.27"
 
 CALL_TIR = "call_tir"
 """
-The operator of a node that calls a PrimFunc; it is not in the table. The attribute `function` has
-the name of the PrimFunc, the value of the node is the PrimFunc itself.
+The operator of a node that calls a PrimFunc. It is not in the table. Its attribute `function` is
+the name of the PrimFunc, and the value of the node is the PrimFunc itself.
 """
 
 
@@ -29,10 +30,10 @@ class Operator:
     One operator: the names of its operands in order, its attributes with the names of their
     types ("int", "float", "bool", "str", "ints", …), and its greatest kind.
 
-    `operands` is None for the few operators that take any number of them; the last `optional`
-    of them may be left out, and `literals` are those that are no tensors: a shape, a bound.
-    `defaults` has the values that TVM gives to attributes that a caller leaves out, `values` those
-    that an attribute which is a string can have, where they are known.
+    `operands` is None for the few operators that take any number of them. The last `optional`
+    operands may be left out. `literals` are the operands that are not tensors: a shape, a bound.
+    `defaults` has the values that TVM gives to omitted attributes. `values` has the possible
+    values of string attributes, if they are known.
     """
 
     name: str
@@ -68,7 +69,7 @@ def operators() -> Mapping[str, Operator]:
 
 
 def _attribute(value: Any) -> Attribute:
-    """What JSON has as a list is a tuple."""
+    """An attribute from JSON, with tuples instead of lists."""
     return tuple(map(_attribute, value)) if isinstance(value, list) else value
 
 
@@ -82,12 +83,12 @@ def kind_of(
     op: str, operand_types: tuple[Type, ...], type_: Type, values: tuple[object, ...] = ()
 ) -> Kind:
     """
-    The kind of a call of `op`; opaque where the table does not know it. `values` are those of the
-    operands that are literals, by place.
+    The kind of a call of `op`; opaque if the table does not know it. `values` are the values of
+    literal operands, by position.
 
-    As TVM has it, a broadcasting operator whose operands and result all have one shape is
-    elementwise, and so is a slice that starts at the first element, with steps of 1; `squeeze` and
-    `one_hot` broadcast.
+    As in TVM, a broadcasting operator whose operands and result all have the same shape is
+    elementwise, and so is a slice from the first element with steps of 1; `squeeze` and `one_hot`
+    are broadcasts.
     """
     found = operators().get(op)
     if found is None:
@@ -104,16 +105,16 @@ def kind_of(
 
 
 def literal_values(operands: Iterable[Node]) -> tuple[object, ...]:
-    """The values of the operands that are literals, None in the places of others."""
+    """The values of literal operands, with None for every other operand."""
     return tuple(node.value if node.form is Form.LITERAL else None for node in operands)
 
 
 _BROADCASTING_CALLS = frozenset({"squeeze", "one_hot"})
-"""Injective in the table; to TVM, which looks at their loops, they broadcast."""
+"""Injective in the table, but TVM derives broadcast from their loops."""
 
 
 def _is_from_the_start(values: tuple[object, ...]) -> bool:
-    """Whether a slice with these operands begins at 0, with steps of 1."""
+    """Whether a slice with these operands begins at 0 and has steps of 1."""
     begin, strides = values[2:3], values[4:]
     return bool(begin) and _is_all(begin[0], 0) and all(_is_all(each, 1) for each in strides)
 

@@ -1,4 +1,4 @@
-"""Sets of nodes as Python integers: bit `i` says whether node `i` is in the set."""
+"""Represent a set of nodes as one Python integer: bit `i` is set if node `i` is in the set."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,7 +7,7 @@ OpSet = int
 
 
 _WINDOW = (1 << 64) - 1
-"""Members are taken out of so many nodes at a time: of small numbers, whatever the graph."""
+"""Bits examined at a time, so that large sets stay cheap."""
 
 
 def opset(indexes: Iterable[int]) -> OpSet:
@@ -50,9 +50,9 @@ def last(nodes: OpSet) -> int:
 
 def spread(nodes: OpSet) -> tuple[int, OpSet]:
     """
-    What to have in place of `nodes` in a large `set` or `dict`.
+    A key to use instead of `nodes` in a large `set` or `dict`.
 
-    The hash of a number is its rest by 2**61 - 1: it is the same for a set of nodes and for that
-    set moved by 61 nodes, so that the sets of a long chain would nearly all collide.
+    Python hashes an integer modulo 2**61 - 1. A set of nodes and the same set moved by 61 nodes
+    have the same hash, so nearly all sets of a long chain would collide.
     """
     return nodes.bit_length(), nodes

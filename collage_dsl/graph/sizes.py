@@ -1,4 +1,4 @@
-"""Numbers in place of dimensions that have names."""
+"""Replace symbolic dimensions of a graph by numbers."""
 
 import ast
 import operator
@@ -9,7 +9,7 @@ from collage_dsl.graph.graph import Graph, Node
 from collage_dsl.graph.types import Dim, Form, OpaqueType, TensorType, TupleType, Type
 
 Sizes = Mapping[str, int]
-"""The numbers that symbolic dimensions stand for, by name."""
+"""The number for each symbolic dimension, by name."""
 
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -22,7 +22,7 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {"min": min, "max": max}
 
 
 def with_sizes(graph: Graph, sizes: Sizes) -> Graph:
-    """`graph` with numbers for all dimensions that `sizes` decide; others stay as they are."""
+    """`graph` with a number for each dimension that `sizes` determines; others are unchanged."""
     return Graph(
         [_node(node, sizes) for node in graph.nodes],
         graph.outputs,
@@ -33,7 +33,7 @@ def with_sizes(graph: Graph, sizes: Sizes) -> Graph:
 
 
 def size_of(dim: Dim, sizes: Sizes) -> Dim:
-    """A dimension, as a number where `sizes` have every name in it."""
+    """`dim` as a number if `sizes` has every name in it, else unchanged."""
     if isinstance(dim, int):
         return dim
     try:
@@ -54,7 +54,7 @@ def names_in(dim: Dim) -> frozenset[str]:
 
 
 def _evaluated(tree: ast.expr, sizes: Sizes) -> int:
-    """Raises LookupError for what is no number."""
+    """The value of an expression of names and numbers. Raises LookupError for anything else."""
     match tree:
         case ast.Constant(value=int() as number):
             return number

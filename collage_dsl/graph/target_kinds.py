@@ -1,6 +1,7 @@
 """
-The kinds of targets of TVM and their options, from a table shipped with the package;
-`scripts/target_kinds.py` makes it from an installed TVM.
+Read the shipped table of TVM's target kinds and their options.
+
+`scripts/target_kinds.py` makes the table from an installed TVM.
 """
 
 import json
@@ -13,7 +14,7 @@ from collage_dsl.graph.operators import TVM_VERSION
 
 @cache
 def target_kinds() -> Mapping[str, Mapping[str, str]]:
-    """By kind, the options that are no lists, with their types: "int", "bool" or "str"."""
+    """For each kind, the options that are not lists, with their types: "int", "bool" or "str"."""
     path = Path(__file__).with_name(f"target-kinds-{TVM_VERSION}.json")
     found: Mapping[str, Mapping[str, str]] = json.loads(path.read_text("utf-8"))["kinds"]
     return found

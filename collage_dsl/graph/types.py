@@ -1,4 +1,4 @@
-"""Types of values in a graph, and the kinds of operators."""
+"""Types of values, forms of nodes and kinds of operators in a graph."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ Dim = int | str
 
 
 _WIDTH = re.compile(r"[a-z]+([0-9]+)")
-"""Of `float32`, and of `float8_e4m3fn`."""
+"""Finds the width in bits in `float32` and in `float8_e4m3fn`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class TensorType:
     """
     A tensor of `dtype` ("float32", "int64", "bool", …) and `shape`.
 
-    `shape` is None where not even the rank is known.
+    `shape` is None if not even the rank is known.
     """
 
     dtype: str
@@ -43,12 +43,12 @@ class TensorType:
 
     @property
     def size(self) -> int | None:
-        """The number of elements, None where a dimension is symbolic."""
+        """The number of elements; None if a dimension is symbolic."""
         return prod(self.static_shape) if self.is_static else None
 
     @property
     def bytes(self) -> int | None:
-        """What the elements take, packed; None where their number or width is not known."""
+        """The size of the packed elements; None if their number or width is unknown."""
         width = _WIDTH.match(self.dtype)
         bits = 8 if self.dtype == "bool" else int(width[1]) if width else None
         return None if self.size is None or bits is None else self.size * bits // 8
@@ -95,8 +95,8 @@ def tensors(type_: Type) -> Iterator[TensorType]:
 
 class Kind(IntEnum):
     """
-    What an operator does with its elements, in the order (and with the numbers) of TVM's
-    `OpPatternKind`: of two kinds in one kernel, the greater is the kernel's.
+    How an operator maps elements to elements, in the order and with the numbers of TVM's
+    `OpPatternKind`. The kind of a kernel is the greatest kind in it.
     """
 
     ELEMENTWISE = 0
@@ -111,7 +111,7 @@ class Kind(IntEnum):
 
 
 class Form(Enum):
-    """How a node comes by its value."""
+    """Where a node gets its value from."""
 
     INPUT = "input"
     CONSTANT = "constant"
@@ -141,12 +141,12 @@ _LONG = {short: long for long, short in _SHORT.items()}
 
 
 def short_dtype(dtype: str) -> str:
-    """`f32` for `float32`: the way the language writes it."""
+    """The dtype as the language writes it: `f32` for `float32`."""
     return _SHORT.get(dtype, dtype)
 
 
 def long_dtype(short: str) -> str | None:
-    """`float32` for `f32` or `float32`; None where the language has no such dtype."""
+    """`float32` for `f32` or `float32`; None if the language has no such dtype."""
     return _LONG.get(short) or (short if short in _SHORT else None)
 
 

@@ -1,7 +1,7 @@
 """
 The rule language, and the text notation of small graphs.
 
-What only some callers need is loaded on first use: a check should start fast.
+Parts that few callers need are loaded on first use, so that a check starts fast.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Whether a condition can hold where a name stands for nothing."""
+"""Whether a condition can hold when an optional name is not bound."""
 
 from typing import assert_never
 
@@ -30,15 +30,16 @@ _UNSURE = frozenset({True, False})
 
 def can_hold(condition: Expression, without: str) -> bool:
     """
-    Whether `condition` may hold in a match that binds nothing to the name `without`, whatever
-    else is matched: `rank(x) == 2 or rank(b) == 1` without `b`, but not `rank(b) == 1`. Nobody
-    asks about a name of which `condition` says `has`, so that one may answer either way here.
+    Whether `condition` can hold in some match that does not bind the name `without`.
+
+    Without `b`, `rank(x) == 2 or rank(b) == 1` can hold, but `rank(b) == 1` cannot. A condition
+    that contains `has(without)` is never passed here, so `has` may be either.
     """
     return True in _truths(condition, without)
 
 
 def _truths(condition: Expression, without: str) -> frozenset[bool]:
-    """What `condition` may be, besides unknown."""
+    """The truth values that `condition` can have, apart from unknown."""
     match condition:
         case Not(inner):
             return frozenset(not each for each in _truths(inner, without))
@@ -53,7 +54,7 @@ def _truths(condition: Expression, without: str) -> frozenset[bool]:
 
 
 def _decided(left: Expression, right: Expression, without: str, *, by: bool) -> frozenset[bool]:
-    """One side that is `by` decides alone; for the other answer it takes both."""
+    """One side equal to `by` decides the result; the opposite result needs both sides."""
     sides = _truths(left, without), _truths(right, without)
     found = {by for side in sides if by in side}
     if all((not by) in side for side in sides):
@@ -62,7 +63,7 @@ def _decided(left: Expression, right: Expression, without: str, *, by: bool) -> 
 
 
 def _asked(expression: Expression) -> frozenset[str]:
-    """The names that `expression` asks for a fact of."""
+    """The names whose facts `expression` uses."""
     match expression:
         case Dtype(of) | Rank(of) | DimAt(of) | Shape(of) | Size(of) | Bytes(of) | Uses(of):
             return frozenset({of})
@@ -73,6 +74,6 @@ def _asked(expression: Expression) -> frozenset[str]:
         case Not(inner):
             return _asked(inner)
         case Has() | Holds() | Constant() | Attr() | Each() | Range():
-            return frozenset()  # a predicate is told what is not there
+            return frozenset()  # a predicate is told which values are absent
         case _:
             assert_never(expression)

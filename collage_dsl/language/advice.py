@@ -1,4 +1,4 @@
-"""What a user may have meant who writes as in other languages."""
+"""Hints for users who write a name or spelling of another language or library."""
 
 import re
 
@@ -13,7 +13,7 @@ _OTHER_NAMES = {
     "int": "i32",
     "long": "i64",
 }
-"""What other languages and libraries call dtypes."""
+"""Names of dtypes in other languages and libraries."""
 
 _OTHER_FACTS = {
     **dict.fromkeys(("ndim", "ndims", "dims", "dim"), "rank"),
@@ -22,7 +22,7 @@ _OTHER_FACTS = {
     "nbytes": "bytes",
     "use_count": "uses",
 }
-"""What other libraries call the facts about a value."""
+"""Names of facts about a value in other libraries."""
 
 _OTHER_OPERATORS = {
     **dict.fromkeys(("dense", "linear", "gemm", "mm", "bmm", "batchmatmul"), "matmul"),
@@ -47,26 +47,26 @@ _OTHER_OPERATORS = {
     "sub": "subtract",
     "unsqueeze": "expand_dims",
 }
-"""What Relay, ONNX and PyTorch call operators of Relax, in small letters without `_`."""
+"""Names of Relax operators in Relay, ONNX and PyTorch, in lower case without `_`."""
 
 _DEFINITION = re.compile(r"^(?:let|pattern)\s+(\w+)", re.MULTILINE)
 
 
 def dtype_meant(name: str) -> str:
-    """A hint where another language or library calls a dtype so; empty where none does."""
+    """A hint if `name` is a dtype of another language or library, else empty."""
     meant = _OTHER_NAMES.get(name.lower())
     return f"did you mean `{meant}`?" if meant else ""
 
 
 def function_meant(name: str, functions: tuple[str, ...]) -> str:
-    """A hint to write `dtype(x)` for `x.dtype`."""
+    """A hint to write `dtype(x)` instead of `x.dtype`, else empty."""
     value, _, fact = name.partition(".")
     fact = _OTHER_FACTS.get(fact, fact)
     return f"write `{fact}({value})`" if fact in functions else ""
 
 
 def fact_meant(name: str) -> str:
-    """A hint where another library asks for a fact with the function `name`."""
+    """A hint if another library has the function `name` for one of our facts, else empty."""
     if name == "layout":
         return 'a layout is an attribute: `nn.conv2d(x, w) [data_layout == "NCHW"]`'
     meant = _OTHER_FACTS.get(name)
@@ -74,20 +74,20 @@ def fact_meant(name: str) -> str:
 
 
 def operator_meant(name: str) -> str:
-    """A hint where another library calls an operator so; empty where none does."""
+    """A hint if `name` is an operator of another library, else empty."""
     meant = _OTHER_OPERATORS.get(name.rpartition(".")[2].lower().replace("_", ""))
     return f"in Relax it is `{meant}`" if meant else ""
 
 
 def without_quotes(text: str) -> str:
-    """A hint where `text` is a number, or names a dtype."""
+    """A hint if the string `text` is a number, a truth value or a dtype, else empty."""
     if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false", text):
         return f"write `{text}`, without quotes"
     return dtype_meant(text)
 
 
 def import_of(name: str) -> str:
-    """A hint to import `name` from the library that ships, where it is defined there."""
+    """A hint to import `name` if the shipped library `std` defines it, else empty."""
     for path in sorted((folder("specs") / "std").glob("*.collage")):
         if name in _DEFINITION.findall(path.read_bytes().decode()):
             return f'write `import "std/{path.name}" only ({name});` above'

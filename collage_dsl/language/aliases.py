@@ -1,4 +1,4 @@
-"""What upstream calls otherwise: read here, and written by the formatter in our words."""
+"""Upstream's names for our rules and settings. We read them; the formatter writes ours."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ RULES: Mapping[str, str] = {
         for end in ("", "PartitionRule", "FusionRule")
     },
 }
-"""The functions that stand for rules: `Combine`, `CombinePartitionRule`, `CombineFusionRule`."""
+"""Names of rule functions, such as `Combine`, `CombinePartitionRule`, `CombineFusionRule`."""
 
 SETTINGS: Mapping[str, str] = {"partition_rule": "rules", "fusion_rule": "rules"}
-"""The settings of a target."""
+"""Names of target settings."""

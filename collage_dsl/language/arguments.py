@@ -1,4 +1,4 @@
-"""The arguments of functions of the language: `f(value, name: value)`."""
+"""Check the arguments of a function of the language: `f(value, name: value)`."""
 
 from collections.abc import Mapping
 
@@ -16,8 +16,10 @@ def bind(
     keywords: tuple[str, ...] = (),
 ) -> tuple[tuple[syntax.Expression, ...], Mapping[str, syntax.Expression]] | None:
     """
-    The arguments without and with a name; None where there are too few, too many (`takes`)
-    or unknown ones.
+    The arguments without a name and those with a name.
+
+    None after reporting too few or too many of them (`takes` is the least and the most) or an
+    unknown name.
     """
     function = written.function.text
     errors = findings.errors
@@ -47,7 +49,7 @@ def bind(
 def named_arguments(
     written: tuple[syntax.Argument, ...], findings: Findings
 ) -> Mapping[str, syntax.Expression]:
-    """The arguments with a name, of which each may be given once."""
+    """The arguments with a name. A name that is given twice is reported."""
     found: dict[str, syntax.Expression] = {}
     first: dict[str, Span] = {}
     for argument in written:
@@ -64,7 +66,7 @@ def named_arguments(
 
 
 def string(written: syntax.Expression, what: str, findings: Findings) -> str | None:
-    """The text of a string that is not empty."""
+    """The text of a non-empty string; None after reporting anything else."""
     match written:
         case syntax.Literal(str() as text) if text:
             return text
@@ -73,7 +75,7 @@ def string(written: syntax.Expression, what: str, findings: Findings) -> str | N
 
 
 def whole_number(written: syntax.Expression, what: str, findings: Findings) -> int | None:
-    """A number from 1."""
+    """A whole number of at least 1; None after reporting anything else."""
     match written:
         case syntax.Literal(bool()):
             pass

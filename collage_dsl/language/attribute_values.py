@@ -1,4 +1,4 @@
-"""Values that an attribute never has: misspelt layouts and modes, lists that are too long."""
+"""Find values that an attribute never has: misspelt layouts and modes, wrong list lengths."""
 
 import re
 from collections.abc import Iterator
@@ -20,18 +20,18 @@ from collage_dsl.rules.condition import (
 from collage_dsl.source import Span
 
 _NEAR = 1000
-"""In so many characters of a condition values are looked for."""
+"""Only this many characters of a condition are searched for a value."""
 
 _BLOCKED = re.compile(r"[A-Z]+([0-9]+[a-z])+")
-"""`NCHW16c`: axes, and blocks of some of them."""
+"""A blocked layout such as `NCHW16c`: the axes, then blocks of some of them."""
 
 
 PER_AXIS = frozenset({"strides", "padding", "dilation", "output_padding", "pool_size"})
-"""Attributes of which TVM stores as many numbers as their default has, but for gradients."""
+"""Attributes stored with as many numbers as their default has, except in gradients."""
 
 
 def check_values(where: Where, operators: tuple[Operator, ...], findings: Findings) -> None:
-    """Report what in `where` an attribute of `operators` is compared with in vain."""
+    """Report values in `where` that the compared attribute of `operators` never has."""
     if where.span is None:
         return
     for name, value in _compared(where.condition):
@@ -69,15 +69,15 @@ def _check_length(
 
 
 def stored_length(operator: Operator, name: str) -> int | None:
-    """How many numbers TVM stores for the attribute `name`, if it is always as many."""
+    """How many numbers TVM stores for the attribute `name`; None if that varies."""
     if operator.name.startswith("grad."):
-        return None  # These keep what they are given.
+        return None  # gradients store the list as given
     default = operator.defaults.get(name)
     return len(default) if name in PER_AXIS and isinstance(default, tuple) else None
 
 
 def _compared(expression: Expression) -> Iterator[tuple[str, Value]]:
-    """The attributes and the values that they are compared with."""
+    """Each attribute with each value that it is compared with."""
     match expression:
         case Compare("==" | "!=", Attr(name), Constant(value)):
             yield name, value
@@ -99,7 +99,7 @@ def _is_value(name: str, text: str, known: tuple[str, ...]) -> bool:
 
 
 def _is_blocked(text: str, axes: str) -> bool:
-    """Whether `text` has the axes and blocks of some of them."""
+    """Whether `text` is a blocked layout of exactly the axes `axes`."""
     if not _BLOCKED.fullmatch(text):
         return False
     outer = [letter for letter in text if letter.isupper()]
@@ -119,8 +119,9 @@ def _hint(name: str, text: str, known: tuple[str, ...]) -> str:
 
 def _written(span: Span, name: str, value: str) -> Span:
     """
-    Where in `span` the attribute `name` is compared with what matches `value`; all of it where
-    that is written in another way, or far behind.
+    The part of `span` that matches `value`, next to the attribute `name`.
+
+    The whole of `span` if the comparison is written differently, or is too far from the start.
     """
     text = span.text[:_NEAR]
     before, after = rf"({value})\s*[!=]=\s*{name}\b", rf"\b{name}\b.*?({value})"

@@ -1,4 +1,4 @@
-"""Attributes of the calls in a graph, as TVM would store them."""
+"""Check and complete the attributes of a call in a graph, as TVM would store them."""
 
 from collections.abc import Mapping
 
@@ -30,13 +30,13 @@ class _WrongTypeError(Exception):
 
 
 class _WrongLengthError(Exception):
-    """TVM neither stores a list of that length nor completes it; the message says which it does."""
+    """TVM does not accept a list of this length; the message names the lengths that it accepts."""
 
 
 def check_attributes(
     operator: Operator, call: graph_syntax.GraphCall, findings: Findings
 ) -> Mapping[str, Attribute]:
-    """What is written, and the defaults of what is not."""
+    """The written attributes, and the defaults of the others."""
     written: dict[str, Attribute] = {}
     for name, value in call.attributes:
         if name.text not in operator.attrs:
@@ -88,7 +88,7 @@ def _typed(value: graph_syntax.Value, type_: str) -> Attribute:
 
 
 def _completed(operator: Operator, name: str, value: Attribute) -> Attribute:
-    """One number for all axes becomes one for each; padding is of both ends of an axis."""
+    """Repeat one number for every axis; one padding per axis also stands for both its ends."""
     length = stored_length(operator, name)
     if length is None or not isinstance(value, tuple):
         return value
@@ -101,7 +101,7 @@ def _completed(operator: Operator, name: str, value: Attribute) -> Attribute:
 
 
 def _normal(operator: Operator, written: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
-    """With defaults; a layout is that of the output too."""
+    """Add the defaults; the output layout defaults to the written input layout."""
     attrs = {**operator.defaults, **written}
     for name, value in written.items():
         output = _LAYOUTS.get(name)

@@ -1,4 +1,4 @@
-"""Calls of operators, in patterns and in graphs: known operators with the right operands."""
+"""Check that a call in a pattern or a graph names a known operator with the right operands."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,8 +13,9 @@ def find_operator(
     name: syntax.Name, findings: Findings, others: Iterable[str] = ()
 ) -> Operator | None:
     """
-    The operator called `name`; None after reporting that there is none. `others` could be
-    meant too.
+    The operator called `name`; None after reporting that there is none.
+
+    `others` are further names that the hint may suggest.
     """
     known = operators()
     if name.text not in known:
@@ -25,14 +26,14 @@ def find_operator(
 
 
 def refuse(name: syntax.Name, refused: Mapping[str, str], findings: Findings) -> None:
-    """Report the use of a pattern of a table for which the language has none."""
+    """Report the use of a pattern of a table that the language cannot express."""
     hint = "write what it is to match as a pattern of your own"
     message = f"`{name.text}` cannot be used: {refused[name.text]}"
     findings.error("E0811", name.span, message, hint)
 
 
 def check_count(operator: Operator, given: int, span: Span, who: str, findings: Findings) -> bool:
-    """Whether `operator` takes that many operands; `who` gives them."""
+    """Whether `operator` takes `given` operands; the message says that `who` gives them."""
     names = operator.operands
     if names is None or len(names) - operator.optional <= given <= len(names):
         return True

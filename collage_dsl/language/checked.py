@@ -1,4 +1,4 @@
-"""Specs that were not read from a file, checked as if they were."""
+"""Check specs that were built in Python as if they were read from a file."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,10 +9,10 @@ from collage_dsl.rules import FusionSpec
 
 def checked(specs: Sequence[FusionSpec], name: str) -> Mapping[str, FusionSpec]:
     """
-    The same specs, once their text has been found in order; `name` is what messages call it.
+    Return the same specs after checking their text, which messages call `name`.
 
-    Raises RuleError with everything that is wrong, and ValueError for what no text can say: an
-    operator that there is not, a name with a space in it.
+    Raises RuleError with everything that is wrong, and ValueError for what no text can express:
+    an operator that does not exist, or a name with a space in it.
     """
     try:
         text = to_text({spec.name: spec for spec in specs})

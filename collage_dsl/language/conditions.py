@@ -1,4 +1,4 @@
-"""From the syntax of conditions to conditions, with the types of their parts checked."""
+"""Turn the syntax of a condition into a condition of `rules`, and check the types of its parts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ FUNCTIONS = tuple(_FUNCTIONS)
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An expression, its sort, and for a list as written, its items."""
+    """An expression and its sort; a written list also has its items."""
 
     value: rules.Expression
     sort: Sort
@@ -64,20 +64,20 @@ class Scope(Protocol):
     """What the names in a condition stand for."""
 
     def name(self, name: syntax.Name) -> Typed | None:
-        """What a bare name stands for; None after reporting that it stands for nothing."""
+        """The value of a bare name; None after reporting that the name is unknown."""
 
     def fact(self, function: syntax.Name, of: syntax.Name) -> bool:
-        """Whether `function(of)` can be asked here; reports why not."""
+        """Whether `function(of)` is allowed here; reports why it is not."""
 
     def predicates(self) -> Mapping[str, Predicate | None]:
-        """The predicates that can be asked here; None for one whose declaration is wrong."""
+        """The predicates allowed here by name; None for one whose declaration is wrong."""
 
     def use(self, predicate: syntax.Name) -> None:
-        """Note that a condition asks that predicate."""
+        """Record that a condition uses `predicate`."""
 
 
 def dtype_of(name: syntax.Name) -> Typed | None:
-    """`f32` or `float32` as a dtype; None where it is none."""
+    """The dtype that `name` names, as `f32` or as `float32`; None if it names none."""
     long = long_dtype(name.text)
     if long is None:
         return None
@@ -86,13 +86,18 @@ def dtype_of(name: syntax.Name) -> Typed | None:
 
 @dataclass(slots=True)
 class Checker:
-    """Checks one condition in one scope. A part that is wrong is reported once, as None."""
+    """
+    Check one condition in one scope.
+
+    A wrong part is reported once and becomes None, so that what contains it is not reported too.
+    """
 
     findings: Findings
     scope: Scope
     asked: set[str] = field(default_factory=set)
-    """The values that the condition asks facts of, and those that it asks `has` of."""
+    """Names whose facts the condition uses."""
     has: set[str] = field(default_factory=set)
+    """Names in `has(name)`."""
 
     def condition(self, written: syntax.Expression, reason: str = "") -> rules.Where | None:
         typed = self.expression(written)
@@ -108,7 +113,7 @@ class Checker:
             case syntax.Name():
                 typed = self.scope.name(written)
                 if typed is not None and isinstance(typed.value, rules.DimAt):
-                    self.asked.add(typed.value.of)  # a named dimension
+                    self.asked.add(typed.value.of)  # the name of a dimension
                 return typed
             case syntax.Literal(value, span):
                 return Typed(rules.Constant(value), _sort_of(value), span)
@@ -193,7 +198,7 @@ class Checker:
         return _fact(name.text, of.text, axis, written.span)
 
     def are_so_many(self, written: syntax.Application, wanted: int) -> bool:
-        """Whether there are that many arguments, none of them with a name."""
+        """Whether there are `wanted` arguments, all without a name; reports what is wrong."""
         function, given = written.function.text, written.arguments
         named = next((argument.name for argument in given if argument.name), None)
         if named is not None:
@@ -205,7 +210,7 @@ class Checker:
         return named is None and len(given) == wanted
 
     def holds(self, written: syntax.Application) -> Typed | None:
-        """What a predicate is asked about: values of the pattern, optional ones too."""
+        """A call of a predicate. Its arguments are values of the pattern, also optional ones."""
         name = written.function
         self.scope.use(name)
         predicate = self.scope.predicates()[name.text]
@@ -313,7 +318,7 @@ class Checker:
         return False
 
     def fit(self, left: Typed, right: Typed, span: Span) -> bool:
-        """Whether the two can be equal."""
+        """Whether the sorts of the two can be equal; reports that they cannot."""
         if not _comparable(left, right):
             code = "E0205" if left.attribute or right.attribute else "E0303"
             named = left if left.attribute or not right.attribute else right
@@ -391,7 +396,7 @@ def _fact(function: str, of: str, axis: int, span: Span) -> Typed:
 
 
 def _as_dtype(typed: Typed, other: Typed) -> Typed:
-    """A string that names a dtype is one where it is compared with one."""
+    """`typed` as a dtype if it is a string that names one and `other` is a dtype."""
     match typed.value:
         case rules.Constant(str() as text) if other.sort is Sort.DTYPE:
             long = long_dtype(text)
@@ -417,7 +422,7 @@ def _comparable(left: Typed, right: Typed) -> bool:
 
 
 def _meant(named: Typed, other: Typed) -> str:
-    """What to write in place of `other`."""
+    """A hint what to write instead of `other`, or empty."""
     match other.value:
         case rules.Constant(str() as text) if named.sort in (Sort.NUMBER, Sort.TRUTH, Sort.DTYPE):
             return without_quotes(text)
@@ -434,7 +439,7 @@ def _called(typed: Typed) -> str:
 
 
 def reserved(name: str) -> str:
-    """Why `name` cannot name a value or a rule; empty where it can."""
+    """Why `name` cannot name a value or a rule; empty if it can."""
     if "." in name:
         return "a name has no dots"
     if name in _KEYWORDS:
@@ -445,7 +450,7 @@ def reserved(name: str) -> str:
 
 
 def is_function(name: str) -> bool:
-    """Whether conditions have a function of that name, so that no predicate can."""
+    """Whether `name` is a function of conditions; a predicate cannot have such a name."""
     return name in _FUNCTIONS
 
 

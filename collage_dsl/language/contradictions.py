@@ -1,4 +1,4 @@
-"""Conditions of a pattern that exclude each other, and those that say nothing new."""
+"""Report conditions of a pattern that exclude each other, and conditions that always hold."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -34,12 +34,12 @@ from collage_dsl.source import Span
 
 MOST_CONDITIONS = 100
 MOST_CALLS = 40
-"""Of longer patterns the rest is not looked at: what is found in the others holds all the same."""
+"""Only this many conditions and calls are examined. The rest cannot make a finding wrong."""
 
 MOST_LOOKING = 20_000
-"""After so much effort for a file no alternatives are followed: an `or` then says nothing."""
+"""After this much effort in one file, the alternatives of an `or` are no longer examined."""
 MOST_EXPLAINING = 20_000
-"""After so much effort it is not said why a condition always holds, or never."""
+"""After this much effort in one file, messages no longer say why a condition always/never holds."""
 
 _LONGEST_QUOTE = 40
 
@@ -47,8 +47,9 @@ _LONGEST_QUOTE = 40
 @dataclass(frozen=True, slots=True)
 class Condition:
     """
-    What a pattern demands. Where it is `implied`, by the dimensions of a parameter, it may say
-    again what is known. `size` is how much it takes to assume it.
+    A condition of a pattern. `size` is the effort of assuming it.
+
+    An `implied` one comes from the dimensions of a parameter; it may repeat what is known.
     """
 
     expression: Expression
@@ -63,8 +64,9 @@ Premise = Condition | Called
 @dataclass(slots=True)
 class Effort:
     """
-    What has been done for the patterns of one file, in parts of conditions that were assumed: to
-    look at each condition in more than one way, and to explain what was found.
+    The work done so far for the patterns of one file, in parts of conditions assumed.
+
+    `looking` is for examining conditions in more than one way, `explaining` for finding reasons.
     """
 
     looking: int = 0
@@ -80,10 +82,9 @@ def check_contradictions(
     effort: Effort,
 ) -> None:
     """
-    Report conditions of `pattern` that can never hold, alone or together, those that hold
-    anyway, and what lists name in vain. `required` are the names that every match binds,
-    `implied` the conditions that stand for dimensions of parameters. What it takes is added to
-    `effort`.
+    Report conditions of `pattern` that can never hold, alone or together, conditions that always
+    hold, and list items that are impossible. `required` are the names that every match binds,
+    `implied` the conditions made from dimensions of parameters. The work is added to `effort`.
     """
     calls = tuple(islice(called(pattern, required), MOST_CALLS))
     conditions = tuple(islice(_conditions(pattern, calls, implied), MOST_CONDITIONS))
@@ -93,7 +94,7 @@ def check_contradictions(
 def _conditions(
     pattern: Pattern, calls: Sequence[Called], implied: Sequence[Where]
 ) -> Iterator[Condition]:
-    """In the order in which they are looked at: attributes, dimensions, `where` statements."""
+    """Conditions in the order of examination: attributes, dimensions, `where` statements."""
     for call in calls:
         if not call.call.optional:
             for where in call.call.attributes:
@@ -108,7 +109,7 @@ def _conditions(
 
 
 def _has_elements(expression: Expression) -> bool:
-    """Whether every list of which it asks each element has one: of none, anything holds."""
+    """Whether no `name[*]` in it can be an empty list, of which every condition holds."""
     match expression:
         case Each(Attr(name)):
             return name in PER_AXIS
@@ -121,7 +122,7 @@ def _has_elements(expression: Expression) -> bool:
 
 
 def _numbered(expression: Expression, call: Called) -> Expression:
-    """The attributes of different calls are different."""
+    """Put the number of `call` into attribute names, so that those of two calls differ."""
     match expression:
         case Attr(name):
             return call.attribute(name)
@@ -140,7 +141,7 @@ def _numbered(expression: Expression, call: Called) -> Expression:
 
 
 def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None:
-    """Report what is named again."""
+    """Report each value that is named a second time."""
     first: dict[Value, Span] = {}
     for value, span in named:
         if value in first:
@@ -184,7 +185,7 @@ class _Checker:
             if not ways:
                 self.contradiction((*before, condition))
                 return
-        for condition in self.conditions:  # again, with what the later ones said
+        for condition in self.conditions:  # again, with the facts from later conditions
             ways = self.related(assume(ways, condition.expression, most=self.most_ways))
         if not ways:
             self.contradiction((*self.calls, *self.conditions))
@@ -195,7 +196,7 @@ class _Checker:
                 self.check_items(ways, condition, expression)
 
     def start(self, calls: Sequence[Called]) -> Facts:
-        """What is known before any condition is looked at."""
+        """The facts that follow from the operators alone."""
         facts = Facts(self.attributes)
         for call in calls:
             introduce(call, facts)
@@ -205,7 +206,7 @@ class _Checker:
         return _related(ways, self.calls)
 
     def effort_of(self, ways: Sequence[Facts], condition: Condition) -> int:
-        """What it takes to assume `condition`, and to see what operators then say."""
+        """The effort of assuming `condition` and then applying what the operators require."""
         return len(ways) * (condition.size + len(self.calls))
 
     @property
@@ -216,7 +217,7 @@ class _Checker:
     def is_tired(self) -> bool:
         return self.effort.explaining > MOST_EXPLAINING
 
-    # What can never hold.
+    # Conditions that can never hold.
 
     def contradicts(self, premises: Sequence[Premise]) -> bool:
         calls = tuple(premise for premise in premises if isinstance(premise, Called))
@@ -231,9 +232,10 @@ class _Checker:
 
     def needed(self, premises: Sequence[Premise], others: Sequence[Premise] = ()) -> list[Premise]:
         """
-        As many of `premises` as cannot hold together, and with `others`, where all of them
-        cannot; the last ones rather than the first. By halves, as QuickXplain does (Junker 2004).
-        After much effort those that are left are not tried.
+        A minimal part of `premises` that cannot hold together with `others`.
+
+        All of `premises` cannot. Later premises are preferred. Divides by halves, as QuickXplain
+        does (Junker 2004). After MOST_EXPLAINING the rest is kept without a test.
         """
         if self.is_tired:
             return list(premises)
@@ -246,7 +248,7 @@ class _Checker:
         return first + self.needed(premises[middle:], (*first, *others))
 
     def reason(self, premises: Sequence[Premise], last: Condition) -> tuple[Note, ...]:
-        """What `last` cannot hold with; nothing where that takes too long to find."""
+        """Notes on the premises that contradict `last`; none if the search takes too long."""
         if self.is_tired:
             return ()
         found = [one for one in self.needed((*premises, last)) if one is not last]
@@ -272,10 +274,10 @@ class _Checker:
         message = f"this can never hold together with {what}"
         self.findings.error("E0320", last.span, message, notes=_notes(others))
 
-    # What holds anyway.
+    # Conditions that always hold.
 
     def follows(self, ways: Sequence[Facts], condition: Condition) -> bool:
-        """Whether `condition` holds in all `ways`, what it asks being known there."""
+        """Whether all facts in `condition` are known in all `ways`, and it holds in each."""
         expression = condition.expression
         if not _is_plain(expression):
             return False
@@ -297,7 +299,7 @@ class _Checker:
         message = "this condition always holds"
         self.findings.warning("W0330", condition.span, message, notes=notes)
 
-    # What lists name in vain.
+    # List items that are impossible.
 
     def check_items(
         self, ways: Sequence[Facts], condition: Condition, written: syntax.Expression
@@ -335,7 +337,7 @@ class _Checker:
 
 
 def _size(expression: Expression) -> int:
-    """How much it takes to assume that `expression` holds."""
+    """The effort of assuming that `expression` holds."""
     match expression:
         case Constant(tuple() as choices):
             return 1 + len(choices) // 20
@@ -344,7 +346,7 @@ def _size(expression: Expression) -> int:
 
 
 def _related(ways: list[Facts], calls: tuple[Called, ...]) -> list[Facts]:
-    """What `calls` say is added, in both orders: the last may say something to the first."""
+    """Add what `calls` require, in both orders, because a later call may affect an earlier one."""
     both = (*calls, *calls[::-1])
     for way in ways:
         if way.is_related:
@@ -357,7 +359,7 @@ def _related(ways: list[Facts], calls: tuple[Called, ...]) -> list[Facts]:
 
 
 def _is_plain(expression: Expression) -> bool:
-    """Whether `expression` is known where what it asks is."""
+    """Whether `expression` is known as soon as all its terms are."""
     match expression:
         case Shape() | Each() | Holds() | Calculate("/" | "%"):
             return False
@@ -382,7 +384,7 @@ def _has_value(term: object, calls: Sequence[Called]) -> bool:
 
 
 def _parts(expression: Expression) -> Iterator[Expression]:
-    """What `expression` joins by `and`."""
+    """The parts that `expression` joins by `and`."""
     match expression:
         case And(left, right):
             yield from _parts(left)
@@ -401,7 +403,7 @@ def _written_parts(expression: syntax.Expression) -> Iterator[syntax.Expression]
 
 
 def _by_span(written: syntax.Pattern) -> dict[tuple[int, int], syntax.Expression]:
-    """The conditions as they are written."""
+    """The written conditions by the start and end of their span."""
     found: dict[tuple[int, int], syntax.Expression] = {}
     for statement in written.statements:
         match statement:
@@ -422,7 +424,7 @@ def _attributes(operand: syntax.Operand) -> Iterator[syntax.Expression]:
 
 
 def _notes(premises: Sequence[Premise]) -> tuple[Note, ...]:
-    """At most three, the conditions first."""
+    """Notes on at most three premises, conditions first."""
     conditions = [Note("this is said too", p.span) for p in premises if isinstance(p, Condition)]
     calls = [
         Note(f"because of what `{'` or `'.join(p.call.ops[:3])}` takes and gives", p.span)

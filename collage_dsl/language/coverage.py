@@ -1,4 +1,4 @@
-"""Whether the rule of a fallback target proposes every operator by itself."""
+"""Check that the rule of a `fallback` target proposes every operator call as a kernel alone."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ _SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The calls that a rule proposes whatever they are called with."""
+    """The calls that a rule proposes whatever their operands are."""
 
     kinds: frozenset[Kind] = frozenset()
     ops: frozenset[str] = frozenset()
@@ -44,8 +44,9 @@ def check_fallback(
     target: str, rule: FusionRule, limits: Limits, rules: Span, fallback: Span, findings: Findings
 ) -> None:
     """
-    Report a `fallback` whose rule, within the limits of the target, leaves operators out that no
-    model should have then.
+    Report a `fallback` target whose rule and limits leave out an operator.
+
+    A model that uses such an operator would have no plan.
     """
     found = covered(rule, refuses_regions=_refuses_regions(limits))
     left = left_out(found)
@@ -64,7 +65,7 @@ def check_fallback(
 
 
 def left_out(found: Covered) -> tuple[str, ...]:
-    """The operators of which some calls are not covered, by name."""
+    """The names of operators with calls that are not covered, sorted."""
     if found.everything:
         return ()
     return tuple(
@@ -73,16 +74,18 @@ def left_out(found: Covered) -> tuple[str, ...]:
 
 
 def _kinds(op: str) -> set[Kind]:
-    """The kinds of calls of `op`: one that broadcasts may have operands of one shape."""
+    """The kinds of calls of `op`. A broadcast with operands of equal shape is elementwise."""
     kind = operators()[op].kind
     return {Kind.ELEMENTWISE, kind} if kind is Kind.BROADCAST else {kind}
 
 
 def covered(rule: FusionRule, *, refuses_regions: bool) -> Covered:
     """
-    What `rule` proposes as a single call. Limits refuse no single call, unless they prune, and
-    what is combined is proposed itself too; but the regions of `max_coalesce` are not, so that
-    what is in one is left out where limits may refuse it.
+    The calls that `rule` proposes alone.
+
+    Limits never refuse a single call, unless they prune. Rules that combine also propose their
+    parts. `max_coalesce` proposes only its regions: if limits may refuse a region, its calls are
+    left out.
     """
     match rule:
         case OnlyValid(_, limits) if _prunes_single(limits):
@@ -105,23 +108,23 @@ def covered(rule: FusionRule, *, refuses_regions: bool) -> Covered:
             return covered(inner, refuses_regions=refuses_regions)
         case Host():
             return Covered()
-        case _:  # what a backend or a library proposes may be anything
+        case _:  # a backend or a library may propose anything
             return Covered(everything=True)
 
 
 def _refuses_regions(limits: Limits) -> bool:
-    """Whether something that is as large as can be may be refused."""
+    """Whether the limits may refuse a region of the largest possible size."""
     return limits != Limits(max_exits=None, taps=True)
 
 
 def _prunes_single(limits: Limits) -> bool:
-    """Whether a single call may be left out, for another candidate or for being so small."""
+    """Whether a single call may lose to an overlapping candidate, or be too small."""
     overlap = limits.largest_first or limits.max_regions is not None
     return overlap or (limits.min_nodes or 1) > 1
 
 
 def _only_calls(pattern: Pattern) -> frozenset[str]:
-    """The operators of which the pattern matches each call."""
+    """The operators whose every call the pattern matches."""
     values = {binding.name: binding.value for binding in pattern.bindings}
     operand: Operand = Reference(pattern.result)
     while True:

@@ -1,4 +1,4 @@
-"""Named dimensions: `x: [m, k]` as conditions on the parameter `x`."""
+"""Turn the dimensions in `x: [m, k]` into conditions on the parameter `x`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,29 +18,30 @@ from collage_dsl.rules.condition import (
 from collage_dsl.rules.pattern import Parameter
 
 ANY = "_"
-"""What stands for a dimension that nothing is said of."""
+"""Written for a dimension that may have any size."""
 
 
 @dataclass(slots=True)
 class Dimensions:
     """
-    The named dimensions of one pattern, whose parameters are given in order.
+    The named dimensions of one pattern. Call `demands` for its parameters in order.
 
-    A name is the same dimension wherever it stands. In conditions it is that of the first
-    parameter that is always there, else that of the first.
+    A name has the same size everywhere. In a condition it means the dimension of the first
+    required parameter that has it, else of the first optional one.
     """
 
     places: dict[str, tuple[DimAt, ...]] = field(default_factory=dict)
-    """By name: one place that is always there, or those of optional parameters alone."""
+    """By name: one place in a required parameter, or else its places in optional parameters."""
     optional: set[str] = field(default_factory=set)
-    """The optional ones among the parameters."""
+    """The names of the optional parameters."""
 
     def demands(
         self, parameter: Parameter, dims: Sequence[str | int]
     ) -> Iterator[tuple[int | None, Where]]:
         """
-        What has to hold of `parameter`, where there is one: each condition with the place among
-        `dims` that it comes from, None for their number.
+        The conditions on `parameter` if it is bound, each with the index in `dims` it comes from.
+
+        The condition on the rank comes from no single dimension; its index is None.
         """
         of = parameter.name
         if parameter.optional:
@@ -61,7 +62,7 @@ class Dimensions:
                 self._note(dim, here)
 
     def place(self, name: str) -> DimAt | None:
-        """The dimension that a condition means by `name`; None where no parameter has it."""
+        """The dimension that a condition means by `name`; None if no parameter has it."""
         return next(iter(self.places.get(name, ())), None)
 
     def _same(self, here: DimAt, there: DimAt) -> Expression:

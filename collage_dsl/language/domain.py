@@ -1,4 +1,4 @@
-"""Sets of values that an expression may have: intervals, remainders and finite sets."""
+"""Sets of the values an expression may have: intervals, remainders and finite sets."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -10,17 +10,17 @@ from collage_dsl.rules.condition import Value
 Number = int | float
 
 _LARGEST_MODULUS = 10**9
-"""Remainders by more than this are not combined, which only makes sets larger."""
+"""Larger moduli are not combined. The set is then too large, which is safe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
     """
-    A set of values that holds at least those that are possible.
+    A set that contains at least all possible values.
 
-    `allowed` lists them, where a finite list is known; `excluded` are not among them. Numbers
-    are from `least` to `most`, and whole ones leave `rest` when divided by `modulus`. Bounds
-    and remainders say nothing about what is no number, except that it has none.
+    `allowed` lists them if a finite list is known; `excluded` are not in the set. Numbers lie
+    between `least` and `most`, both included; divided by `modulus` they leave `rest`. A set with
+    bounds, or of whole numbers only, contains nothing but numbers.
     """
 
     allowed: frozenset[Value] | None = None
@@ -43,7 +43,7 @@ class Values:
 
     @property
     def is_unbounded(self) -> bool:
-        """Whether nothing is said about numbers."""
+        """Whether numbers have no bounds and need not be whole."""
         return self.least == -inf and self.most == inf and not self.whole
 
     @property
@@ -55,7 +55,7 @@ class Values:
         return self._few() == []
 
     def _few(self) -> list[int] | None:
-        """What is in it, where that may be one value or none; None where there are more."""
+        """Its members if there are so few that none or one may remain; else None."""
         if not self.whole or is_infinite(self.least) or is_infinite(self.most):
             return None
         first, last = self._ends()
@@ -65,21 +65,21 @@ class Values:
         return [value for value in values if value not in self.excluded]
 
     def _ends(self) -> tuple[int, int]:
-        """The least and the greatest whole number with the remainder; the first may be more."""
+        """The least and the greatest whole number with the remainder; first > last if none."""
         first = ceil(self.least)
         first += (self.rest - first) % self.modulus
         last = floor(self.most)
         return first, last - (last - self.rest) % self.modulus
 
     def bounds(self) -> tuple[Number, Number]:
-        """The least and the greatest number that may be in it."""
+        """A lower and an upper bound of its numbers."""
         if self.allowed is not None:
             numbers = [value for value in self.allowed if is_number(value) and value in self]
             return (min(numbers), max(numbers)) if numbers else (self.least, self.most)
         return self.least, self.most
 
     def only(self) -> Value | None:
-        """Its only value; None where there are several, or none."""
+        """Its only value; None if it has several values, or none."""
         if self.allowed is not None:
             left: list[Value] = [value for value in self.allowed if value in self]
         else:
@@ -87,7 +87,7 @@ class Values:
         return left[0] if len(left) == 1 else None
 
     def meet(self, other: "Values") -> "Values":
-        """What is in both; itself, where `other` says nothing new."""
+        """The values in both sets; `self` itself if `other` removes nothing."""
         if other._holds_all_of(self):
             return self
         allowed = self.allowed
@@ -107,7 +107,7 @@ class Values:
         return met._with_remainder(other.modulus, other.rest)
 
     def _holds_all_of(self, other: "Values") -> bool:
-        """Whether that is plain to see: what is said here is said by `other` too."""
+        """Whether each constraint here is also in `other`: a quick test, it may miss cases."""
         if self.allowed is not None and (other.allowed is None or other.allowed - self.allowed):
             return False
         return (
@@ -155,7 +155,7 @@ def is_number(value: object) -> TypeGuard[Number]:
 
 
 def calculated(operator: str, left: Values, right: Values) -> Values:
-    """What `left operator right` may be."""
+    """The values that `left operator right` may have."""
     one, other = left.only(), right.only()
     if is_number(one) and is_number(other):
         return one_of(_exactly(operator, one, other))
@@ -179,8 +179,9 @@ def calculated(operator: str, left: Values, right: Values) -> Values:
 
 def solved(operator: str, result: Values, constant: Number) -> Values:
     """
-    What `e` may be where `e operator constant` is in `result`. Fractions are left alone: what
-    is rounded when a condition is evaluated need not be rounded back.
+    The values that `e` may have if `e operator constant` is in `result`.
+
+    Fractions give no information: a rounded result cannot be inverted exactly.
     """
     least, most = result.bounds()
     if not all(isinstance(n, int) or is_infinite(n) for n in (least, most, constant)):
@@ -219,17 +220,17 @@ def _exactly(operator: str, left: Number, right: Number) -> Iterator[Value]:
                 yield left // right
             case "%":
                 yield left % right
-    except (ZeroDivisionError, OverflowError):  # then it is unknown, which nothing equals
+    except (ZeroDivisionError, OverflowError):  # then it is unknown and equals nothing
         return
 
 
 def _product(left: Number, right: Number) -> Number:
-    """Nothing is no part of infinity."""
+    """`left * right`, with 0 times infinity as 0."""
     return 0 if 0 in (left, right) else left * right
 
 
 def _quotient(value: Number, by: Number, beyond: int) -> Number:
-    """`value / by`; where that is too large to be exact, `beyond` (0 or 1) rounds outwards."""
+    """`value / by`; if that is too large to be exact, add `beyond` (0 or 1) to round outwards."""
     if is_infinite(value):
         return value
     if value % by == 0:

@@ -1,4 +1,4 @@
-"""Syntax errors in the user's words."""
+"""Describe a syntax error to the user: what could follow, and what may have been meant."""
 
 from collage_dsl.language.findings import did_you_mean
 from collage_dsl.language.grammar import tables
@@ -45,7 +45,7 @@ _HINTS = {
 
 
 def expectation(accepted: frozenset[str], start: str) -> str:
-    """What a text can go on with: "`)` or `,`"."""
+    """What may come next, in words: "`)` or `,`"."""
     left = set(accepted)
     words = []
     if {"NAME", "LPAR"} <= left:
@@ -67,10 +67,10 @@ def expectation(accepted: frozenset[str], start: str) -> str:
 
 
 def _misplaced(found: str, accepted: frozenset[str], first: str) -> str:
-    """What to write where something stands in a place of its own in other languages."""
+    """A hint for something that other languages write in this place, or empty."""
     if first == "return" and accepted == {"EQUAL"}:
         return "a pattern ends with `yield`"
-    if accepted == {"TIMES"}:  # in brackets after a name
+    if accepted == {"TIMES"}:  # after `name[`
         return "only `[*]` is asked, which is each; of a shape, `dim(x, 0)` is one"
     is_operand = "RPAR" in accepted and not accepted & {"PLUS", "COLON"}
     if found == "-" and {"LBRACE", "LPAR"} <= accepted:
@@ -87,7 +87,7 @@ def _misplaced(found: str, accepted: frozenset[str], first: str) -> str:
 
 
 def hint(found: str, accepted: frozenset[str], start: str, first: str) -> str:
-    """What the user may have meant by `found`, in a statement that begins with `first`."""
+    """A hint what the user meant by `found`, in a statement that begins with `first`."""
     terminal, words = _HINTS.get(found[:1], ("", ""))
     if terminal in accepted:
         return words

@@ -1,4 +1,4 @@
-"""What must hold of the values of a pattern where several conditions hold at once."""
+"""Derive what several conditions of a pattern together say about its values."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -43,10 +43,10 @@ from collage_dsl.rules.condition import (
 )
 
 MOST_WAYS = 32
-"""Conditions with `or` are looked at in this many ways; one that needs more says nothing."""
+"""Conditions with `or` are examined in at most this many ways; one that needs more is ignored."""
 
 Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each
-"""What values are known of. The name of an attribute begins with the number of its call."""
+"""An expression with a known set of values. Attribute names begin with the number of the call."""
 
 _OPPOSITE: Mapping[Comparison, Comparison] = {
     "==": "!=",
@@ -70,9 +70,9 @@ _MIRRORED: Mapping[Comparison, Comparison] = {
 class Facts:
     """
     One way in which conditions can hold: the values that each term may have, which terms are
-    equal, and which are known, since a condition that asks an unknown one does not hold.
+    equal, and which are known. (A condition on an unknown term does not hold.)
 
-    `attributes` has what attributes may be before anything is said of them.
+    `attributes` has the values that attributes may have before any condition.
     """
 
     attributes: Mapping[str, Values]
@@ -84,7 +84,7 @@ class Facts:
     """Whether what operators say (relations.py) has been applied to all that is known."""
 
     def copy(self) -> "Facts":
-        """Another of its kind, where it is possible, as those that are left are."""
+        """A copy that can be changed independently. `self` must be possible."""
         values, same, known = dict(self.values), dict(self.same), set(self.known)
         return Facts(self.attributes, values, same, known, is_related=self.is_related)
 
@@ -95,7 +95,7 @@ class Facts:
         return self.values.get(term) or self.before(term)
 
     def before(self, term: Term) -> Values:
-        """What a term may be before anything is said of it."""
+        """The values that a term may have before any condition."""
         match term:
             case Rank() | DimAt() | Size() | Bytes() | Uses():
                 return NATURAL
@@ -107,7 +107,7 @@ class Facts:
                 return ANYTHING
 
     def first(self, term: Term) -> Term:
-        """The term that stands for all that equal this one."""
+        """The term that represents all terms equal to this one."""
         term = self.from_the_front(term)
         while (equal := self.same.get(term)) is not None:
             term = equal
@@ -115,8 +115,9 @@ class Facts:
 
     def from_the_front(self, term: Term) -> Term:
         """
-        `dim(x, -1)` is `dim(x, 3)` where the rank is 4. What was said of `dim(x, -1)` before the
-        rank was known has to be said again.
+        Count the axis from the front if the rank is known: `dim(x, -1)` is `dim(x, 3)` at rank 4.
+
+        Facts on `dim(x, -1)` from before the rank was known have to be added again.
         """
         if isinstance(term, DimAt) and term.axis < 0:
             rank = self.of(Rank(term.of)).only()
@@ -126,8 +127,9 @@ class Facts:
 
     def may_be(self, expression: Expression, value: Value) -> bool:
         """
-        Whether it is plain to see that `expression` may be `value`: that it is, would say
-        nothing about other terms.
+        Whether `expression` can be `value`: a quick test that may miss cases.
+
+        It decides only terms whose value does not affect other terms.
         """
         if not isinstance(expression, Dtype | Attr) or _is_related(self.first(expression)):
             return False
@@ -141,7 +143,7 @@ class Facts:
             self.set(first, met)
 
     def set(self, first: Term, values: Values) -> None:
-        """`first` stands for itself, and has come to have `values`."""
+        """Store `values` for `first`, a term that represents itself."""
         self.values[first] = values
         self.possible &= not values.is_empty
         if _is_related(first):
@@ -158,7 +160,7 @@ class Facts:
             self.set(one, both)
 
     def know(self, expression: Expression) -> None:
-        """The value of `expression` is known, and so is what it asks."""
+        """Record that all terms of `expression` are known."""
         for term in terms(expression):
             self.known.add(term)
             if isinstance(term, Has | Attr | Each):
@@ -175,14 +177,16 @@ class Facts:
 
 def _is_related(term: Term) -> bool:
     """
-    Whether operators say more when more is known of `term`; such a term stands for all that
-    equal it. Of dtypes they say which are equal, whatever these are.
+    Whether new facts on `term` let operators derive more.
+
+    Such a term represents the terms equal to it. Dtypes are not such terms: operators only make
+    them equal, whatever they are.
     """
     return isinstance(term, Rank) or (isinstance(term, Attr) and term.name.endswith("layout"))
 
 
 def terms(expression: Expression) -> Iterator[Term]:
-    """What `expression` asks; of a shape, the rank."""
+    """The terms in `expression`; for a shape, its rank."""
     match expression:
         case Constant() | Range() | Holds():
             pass
@@ -206,9 +210,10 @@ def assume(
     ways: list[Facts], condition: Expression, *, holds: bool = True, most: int = MOST_WAYS
 ) -> list[Facts]:
     """
-    The ways that are left where `condition` holds, or where it is known not to. They are
-    changed in place where there is one way to hold. Alternatives are followed as long as there
-    are no more than `most` ways.
+    The ways that remain possible if `condition` holds, or if not `holds`, is known to be false.
+
+    `ways` are changed in place if there is only one alternative. Alternatives (of an `or`) are
+    examined as long as there are at most `most` ways.
     """
     match condition:
         case Not(inner):
@@ -236,7 +241,7 @@ def assume(
 
 
 def _alternatives(condition: Expression, holds: bool) -> int:
-    """In how many ways `condition` can hold, or not, as far as `or` and `and` say."""
+    """The number of alternatives in which `condition` holds (or not), counted by `or` and `and`."""
     match condition:
         case Not(inner):
             return _alternatives(inner, not holds)
@@ -249,7 +254,7 @@ def _alternatives(condition: Expression, holds: bool) -> int:
 
 
 def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
-    """`way` is possible as yet."""
+    """Add to `way`, which is possible so far, that `condition` holds, or that it does not."""
     match condition:
         case Compare(_, Each()) | Within(Each()) if not holds:
             return
@@ -312,7 +317,7 @@ def _same_shape(way: Facts, left: Expression, right: Expression) -> None:
 
 
 def _bound(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
-    """What `left` may be, given what `right` may be."""
+    """Narrow the values of `left` by those of `right`."""
     values = _values(way, right)
     least, most = values.bounds()
     match operator:
@@ -339,7 +344,7 @@ def _without(values: Values, end: Number) -> Values:
 
 
 def _values(way: Facts, expression: Expression) -> Values:
-    """What `expression` may be."""
+    """The values that `expression` may have."""
     match expression:
         case Constant(value):
             return one_of((value,))
@@ -352,7 +357,7 @@ def _values(way: Facts, expression: Expression) -> Values:
 
 
 def _narrow(way: Facts, expression: Expression, values: Values) -> None:
-    """`expression` is in `values`, and so its parts are in what makes it so."""
+    """Narrow the terms of `expression`, given that its value is in `values`."""
     match expression:
         case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Each():
             way.narrow(expression, values)

@@ -1,4 +1,4 @@
-"""Collecting diagnostics while a text is read and checked."""
+"""Collect diagnostics while a text is read and checked, and word their hints."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,17 +9,17 @@ from collage_dsl.diagnostics import Diagnostic, Note, RuleError, Severity, in_fi
 from collage_dsl.source import Span
 
 MAX_ERRORS = 100
-"""After so many a check ends; nobody reads more, and they may all have one cause."""
+"""A check stops after this many errors: nobody reads more, and one cause may explain them all."""
 
 MAX_WARNINGS = 1000
 
 
 class _TooManyError(Exception):
-    """There are more errors than are reported."""
+    """More errors were found than are reported."""
 
 
 class Findings:
-    """The diagnostics found so far."""
+    """The diagnostics found so far in one text."""
 
     def __init__(self) -> None:
         self._found: list[Diagnostic] = []
@@ -53,7 +53,7 @@ class Findings:
 
     @contextmanager
     def limited(self) -> Iterator[None]:
-        """What finds errors inside ends when there are too many."""
+        """Leave the `with` block when there are too many errors."""
         with suppress(_TooManyError):
             yield
 
@@ -67,7 +67,7 @@ class Findings:
 
 
 def without_too_many(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
-    """`found`, which is in order, less the warnings after the first thousand."""
+    """`found`, in order, without the warnings after the first thousand."""
     warnings = [at for at, diagnostic in enumerate(found) if not diagnostic.is_error]
     if len(warnings) <= MAX_WARNINGS:
         return found
@@ -79,7 +79,7 @@ def without_too_many(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
 
 
 def did_you_mean(written: str, known: Iterable[str]) -> str:
-    """A hint that names what `written` looks like; empty where nothing does."""
+    """A hint with the known word most similar to `written`; empty if none is similar."""
     close = _closest(written[:_LONGEST_NAME], tuple(islice(known, _MOST_NAMES)))
     return f"did you mean `{close}`?" if close else ""
 
@@ -90,7 +90,7 @@ _MOST_NAMES = 1000
 
 @lru_cache(maxsize=256)
 def _closest(written: str, known: tuple[str, ...]) -> str:
-    from difflib import get_close_matches  # here, since most files need no hint
+    from difflib import get_close_matches  # imported here because most files need no hint
 
     by_lower = {name.lower(): name for name in known}
     close = get_close_matches(written.lower(), by_lower, n=1, cutoff=0.7)

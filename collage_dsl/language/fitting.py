@@ -1,4 +1,4 @@
-"""Patterns that the limits of a rule or a target leave nothing of."""
+"""Report patterns whose matches the limits of a rule or target refuse."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,9 +32,11 @@ def check_fit(
     keeps_single: bool = False,
 ) -> None:
     """
-    Report patterns whose matches are all larger or smaller than `limits` allow, and those of
-    which some are refused that the pattern takes care to allow. `written` are the places of the
-    limits; with `keeps_single` they prune no candidate of one operator call.
+    Report patterns whose matches are all too large or too small for `limits`, and patterns that
+    expressly allow matches which `limits` refuse (several results, inner values used outside).
+
+    `written` are the spans of the limits. With `keeps_single`, the limits keep every candidate of
+    one operator call.
     """
     for pattern, joined in dict.fromkeys(_leaves(rule, joined=False)):
         if name := _excess(pattern, limits):
@@ -46,7 +48,7 @@ def check_fit(
 
 
 def _leaves(rule: FusionRule, *, joined: bool) -> Iterator[tuple[Pattern, bool]]:
-    """The patterns of `rule`, and whether their matches may be joined."""
+    """The patterns of `rule`, and whether a rule around them may join their matches."""
     match rule:
         case DFPattern(pattern):
             yield pattern, joined
@@ -60,7 +62,7 @@ def _leaves(rule: FusionRule, *, joined: bool) -> Iterator[tuple[Pattern, bool]]
 
 
 def _excess(pattern: Pattern, limits: Limits) -> str:
-    """The limit that each match of `pattern` is beyond; empty where there is none."""
+    """The name of a limit that every match of `pattern` exceeds; empty if there is none."""
     least = smallest(pattern)
     if limits.max_nodes is not None and least.nodes > limits.max_nodes:
         return "max_nodes"
@@ -116,6 +118,6 @@ def _refused(
 
 
 def _lets_out(pattern: Pattern) -> bool:
-    """Whether inner values may be used outside."""
+    """Whether the pattern allows inner values to be used outside."""
     shared = any(c.shared for binding in pattern.bindings for c in calls(binding.value))
     return pattern.taps or shared

@@ -1,4 +1,4 @@
-"""One style for rule files: where lines begin and end, and where spaces are."""
+"""Write a rule file in the one style: its line breaks, indentation and spaces."""
 
 from collections.abc import Iterator, Sequence
 
@@ -30,9 +30,9 @@ _BREAK_BEFORE = frozenset({"and", "or", "else", "because", "|"})
 def format_source(source: Source) -> str:
     """
     The text of `source` in the one style: the same words in the same order, with their
-    comments. Formatting what was formatted changes nothing.
+    comments. Formatting the result again changes nothing.
 
-    Raises RuleError where the text cannot be parsed.
+    Raises RuleError if the text cannot be parsed.
     """
     findings = Findings()
     with findings.limited():
@@ -44,7 +44,7 @@ def format_source(source: Source) -> str:
 
 
 def _spread(lines: Sequence[Line]) -> Iterator[tuple[Line, bool]]:
-    """The lines of a file, and whether an empty line is before each: always around a block."""
+    """The lines of a file, each with whether an empty line precedes it: always around a block."""
     apart = False
     for at, line in enumerate(lines):
         alone = apart or _leads_to_block(lines, at)
@@ -53,16 +53,16 @@ def _spread(lines: Sequence[Line]) -> Iterator[tuple[Line, bool]]:
 
 
 def _leads_to_block(lines: Sequence[Line], at: int) -> bool:
-    """Whether a block, or the comment on one, begins here."""
+    """Whether a block, or the comment above a block, begins at `at`."""
     is_comment = at > 0 and isinstance(lines[at - 1], Comment) and not lines[at].blank
     if is_comment:
-        return False  # the comment before it is set apart
+        return False  # the empty line goes before that comment
     line = next((line for line in _run(lines, at) if isinstance(line, Statement)), None)
     return line is not None and line.block is not None
 
 
 def _run(lines: Sequence[Line], at: int) -> Iterator[Line]:
-    """What follows `at` without an empty line between."""
+    """The line at `at`, and if it is a comment, the lines that follow without an empty line."""
     yield lines[at]
     while isinstance(lines[at], Comment) and at + 1 < len(lines) and not lines[at + 1].blank:
         at += 1
@@ -70,7 +70,7 @@ def _run(lines: Sequence[Line], at: int) -> Iterator[Line]:
 
 
 def _lines(lines: Iterator[tuple[Line, bool]], indent: int, column: int = 0) -> Iterator[str]:
-    """The text of `lines`; settings have their values at `column` after the indentation."""
+    """The text of `lines`; the values of settings begin at `column` after the indentation."""
     for line, blank in lines:
         if blank:
             yield ""
@@ -84,7 +84,7 @@ def _statement(statement: Statement, indent: int, column: int) -> Iterator[str]:
     lines = list(_written(statement, indent, column))
     comment = statement.after
     if comment is not None and _IGNORES in comment.text and "\n" in "\n".join(lines):
-        # What it is about is on the first line.
+        # The comment is about the first line, so it goes above it.
         yield " " * indent + comment.text
         lines[-1] = lines[-1].removesuffix(_ending(comment))
     yield from lines
@@ -114,12 +114,12 @@ def _written(statement: Statement, indent: int, column: int) -> Iterator[str]:
 
 
 def _column(lines: Sequence[Line]) -> int:
-    """Where the values of settings begin: after the longest name."""
+    """The column of the values of settings: after the longest name."""
     return max((len(line.first) for line in lines if isinstance(line, Statement)), default=0)
 
 
 def _on_one_line(statement: Statement, block: Block, column: int) -> str | None:
-    """`limits { max_exits 1; }`, None where a comment or a block inside forbids it."""
+    """`limits { max_exits 1; }`; None if a comment or a block inside prevents one line."""
     if block.after_opening is not None:
         return None
     inside = [_flat_setting(line) for line in block.lines]
@@ -138,7 +138,7 @@ def _flat_setting(line: Line) -> str | None:
 
 
 def _padded(nodes: Sequence[Node], column: int) -> str | None:
-    """`nodes` on one line, the first one filled up to `column`."""
+    """`nodes` on one line, the first one padded with spaces up to `column`."""
     text = flat(nodes)
     first = nodes[0] if nodes else None
     if text is None or not isinstance(first, Word):
@@ -149,8 +149,8 @@ def _padded(nodes: Sequence[Node], column: int) -> str | None:
 
 def _laid_out(nodes: Sequence[Node], indent: int, start: int, tail: int, column: int = 0) -> str:
     """
-    `nodes` from column `start`, on as few lines as fit, with `tail` characters to follow;
-    further lines are indented more than `indent`.
+    `nodes` from column `start`, on as few lines as possible. `tail` characters follow on the last
+    line. Further lines are indented by one level more than `indent`.
     """
     pad = 0
     if column and len(nodes) > 1 and isinstance(nodes[0], Word):
@@ -178,7 +178,7 @@ def _with_pad(nodes: Sequence[Node], text: str, pad: int) -> str:
 
 
 def _around_comment(nodes: Sequence[Node], at: int, indent: int, start: int, tail: int) -> str:
-    """A comment in the middle of a statement stays there."""
+    """Lay out a statement with a comment in its middle; the comment stays there."""
     comment = nodes[at]
     assert isinstance(comment, Comment)
     further = indent + INDENT
@@ -190,7 +190,7 @@ def _around_comment(nodes: Sequence[Node], at: int, indent: int, start: int, tai
 
 
 def _conditions(nodes: Sequence[Node]) -> list[Sequence[Node]]:
-    """`a`, `and b`, `| c`, `else "why"`: what long conditions and alternatives are broken into."""
+    """The parts at which long statements are broken: `a`, `and b`, `| c`, `else "why"`."""
     starts = [
         at
         for at, node in enumerate(nodes)
@@ -202,7 +202,7 @@ def _conditions(nodes: Sequence[Node]) -> list[Sequence[Node]]:
 
 
 def _broken(nodes: Sequence[Node], indent: int, start: int, tail: int) -> str:
-    """`nodes` with one of the brackets in them on several lines; more where that is not enough."""
+    """`nodes` with one bracket spread over several lines, or more brackets if that is too long."""
     at = _bracket(nodes, start)
     if at is None:
         return flat(nodes) or ""
@@ -220,8 +220,8 @@ def _broken(nodes: Sequence[Node], indent: int, start: int, tail: int) -> str:
 
 def _bracket(nodes: Sequence[Node], start: int) -> int | None:
     """
-    Which bracket to break: the first with a comment in it, else the last one that still
-    begins on this line, so that what belongs together stays so.
+    The index of the bracket to break: the first with a comment in it, else the last one that
+    still begins on this line. Breaking the last keeps more of the statement together.
     """
     found, column = None, start
     for at, node in enumerate(nodes):
@@ -238,7 +238,7 @@ def _can_break(group: Group) -> bool:
 
 
 def _opened(group: Group, indent: int) -> str:
-    """A bracket with each of its items on a line of its own."""
+    """A bracket with each item on its own line."""
     inner = indent + INDENT
     lines = [group.opening.text + _ending(group.after_opening)]
     several = group.parts > 1 or group.is_tuple_of_one

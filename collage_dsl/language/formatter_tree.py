@@ -1,8 +1,8 @@
 """
-What the formatter sees of a text: words, brackets, statements and comments.
+Split a text into words, brackets, statements and comments for the formatter.
 
-It does not know what a construct means, so that a new one needs no change here. Only what
-stands in brackets and between semicolons counts.
+Only brackets and semicolons matter here, not what a construct means. So a new construct of the
+language needs no change.
 """
 
 import re
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
 _KEYWORDS = frozenset(
     {"and", "or", "not", "in", "on", "else", "because", "only", "through", "to", "within"}
 )
-"""Words inside a statement that are not called and not indexed."""
+"""Words inside a statement after which a bracket is not a call or an index."""
 
 _OPERATORS = frozenset(
     ["=", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "|", "&", "->", ":"]
@@ -36,7 +36,7 @@ _CLOSING = {"(": ")", "[": "]"}
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A token; `space` says whether one is before it, `called` whether it opens a call or index."""
+    """A token: whether a space precedes it, and whether it opens a call or an index."""
 
     text: str
     space: bool
@@ -45,7 +45,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """`own_line` says that nothing is before it on its line; `blank`, that an empty line is."""
+    """A comment; `own_line`: it is alone on its line; `blank`: an empty line precedes it."""
 
     text: str
     own_line: bool
@@ -54,7 +54,7 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One of the parts of a bracket, with the comments before it and that at its end."""
+    """One of the parts of a bracket, with the comments before it and the one at its end."""
 
     before: tuple[Comment, ...]
     nodes: tuple["Node", ...]
@@ -64,9 +64,9 @@ class Item:
 @dataclass(frozen=True, slots=True)
 class Group:
     """
-    `(…)` or `[…]`. `flat` is its text on one line, None where a comment forbids that.
+    `(…)` or `[…]`. `flat` is its text on one line, None if a comment prevents that.
 
-    A comma after the only item is kept where it makes a tuple.
+    A comma after the only item is kept if it makes a tuple.
     """
 
     opening: Word
@@ -81,7 +81,7 @@ class Group:
 
     @property
     def parts(self) -> int:
-        """The items that are not only comments."""
+        """The number of items that are not only comments."""
         return sum(bool(item.nodes) for item in self.items)
 
 
@@ -96,7 +96,7 @@ class Block:
     lines: tuple["Line", ...]
 
     def with_first(self, comments: Sequence[Comment]) -> "Block":
-        """The block with `comments` that stand before its brace."""
+        """The block with `comments`, which stand before its brace, put inside it."""
         if not comments:
             return self
         first, *others = comments
@@ -107,7 +107,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Up to `;`, or up to the end of its block. `blank` says that an empty line is before it."""
+    """The words up to `;` or up to the end of a block. `blank`: an empty line precedes it."""
 
     nodes: tuple[Node, ...]
     block: Block | None
@@ -124,7 +124,7 @@ Line = Statement | Comment
 
 
 def flat(nodes: Sequence[Node]) -> str | None:
-    """`nodes` on one line; None where a comment ends a line inside."""
+    """`nodes` on one line; None if a comment inside ends a line."""
     written: list[str] = []
     for node in nodes:
         text = node.flat if isinstance(node, Group) else node.text
@@ -135,40 +135,40 @@ def flat(nodes: Sequence[Node]) -> str | None:
 
 
 def has_space(node: Node) -> bool:
-    """Whether there is a space before `node`, where it does not begin a line."""
+    """Whether a space precedes `node` if it does not begin a line."""
     if isinstance(node, Group):
         return node.opening.space
     return isinstance(node, Comment) or node.space
 
 
 def words(text: str) -> Iterator[str]:
-    """The tokens of `text` that say something: no white space and no commas."""
+    """The tokens of `text` without white space and commas."""
     for found in _TOKEN.finditer(text):
         if found.lastgroup != "space" and found[0] != ",":
             yield found[0].rstrip()
 
 
 def tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """What each token of `text` is (space, comment, string, word, number, sign), and where."""
+    """Each token of `text`: its kind (space, comment, string, word, number, sign), start, end."""
     for found in _TOKEN.finditer(text):
         yield found.lastgroup or "", *found.span()
 
 
 def comments(text: str) -> Iterator[tuple[int, int]]:
-    """Where each comment of `text` begins and ends."""
+    """The start and end of each comment of `text`."""
     for found in _TOKEN.finditer(text):
         if found.lastgroup == "comment":
             yield found.span()
 
 
 def statements(text: str) -> tuple[Line, ...]:
-    """The lines of a whole text, which has no syntax errors."""
+    """The lines of a whole text. The text must have no syntax errors."""
     return _Reader(_scan(text)).lines()
 
 
 @dataclass(slots=True)
 class _Before:
-    """What the space before the next token depends on."""
+    """The facts about the previous token that decide on a space before the next one."""
 
     text: str = ""
     kind: str = ""
@@ -186,7 +186,7 @@ class _Scanned(NamedTuple):
 
 
 def _scan(text: str) -> list[_Scanned]:
-    """Each token, with the space that belongs before it."""
+    """Each token, with whether a space belongs before it."""
     found: list[_Scanned] = []
     before, breaks, depth = _Before(), 2, 0
     for match in _TOKEN.finditer(text):
@@ -213,7 +213,7 @@ def _scan(text: str) -> list[_Scanned]:
 
 
 def _ours(token: str, item: str, begins: bool, text: str, end: int) -> str:
-    """Our name for a rule or a setting that upstream calls otherwise."""
+    """Our name if `token` is upstream's name of a rule or a setting, else `token`."""
     if begins and item == "target" and token in aliases.SETTINGS:
         return aliases.SETTINGS[token]
     if token in aliases.RULES and item in ("rule", "target") and text[end:].lstrip()[:1] == "(":
@@ -256,7 +256,7 @@ class _Reader:
         return self.at < len(self.words) and self.words[self.at] in texts
 
     def trailing_comment(self) -> Comment | None:
-        """The comment that follows on the same line."""
+        """The comment that follows on the same line, if there is one."""
         node = self.peek()
         if not isinstance(node, Comment) or node.own_line:
             return None
@@ -295,7 +295,7 @@ class _Reader:
         return Block(after_opening, lines)
 
     def nodes(self, *ends: str) -> list[Node]:
-        """Up to one of `ends`, which is not read."""
+        """The nodes up to one of `ends`, which is not read."""
         found: list[Node] = []
         while self.at < len(self.words) and self.words[self.at] not in ends:
             node = self.scanned[self.at].node

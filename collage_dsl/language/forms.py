@@ -1,9 +1,8 @@
 """
 Fusion specs as JSON and YAML, for programs that write or read them.
 
-The form of each rule, pattern and condition is made from its class: an object with its fields,
-less those that have their usual value; `type` says which rule or condition it is, wherever
-there are several.
+The form of each rule, pattern and condition is made from its class: an object with the fields
+whose value differs from the default. `type` names the class if several classes are possible.
 """
 
 import json
@@ -28,11 +27,11 @@ Specs = Mapping[str, FusionSpec]
 _Value = TypeAliasType("_Value", "bool | int | float | str | list[_Value]")
 
 _TAGS = {"DFPattern": "dfpattern", "Tagged": "composite", "TupleOf": "tuple", "FieldOf": "field"}
-"""The names of classes that the language calls otherwise."""
+"""Classes that the language calls by another name."""
 
 
 class FormError(Exception):
-    """A JSON or YAML text is not that of fusion specs."""
+    """A JSON or YAML text does not have the form of fusion specs."""
 
 
 class _Form(pydantic.BaseModel):
@@ -42,15 +41,16 @@ class _Form(pydantic.BaseModel):
 
 
 def to_form(specs: Specs) -> dict[str, Any]:
-    """What JSON and YAML hold: plain dictionaries, lists, strings and numbers."""
+    """The specs as plain dictionaries, lists, strings and numbers."""
     return {"collage": EDITION, "targets": [_plain(spec) for spec in specs.values()]}
 
 
 def from_form(form: Any) -> Specs:
     """
-    The specs of `form`, checked as those in a file are.
+    The specs of `form`, checked like those in a file.
 
-    Raises FormError where `form` is none, and RuleError for what a file could not say either.
+    Raises FormError if `form` is not a form of specs, and RuleError for what would be wrong in a
+    file too.
     """
     try:
         document = _document().model_validate(form)
@@ -101,13 +101,13 @@ def schema() -> dict[str, Any]:
 
 
 _MOST_PARTS = 50_000
-"""So many objects, or values of YAML, can be read in two seconds."""
+"""The most objects, or values of YAML, that are read: about two seconds' work."""
 
 _LONGEST_NUMBER = 100
 
 
 class _Dumper(yaml.SafeDumper):
-    """Escapes U+0085, which would be written as a line break, and be read as a space."""
+    """Write U+0085 escaped: unescaped it would be a line break, and be read as a space."""
 
 
 def _string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
@@ -119,7 +119,7 @@ _Dumper.add_representer(str, _string)
 
 
 class _Loader(yaml.SafeLoader):
-    """Without aliases and numbers like `1:30:00`, with which a small text can be huge."""
+    """Refuse aliases and numbers like `1:30:00`, by which a small text can become huge."""
 
     parts = 0
 
@@ -169,7 +169,7 @@ def _plain(value: Any) -> Any:
 
 
 def _fields(cls: Any) -> list[Field[Any]]:
-    """Those that say something: not where it was written."""
+    """The fields of `cls` that take part in comparison, so not its span."""
     return [f for f in fields(cls) if f.compare]
 
 
@@ -195,7 +195,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 @cache
 def _classes() -> tuple[type, ...]:
-    """The classes that a spec is made of."""
+    """All classes that a spec consists of."""
     found: dict[type, None] = {FusionSpec: None}
     waiting: list[type] = [FusionSpec]
     while waiting:
@@ -208,7 +208,7 @@ def _classes() -> tuple[type, ...]:
 
 @cache
 def _tagged() -> frozenset[type]:
-    """The classes of which one of several can stand at some place."""
+    """The classes that share a place with other classes and so need a `type`."""
     places = [part for cls in _classes() for hint in _hints(cls).values() for part in _parts(hint)]
     found: set[type] = set()
     for place in places:
@@ -219,7 +219,7 @@ def _tagged() -> frozenset[type]:
 
 
 def _parts(hint: Any) -> Iterator[Any]:
-    """`hint` and all that it is made of."""
+    """`hint` and its type arguments, at every level."""
     yield hint
     for each in get_args(hint):
         yield from _parts(each)
@@ -263,13 +263,13 @@ def _model(cls: type) -> type[_Form]:
 
 
 def _default(value: Any) -> Any:
-    """Lists and scalars are shown in the schema; what is left out is not built from them."""
+    """The default in the schema: shown for lists and scalars, but not for objects."""
     has_fields = is_dataclass(value) or isinstance(value, Mapping)
     return pydantic.Field(default_factory=dict) if has_fields else _plain(value)
 
 
 def _formed(hint: Any) -> Any:
-    """The type of the form of what `hint` is the type of."""
+    """The type in the form of a value of type `hint`."""
     if choices := _choices(hint):
         forms = tuple(_formed(each) for each in choices)
         one = Union[forms]  # type: ignore[valid-type]  # noqa: UP007

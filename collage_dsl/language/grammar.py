@@ -1,8 +1,8 @@
 """
-The grammar file, and the tables of the parser made from it.
+Find or make the parser tables of the grammar file.
 
-Making the tables takes most of the time of a short check. An installed package carries them
-(hatch_build.py); for a source checkout they are made when first needed, and kept on disk.
+Making them takes longer than the rest of a short check. An installed package contains them
+(hatch_build.py); for a source checkout they are made on first use and kept in the user's cache.
 """
 
 import json
@@ -19,8 +19,9 @@ from collage_dsl.resources import folder
 @cache
 def tables(start: str) -> Tables:
     """
-    Those of what `start` derives: `file` or `graph_text`. Kept tables say what they were made
-    from, and are used only where that is what they would be made from now.
+    The tables for the start symbol `start`: `file` or `graph_text`.
+
+    Kept tables record what they were made from. They are used only if that has not changed.
     """
     made_from = _made_from()
     carried, cached = _kept(start)
@@ -34,14 +35,14 @@ def tables(start: str) -> Tables:
 
 
 def make(start: str) -> dict[str, Any]:
-    """The tables anew, as data that JSON can hold, with what they were made from."""
-    from collage_dsl.language import table_maker  # which imports lark, and is seldom needed
+    """Make the tables as JSON data, together with what they were made from."""
+    from collage_dsl.language import table_maker  # imports lark; seldom needed
 
     return table_maker.kept(_grammar(), start)
 
 
 def _made_from() -> list[str]:
-    """As table_maker says it, without importing that."""
+    """The same as `table_maker.made_from`, without importing that module."""
     maker = Path(__file__).with_name("table_maker.py")
     return [_grammar().read_text("utf-8"), maker.read_text("utf-8")]
 
@@ -51,14 +52,14 @@ def _grammar() -> Path:
 
 
 def _kept(start: str) -> tuple[Path, Path]:
-    """Where tables may be: in the package, and in the user's cache."""
+    """The places where tables may be kept: in the package, and in the user's cache."""
     name = f"{start}.tables.json"
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return folder("grammars") / name, Path(home, "collage_dsl", name)
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What the file holds; nothing where it cannot be read, or is no such file."""
+    """The tables in the file; empty if it cannot be read or contains something else."""
     try:
         data = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -67,7 +68,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, data: dict[str, Any]) -> None:
-    """Keep the tables, if that can be done: as a whole, whoever else does so now."""
+    """Write the tables if possible, atomically: other processes may write them too."""
     new = path.with_name(f"{path.name}.{os.getpid()}")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Graphs in the text notation."""
+"""Write a `Graph` in the text notation."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def format_graph(graph: Graph) -> str:
     """
     The text of `graph`, which `parse_graph` reads as an equal graph.
 
-    Values of constants are written where there are few of them.
+    The values of a constant are written if it has few.
     """
     return "\n".join(["graph {", *(f"  {line}" for line in _Printer(graph).lines()), "}"]) + "\n"
 
@@ -78,7 +78,7 @@ class _Printer:
         return _constant(node) if node.form is Form.CONSTANT else _literal(node.value)
 
     def is_inline(self, index: int, node: Node) -> bool:
-        """Whether the node is an operand in place, which gives it the same name and type."""
+        """Whether the node can be written inside its user without changing its name and type."""
         users = [n for n in self.graph.nodes if index in n.inputs]
         if node.form is not Form.LITERAL or len(users) != 1 or self.graph.results >> index & 1:
             return False
@@ -100,7 +100,7 @@ def _implied_type(value: object, operand: str) -> Type:
 
 
 def _attributes(node: Node, known: Operator | None) -> Iterator[str]:
-    """The attributes that are not as they would be if they were not written."""
+    """The attributes that differ from the value they have if not written."""
     defaults = known.defaults if known else {}
     layout = node.attrs.get("data_layout", node.attrs.get("layout"))
     for name, value in node.attrs.items():
@@ -134,7 +134,7 @@ def _literal(value: object) -> str:
 
 
 def _item(value: object) -> str:
-    """A string in a list is a symbolic dimension, and written as a name where it is one."""
+    """One item of a list. A string in it is a symbolic dimension, written as a name if possible."""
     if isinstance(value, str) and _is_name(value):
         return value
     return _literal(value)

@@ -1,4 +1,4 @@
-"""What a graph in the text notation says, before names are looked up."""
+"""The syntax of a graph in the text notation, before names are resolved."""
 
 from dataclasses import dataclass
 
@@ -20,12 +20,12 @@ class LiteralList:
 
 
 Value = Literal | LiteralList | Name | Nothing
-"""Of an attribute or a literal operand; a name is a dtype or a symbolic dimension."""
+"""The value of an attribute or a literal operand. A name is a dtype or a symbolic dimension."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """`f32[n, 64]`; without dims where it is `f32[*]`."""
+    """`f32[n, 64]`; `dims` is None for `f32[*]`."""
 
     dtype: Name
     dims: tuple[int | str, ...] | None
@@ -57,7 +57,7 @@ class Constant:
 
 
 GraphOperand = Constant | Value
-"""A name is that of a node."""
+"""An operand in a graph. A name is the name of a node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """
-The text notation of small graphs, for tests and documentation.
+Build a `Graph` from the text notation of small graphs, for tests and documentation.
 
     graph {
       x: f32[1, 16, 8, 8];
@@ -9,8 +9,8 @@ The text notation of small graphs, for tests and documentation.
       return y;
     }
 
-Attributes that are not written have TVM's defaults. Types of calls are inferred, as far as
-`inference` can; a type that is written counts.
+Attributes that are not written have TVM's defaults. `inference` infers the types of calls as far
+as it can; a written type takes precedence.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ from collage_dsl.memory import uncollected
 from collage_dsl.source import Source, Span
 
 SHAPES = frozenset({"shape", "size"})
-"""The names of operands that are shapes; other tuples of numbers are `scalars`."""
+"""Names of operands that are shapes; other tuples of numbers have the type `scalars`."""
 
 
 def parse_graph(text: str, name: str = "graph") -> Graph:
@@ -60,7 +60,7 @@ def parse_graph(text: str, name: str = "graph") -> Graph:
 
 
 def build_graph(written: graph_syntax.Graph, name: str, findings: Findings) -> Graph | None:
-    """The graph; None where something in it was wrong and is reported."""
+    """The graph; None after reporting what is wrong in it."""
     return _Builder(written, findings).run(name)
 
 
@@ -122,7 +122,7 @@ class _Builder:
         self.nodes.append(node)
 
     def derived(self, node: Node) -> int:
-        """Add the node of an operand in place; its name gets a number where it is taken."""
+        """Add the node of an inline operand. If its name is taken, a number is appended."""
         name, count = node.name, 0
         while name in self.index or name in self.defined:
             count += 1
@@ -249,8 +249,8 @@ class _Builder:
         tensors: Sequence[int | None],
     ) -> int | None:
         """
-        A shape or number in place; where the operator takes a tensor, a scalar constant, of the
-        dtype of the first of the other `tensors`.
+        The node of a literal operand. If the operator takes a tensor there, it is a scalar
+        constant with the dtype of the first of the other `tensors`.
         """
         names = (operator and operator.operands) or ()
         operand = names[place] if place < len(names) else f"literal{place}"
@@ -269,7 +269,7 @@ class _Builder:
         return self.derived(Node(f"{user}.{operand}", Form.LITERAL, literal_type, value=value))
 
     def is_shape(self, value: object, span: Span) -> bool:
-        """Whether a tuple has dimensions only; it is reported where it has something else."""
+        """Whether a tuple has only dimensions; reports anything else in it."""
         for each in value if isinstance(value, tuple) else ():
             if isinstance(each, bool) or not isinstance(each, int | str):
                 message = "a shape has whole numbers and names of dimensions"
@@ -330,10 +330,10 @@ class _Builder:
 
 
 _UNKNOWN = "unknown"
-"""The dtype of a tensor of which none is known."""
+"""The dtype of a tensor if none is known."""
 
 _MOST_FILLED = 1 << 20
-"""The elements of a constant that one number may fill."""
+"""The most elements of a constant that is given by one number."""
 
 
 def _plain(value: graph_syntax.Value) -> object:
@@ -349,7 +349,7 @@ def _plain(value: graph_syntax.Value) -> object:
 
 
 def _literal_type(value: object, operand: str) -> OpaqueType:
-    """The type of a literal, as the frontend calls it."""
+    """The type of a literal, with the name that the frontend uses."""
     match value:
         case bool():
             return OpaqueType("bool")

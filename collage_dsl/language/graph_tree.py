@@ -1,4 +1,4 @@
-"""From the trees of the parser library to the syntax of graphs."""
+"""Turn parse trees into the syntax of graphs."""
 
 from collage_dsl.language import graph_syntax, syntax
 from collage_dsl.language.nodes import Token, Tree
@@ -12,7 +12,7 @@ class GraphBuilder(Reader):
     def graph(
         self, tree: Tree, broken: tuple[syntax.Broken, ...], span: Span | None = None
     ) -> graph_syntax.Graph:
-        """The graph that `tree` says, which is the whole text or what `span` covers of it."""
+        """The graph of `tree`, which covers `span`, or the whole text without one."""
         try:
             statements = tuple(self.graph_statement(child) for child in tree.children)
         except NestingError as problem:

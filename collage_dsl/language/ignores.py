@@ -1,7 +1,7 @@
 """
-Comments that ignore warnings: `# collage: ignore[W0405] kept for the next release`.
+Apply comments that ignore warnings: `# collage: ignore[W0405] kept for the next release`.
 
-Such a comment stands at the end of the line it is about, or on the lines before it.
+Such a comment is at the end of the line with the warning, or above that line.
 """
 
 import re
@@ -28,8 +28,8 @@ class _Ignore:
 
 def without_ignored(source: Source, found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     """
-    `found` less the warnings that comments in `source` ignore, and with what is wrong with
-    those comments. Errors cannot be ignored: nothing can be done with a file that has some.
+    `found` without the warnings that comments in `source` ignore, and with diagnostics about
+    those comments. Errors cannot be ignored, because a file with errors cannot be used.
     """
     if "ignore" not in source.text:
         return tuple(found)
@@ -39,7 +39,7 @@ def without_ignored(source: Source, found: Sequence[Diagnostic]) -> tuple[Diagno
         _read(span, about, ignores, wrong)
     matched = {(ignore.code, ignore.about) for ignore in ignores}
     left = [d for d in found if d.is_error or _key(d) not in matched]
-    if not any(d.is_error for d in found):  # else warnings may be lacking
+    if not any(d.is_error for d in found):  # with errors, some warnings may not have been found
         ignored = set(map(_key, found))
         wrong += [_unused(i) for i in ignores if (i.code, i.about) not in ignored]
     return in_file_order([*left, *wrong])
@@ -51,7 +51,7 @@ def _key(diagnostic: Diagnostic) -> tuple[str, int]:
 
 
 def _comments(source: Source) -> Iterator[tuple[Span, int]]:
-    """The comments that ignore something, each with the line it is about."""
+    """The comments that ignore something, each with the line that they apply to."""
     from collage_dsl.language.formatter_tree import comments
 
     last = source.position(len(source.text))[0]
@@ -68,7 +68,7 @@ def _comments(source: Source) -> Iterator[tuple[Span, int]]:
 
 
 def _after_comments(source: Source, line: int, last: int) -> int:
-    """The first line from `line` on that is no comment, or the last."""
+    """The first line from `line` on that is not a comment, or `last`."""
     while line < last and source.line(line).lstrip().startswith("#"):
         line += 1
     return line

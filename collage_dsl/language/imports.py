@@ -1,4 +1,4 @@
-"""Importing files: where they are found, and what they bring."""
+"""Find imported files and pattern tables, and give the names that an import makes visible."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,17 +16,18 @@ from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
 
 MAX_DEPTH = 50
-"""So many files may import each other in a chain."""
+"""The longest allowed chain of files that import each other."""
 
 Definition = Pattern | tuple[Operator, ...] | Predicate | CheckedRule
-"""What a name stands for: a pattern, a class of operators, a predicate, or a rule."""
+"""What a name may stand for: a pattern, a class of operators, a predicate, or a rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exports:
     """
-    What a file defines, less its targets and tests; and its first error, if it has any.
-    `depths` and `sizes` are those of its patterns, by identity. What is `refused` is there, but
+    The definitions of a file, without its targets and tests, and its first error if it has one.
+
+    `depths` and `sizes` belong to its patterns, by `id`. `refused` has the names that exist but
     cannot be used, and why.
     """
 
@@ -42,7 +43,7 @@ class Library:
     """
     The files that have been imported, each read once.
 
-    A path is looked for relative to the file that names it, then in each folder of `search`.
+    A path is relative to the file that contains it, or else to one of the folders in `search`.
     """
 
     search: Sequence[Path]
@@ -50,12 +51,12 @@ class Library:
     loaded: dict[Path, Exports] = field(default_factory=dict)
     active: list[Path] = field(default_factory=list)
     texts: Mapping[Path, str] = field(default_factory=dict)
-    """What files hold that are being edited, in place of what is on disk."""
+    """The texts of files that are being edited, used instead of those on disk."""
 
     def exports(
         self, written: syntax.Import, folder: Path | None, findings: Findings
     ) -> Exports | None:
-        """What the file brings; None after reporting why it brings nothing."""
+        """The definitions of the file; None after reporting why it cannot be imported."""
         if written.is_table:
             return table_exports(written, findings)
         found_at = self.find(written, folder, findings)
@@ -107,14 +108,14 @@ class Library:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name that is longer than names may be
+    except OSError:  # the name is too long for the file system
         return False
 
 
 def brought(
     written: syntax.Import, exports: Exports, findings: Findings
 ) -> Iterator[tuple[str, Definition]]:
-    """The names that an import makes visible, and what they stand for."""
+    """The names that an import makes visible, with their definitions."""
     if written.prefix is not None:
         for name, definition in exports.definitions.items():
             yield f"{written.prefix.text}.{name}", definition
@@ -131,7 +132,7 @@ def brought(
 
 
 def table_exports(written: syntax.Import, findings: Findings) -> Exports | None:
-    """What one of TVM's pattern tables brings: its patterns, and the rule `all`."""
+    """The definitions in one of TVM's pattern tables: its patterns, and the rule `all`."""
     if written.path not in table_names():
         message = f"there is no pattern table `{written.path}`"
         known = f"the tables are {listed(table_names(), 'and')}"

@@ -1,12 +1,12 @@
 """
-The types of calls in graphs that are written as text, as far as rules ask for them.
+Infer the types of calls in graphs that are written as text, as far as rules need them.
 
-What is inferred is what TVM infers, and what TVM refuses is a MismatchError; only whether an
-operator computes a dtype at all is not asked here. Refused too are a window that is larger than
-the data and more parts than there is to split, for which TVM has dimensions of 0 and less, and an
-output size with more numbers than axes. In a shape to reshape to, 0 stands for the dimension that
-is there, and one -1 for what is left.
-What is not inferred has a shape that is not known, and can be written: `y: f32[1, 64] = …`.
+The results are those of TVM, and what TVM refuses raises MismatchError. One exception: whether an
+operator supports a dtype is not checked. Also refused are a window larger than the data and a
+split into more parts than there are elements (TVM gives dimensions of 0 or less), and an output
+size with more numbers than axes. In the target shape of a reshape, 0 keeps the dimension, and a
+single -1 stands for the rest.
+A type that is not inferred has an unknown shape; the user can write it: `y: f32[1, 64] = …`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import short_dtype, tensors
 
 UNKNOWN_DIM = "?"
-"""A dimension of which nothing is known, where the rank is."""
+"""An unknown dimension of a shape whose rank is known."""
 
 MOST_PARTS = 10_000
-"""Into so many parts a value may be split."""
+"""The most parts that a value may be split into."""
 
 Shape = tuple[Dim, ...]
 
@@ -34,7 +34,7 @@ class MismatchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What the type of a call depends on: `values` are those of literal operands."""
+    """Everything that the type of a call depends on. `values` are those of literal operands."""
 
     op: str
     types: tuple[Type, ...]
@@ -50,7 +50,7 @@ class Call:
         return None if tensor is None else tensor.shape
 
     def ints(self, name: str) -> tuple[int, ...] | None:
-        """The numbers that an attribute has; None where it has no value."""
+        """The numbers of an attribute; None if it has no value."""
         match self.attrs.get(name):
             case int() as number:
                 return (number,)
@@ -82,7 +82,7 @@ def infer(call: Call) -> Type:
 
 
 def _dtype(call: Call) -> str:
-    """The dtype that is asked for, or else that of the first tensor."""
+    """The dtype in the attributes, else that of the first tensor."""
     found = (tensor.dtype for type_ in call.types for tensor in tensors(type_))
     return call.text("out_dtype") or call.text("dtype") or next(found, "unknown")
 
@@ -100,7 +100,7 @@ def _result(call: Call, shape: Shape | None, dtype: str | None = None) -> Type:
 
 
 def _check_dtypes(types: Iterable[Type]) -> None:
-    """That tensors have one dtype."""
+    """Raise MismatchError unless all tensors have the same dtype."""
     dtypes = {tensor.dtype for type_ in types for tensor in tensors(type_)} - {"unknown"}
     if len(dtypes) > 1:
         raise MismatchError(f"the dtypes {' and '.join(sorted(map(short_dtype, dtypes)))} differ")
@@ -169,7 +169,7 @@ def _one_dim(left: Dim, right: Dim) -> Dim:
 
 
 def _both(left: Dim, right: Dim) -> Dim:
-    """What is known of a dimension that is both."""
+    """The more exact of two descriptions of the same dimension."""
     if left == right or isinstance(left, int):
         return left
     return right if isinstance(right, int) else UNKNOWN_DIM
@@ -251,7 +251,7 @@ def _sizes(call: Call, at: int, attribute: str) -> dict[str, Dim] | None:
 
 
 def _layout(call: Call, attribute: str) -> str | None:
-    """A layout in which each letter is an axis; None for one as `NCHW16c`."""
+    """A layout in which each letter is an axis; None for a blocked one such as `NCHW16c`."""
     layout, usual = call.text(attribute), str(operators()[call.op].defaults[attribute])
     if any(map(str.islower, layout)):
         return None
@@ -271,7 +271,7 @@ def _of_axes(axes: list[str], wanted: tuple[Dim, ...]) -> dict[str, Dim]:
 
 
 def _slide(call: Call, size: Mapping[str, Dim], windows: Sequence[Dim]) -> dict[str, Dim]:
-    """How often a window fits along each of the spatial axes."""
+    """The number of positions of a window along each spatial axis."""
     spatial, steps = _spatial(size), _rounded_up if call.attrs.get("ceil_mode") else _steps
     padding, strides, dilation = (call.ints(n) or () for n in ("padding", "strides", "dilation"))
     if any(stride < 1 for stride in strides):
@@ -289,7 +289,7 @@ def _slide(call: Call, size: Mapping[str, Dim], windows: Sequence[Dim]) -> dict[
 
 
 def _rounded_up(dim: Dim, extra: int, stride: int, before: int) -> Dim:
-    """As `_steps`, with one more where it begins before the data ends, of which it lacks some."""
+    """Like `_steps`, plus a last partial window if it begins before the data ends."""
     if not isinstance(dim, int):
         return UNKNOWN_DIM
     steps = _steps_in(dim, extra + stride - 1, stride)
@@ -385,7 +385,7 @@ def _normalizing(call: Call) -> Type:
 
 
 def _channel_norm(call: Call) -> Type:
-    """Over channels in groups, of which an `instance_norm` has as many as channels."""
+    """Normalize groups of channels; `instance_norm` has one channel per group."""
     shape, channel, groups = call.shape(), call.whole("channel_axis"), call.whole("num_groups")
     if shape is not None and channel is not None:
         at, *_ = _axes((channel, *(call.ints("axes") or ())), len(shape))
@@ -401,7 +401,7 @@ def _batch_norm(call: Call) -> Type:
 
 
 def _check_weights(call: Call, axes: tuple[int, ...]) -> None:
-    """That each operand after the first has the dimensions that the first has along `axes`."""
+    """Raise unless each operand after the first has the dimensions of the first along `axes`."""
     _check_dtypes(call.types)
     shape = call.shape()
     if shape is None:
@@ -435,7 +435,7 @@ def _reshape(call: Call) -> Type:
 
 
 def _kept(shape: Shape | None, at: int) -> Dim:
-    """The dimension that is written as 0."""
+    """The dimension of the result of a reshape that is written as 0."""
     if shape is None:
         return UNKNOWN_DIM
     if at >= len(shape):
@@ -444,13 +444,13 @@ def _kept(shape: Shape | None, at: int) -> Dim:
 
 
 def _what_is_left(size: int | None, wanted: Shape) -> Dim:
-    """The dimension that is written as -1."""
+    """The dimension of the result of a reshape that is written as -1."""
     given = _product(tuple(dim for dim in wanted if dim != -1))
     return size // given if size is not None and isinstance(given, int) else UNKNOWN_DIM
 
 
 def _of_shape(call: Call) -> Type:
-    """The operand that is a shape is that of the result."""
+    """The first operand is the shape of the result."""
     wanted = call.values[0]
     if call.shape(1):
         raise MismatchError("the value to fill with is to be a scalar")
@@ -521,7 +521,7 @@ def _field_shapes(call: Call) -> list[Shape | None]:
 
 
 def _joined(left: Shape, right: Shape) -> Shape:
-    """What is known of a shape that is both."""
+    """The more exact of two descriptions of the same shape, dimension by dimension."""
     if _are_different(left, right):
         raise MismatchError("tensors of these shapes cannot be joined")
     return tuple(map(_both, left, right))
@@ -648,7 +648,7 @@ def _arg_reduction(call: Call) -> Type:
 
 
 def _median(call: Call) -> Type:
-    """Of several axes without the places."""
+    """With several axes, the result has only the values, not their places."""
     axes, values = call.ints("axis"), _reduction(call)
     if axes is None or len(axes) > 1:
         return values
@@ -686,7 +686,7 @@ def _size(call: Call) -> Type:
 
 
 def _of_literals(call: Call) -> Type:
-    """The operands that are tensors do not say the dtype."""
+    """The dtype is unknown: it does not follow from the operands that are tensors."""
     return TensorType("unknown", None)
 
 

@@ -1,10 +1,9 @@
 """
-The parser: a machine that table_maker.py made the tables of.
+Run the LALR(1) parser tables that table_maker.py made.
 
-lark makes the tables and could run them, at four times the time that this takes. What is
-saved are the words that are no part of the tree, the lines and columns that nobody asks for,
-and the steps from `a` over a product, a sum and a comparison to an expression, which are
-remembered as one.
+lark makes the tables and could run them, but takes four times as long. This parser saves time
+because it keeps no words that are not in the tree and no lines and columns, and because it
+remembers a chain of reductions (`a` to product, sum, comparison, expression) as one step.
 """
 
 import re
@@ -19,7 +18,7 @@ END = "$END"
 
 @dataclass(frozen=True, slots=True)
 class Scanner:
-    """Finds the next token among the terminals that may follow."""
+    """Finds the next token among some terminals."""
 
     expression: re.Pattern[str]
     words: dict[str, dict[str, str]]
@@ -28,8 +27,8 @@ class Scanner:
 @dataclass(frozen=True, slots=True)
 class Rule:
     """
-    A reduction to `origin` of `size` parts. `children` are the places of the parts that
-    are children, or None where the value is that of the only one, at `only`.
+    A reduction of `size` parts to `origin`. `children` are the places of the parts that become
+    children; None if the value is that of one part, at `only`.
     """
 
     origin: str
@@ -43,7 +42,7 @@ class Rule:
 
 @dataclass(slots=True)
 class Stacks:
-    """What is open: the states, the value of each, and where it begins."""
+    """The parser's stacks: the states, and the value and start of each."""
 
     states: list[int]
     values: list[Any]
@@ -57,7 +56,7 @@ class Stacks:
 
 
 class Tables:
-    """The tables of one grammar, as table_maker.py describes them."""
+    """The tables of one grammar; table_maker.py describes their parts."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.start: int = data["start"]
@@ -77,7 +76,7 @@ class Tables:
         self.scanners: list[Scanner | None] = [None] * len(self.actions)
 
     def scanner(self, state: int) -> Scanner:
-        """That of the terminals which may follow in `state`; made when first needed."""
+        """The scanner for the terminals allowed in `state`; made on first use."""
         number = self._numbers[state]
         if number not in self._made:
             self._made[number] = self._scanner(*self._scanners[number])
@@ -108,7 +107,7 @@ def _rule(origin: str, size: int, name: str, found: Any, is_list: bool) -> Rule:
 
 
 class Machine:
-    """One parse of one text, from `at` on."""
+    """One parse of one text; `at` is the position of the next token."""
 
     def __init__(self, tables: Tables, text: str) -> None:
         self.tables = tables
@@ -119,8 +118,9 @@ class Machine:
 
     def scan(self) -> tuple[str, int, int]:
         """
-        The kind of the next token, which may follow here, and where it begins and ends.
-        The kind is END at the end, and empty where nothing that may follow begins.
+        The kind, start and end of the next token if it is allowed here.
+
+        The kind is END at the end of the text, and empty if no allowed token begins here.
         """
         tables = self.tables
         state = self.stacks.states[-1]
@@ -142,7 +142,7 @@ class Machine:
         return (END if start == len(self.text) else "", start, start)
 
     def token(self, start: int) -> Token:
-        """What begins at `start`, whether it may follow or not: a token, or a character."""
+        """The token at `start`, allowed here or not; a character if no token begins there."""
         scanner = self.tables.any_terminal
         found = scanner.expression.match(self.text, start)
         if found is None:
@@ -151,7 +151,7 @@ class Machine:
         return Token(scanner.words.get(kind, {}).get(found[0], kind), found[0], start)
 
     def feed(self, kind: str, start: int, end: int, text: str) -> bool:
-        """Take one token; False where it may not follow. The text matters where it is kept."""
+        """Take one token; False if it is not allowed. `text` is used only for kept tokens."""
         tables = self.tables
         actions, gotos, chains = tables.actions, tables.gotos, tables.chains
         stacks = self.stacks
@@ -176,7 +176,7 @@ class Machine:
                 states.append(gotos[states[-1]][rule.origin])
 
     def chain(self, key: tuple[int, int, str]) -> int:
-        """The state after all reductions in a row that leave the value as it is."""
+        """The state after all consecutive reductions that keep the value."""
         below, state, kind = key
         while True:
             action = self.tables.actions[state].get(kind)
@@ -190,7 +190,7 @@ class Machine:
         return state
 
     def reduce(self, rule: Rule) -> None:
-        """Make one value of the last ones, all but the state that follows."""
+        """Replace the last values by one value. The caller adds the next state."""
         size = rule.size
         stacks = self.stacks
         values, starts = stacks.values, stacks.starts
@@ -227,11 +227,11 @@ class Machine:
             elif found:
                 found += values[place[0]]
             else:
-                found = values[place[0]]  # the list that it grows from is used nowhere else
+                found = values[place[0]]  # safe to extend: this list is used nowhere else
         return found
 
     def finish(self) -> Tree | None:
-        """The tree of the whole text; None where it may not end here."""
+        """The tree of the whole text; None if the text may not end here."""
         tables, states = self.tables, self.stacks.states
         while True:
             action = tables.actions[states[-1]].get(END)
@@ -245,7 +245,7 @@ class Machine:
                 return tree
 
     def accepted(self) -> frozenset[str]:
-        """The kinds of tokens that may follow here."""
+        """The kinds of tokens that are allowed here."""
         return frozenset(filter(self.accepts, self.tables.actions[self.stacks.states[-1]]))
 
     def accepts(self, kind: str) -> bool:

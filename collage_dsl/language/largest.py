@@ -1,4 +1,4 @@
-"""How many operator calls a match of a pattern has at most."""
+"""Compute an upper bound of the operator calls in a match of a pattern."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -20,8 +20,8 @@ from collage_dsl.rules.pattern import (
 
 def largest(pattern: Pattern) -> int:
     """
-    No match has more operator calls: optional calls are there, and repeated ones are repeated
-    the most times. Maybe none has as many, where two calls are always the same node.
+    No match has more operator calls than this. Optional calls are counted as present, repeated
+    ones with the most repetitions. All matches may have fewer if two calls are always one node.
     """
     return _sum(binding.value for binding in pattern.bindings)
 

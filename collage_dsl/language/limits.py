@@ -1,4 +1,4 @@
-"""Limits, as arguments of `only_valid` and as the `limits` of a target."""
+"""Check limits, in the arguments of `only_valid` and in the `limits` block of a target."""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,7 +20,7 @@ LIMITS = (
 
 
 def check_limits(written: Iterable[tuple[str, syntax.Expression]], findings: Findings) -> Limits:
-    """`max_exits 1; taps allowed;`; what is wrong is reported and keeps its default."""
+    """The limits in `max_exits 1; taps allowed;`. A wrong one is reported and keeps its default."""
     bounds: dict[str, int | None] = {}
     taps = largest_first = False
     for name, value in written:
@@ -46,7 +46,7 @@ def check_limits(written: Iterable[tuple[str, syntax.Expression]], findings: Fin
 def _check_order(
     name: str, span: Span, bounds: Mapping[str, int | None], findings: Findings
 ) -> None:
-    """Report at the second of `min_nodes` and `max_nodes` that nothing can keep to both."""
+    """Report `min_nodes` above `max_nodes`, at whichever is written second."""
     least, most = bounds.get("min_nodes"), bounds.get("max_nodes")
     if name in ("min_nodes", "max_nodes") and least and most and least > most:
         message = f"`min_nodes` {least} is more than `max_nodes` {most}"

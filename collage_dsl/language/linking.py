@@ -1,4 +1,4 @@
-"""Specs whose patterns and predicates come from several files, so that they can be one text."""
+"""Rename patterns and predicates from several files so that one text can hold them all."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -40,10 +40,9 @@ from collage_dsl.rules.predicate import Predicate
 
 def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec]:
     """
-    The same specs; where two patterns or predicates that differ have one name, the later is
-    `name_2`.
+    The same specs; if two different patterns or predicates share a name, the later is `name_2`.
 
-    Files may use the same names for their own, but in one text each name stands for one thing.
+    Two files may define the same name differently, but one text may define it only once.
     """
     names = _Names()
     for spec in specs.values():
@@ -57,7 +56,7 @@ def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec
 
 
 class _Names:
-    """A name for each pattern and predicate."""
+    """A name for each pattern and predicate, used only once."""
 
     def __init__(self) -> None:
         self.of: dict[Pattern | Predicate, str] = {}

@@ -1,4 +1,4 @@
-"""Reading `.collage` files: `load` gives the fusion specs of one, `check` what is wrong."""
+"""Read `.collage` files: `load` gives the fusion specs of one, `check` its errors and warnings."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 _Named = syntax.Let | syntax.Predicate | syntax.Pattern | syntax.Rule
 
 _BY_PLACEMENTS = ""
-"""What stands for the user of the classes that a `pin` or `forbid` uses."""
+"""The user of classes in a `pin` or `forbid`, which have no name."""
 
 _MOST_BYTES = 4 * MAX_CHARACTERS + 4
-"""More than any text of the characters that a file may have."""
+"""More bytes than any text of MAX_CHARACTERS characters has."""
 
 
 class UnreadableError(Exception):
@@ -55,10 +55,10 @@ def load(
 ) -> Mapping[str, FusionSpec]:
     """
     The fusion specs of the file at `path`, or in `text`, by the names of their targets and
-    in file order. `name` is what messages call the text. Files that it imports are looked
-    for beside it, in the folders of `search`, and among the specs that ship.
+    in file order. Messages call the text `name`. Imported files are searched beside the file, in
+    the folders of `search`, and among the shipped specs.
 
-    Raises RuleError with every error there is, UnreadableError where there is no text.
+    Raises RuleError with all errors, UnreadableError if the file cannot be read.
     """
     source, folder = _given(path, text, name)
     return load_contents(source, search, folder=folder).specs
@@ -67,7 +67,7 @@ def load(
 def load_contents(
     source: Source, search: Sequence[Path] = (), *, folder: Path | None = None
 ) -> "Contents":
-    """What `load` gives, and the tests. Raises RuleError with every error there is."""
+    """The specs, tests and patterns in `source`. Raises RuleError with all errors."""
     findings = Findings()
     contents = Contents({})
     with findings.limited():
@@ -78,12 +78,12 @@ def load_contents(
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The specs of a file, and the tests of its patterns and rules."""
+    """The specs, tests and patterns of a file."""
 
     specs: Mapping[str, FusionSpec]
     tests: "tuple[SpecTest, ...]" = ()
     patterns: Mapping[str, Pattern] = field(default_factory=dict)
-    """By name, those of the file and those that it imports."""
+    """The patterns that the file defines or imports, by name."""
 
 
 def patterns(
@@ -94,8 +94,9 @@ def patterns(
     search: Sequence[Path] = (),
 ) -> Mapping[str, Pattern]:
     """
-    The patterns of the file at `path`, or in `text`, by name: its own, and those that it
-    imports. Else as `load`.
+    The patterns of the file at `path`, or in `text`, by name: its own and the imported ones.
+
+    Arguments and errors are those of `load`.
     """
     source, folder = _given(path, text, name)
     return load_contents(source, search, folder=folder).patterns
@@ -104,7 +105,7 @@ def patterns(
 def _given(
     path: str | Path | None, text: str | None, name: str | None
 ) -> tuple[Source, Path | None]:
-    """What is in the file or the text that a caller gives, and the folder of the file."""
+    """The source from a file or a text, and the folder of the file if there is one."""
     if path is not None and text is None:
         return read(path, name), Path(path).parent
     if text is not None and path is None:
@@ -114,9 +115,9 @@ def _given(
 
 def definitions(path: str | Path, search: Sequence[Path] = ()) -> Mapping[str, Definition]:
     """
-    What the file at `path` defines, by name: patterns, classes, predicates, and rules without
-    parameters. Where there is none it is looked for as imports are. Raises RuleError with what
-    an import would say.
+    The definitions of the file at `path` by name: patterns, classes, predicates, and rules
+    without parameters. If there is no such file, `path` is searched like an import. Raises
+    RuleError with the errors that an import would report.
     """
     findings = Findings()
     library = Library((*search, shipped_folder("specs")), _exports)
@@ -141,9 +142,9 @@ def check(
     texts: Mapping[Path, str] | None = None,
 ) -> tuple[Diagnostic, ...]:
     """
-    Every error and warning about `source`, in file order. Imports are looked for in `folder`
-    or beside the file of its name, if there is one, and then where `load` looks; `texts` are
-    those of files that are being edited.
+    Every error and warning about `source`, in file order. Imports are searched in `folder`, or
+    else beside the file that the source is named after, and then where `load` searches. `texts`
+    has the contents of files that are being edited.
     """
     findings = Findings()
     with uncollected(), findings.limited():
@@ -184,15 +185,15 @@ def _contents(
 
 
 def _path_of(source: Source) -> Path | None:
-    """The file that the text has come from, as far as its name says."""
+    """The file that has the name of the source, if there is one."""
     try:
         return Path(source.name) if Path(source.name).is_file() else None
-    except (ValueError, OSError):  # a null character in it, or too long
+    except (ValueError, OSError):  # the name contains a null character or is too long
         return None
 
 
 def _exports(path: Path, name: str, library: Library) -> Exports:
-    """What the file at `path` defines; messages call it `name`."""
+    """The definitions of the file at `path`; messages call it `name`."""
     findings = Findings()
     file = syntax.File((), ())
     try:
@@ -266,7 +267,7 @@ class _FileChecker:
         return check_placements(written, targets, self.broken, self.inner, self.findings)
 
     def exports(self) -> Exports:
-        """What the file defines itself; what it imports is not passed on."""
+        """The file's own definitions. Imported ones are not passed on."""
         found: dict[str, Definition] = {}
         for item in self.file.items:
             match item:
@@ -286,7 +287,7 @@ class _FileChecker:
         return Exports(found, self.inner.depths, self.inner.sizes, errors)
 
     def imports(self) -> Exports:
-        """Everything that is imported, by the names that it has here."""
+        """All imported definitions, by the names that they have in this file."""
         found: dict[str, Definition] = {}
         depths: dict[int, int] = {}
         sizes: dict[int, int] = {}
@@ -325,7 +326,7 @@ class _FileChecker:
                 self.findings.warning("W0805", prefix.span, f"nothing uses `{prefix.text}`")
 
     def definitions(self) -> Iterator[tuple[syntax.Item, syntax.Name]]:
-        """The names that the file defines or imports, but those of targets."""
+        """The names that the file defines or imports, except those of targets."""
         for item in self.file.items:
             match item:
                 case syntax.Import(_, None, names):
@@ -429,7 +430,7 @@ class _FileChecker:
 
 
 def _can_be_called(item: syntax.Item) -> bool:
-    """Whether a pattern could call what the item names, as it calls operators."""
+    """Whether a pattern can call what `item` defines, in the way it calls an operator."""
     is_table = isinstance(item, syntax.Import) and item.is_table
     return is_table or isinstance(item, syntax.Let | syntax.Pattern)
 
@@ -447,7 +448,7 @@ def _what(item: _Named) -> str:
 
 
 def _with_used(names: set[str], uses: set[tuple[str, str]]) -> set[str]:
-    """`names`, and what is used by what is used."""
+    """`names`, and everything that they use directly or indirectly."""
     by: defaultdict[str, list[str]] = defaultdict(list)
     for user, used in sorted(uses):
         by[user].append(used)
@@ -460,7 +461,7 @@ def _with_used(names: set[str], uses: set[tuple[str, str]]) -> set[str]:
 
 
 def _names_of(item: syntax.Import) -> frozenset[str]:
-    """The names that an import would make visible, as far as the file uses them."""
+    """The names that an import would make visible; with a prefix, only those used in the file."""
     if item.prefix is None:
         return frozenset(imported.visible.text for imported in item.names)
     text = item.span.source.text

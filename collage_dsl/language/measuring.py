@@ -1,4 +1,4 @@
-"""How kernels are timed: the `measure` block of a target."""
+"""Check the `measure` block of a target, which says how its kernels are timed."""
 
 from collections.abc import Mapping
 from math import inf
@@ -12,13 +12,13 @@ from collage_dsl.language.tokens import UNITS
 MEASURES = ("repeats", "percentile", "budget", "timeout")
 
 _WHOLE = {"repeats": (1, 10_000), "percentile": (0, 100)}
-"""The least and the greatest that these may be."""
+"""The least and the greatest value of each whole-number setting."""
 _EXAMPLES = {"budget": "500ms", "timeout": "30s"}
 _DAY = 86_400.0
 
 
 def check_measuring(written: Mapping[str, syntax.Field], findings: Findings) -> Measuring:
-    """`repeats 5; budget 500ms;`; what is wrong is reported and keeps its default."""
+    """The settings in `repeats 5; budget 500ms;`. A wrong one is reported and keeps its default."""
     values: dict[str, Any] = {
         name: (_whole if name in _WHOLE else _seconds)(name, field, findings)
         for name, field in written.items()
@@ -31,9 +31,9 @@ def check_measuring(written: Mapping[str, syntax.Field], findings: Findings) -> 
 
 def duration(seconds: float) -> str:
     """
-    The text of just so many seconds, in the largest unit of which there is at least one: `300ms`.
+    The exact text of a duration, in the largest unit that gives at least 1: `300ms`.
 
-    Raises ValueError for what is no length of time.
+    Raises ValueError if `seconds` is not a duration.
     """
     if not 0 <= seconds < inf:
         raise ValueError(f"a time of {seconds} s cannot be written")
@@ -84,6 +84,6 @@ def _too_short(found: Measuring, timeout: syntax.Field, findings: Findings) -> N
 
 def _decimal(number: float) -> str:
     """All digits of `number`, without an exponent."""
-    from decimal import Decimal  # few times need it
+    from decimal import Decimal  # few durations need it
 
     return f"{Decimal(repr(number)):f}"

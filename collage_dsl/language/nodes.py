@@ -1,10 +1,10 @@
-"""What the parser makes: tokens, and trees of them."""
+"""The tokens and parse trees that the parser makes."""
 
 from typing import Any, Self
 
 
 class Token(str):
-    """A token of kind `type`, and where it begins."""
+    """A token of kind `type` that begins at `start_pos`."""
 
     __slots__ = ("start_pos", "type")
 
@@ -20,8 +20,9 @@ class Token(str):
 
 class Tree:
     """
-    A node: the name `data`, and its children, which are trees, tokens, and None for a part
-    that is not there. The span covers also the tokens that are no children.
+    A node with the name `data`. Its children are trees, tokens, or None for an absent part.
+
+    Its span also covers the tokens that are not children.
     """
 
     __slots__ = ("children", "data", "end_pos", "start_pos")

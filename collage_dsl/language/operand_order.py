@@ -1,4 +1,4 @@
-"""Operands in the order of another library: the weight before the data."""
+"""Warn about operands in the order of another library: the weight before the data."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,8 +16,9 @@ def check_order(
     findings: Findings,
 ) -> None:
     """
-    Warn where a constant is the data of operators, and what is computed is the weight. They
-    are as many as the operators take.
+    Warn if the data of the operators `known` is constant and the weight is not.
+
+    `operands` must have the number that the operators take.
     """
     if not all(op.operands == ("data", "weight") for op in known):
         return

@@ -1,6 +1,7 @@
 """
-From text to syntax. Parsing goes on after an error, at the next statement, so that one run
-finds all errors.
+Turn the text of a file into its syntax.
+
+After an error, parsing continues at the next statement, so that one run finds all errors.
 """
 
 import re
@@ -21,7 +22,7 @@ EDITION = 1
 
 MAX_CHARACTERS = 1 << 20
 MAX_TOKENS = 100_000
-"""What can be checked or formatted in two seconds: some 15 000 lines."""
+"""About 15 000 lines, which can be checked or formatted in two seconds."""
 MAX_NESTING = 200
 
 _END = "$END"
@@ -38,7 +39,7 @@ _BRACES = re.compile(r"\}(?:\s*\})*")
 
 
 def parse_file(source: Source, findings: Findings) -> syntax.File:
-    """What `source` says, less the statements that `findings` now has syntax errors for."""
+    """The syntax of `source`, without statements whose syntax errors are added to `findings`."""
     if not is_small(source, findings) or not _edition_is_known(source, findings):
         return syntax.File((), ())
     with uncollected():
@@ -50,14 +51,14 @@ def parse_file(source: Source, findings: Findings) -> syntax.File:
 def parse_tree(
     source: Source, start: str, findings: Findings
 ) -> tuple[Tree, tuple[syntax.Broken, ...]]:
-    """The tree of the statements that can be read, and those that cannot."""
+    """The tree of the statements that can be parsed, and the statements that cannot."""
     run = _Run(source, start, findings)
     with uncollected():
         return run.tree(), tuple(run.broken)
 
 
 def is_small(source: Source, findings: Findings) -> bool:
-    """Whether `source` may be parsed at all."""
+    """Whether `source` is small enough to be parsed; reports that it is too large."""
     if len(source.text) <= MAX_CHARACTERS:
         return True
     at = Span(source, MAX_CHARACTERS, MAX_CHARACTERS)
@@ -70,13 +71,13 @@ _EDITION = re.compile(rf"{_BLANK}collage(?!\.?\w){_BLANK}([0-9][\w.]*)?")
 
 
 def _edition_is_known(source: Source, findings: Findings) -> bool:
-    """What follows in a newer edition cannot be judged, so nothing else is said about it."""
+    """Whether this package reads the file's edition. If not, nothing else in it is reported."""
     found = _EDITION.match(source.text)
     if found is None:
         message = "the file does not say which edition of the language it is in"
         findings.error("E0103", Span(source, 0, 0), message, "begin with `collage 1;`")
         return True
-    if found[1] in (None, str(EDITION)):  # without a number, it is a syntax error
+    if found[1] in (None, str(EDITION)):  # without a number, the parser reports it
         return True
     span = Span(source, found.start(1), found.end(1))
     message = f"edition {found[1][:20]} of the language is not known"
@@ -87,9 +88,9 @@ def _edition_is_known(source: Source, findings: Findings) -> bool:
 @dataclass(slots=True)
 class _Block:
     """
-    The inside of an open brace (or the whole text), and the statement that is being read.
+    The inside of an open brace (or the whole text), and the statement being read in it.
 
-    `stacks` are those of the machine as they were before its `first` token.
+    `stacks` are the stacks of the machine before the statement's `first` token.
     """
 
     brace: Token | None = None
@@ -101,11 +102,11 @@ _BRACKETS = frozenset({"LBRACE", "RBRACE", "SEMICOLON", "LPAR", "LSQB", "RPAR", 
 
 
 class _NestingError(Exception):
-    """More brackets are open than may be."""
+    """More brackets are open than allowed."""
 
 
 class _TooLargeError(Exception):
-    """There are more tokens than may be."""
+    """The text has more tokens than allowed."""
 
 
 class _Run:
@@ -145,7 +146,7 @@ class _Run:
         return tree
 
     def read(self) -> Token | None:
-        """Take tokens up to the end, or up to the first that may not follow."""
+        """Take tokens up to the end (None), or up to the first that is not allowed."""
         scan, feed, text = self.machine.scan, self.feed, self.source.text
         while True:
             kind, start, end = scan()
@@ -180,7 +181,7 @@ class _Run:
         return True
 
     def insert(self, kind: str) -> None:
-        """Go on as if a `kind` stood after the last token."""
+        """Continue as if a token of this kind followed the last one."""
         taken = self.feed(kind, self.end, self.end, "")
         assert taken, f"{kind} may stand here"
 
@@ -206,7 +207,7 @@ class _Run:
             self.findings.error("E0105", self.span(token), message)
             raise _NestingError
 
-    # After an error.
+    # Recovery from errors.
 
     def recover(self, wrong: Token) -> None:
         block = self.blocks[-1]
@@ -228,14 +229,14 @@ class _Run:
             self.skip(block, wrong)
 
     def is_next_item(self, block: _Block, item: Token) -> bool:
-        """Whether this is no setting or binding, but an item after a missing brace."""
+        """Whether `item` begins an item of the file after a missing brace, not a binding."""
         if block.brace is None or self.start != "file":
             return False
         is_binding = _EQUALS.match(self.source.text, self.span(item).end)
         return str(item) in _ITEM_KEYWORDS and not is_binding
 
     def misses_semicolon(self, wrong: Token) -> bool:
-        """Whether all would be well had there been a `;` before the token that is wrong."""
+        """Whether a missing `;` before the wrong token is the likely error."""
         if "SEMICOLON" not in self.accepted():
             return False
         between = self.source.text[self.end : wrong.start_pos]
@@ -279,16 +280,16 @@ class _Run:
         self.findings.error("E0102", self.span(block.brace), "this `{` is never closed")
 
     def skip(self, block: _Block, wrong: Token) -> None:
-        """Go on after the statement that the wrong token is in."""
-        is_word = block.first is None and str(wrong) in _ITEM_KEYWORDS  # no item begins here
+        """Continue after the statement that contains the wrong token."""
+        is_word = block.first is None and str(wrong) in _ITEM_KEYWORDS  # a keyword, not an item
         start = self.span(wrong).end if is_word else wrong.start_pos
         self.restart(block)
         self.machine.at = self.next_statement(block, start)
 
     def next_statement(self, block: _Block, start: int) -> int:
         """
-        Past the next `;` or the next balanced block; or at the brace that closes the block
-        we are in; or at an item that begins a line.
+        The position to continue at: after the next `;` or the next balanced block, or at the
+        brace that closes `block`, or at an item that begins a line, whichever comes first.
         """
         depth = 0
         for found in _RESYNC.finditer(self.source.text, start):
@@ -311,14 +312,14 @@ class _Run:
         return len(self.source.text)
 
     def restart(self, block: _Block) -> None:
-        """Forget the statement that is being read: it is broken."""
+        """Give up the statement being read and record it as broken."""
         if block.first is not None:
             span = Span(self.source, block.first.start_pos, self.end)
             self.broken.append(syntax.Broken(_defined_name(span), span))
         self.rewind(block)
 
     def rewind(self, block: _Block) -> None:
-        """Be where the statement that is being read begins."""
+        """Return to the state before the statement being read."""
         self.open = 0
         if block.first is not None:
             assert block.stacks is not None
@@ -326,19 +327,19 @@ class _Run:
             block.first = None
 
     def close_all(self) -> None:
-        """Forget the statements that are being read, and close every open brace."""
+        """Give up all statements being read, and close every open brace."""
         while len(self.blocks) > 1:
             self.restart(self.blocks[-1])
             self.insert("RBRACE")
         self.restart(self.blocks[-1])
 
-    # What messages say.
+    # Words in messages.
 
     def accepted(self) -> frozenset[str]:
         return self.machine.accepted()
 
     def statement(self, block: _Block) -> str:
-        """What to call the statement that is being read."""
+        """What a message calls the statement being read."""
         match str(block.first):
             case "collage":
                 return "edition"
@@ -375,6 +376,6 @@ def _shortened(token: Token) -> str:
 
 
 def _defined_name(span: Span) -> str:
-    """The name that a broken statement would have defined; empty where it cannot be seen."""
+    """The name that a broken statement would have defined; empty if it is not recognizable."""
     words = _DEFINED.match(span.text)
     return "" if words is None else words[1] or words[2]

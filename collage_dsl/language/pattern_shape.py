@@ -1,4 +1,4 @@
-"""The operators in a pattern: how many there are, how deep, and what leads to what."""
+"""Compute the size, depth and required names of a pattern, and the names and calls in it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -40,8 +40,9 @@ def references(operand: Operand) -> frozenset[str]:
 
 def required(operand: Operand, known: Callable[[str], int]) -> int:
     """
-    The names that stand for something in whichever way `operand` is matched, as bits: `known`
-    gives, for each name before it, its own bit and those of the names that it requires.
+    The names that are bound however `operand` is matched, as bits.
+
+    `known` gives, for each earlier name, its own bit and the bits of the names that it requires.
     """
     match operand:
         case Reference(name):
@@ -69,7 +70,7 @@ def required(operand: Operand, known: Callable[[str], int]) -> int:
 def always_there(
     parameters: Iterable[Parameter], bindings: Iterable[Binding], results: Iterable[str]
 ) -> frozenset[str]:
-    """The names that stand for something in every match of `results`, themselves among them."""
+    """The names that are bound in every match of `results`, including `results`."""
     bits = {parameter.name: 1 << at for at, parameter in enumerate(parameters)}
     known: dict[str, int] = {}
     for binding in bindings:
@@ -80,7 +81,7 @@ def always_there(
 
 
 def _required_inside(pattern: Pattern, given: list[int]) -> int:
-    """What a call of `pattern` requires of its operands, which require `given`."""
+    """The names required by a call of `pattern`, whose operands require the names `given`."""
     known = dict(zip((parameter.name for parameter in pattern.parameters), given, strict=True))
     for binding in pattern.bindings:
         known[binding.name] = required(binding.value, lambda name: known[name])
@@ -89,7 +90,7 @@ def _required_inside(pattern: Pattern, given: list[int]) -> int:
 
 
 def calls(operand: Operand) -> Iterator[Call]:
-    """The operator calls in `operand`; those inside called patterns are not in it."""
+    """The operator calls in `operand`, without those inside the patterns that it calls."""
     match operand:
         case Call(operands=operands) | PatternCall(operands=operands):
             if isinstance(operand, Call):
@@ -108,7 +109,7 @@ def calls(operand: Operand) -> Iterator[Call]:
 
 
 def called(pattern: Pattern) -> Iterator[Pattern]:
-    """The patterns that `pattern` calls, each before those that call it; some repeatedly."""
+    """The patterns that `pattern` calls, each before its callers; some several times."""
     for binding in pattern.bindings:
         yield from _called(binding.value)
 
@@ -133,8 +134,9 @@ def _called(operand: Operand) -> Iterator[Pattern]:
 
 def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) -> int:
     """
-    The number of calls and alternatives on the longest way from `operand` to a parameter.
-    `depths` are those of earlier values, `of` those of patterns, by identity.
+    The number of calls and alternatives on the longest path from `operand` to a parameter.
+
+    `depths` has the depths of earlier values, `of` those of patterns, by `id`.
     """
     match operand:
         case Reference(name):
@@ -160,7 +162,7 @@ def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) ->
 
 
 def size(operand: Operand, of: Mapping[int, int]) -> int:
-    """The number of calls in `operand`, with those of the patterns it calls."""
+    """The number of calls in `operand`, including those of the patterns it calls."""
     match operand:
         case Call(operands=operands):
             return 1 + sum(size(inner, of) for inner in operands)

@@ -1,8 +1,8 @@
 """
-TVM's own pattern tables, shipped with the package: `import pattern_table "cutlass" as cutlass;`.
+Read TVM's pattern tables as shipped: `import pattern_table "cutlass" as cutlass;`.
 
-`scripts/pattern_tables.py` makes them from an installed TVM, so that what imports one is checked
-without.
+`scripts/pattern_tables.py` makes them from an installed TVM, so that files which import one can be
+checked without TVM.
 """
 
 import json
@@ -19,20 +19,19 @@ from collage_dsl.rules.condition import Holds, Where
 from collage_dsl.rules.predicate import Predicate
 
 SOURCE = "pattern_table:"
-"""How the source of a predicate begins that is the `check` of a table's pattern."""
+"""The start of the source of a predicate that is the `check` function of a table's pattern."""
 
 ALL = "all"
-"""The rule that every table has beside its patterns."""
+"""The name of the rule that every table has beside its patterns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """
-    One table: its patterns by the names they have when imported, and, as a rule, all of them in
-    the order in which the partitioner of the backend prefers them, each a composite with its
-    registered name.
+    One table: its patterns by the names they have when imported, and a rule of all of them.
 
-    `refused` has the patterns that are none of the language, and why.
+    The rule has them in the order of preference of the backend's partitioner, each as a composite
+    with its registered name. `refused` has the patterns that the language cannot express, and why.
     """
 
     patterns: Mapping[str, Pattern]
@@ -43,8 +42,8 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Registered:
     """
-    Where TVM has a pattern: the module that registers its table, its name there, and which of
-    those of that name it is, from 0.
+    Where TVM registers a pattern: the module, the name, and the index among patterns of that
+    name, from 0.
     """
 
     module: str
@@ -59,11 +58,11 @@ def table_names() -> tuple[str, ...]:
 @cache
 def table(name: str) -> Table:
     """
-    The table of that name. Raises KeyError where there is none.
+    The table of that name. Raises KeyError if there is none.
 
-    A pattern that is registered as `cutlass.conv2d_bias` is imported as `conv2d_bias`, and one
-    registered as `openclml.relax.nn.relu` as `relax_nn_relu`: without what all names of the table
-    begin with, and with underscores for dots and dashes.
+    The pattern registered as `cutlass.conv2d_bias` is imported as `conv2d_bias`, and
+    `openclml.relax.nn.relu` as `relax_nn_relu`: the common prefix of the table's names is
+    removed, and dots and dashes become underscores.
     """
     found = _tables()[name]
     refused: dict[str, str] = {}
@@ -76,13 +75,13 @@ def table(name: str) -> Table:
             continue
         known[visible] = _pattern(f"{name}_{visible}", row)
         composites.append(Tagged(_registered(row["name"])[0], DFPattern(known[visible])))
-    if found["prefers"] == "last":  # of what was registered
+    if found["prefers"] == "last":  # the last registered comes first
         composites.reverse()
     return Table(known, refused, Union(tuple(composites)))
 
 
 def registered(source: str) -> Registered | None:
-    """The pattern whose `check` the source of a predicate says; None where no table has it."""
+    """The pattern whose `check` function `source` names; None if no table has it."""
     name = source.removeprefix(SOURCE)
     for found in _tables().values():
         if name.startswith(found["prefix"] + ".") and source.startswith(SOURCE):
@@ -104,7 +103,7 @@ def _identifier(name: str) -> str:
 
 
 def _registered(name: str) -> tuple[str, int]:
-    """The name in TVM, and which of those of one name it is: of `name-2`, the one at 1."""
+    """The name in TVM and the index among patterns of that name: `name-2` has index 1."""
     plain, _, number = name.partition("-")
     return plain, int(number or 1) - 1
 
@@ -120,7 +119,7 @@ def _pattern(name: str, row: Mapping[str, Any]) -> Pattern:
 
 
 def _read(value: Any) -> Any:
-    """`{"Call": [["nn.relu"], [{"Reference": ["x"]}]]}` as the parts of a pattern."""
+    """Build the parts of a pattern from `{"Call": [["nn.relu"], [{"Reference": ["x"]}]]}`."""
     match value:
         case dict():
             ((class_, arguments),) = value.items()

@@ -1,4 +1,4 @@
-"""From the syntax of a pattern to the pattern, with everything in it checked."""
+"""Check the syntax of a pattern and build the `Pattern` of `rules` from it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -45,16 +45,16 @@ from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Span
 
 TOLERANCE = 1e-4
-"""How far, relatively, a constant may be from `~0.7071`."""
+"""The relative distance that a constant may have from `~0.7071`."""
 
 
 def check_pattern(
     written: syntax.Pattern, broken: frozenset[str], scope: PatternScope, findings: Findings
 ) -> Pattern | None:
     """
-    The pattern that `written` says; None where something in it was wrong and is reported.
+    The pattern of `written`; None after reporting what is wrong in it.
 
-    Nothing is said about names in `broken`, whose definitions have syntax errors.
+    Names in `broken` have definitions with syntax errors, so their uses are not reported.
     """
     return _PatternChecker(written, broken, scope, findings).run()
 
@@ -74,15 +74,15 @@ class _PatternChecker:
         self.parameters: dict[str, Parameter] = {}
         self.bindings: dict[str, Binding] = {}
         self.computed: set[str] = set()
-        """Those of the bindings that are never a parameter as it is."""
+        """The bindings that never stand for an unchanged parameter."""
         self.defined: dict[str, Span] = {}
         self.others: list[syntax.Name] = []
         self.dimensions = Dimensions()
         self.demands: list[Where] = []
         self.asked: list[tuple[Where, set[str]]] = []
-        """The conditions, each with the names that it asks facts of, but not `has`."""
+        """The conditions, each with the bindings whose facts it uses without asking `has`."""
         self.asked_has: list[syntax.Name] = []
-        """The equations of which a condition asks whether they are there."""
+        """The bindings that a condition asks `has` about."""
         self.all_names = {
             *(parameter.name.text for parameter in written.parameters),
             *(s.name.text for s in written.statements if isinstance(s, syntax.Binding)),
@@ -105,7 +105,7 @@ class _PatternChecker:
             return None
         if self.broken & self.all_names:
             return None
-        if self.all_names - {*self.parameters, *self.bindings}:  # they use what is broken
+        if self.all_names - {*self.parameters, *self.bindings}:  # they use broken definitions
             return None
         pattern = Pattern(
             self.written.name.text,
@@ -152,7 +152,7 @@ class _PatternChecker:
                 self.dims(self.parameters[name], written.dims)
 
     def dims(self, parameter: Parameter, written: syntax.Dims) -> None:
-        """Named dimensions are conditions: on the rank, and on dimensions of one name."""
+        """Add the conditions of named dimensions: the rank, and equal sizes for equal names."""
         names = [dim for dim in written.items if isinstance(dim, syntax.Name)]
         for name in names:
             if name.text not in (ANY, *self.dimensions.places) and (why := reserved(name.text)):
@@ -197,7 +197,7 @@ class _PatternChecker:
         return self.is_known(name)
 
     def taps(self) -> bool:
-        """Whether inner values may be used outside."""
+        """Whether the pattern allows inner values to be used outside."""
         said = [s.value for s in self.written.statements if isinstance(s, syntax.Taps)]
         for value in said:
             if value.text not in ("none", "allowed"):
@@ -208,7 +208,7 @@ class _PatternChecker:
         return bool(said) and said[0].text == "allowed"
 
     def anchor(self) -> str:
-        """The name of the anchor operator; empty where none is given."""
+        """The name of the anchor operator; empty if none is given."""
         said = [s.name for s in self.written.statements if isinstance(s, syntax.Anchor)]
         for name in said[1:]:
             self.findings.error("E0502", name.span, "the anchor is given twice")
@@ -342,7 +342,7 @@ class _PatternChecker:
     def operators(
         self, name: syntax.Name, call: syntax.OperatorCall
     ) -> tuple[Operator, ...] | None:
-        """The operator or the class of them that is called."""
+        """The operators that `name` in a call stands for: one operator, or those of a class."""
         found = self.scope.operators(name)
         for op in found or ():
             if not check_count(op, len(call.operands), call.span, "the pattern", self.findings):
@@ -393,7 +393,7 @@ class _PatternChecker:
         written: syntax.OperatorCall,
         operands: list[Operand | None],
     ) -> None:
-        """Shapes and bounds are written in the program: nothing computes them."""
+        """Report computed operands in places of shapes and bounds, which are always literals."""
         for at, (operand, place) in enumerate(zip(operands, written.operands, strict=True)):
             names = [op.operands[at] for op in known if op.operands]
             literal = bool(names) and all(
@@ -405,7 +405,7 @@ class _PatternChecker:
                 self.findings.error("E0301", place.span, message, hint)
 
     def is_computed(self, operand: Operand) -> bool:
-        """Whether `operand` matches only what an operator computes, or only constants."""
+        """Whether `operand` matches only computed values and constants."""
         match operand:
             case Reference(name) if name in self.parameters:
                 return self.parameters[name].constant
@@ -417,7 +417,7 @@ class _PatternChecker:
                 return False
 
     def is_result_of(self, operand: Operand) -> bool:
-        """Whether `operand`, in whichever way it matches, is what an operator computes."""
+        """Whether `operand` is the result of an operator, however it matches."""
         match operand:
             case Reference(name):
                 return name in self.computed
@@ -452,7 +452,7 @@ class _PatternChecker:
         return where
 
     def check_absence(self, where: Where, names: set[str]) -> None:
-        """A condition on what may not be there says what holds without it."""
+        """Report a condition that cannot hold if one of the optional `names` is not bound."""
         for name in sorted(names):
             if where.span and not can_hold(where.condition, name):
                 message = f"where there is no `{name}`, this is unknown"
@@ -494,7 +494,7 @@ class _PatternChecker:
         if not self.is_known(of):
             return False
         if function.text == "has" and of.text in self.bindings:
-            self.asked_has.append(of)  # whether it is optional is known later
+            self.asked_has.append(of)  # only later it is known whether it is optional
         elif function.text == "has" and not self.is_optional(of.text):
             self.always_there(of)
             return False
@@ -510,10 +510,10 @@ class _PatternChecker:
         message = f"`{name.text}` is always there: `has` asks about what is optional"
         self.findings.error("E0306", name.span, message)
 
-    # Use.
+    # Uses of names.
 
     def check_use(self, result: syntax.Name) -> None:
-        """Every name has to be reached from the result, and optional ones not always."""
+        """Report names that the result never uses, and optional names that it always uses."""
         reached, always = self.reached(result.text), self.always(result.text)
         values = [self.bindings[name].value for name in reached if name in self.bindings]
         if not any(size(value, self.scope.sizes) for value in values):
@@ -550,7 +550,7 @@ class _PatternChecker:
             self.check_absence(where, names - always)
 
     def check_depth(self, pattern: Pattern) -> bool:
-        """Matching goes down from the result, one call inside the other."""
+        """Whether the pattern is small enough: matching it is recursive, from the result down."""
         scope, total = self.scope, 0
         depths: dict[str, int] = {}
         for name, binding in self.bindings.items():
@@ -570,7 +570,7 @@ class _PatternChecker:
         return True
 
     def reached(self, result: str) -> set[str]:
-        """The names on some way from the result."""
+        """The names that the result uses, directly or indirectly."""
         reached: set[str] = set()
         waiting = [result]
         while waiting:
@@ -582,7 +582,7 @@ class _PatternChecker:
         return reached
 
     def always(self, result: str) -> frozenset[str]:
-        """The names that stand for something in every match of `result`, itself among them."""
+        """The names that are bound in every match of `result`, including `result`."""
         return always_there(self.parameters.values(), self.bindings.values(), (result,))
 
 
@@ -595,7 +595,7 @@ def _modifiers(written: syntax.OperatorCall) -> set[str]:
 
 
 def _is_operator(operand: Operand) -> bool:
-    """Whether `operand`, in whichever way it matches, is a call of an operator of its own."""
+    """Whether `operand` is an operator call in this pattern, however it matches."""
     match operand:
         case Call(optional=optional):
             return not optional

@@ -1,4 +1,4 @@
-"""From the syntax of `pin` and `forbid` to the placements of each target."""
+"""Check `pin` and `forbid` statements and build the placements of each target."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -19,8 +19,8 @@ def check_placements(
     findings: Findings,
 ) -> dict[str, tuple[Placement, ...]]:
     """
-    The placements of a file by target, in file order. `broken` are targets with syntax errors:
-    that they are missing is not said again.
+    The placements of a file by target, in file order. `broken` has the targets with syntax
+    errors; a placement on one of them is not reported.
     """
     found: dict[str, tuple[Placement, ...]] = {}
     selected: dict[object, list[syntax.Placement]] = {}
@@ -51,7 +51,7 @@ def _check_target(
 def _check_contradiction(
     item: syntax.Placement, earlier: Sequence[syntax.Placement], findings: Findings
 ) -> None:
-    """Report the first of the `earlier` placements of the same nodes that cannot hold as well."""
+    """Report the first of the `earlier` placements of the same nodes that contradicts `item`."""
     for other in earlier:
         same_target = item.target.text == other.target.text
         if item.action == other.action == "pin" and not same_target:
@@ -70,7 +70,7 @@ def _check_contradiction(
 def _selector(
     written: syntax.Application, scope: PatternScope, findings: Findings
 ) -> Selector | None:
-    """The selector that `written` is; None after reporting that it is none."""
+    """The selector that `written` stands for; None after reporting that it is not a selector."""
     match written.function.text, written.arguments:
         case "name", [syntax.Argument(None, syntax.Literal(str() as glob))] if glob:
             return ByName(glob)
@@ -96,5 +96,5 @@ def _selector(
 
 
 def _key(selector: Selector) -> object:
-    """Equal for selectors that say the same: the order of operators does not matter."""
+    """A key that is equal for equivalent selectors: the order of operators does not matter."""
     return frozenset(selector.ops) if isinstance(selector, ByOperator) else selector

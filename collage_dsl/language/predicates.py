@@ -1,4 +1,4 @@
-"""Predicates: their declarations, and which of them conditions, patterns and rules ask."""
+"""Check declarations of predicates, and find the predicates in patterns and conditions."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ _IN_A_TABLE = re.compile(r"pattern_table:[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)+", r
 
 
 def check_predicate(written: syntax.Predicate, findings: Findings) -> Predicate | None:
-    """The predicate that `written` declares; None where something in it was wrong."""
+    """The predicate that `written` declares; None after reporting what is wrong in it."""
     errors = findings.errors
     if not (_FUNCTION.fullmatch(written.source) or _IN_A_TABLE.fullmatch(written.source)):
         message = f"predicate `{written.name.text}` is to come from a function in a module"
@@ -43,7 +43,7 @@ def check_predicate(written: syntax.Predicate, findings: Findings) -> Predicate 
 
 
 def predicates_of(pattern: Pattern) -> Iterator[Predicate]:
-    """The predicates that `pattern` asks; not those that the patterns it calls do."""
+    """The predicates in the conditions of `pattern`, without those of the patterns it calls."""
     for binding in pattern.bindings:
         for call in calls(binding.value):
             for where in call.attributes:
@@ -61,7 +61,7 @@ def asked(expression: Expression) -> Iterator[Predicate]:
 
 
 def with_predicates(expression: Expression, called: Callable[[Predicate], Predicate]) -> Expression:
-    """`expression` with what `called` gives in place of each predicate."""
+    """`expression` with each predicate replaced by `called(predicate)`."""
     match expression:
         case conditions.Holds(predicate):
             return replace(expression, predicate=called(predicate))

@@ -1,4 +1,4 @@
-"""Fusion specs as canonical text, which reads back as the same specs."""
+"""Write fusion specs as canonical text. Reading it gives equal specs."""
 
 from collections.abc import Iterator, Mapping
 from typing import assert_never
@@ -58,7 +58,7 @@ from collage_dsl.rules.vertical import USUAL_DEPTH
 WIDTH = 100
 
 _LEVELS = ("or", "and", "not", "comparison", "sum", "product", "atom")
-"""How tightly each sort of expression binds, loosest first."""
+"""Sorts of expressions by precedence, the loosest first."""
 
 
 def to_text(spec: FusionSpec | Mapping[str, FusionSpec]) -> str:
@@ -66,8 +66,8 @@ def to_text(spec: FusionSpec | Mapping[str, FusionSpec]) -> str:
     The text of one spec, or of all specs of a file, with the patterns and predicates they use:
     `load(text=to_text(spec))[spec.name] == spec`.
 
-    Raises ValueError for what the language cannot say: two patterns, or predicates, of one name
-    that differ.
+    Raises ValueError for what the language cannot express: two different patterns, or predicates,
+    with the same name.
     """
     specs = [spec] if isinstance(spec, FusionSpec) else list(spec.values())
     patterns: dict[str, Pattern] = {}
@@ -87,7 +87,7 @@ def to_text(spec: FusionSpec | Mapping[str, FusionSpec]) -> str:
 
 
 def patterns_of(rule: FusionRule) -> Iterator[Pattern]:
-    """The patterns that `rule` uses, each before those that call it; some repeatedly."""
+    """The patterns that `rule` uses, each before its callers; some several times."""
     if isinstance(rule, DFPattern):
         yield from called(rule.pattern)
         yield rule.pattern
@@ -96,7 +96,7 @@ def patterns_of(rule: FusionRule) -> Iterator[Pattern]:
 
 
 def predicates_in(rule: FusionRule) -> Iterator[Predicate]:
-    """The predicates that `rule` asks and that a file declares; some repeatedly."""
+    """The predicates that `rule` uses and a file declares; some several times."""
     if isinstance(rule, OpPredicate) and not rule.predicate.backend:
         yield rule.predicate
     if isinstance(rule, DFPattern):
@@ -107,7 +107,7 @@ def predicates_in(rule: FusionRule) -> Iterator[Predicate]:
 
 
 def _inner(rule: FusionRule) -> tuple[FusionRule, ...]:
-    """The rules that `rule` is made of."""
+    """The direct sub-rules of `rule`."""
     match rule:
         case Union(rules):
             return rules
@@ -206,13 +206,13 @@ def _where(where: Where) -> str:
 
 
 def _expression(expression: Expression, types: Mapping[str, str], least: str = "or") -> str:
-    """The text of `expression`, in parentheses where it binds less tightly than `least`."""
+    """The text of `expression`, in parentheses if its precedence is lower than `least`."""
     text, level = _written(expression, types)
     return text if _LEVELS.index(level) >= _LEVELS.index(least) else f"({text})"
 
 
 def _written(expression: Expression, types: Mapping[str, str]) -> tuple[str, str]:
-    """The text of `expression` and how tightly it binds."""
+    """The text of `expression` and its precedence."""
 
     def side(part: Expression, least: str) -> str:
         return _expression(part, types, least)
@@ -264,13 +264,13 @@ def _written(expression: Expression, types: Mapping[str, str]) -> tuple[str, str
 
 
 class _Bare(str):
-    """A string that is written without quotes: a dtype."""
+    """A string that is written without quotes, because it is a dtype."""
 
     __slots__ = ()
 
 
 def _dtypes(side: Expression, other: Expression, types: Mapping[str, str]) -> Expression:
-    """A constant that is compared with a dtype is one."""
+    """`side` as a dtype if it is a constant compared with a dtype."""
     match other:
         case conditions.Dtype():
             pass
@@ -303,7 +303,7 @@ def _value(value: Value) -> str:
 
 
 def quoted(text: str) -> str:
-    """`text` as a string of the language."""
+    """`text` in quotes and with escapes, as a string of the language."""
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return f'"{"".join(escapes.get(character, character) for character in text)}"'
 
@@ -312,7 +312,7 @@ def quoted(text: str) -> str:
 
 
 def _rule(rule: FusionRule, indent: int) -> str:
-    """The text of `rule`; where a line would be too long, one argument a line."""
+    """The text of `rule`; if a line would be too long, each argument has its own line."""
     function, arguments = _parts(rule, indent + 2)
     line = f"{function}({', '.join(arguments)})"
     if indent + len(line) <= WIDTH - len("rules ;") and "\n" not in line:
@@ -392,7 +392,7 @@ def _primitive(primitive: Primitive) -> str:
 
 
 def _limits(limits: Limits) -> list[tuple[str, str]]:
-    """The limits that are not the usual ones; what stands alone in a target has no value."""
+    """The limits that differ from the defaults; one that is written alone has an empty value."""
     exits = "any" if limits.max_exits is None else str(limits.max_exits)
     found = {
         "max_exits": None if limits.max_exits == 1 else exits,
@@ -437,7 +437,7 @@ def _target(spec: FusionSpec) -> str:
 
 
 def _measuring(measure: Measuring) -> list[tuple[str, str]]:
-    """What is not as usual."""
+    """The settings that differ from the defaults."""
     usual = Measuring()
     counts = {"repeats": measure.repeats, "percentile": measure.percentile}
     times = {"budget": measure.budget, "timeout": measure.timeout}

@@ -1,4 +1,4 @@
-"""What the operators of a pattern say about dtypes and ranks: `nn.relu` keeps both."""
+"""Derive dtypes and ranks from the operators of a pattern: `nn.relu` keeps both."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,36 +20,37 @@ _CHANGES_DTYPE = frozenset(
     | {"nn.dropout", "not_equal", "ones", "ones_like", "quantize", "shape_to_tensor"}
     | {"where", "zeros", "zeros_like"}
 )
-"""Operators of a simple kind whose result has a dtype of its own, or is no tensor."""
+"""Elementwise and broadcast operators that change the dtype, or whose result is not a tensor."""
 
 _OTHER_SHAPE = frozenset(
     {"broadcast_to", "expand_dims", "eye", "full", "hamming_window", "nn.dropout", "ones", "outer"}
     | {"shape_to_tensor", "zeros"}
 )
-"""Operators of a simple kind whose result has not the shape of what it is computed from."""
+"""Elementwise and broadcast operators whose result does not have the shape of the operands."""
 
 _LIKE_FIRST = frozenset(
     {"flip", "nn.group_norm", "nn.instance_norm", "nn.layer_norm", "nn.log_softmax"}
     | {"nn.rms_norm", "nn.softmax", "sort"}
 )
-"""Other operators whose result is like their first operand."""
+"""Other operators whose result has the dtype and shape of the first operand."""
 
 _OF_IMAGES = {
     f"nn.{sort}{rank}d": rank + 2
     for sort in ("conv", "max_pool", "avg_pool", "adaptive_avg_pool")
     for rank in (1, 2, 3)
 }
-"""The least rank of the data, of the weight, and of the result; blocked layouts have more."""
+"""The least rank of the data, the weight and the result. Blocked layouts have a higher rank."""
 
 _RANKS: Mapping[str, int] = {"flatten": 1, "nn.batch_flatten": 2}
-"""Operators whose result has one rank."""
+"""Operators whose result always has the same rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
     """
-    A call that is part of every match, with the ranks of its value and of its operands; what
-    has no name in the pattern is given one. `number` tells the attributes of calls apart.
+    A call that is part of every match, with the ranks of its value and its operands.
+
+    Operands without a name get one. `number` distinguishes the attributes of different calls.
     """
 
     call: Call
@@ -65,7 +66,7 @@ class Called:
         return Attr(f"{self.number}.{name}")
 
     def attributes(self) -> Mapping[str, Values]:
-        """What its attributes may be, by their types in all of its operators."""
+        """The values that its attributes may have, by their types in all of its operators."""
         first, *others = (operators()[op].attrs for op in self.call.ops)
         return {
             self.attribute(name).name: _OF_TYPE[type_]
@@ -78,7 +79,7 @@ _OF_TYPE = {"int": WHOLE, "bool": TRUTH}
 
 
 def called(pattern: Pattern, required: frozenset[str]) -> tuple[Called, ...]:
-    """The calls that every match has: those of the names in `required`, outside alternatives."""
+    """The calls in every match: those bound to names in `required`, outside alternatives."""
     numbers = count()
     return tuple(
         found
@@ -100,7 +101,7 @@ def _called(operand: Operand, name: str, numbers: Iterator[int]) -> Iterator[Cal
 
 
 def _name(operand: Operand, otherwise: str) -> str:
-    """What no condition can ask about has a name that no one can write."""
+    """The name of `operand`, or `otherwise`, a name that no user can write."""
     return operand.name if isinstance(operand, Reference) else otherwise
 
 
@@ -109,15 +110,16 @@ Relation = Callable[[Called, Facts], None]
 
 def introduce(called: Called, facts: Facts) -> None:
     """
-    What the operators of a call say of its value and its operands whatever else is known. An
-    optional call may stand for its first operand, so that only what holds then too is said.
+    Add what always holds for the value and the operands of a call.
+
+    An absent optional call stands for its first operand; what is added holds in that case too.
     """
     for relation in _relations(called.call.ops, bool(called.operands), called.call.optional)[0]:
         relation(called, facts)
 
 
 def relate(called: Called, facts: Facts) -> None:
-    """What follows from what is known for the ranks of its value and its operands."""
+    """Add what follows from the known facts for the ranks of the value and the operands."""
     for relation in _relations(called.call.ops, bool(called.operands), called.call.optional)[1]:
         relation(called, facts)
 
@@ -126,7 +128,7 @@ def relate(called: Called, facts: Facts) -> None:
 def _relations(
     ops: tuple[str, ...], has_operands: bool, optional: bool
 ) -> tuple[tuple[Relation, ...], tuple[Relation, ...]]:
-    """What a call of one of `ops` says at once, and what it says again when more is known."""
+    """The relations of `ops` to apply once, and those to apply again when more is known."""
 
     def all_are(holds: Callable[[str], bool]) -> bool:
         return has_operands and all(map(holds, ops))
@@ -181,7 +183,7 @@ def _same_rank(called: Called, facts: Facts) -> None:
 
 
 def _broadcasting(called: Called, facts: Facts) -> None:
-    """The rank of the result is that of the operand which has more."""
+    """Add that the rank of the result is the larger rank of the operands."""
     result = called.result
     operands = called.operands[:1] if called.call.optional else called.operands
     for operand in operands:
@@ -211,7 +213,7 @@ def _layouts(called: Called, facts: Facts) -> None:
 
 
 def _layouts_of(called: Called) -> dict[Rank, Attr]:
-    """The ranks that layouts say, and the attributes that these are."""
+    """Each rank that a layout determines, with the attribute of that layout."""
     if operators()[called.call.ops[0]].operands != ("data", "weight"):
         return {called.operands[0]: called.attribute("layout")}
     data, weight = called.operands
@@ -219,7 +221,7 @@ def _layouts_of(called: Called) -> dict[Rank, Attr]:
 
 
 def rank_of_layout(layout: str) -> int:
-    """`NCHW` is of rank 4, `NCHW16c` of rank 5."""
+    """The rank of a layout: 4 for `NCHW`, 5 for `NCHW16c`."""
     return sum(map(str.isalpha, layout))
 
 

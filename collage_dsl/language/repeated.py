@@ -1,4 +1,4 @@
-"""Rules of a union that propose nothing which another does not, under the same label."""
+"""Report rules of a union whose candidates another rule already proposes with the same labels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,16 @@ from collage_dsl.rules import (
 from collage_dsl.source import Span
 
 _MOST_LEAVES = 100
-"""A union of more than these is not looked at."""
+"""Larger unions are not examined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """
-    A rule that proposes, with the labels and limits around it, the outermost first. What limits
-    prune depends on all that is proposed: such a rule is not looked into.
+    A rule without sub-rules, with the labels and limits around it, outermost first.
+
+    A rule inside limits that prune is not split further: what they prune depends on all of its
+    candidates.
     """
 
     around: tuple[str | Limits, ...]
@@ -35,7 +37,7 @@ class Leaf:
 
 
 def check_repeated(rules: Sequence[tuple[FusionRule, Span]], findings: Findings) -> None:
-    """Report each of `rules`, with the place where it is written, that another makes needless."""
+    """Report each of `rules` that another makes unnecessary. Each comes with its span."""
     leaves = [tuple(_leaves(rule, ())) for rule, _ in rules]
     if sum(map(len, leaves)) > _MOST_LEAVES:
         return
@@ -69,7 +71,7 @@ def _covers(larger: Sequence[Leaf], smaller: Sequence[Leaf]) -> bool:
 
 
 def _proposes(larger: Leaf, smaller: Leaf) -> bool:
-    """Whether `larger` proposes all that `smaller` does, and with the same labels."""
+    """Whether `larger` proposes all candidates of `smaller`, with the same labels."""
     if larger.around != smaller.around:
         return False
     match larger.rule, smaller.rule:

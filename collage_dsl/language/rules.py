@@ -1,4 +1,4 @@
-"""From the syntax of rules to fusion rules."""
+"""Check the syntax of a rule and build the `FusionRule` from it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,10 +45,10 @@ from collage_dsl.rules.vertical import USUAL_DEPTH
 from collage_dsl.source import Span
 
 MAX_DEPTH = 200
-"""Of rules in each other; what walks them calls itself. The use of a name counts twice."""
+"""How deep rules may be nested, because walking them is recursive. A use of a name counts twice."""
 
 MAX_SIZE = 10_000
-"""Rules written out may have this many parts: names used twice can make them grow fast."""
+"""How many parts a rule may have with its names written out; reused names make it grow fast."""
 
 KINDS: Mapping[str, Kind] = {str(kind): kind for kind in Kind}
 
@@ -62,12 +62,12 @@ PRIMITIVES: Mapping[str, tuple[Primitive, ...]] = {
 }
 
 _SUPPORTS = r"[A-Za-z_][\w-]*\.supports"
-"""What a backend is asked: its name, as `compiler` has it, and the question."""
+"""A question to a backend: its name as in `compiler`, then `.supports`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedRule:
-    """A rule (None where it is wrong), how deep it is nested, and how many parts it has."""
+    """A rule (None if it is wrong), its nesting depth, and the number of its parts."""
 
     rule: FusionRule | None
     depth: int
@@ -90,18 +90,18 @@ class RuleScope:
         self.broken = broken
         self.findings = findings
         self.values = values
-        """Where the operators and predicates of the file are."""
+        """The operators and predicates of the file."""
         self.refused: Mapping[str, str] = {}
         self.checked: dict[str, CheckedRule] = {}
         self.used: set[str] = set()
         self.active: list[str] = []
 
     def rule(self, written: syntax.Expression) -> FusionRule | None:
-        """The rule that `written` says; None where something in it was wrong."""
+        """The rule of `written`; None after reporting what is wrong in it."""
         return _Expression(self).rule(written, 0).rule
 
     def is_rule(self, name: str) -> bool:
-        """Whether that is the name of a rule of the file, or of an imported one."""
+        """Whether `name` is a rule that the file defines or imports."""
         return name in self.rules or name in self.checked
 
     def named(self, name: syntax.Name, depth: int) -> CheckedRule:
@@ -160,7 +160,7 @@ class _Expression:
         self.is_too_large = False
 
     def rule(self, written: syntax.Expression, depth: int) -> CheckedRule:
-        """`depth` is that of the rules that use this one."""
+        """The rule of `written`; `depth` is the depth of the rules around it."""
         self.depth = depth
         self.deepest = depth
         found = self.part(written)
@@ -194,7 +194,7 @@ class _Expression:
         return found
 
     def applied(self, written: syntax.Application) -> FusionRule | None:
-        """A rule with parameters: its body, in which they are replaced."""
+        """The body of a rule with parameters, with the arguments put in."""
         scope, name = self.scope, written.function
         rule = scope.rules[name.text]
         if not rule.parameters:
@@ -420,14 +420,14 @@ class _Expression:
         return MaxCoalesce(rule, prefer) if rule else None
 
     def whole(self, written: syntax.Application) -> FusionRule | None:
-        """The only argument: `primitive(rule)` says what every target implies."""
+        """The argument of `primitive(rule)`, which every target implies anyway."""
         bound = bind(written, self.findings, takes=(1, 1))
         return self.part(bound[0][0]) if bound else None
 
     # Numbers, predicates, operators, kinds and primitives.
 
     def number(self, written: syntax.Expression, name: str, between: tuple[int, int]) -> int | None:
-        """A number from the first to the second of `between`."""
+        """A whole number in the range `between`, both ends included; None after reporting."""
         least, most = between
         match written:
             case syntax.Literal(bool()):
@@ -439,7 +439,7 @@ class _Expression:
         return None
 
     def predicate(self, written: syntax.Expression) -> Predicate | None:
-        """The name of one that is declared, or `"NAME.supports"`."""
+        """A declared predicate by its name, or that of a backend: `"NAME.supports"`."""
         scope = self.scope
         match written:
             case syntax.Literal(str() as text) if fullmatch(_SUPPORTS, text, ASCII):
@@ -467,7 +467,7 @@ class _Expression:
         return None
 
     def operators(self, written: syntax.Expression) -> tuple[str, ...] | None:
-        """The names of those in a list of operators and classes, each once."""
+        """The names of the operators in a list of operators and classes, each once."""
         if not isinstance(written, syntax.List) or not written.items:
             message = "`ops` is a list of operators and classes"
             hint = f"write `[{written.span.text}]`" if isinstance(written, syntax.Name) else ""

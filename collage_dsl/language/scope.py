@@ -1,4 +1,4 @@
-"""The patterns and operator classes of a file, each checked when it is first used."""
+"""Look up the patterns and operator classes of a file; each is checked on its first use."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,17 +14,18 @@ from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
 
 MAX_DEPTH = 100
-"""Of operators and patterns in each other; what matches them calls itself."""
+"""How deep operators and patterns may be nested, because matching them is recursive."""
 
 MAX_SIZE = 10_000
-"""A pattern may have this many calls, with those of the patterns that it calls."""
+"""How many calls a pattern may have, including those of the patterns that it calls."""
 
 
 @dataclass(slots=True)
 class PatternScope:
     """
-    Patterns and operator classes by name, and what has been found out about them. A name in
-    `broken` has a definition with a syntax error, so nothing is said about it.
+    Patterns and operator classes by name, and the results of checking them.
+
+    A name in `broken` has a definition with a syntax error, so its uses are not reported.
     """
 
     patterns: Mapping[str, syntax.Pattern]
@@ -35,23 +36,23 @@ class PatternScope:
     checked: dict[str, Pattern | None] = field(default_factory=dict)
     known: dict[str, tuple[Operator, ...] | None] = field(default_factory=dict)
     depths: dict[int, int] = field(default_factory=dict)
-    """Of the patterns in `checked`, and of those that they call, by identity; `sizes` too."""
+    """Depths of the patterns in `checked` and of those they call, by `id`; `sizes` likewise."""
     sizes: dict[int, int] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)
     predicates: dict[str, Predicate | None] = field(default_factory=dict)
-    """Those that are declared or imported; None where the declaration is wrong."""
+    """The declared and imported predicates; None for one whose declaration is wrong."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """The imported patterns that cannot be used, and why."""
+    """Imported patterns that cannot be used, with the reason."""
     uses: set[tuple[str, str]] = field(default_factory=set)
-    """Which definition (empty: none) uses which."""
+    """Pairs of a definition (empty for a placement) and a name that it uses."""
     effort: Effort = field(default_factory=Effort)
 
     def is_pattern(self, name: str) -> bool:
-        """Whether that is the name of a pattern of the file, or of an imported one."""
+        """Whether `name` is a pattern that the file defines or imports."""
         return name in self.patterns or name in self.checked
 
     def pattern(self, name: syntax.Name) -> Pattern | None:
-        """The pattern of that name; None after reporting why it cannot be used."""
+        """The pattern called `name`; None after reporting why it cannot be used."""
         self.note_use(name)
         if name.text in self.active:
             self.recursion(name, self.patterns[name.text].name)
@@ -68,8 +69,9 @@ class PatternScope:
 
     def operators(self, name: syntax.Name) -> tuple[Operator, ...] | None:
         """
-        The operator of that name, or those of a class; None after reporting that there are
-        none.
+        The operator called `name`, or the operators of the class of that name.
+
+        None after reporting that there are none.
         """
         if name.text in self.broken:
             return None

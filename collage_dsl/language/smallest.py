@@ -1,4 +1,4 @@
-"""The smallest sub-graph that a pattern may match."""
+"""Compute a lower bound of the size and depth of a match of a pattern."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ from collage_dsl.rules.pattern import (
 )
 
 _MOST_COMPARED = 60
-"""Of more calls than this only those on one path are told apart."""
+"""With more calls than this, only those on one path are counted as different nodes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A call that every match has, a number, or (`is_open`) what may be anything."""
+    """A part of every match: a call, a number, or (`is_open`) anything."""
 
     ops: tuple[str, ...] = ()
     operands: tuple["Part", ...] = ()
@@ -37,7 +37,7 @@ _ANYTHING = Part(is_open=True)
 
 @dataclass(frozen=True, slots=True)
 class Smallest:
-    """At least so many calls, and so many on one path."""
+    """The least number of calls in a match, and on its longest path."""
 
     nodes: int
     depth: int
@@ -45,8 +45,10 @@ class Smallest:
 
 def smallest(pattern: Pattern) -> Smallest:
     """
-    What each match has at least: optional calls are missing, repeated ones are repeated the
-    fewest times. Two calls that could be the same node of a model count as one.
+    A lower bound for every match of `pattern`.
+
+    Optional calls are counted as absent, repeated ones with the fewest repetitions. Two calls
+    that could be the same node of a model count as one.
     """
     frame = _Frame(pattern, {})
     roots = [frame.named(name) for name in (pattern.result, *pattern.others)]
@@ -62,7 +64,7 @@ def smallest(pattern: Pattern) -> Smallest:
 
 @dataclass(slots=True)
 class _Frame:
-    """The names of a pattern, of which the parameters stand for `given`."""
+    """The names of a pattern whose parameters stand for the parts `given`."""
 
     pattern: Pattern
     given: Mapping[str, Part]
@@ -106,7 +108,7 @@ class _Frame:
 
 
 def _depth(part: Part, depths: dict[Part, int]) -> int:
-    """The calls on the longest path down from `part`; that of each is kept in `depths`."""
+    """The number of calls on the longest path down from `part`; `depths` remembers results."""
     if part not in depths:
         below = max((_depth(operand, depths) for operand in part.operands), default=0)
         depths[part] = below + bool(part.ops)
@@ -114,7 +116,7 @@ def _depth(part: Part, depths: dict[Part, int]) -> int:
 
 
 def _different(calls: list[Part]) -> int:
-    """How many of `calls` are different nodes in every match; each comes after its operands."""
+    """How many of `calls` are different nodes in every match. Operands come before users."""
     below = {call: set(_below(call)) for call in calls}
     comparison = _Comparison()
     kept: list[Part] = []
@@ -137,7 +139,7 @@ def _below(part: Part) -> Iterator[Part]:
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """Which parts one node can match both of. What is found of two is kept."""
+    """Tells whether one node can match two parts. Results are remembered."""
 
     found: dict[tuple[Part, Part], bool] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""Tests in `.collage` files: a graph, and what is expected of patterns, rules and plans on it."""
+"""Check `test` blocks: a graph or model, and expectations of patterns, rules and plans on it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from collage_dsl.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """`matches(p, at: y, nodes: 3)`: how often `pattern` matches; anywhere without `at`."""
+    """`matches(p, at: y, nodes: 3)`: how often `pattern` matches; without `at`, anywhere."""
 
     pattern: Pattern
     at: str | None = None
@@ -25,7 +25,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """`why_not(p, at: y)`: why `pattern` does not match; the text of its condition, if any."""
+    """`why_not(p, at: y)`: why `pattern` does not match: the text of the failed condition."""
 
     pattern: Pattern
     at: str
@@ -33,7 +33,7 @@ class WhyNot:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """`candidates(library)`: how many candidates a rule or target has."""
+    """`candidates(library)`: the number of candidates of a rule or target."""
 
     spec: FusionSpec
 
@@ -48,7 +48,7 @@ class Proposes:
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """`kernels()`, `kernels(tvm)`: how many kernels the cheapest plan has, or those of a target."""
+    """`kernels()`, `kernels(tvm)`: the number of kernels in the cheapest plan, or of one target."""
 
     target: str | None = None
 
@@ -67,8 +67,8 @@ Operator = Literal["==", "!=", "<", "<=", ">", ">="]
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """
-    `question operator value;`, or the opposite. A count alone is expected to be `> 0`, what
-    is true or false to be true.
+    `question operator value;`, or its opposite. A count alone is expected to be `> 0`, and a
+    truth value alone to be true.
     """
 
     question: Question
@@ -79,7 +79,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class SpecTest:
-    """A test: its graph, or the ONNX file to read; costs in seconds by target and operator."""
+    """A test: its graph or ONNX file, its expectations, and costs (s) by target and operator."""
 
     name: str
     graph: Graph | None
@@ -97,8 +97,8 @@ def check_test(
     findings: Findings,
 ) -> SpecTest | None:
     """
-    The test that `written` says; None where something in it was wrong. Of `targets`, those
-    not in `specs` have errors of their own.
+    The test of `written`; None after reporting what is wrong in it. `targets` that are not in
+    `specs` have errors that are reported elsewhere.
     """
     return _TestChecker(written, scope, specs, targets, findings).run()
 
@@ -150,7 +150,7 @@ class _TestChecker:
         return SpecTest(self.written.name, self.graph, model, costs, tuple(whole), span)
 
     def model(self) -> str:
-        """The path of the model; empty where the test has a graph."""
+        """The path of the model; empty if the test has a graph."""
         given = [
             s for s in self.written.statements if isinstance(s, graph_syntax.Graph | syntax.Model)
         ]
@@ -186,7 +186,7 @@ class _TestChecker:
     # Expectations.
 
     def expectations(self, written: syntax.Expression, holds: bool) -> "list[Expectation | None]":
-        """What `written` expects, part by part; the opposite of it where it does not hold."""
+        """The expectations in `written`, part by part; their opposites unless `holds`."""
         match written:
             case syntax.Operation("not", None, right):
                 return self.expectations(right, not holds)
@@ -345,7 +345,7 @@ class _TestChecker:
         return rule.pattern if isinstance(rule, DFPattern) else None
 
     def spec(self, written: syntax.Expression) -> FusionSpec | None:
-        """A target, a pattern, or a rule: as a spec with the usual limits."""
+        """A target; or a pattern or rule as a spec with the default limits."""
         if isinstance(written, syntax.Name):
             if written.text in self.targets:
                 return self.specs.get(written.text)

@@ -1,4 +1,4 @@
-"""Replacing names in an expression: the body of a rule with parameters."""
+"""Put arguments into the body of a rule with parameters."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from collage_dsl.language import syntax
 def substituted(
     written: syntax.Expression, values: Mapping[str, syntax.Expression]
 ) -> syntax.Expression:
-    """`written` with the names in `values` replaced by what they stand for."""
+    """`written` with the names in `values` replaced by their values."""
     match written:
         case syntax.Name(text):
             return values.get(text, written)

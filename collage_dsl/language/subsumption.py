@@ -1,4 +1,4 @@
-"""Patterns whose matches are all those of another pattern too."""
+"""Decide whether every match of one pattern is also a match of another."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -43,12 +43,12 @@ from collage_dsl.rules.pattern import (
 )
 
 _MOST_FORMS = 81
-"""Each optional call is there, is not there, or stays optional: with four, these are all."""
+"""Each optional call is present, absent or still optional: for four of them, this covers all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A pattern with its names replaced by numbers, and what it demands."""
+    """A pattern with its names replaced by numbers: its equations and its conditions."""
 
     shape: tuple[object, ...]
     demands: frozenset[object]
@@ -56,9 +56,10 @@ class Form:
 
 def subsumes(larger: Pattern, smaller: Pattern) -> bool:
     """
-    Whether each match of `smaller` is one of `larger`: they have the same equations, when
-    some optional calls of `larger` are there and others are not, and `larger` demands nothing
-    that `smaller` does not. False where that is not plain to see.
+    Whether each match of `smaller` is also one of `larger`.
+
+    True if, for some choice of the optional calls of `larger`, both have the same equations and
+    `larger` has no condition that `smaller` lacks. Else False, though the answer may be yes.
     """
     wanted = form(smaller)
     return any(
@@ -68,7 +69,7 @@ def subsumes(larger: Pattern, smaller: Pattern) -> bool:
 
 
 def form(pattern: Pattern) -> Form:
-    """What stays the same when names are changed."""
+    """The pattern in a form that does not depend on its names."""
     numbering = _Numbering(pattern)
     shape = tuple(numbering.name(n) for n in (pattern.result, *pattern.others))
     demands = [
@@ -82,7 +83,7 @@ def form(pattern: Pattern) -> Form:
 
 
 def _parts(condition: Expression) -> Iterator[Expression]:
-    """What `condition` joins by `and`."""
+    """The parts that `condition` joins by `and`."""
     match condition:
         case And(left, right):
             yield from _parts(left)
@@ -92,7 +93,7 @@ def _parts(condition: Expression) -> Iterator[Expression]:
 
 
 class _Numbering:
-    """Gives names numbers in the order in which they are reached from the result."""
+    """Numbers the names in the order in which they are reached from the result."""
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
@@ -102,7 +103,7 @@ class _Numbering:
         self.calls = count()
 
     def name(self, name: str) -> object:
-        """The number of a name; with what it is, the first time."""
+        """The number of a name; the first time, together with its value."""
         value = self.values.get(name)
         if isinstance(value, Reference):
             return self.name(value.name)
@@ -145,8 +146,9 @@ class _Numbering:
 
     def demand(self, condition: Expression) -> Expression:
         """
-        `condition` about numbers in place of names. A name that is nowhere in the equations has
-        none, and no pattern as it is written demands something of such a name.
+        `condition` with numbers instead of names.
+
+        A name outside the equations has no number; a pattern as written has no condition on one.
         """
         match condition:
             case Dtype(of) | Rank(of) | Shape(of) | DimAt(of) | Size(of) | Bytes(of):
@@ -187,11 +189,11 @@ def _simplified(condition: Expression) -> Expression:
             return condition
 
 
-# The ways in which optional calls can be there or not.
+# The choices of present and absent optional calls.
 
 
 def _decided(pattern: Pattern) -> Iterator[Pattern]:
-    """`pattern`, and what is left of it for each choice of optional calls."""
+    """`pattern`, and a variant of it for each choice of present and absent optional calls."""
     optional = [
         binding.name
         for binding in pattern.bindings
@@ -213,7 +215,7 @@ def _with(pattern: Pattern, choices: Mapping[str, bool | None]) -> Pattern:
 
 
 def _chosen(binding: Binding, is_there: bool | None) -> Binding:
-    """`binding` where its optional call is there, or is not; None where that is not chosen."""
+    """`binding` with its optional call present or absent, or unchanged if `is_there` is None."""
     call = binding.value
     if is_there is None or not isinstance(call, Call):
         return binding
@@ -221,7 +223,7 @@ def _chosen(binding: Binding, is_there: bool | None) -> Binding:
 
 
 def _present(pattern: Pattern) -> frozenset[str]:
-    """The names that lead to the results."""
+    """The names that the results use, directly or indirectly."""
     values = {binding.name: binding.value for binding in pattern.bindings}
     found: set[str] = set()
     waiting = [pattern.result, *pattern.others]
@@ -234,7 +236,7 @@ def _present(pattern: Pattern) -> frozenset[str]:
 
 
 def _given(condition: Expression, present: frozenset[str], sure: frozenset[str]) -> Expression:
-    """`has(b)` is decided where `b` is always there, or never."""
+    """Replace `has(b)` by true or false if `b` is always bound, or never."""
     match condition:
         case Has(of) if of not in present:
             return Constant(False)

@@ -1,4 +1,4 @@
-"""What a text says, before names are looked up: each part with the span it was written at."""
+"""The syntax of a file before names are resolved. Each part has its span."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A number, a string, or `true` or `false`."""
+    """A number, a string, `true` or `false`."""
 
     value: bool | int | float | str
     span: Span
@@ -94,7 +94,7 @@ Expression = Name | Elements | Range | Literal | List | Application | Arrow | Op
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """`0.5`, or `~0.7071` or `~0.7071 within 1e-3`, which are approximate."""
+    """`0.5`, or approximately: `~0.7071` or `~0.7071 within 1e-3`."""
 
     value: float
     approximate: bool
@@ -105,7 +105,7 @@ class Number:
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
     """
-    `(nn.relu | nn.gelu)?(t) [axis == 1]`. What is called are names, unless the text is wrong.
+    `(nn.relu | nn.gelu)?(t) [axis == 1]`. `operators` are names, unless the text is wrong.
     """
 
     operators: tuple["Operand", ...]
@@ -325,8 +325,8 @@ class Imported:
 @dataclass(frozen=True, slots=True)
 class Import:
     """
-    `import "path" as prefix;`, or `import "path" only (names);`, which has no prefix. Where
-    `is_table`, it is `import pattern_table "cutlass" …;`.
+    `import "path" as prefix;`, or without a prefix `import "path" only (names);`. `is_table` is
+    for `import pattern_table "cutlass" …;`.
     """
 
     path: str
@@ -361,7 +361,7 @@ Item = Import | Let | Predicate | Pattern | Rule | Target | Placement | Test
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A statement with a syntax error, and the name it would have defined, if that is seen."""
+    """A statement with a syntax error, and the name it would have defined, if recognizable."""
 
     name: str
     span: Span

@@ -1,8 +1,8 @@
 """
-From the grammar file to the tables of its parser, as plain data.
+Make the parser tables of the grammar file with lark, as plain data.
 
-The build of the package calls this by the file's path, so that it imports nothing of ours.
-The parser that reads the tables needs no lark.
+The build of the package runs this file by its path, so it imports nothing from the package.
+The parser that reads the tables does not need lark.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,27 +14,27 @@ from lark.grammar import Rule, Symbol
 from lark.parsers.lalr_analysis import Reduce, Shift
 
 _GROUPS = 90
-"""The terminals of one expression; more than there are in the grammar."""
+"""The most terminals in one regular expression; more than the grammar has."""
 
 
 def made_from(grammar: Path) -> list[str]:
-    """What tables depend on: the grammar, and this module. Tables say what they were made from."""
+    """The texts of the grammar and of this module: the tables depend on both."""
     return [grammar.read_text("utf-8"), Path(__file__).read_text("utf-8")]
 
 
 def kept(grammar: Path, start: str) -> dict[str, Any]:
-    """The tables as they are kept in a file."""
+    """The tables in the form in which a file keeps them."""
     return {"made_from": made_from(grammar), **tables(grammar.read_text("utf-8"), start)}
 
 
 def tables(grammar: str, start: str) -> dict[str, Any]:
     """
-    The LALR(1) tables of what `start` derives, with the states counted from 0.
+    The LALR(1) tables for the start symbol `start`. States are numbered from 0.
 
-    `states`, of each: what it does at a terminal, to go to state n as n and to reduce rule n as
-    -1 - n; the state after a nonterminal; and the number of its scanner. `rules`, of each: the
-    nonterminal, the length, the name of the tree node, how its children are made (None where
-    the value is that of the only child), whether it is no node but a list of children.
+    Each of `states` has: its action at each terminal (n: go to state n; -1 - n: reduce by rule
+    n), the next state for each nonterminal, and the number of its scanner. Each of `rules` has:
+    the nonterminal, the length, the name of the tree node, how its children are made (None if
+    the value is that of the only child), and whether it makes a list of children, not a node.
     """
     lark = Lark(grammar, parser="lalr", lexer="contextual", start=start, maybe_placeholders=True)
     parser: Any = lark.parser.parser
@@ -81,7 +81,7 @@ def _actions(states: Any, kind: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _order(states: Any, start: int) -> list[int]:
-    """The states as they are reached from the first, so that the same text gives the same file."""
+    """The states in the order reached from the first: the same grammar gives the same file."""
     found = {start: None}
     waiting = [start]
     for state in waiting:
@@ -103,8 +103,8 @@ def _skipped(lark: Lark) -> frozenset[str]:
 
 def _scanner(lexer: Any, lark: Lark) -> tuple[Any, ...]:
     """
-    The terminals in the order in which they are tried, each with its expression; and of those
-    that also match words of their own, which terminal each word is.
+    The terminals in the order of trial, each with its regular expression; and for terminals that
+    also match keywords, the terminal of each keyword.
     """
     skipped = _skipped(lark)
     tried = (terminal for terminal in lexer.scanner.terminals if terminal.name not in skipped)
@@ -119,7 +119,7 @@ def _scanner(lexer: Any, lark: Lark) -> tuple[Any, ...]:
 
 
 def _spellings(lark: Lark) -> dict[str, str]:
-    """How each terminal is written, where it is always written the same way."""
+    """The text of each terminal that is always written the same way."""
     written = {}
     for terminal in sorted(lark.terminals, key=str):
         value = terminal.pattern.value
@@ -142,8 +142,8 @@ def _rule(rule: Rule, single: set[str]) -> list[Any]:
 
 def _children(rule: Rule, single: set[str]) -> list[Any]:
     """
-    What becomes of the parts of a rule: the place of a part that is a child, `[place]` of one
-    that is several children, and None for a part that is not there.
+    The children made from the parts of a rule: the place of a part that is one child, `[place]`
+    for a part that is several children, None for an absent part.
     """
     absent = "".join(str(int(flag)) for flag in rule.options.empty_indices or ())
     before = (
@@ -170,7 +170,7 @@ def _kept_terminals(rule: Rule) -> list[str]:
 
 
 def _single(rules: Iterable[Rule]) -> set[str]:
-    """The nonterminals without a node of their own that always are exactly one child."""
+    """The nonterminals that make no node themselves and always give exactly one child."""
     single = {str(rule.origin.name) for rule in rules if rule.origin.name.startswith("_")}
     while True:
         lists = {

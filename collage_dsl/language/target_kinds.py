@@ -1,4 +1,4 @@
-"""Kinds of targets and their options, as TVM has them."""
+"""Check the kind and the options of a target against those of TVM."""
 
 from collage_dsl.graph.operators import TVM_VERSION
 from collage_dsl.graph.target_kinds import target_kinds
@@ -10,7 +10,7 @@ _TYPES = {"int": "a whole number", "bool": "`true` or `false`", "str": "a string
 
 
 def check_kind(kind: syntax.Name, findings: Findings) -> bool:
-    """Whether TVM has targets of that kind. Otherwise that is reported."""
+    """Whether TVM has targets of that kind; reports that it has none."""
     kinds = target_kinds()
     if kind.text in kinds:
         return True
@@ -25,7 +25,7 @@ def check_kind(kind: syntax.Name, findings: Findings) -> bool:
 def check_option(
     kind: syntax.Name, name: syntax.Name, value: syntax.Literal, findings: Findings
 ) -> None:
-    """Report an option that TVM would refuse; `num_cores` stands for `num-cores`."""
+    """Report an option that TVM would refuse. `num_cores` means TVM's `num-cores`."""
     known = {option.replace("-", "_"): type_ for option, type_ in target_kinds()[kind.text].items()}
     type_ = known.get(name.text)
     if type_ is None:

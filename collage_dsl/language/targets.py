@@ -1,4 +1,4 @@
-"""From the syntax of a target to its fusion spec."""
+"""Check a `target` block and build its fusion spec."""
 
 from dataclasses import replace
 
@@ -23,9 +23,9 @@ def check_target(
     written: syntax.Target, is_whole: bool, scope: RuleScope, findings: Findings
 ) -> FusionSpec | None:
     """
-    The spec that `written` says; None where something in it was wrong.
+    The spec of `written`; None after reporting what is wrong in it.
 
-    Where it is not whole, because a part has a syntax error, nothing is missed.
+    If a part has a syntax error (not `is_whole`), missing settings are not reported.
     """
     return _TargetChecker(written, is_whole, scope, findings).run()
 
@@ -63,7 +63,7 @@ class _TargetChecker:
         return FusionSpec(target, rule, limits, coalesce, fallback)
 
     def places(self, settings: dict[str, syntax.Field | syntax.Block]) -> dict[str, Span]:
-        """Where each limit is written; that of a default is where the target is named."""
+        """The span of each limit; for a default, the span of the target's name."""
         found = dict.fromkeys(LIMITS, self.written.name.span)
         written = settings.get("limits")
         if isinstance(written, syntax.Block):
@@ -120,7 +120,7 @@ class _TargetChecker:
         self.findings.error("E0502", name.span, f"`{name.text}` is given twice", notes=(note,))
 
     def value(self, setting: syntax.Field | syntax.Block | None) -> syntax.Expression | None:
-        """What a setting is set to; None where it is not there."""
+        """The value of a setting; None if it is absent."""
         match setting:
             case syntax.Field(name, syntax.Duration(_, span)):
                 self.findings.error("E0503", span, f"`{name.text}` is no time")
@@ -191,7 +191,7 @@ class _TargetChecker:
     def fields(
         self, block: syntax.Block | None, known: tuple[str, ...], what: str
     ) -> dict[str, syntax.Field]:
-        """What stands in the braces of a setting, by name."""
+        """The fields in the braces of a setting, by name."""
         found: dict[str, syntax.Field] = {}
         for field in () if block is None else block.fields:
             name = field.name
@@ -217,7 +217,7 @@ class _TargetChecker:
                 return False
 
     def alone(self, setting: syntax.Field | syntax.Block | None) -> bool:
-        """Whether a setting is there, such as `fallback;`, which has no value."""
+        """Whether a setting without a value, such as `fallback;`, is present."""
         if setting is None:
             return False
         if setting != syntax.Field(setting.name, None):

@@ -1,4 +1,4 @@
-"""Tokens and spans of the trees of the parser library, as syntax has them."""
+"""Turn the tokens of parse trees into names, numbers, strings and spans."""
 
 import re
 from math import inf
@@ -10,26 +10,26 @@ from collage_dsl.language.nodes import Token
 from collage_dsl.source import Source, Span
 
 MAX_DEPTH = 200
-"""How deep syntax may be; what walks it calls itself."""
+"""How deep syntax may be nested, because walking it is recursive."""
 
 MAX_ITEMS = 200
-"""How long a list may be; its items are compared with each other."""
+"""How long a list may be, because its items are compared with each other."""
 
 _ESCAPE = re.compile(r"\\.")
 _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\"": '"', r"\\": "\\"}
 
 TOO_LARGE = 10**18
-"""The first number that is."""
+"""The first number that is too large."""
 
 UNITS = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
-"""How many of each a second has: numbers that a float holds, as 1e-6 is not."""
+"""Units per second. These are exact as floats, unlike 1e-6."""
 
 Child = Any
-"""A `Tree`, a `Token`, or None for what is not there."""
+"""A `Tree`, a `Token`, or None for an absent part."""
 
 
 class NestingError(Exception):
-    """A part of a text is nested more deeply than may be."""
+    """A part of a text is nested more deeply than allowed."""
 
     def __init__(self, span: Span) -> None:
         self.span = span
@@ -46,7 +46,7 @@ class Reader:
         return syntax.Name(str(token), self.span_of(token))
 
     def string(self, token: Token) -> str:
-        """The text between the quotes, escapes replaced."""
+        """The text between the quotes, with escapes replaced."""
         first = token.start_pos + 1
         return _ESCAPE.sub(
             lambda found: self.escaped(found[0], first + found.start()), str(token)[1:-1]
@@ -76,10 +76,10 @@ class Reader:
         if str(token).isdigit():
             return int(self.number(token))
         self.findings.error("E0101", self.span_of(token), "expected a whole number")
-        return 1  # which may be the least and the most
+        return 1  # a value that fits every bound
 
     def seconds(self, token: Token) -> float:
-        """`1.5ms` is 0.0015."""
+        """The seconds of a duration: 0.0015 for `1.5ms`."""
         number = str(token).rstrip("nums")
         return float(number) / UNITS[str(token)[len(number) :]]
 
@@ -106,5 +106,5 @@ class Reader:
 
 
 def children(tree: Child) -> list[Child]:
-    """Those of a part that may be missing."""
+    """The children of `tree`, which may be absent."""
     return [] if tree is None else list(tree.children)

@@ -1,4 +1,4 @@
-"""From the trees of the parser library to syntax."""
+"""Turn parse trees into the syntax of a file."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -239,7 +239,7 @@ class Builder(Reader):
                 raise AssertionError(other)
 
     def chain(self, tree: Tree, parts: Sequence[Child], depth: int) -> syntax.Expression:
-        """`a - b - c` is `(a - b) - c`."""
+        """A chain of operators groups from the left: `a - b - c` is `(a - b) - c`."""
         depth += len(parts) // 2
         self.check_depth(tree, depth)
         span = self.span(tree)

@@ -1,4 +1,4 @@
-"""The values of constants that are written in a text."""
+"""Hold the elements of constants in a text, with or without numpy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Scalar = bool | int | float
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The elements of a constant, rows first: what of an array matching needs."""
+    """The elements of a constant in row-major order, with what matching needs of an array."""
 
     shape: tuple[int, ...]
     elements: tuple[Scalar, ...]
@@ -27,11 +27,11 @@ _BEYOND = {
     "bfloat16": (2 - 2**-8) * 2.0**127,
     "float32": (2 - 2**-24) * 2.0**127,
 }
-"""The least number that is no longer finite when it is rounded to the dtype."""
+"""The least number that becomes infinite when rounded to the dtype."""
 
 
 def fits(value: Scalar, dtype: str) -> bool:
-    """Whether a constant of `dtype` can hold `value`, rounded if it is a fraction."""
+    """Whether a constant of `dtype` can hold `value`; fractions may be rounded."""
     if "float" in dtype or dtype == "unknown":
         return abs(value) < _BEYOND.get(dtype, inf)
     if dtype == "bool" or isinstance(value, bool):
@@ -46,14 +46,14 @@ def fits(value: Scalar, dtype: str) -> bool:
 
 def array(dtype: str, shape: tuple[int, ...], elements: Sequence[Scalar]) -> Any:
     """
-    A numpy array where numpy is installed, as it is wherever graphs are run. Rules are
-    tested without it too, and then these are `Values`.
+    A numpy array if numpy is installed, as it is wherever graphs are run. Otherwise `Values`, so
+    that rules can be tested without numpy.
     """
     try:
         import numpy as np
 
         return np.array(elements, dtype=dtype).reshape(shape)
-    except (ImportError, TypeError):  # TypeError: a dtype that numpy has no name for
+    except (ImportError, TypeError):  # TypeError: numpy does not know the dtype
         return Values(shape, tuple(elements))
 
 

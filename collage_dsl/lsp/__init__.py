@@ -1,6 +1,6 @@
 """
-The language server: what an editor asks about spec files while they are being written.
+The language server. It answers an editor's questions about spec files while they are written.
 
-`server` alone knows the protocol. What it answers comes from pure functions over documents and
-offsets, which run no code of a spec and need nothing but the language.
+Only `server` knows the protocol. The answers come from pure functions over documents and offsets.
+They run no code of a spec and need only the language.
 """

@@ -1,4 +1,4 @@
-"""What can be written where the cursor is."""
+"""Propose words to complete at the cursor."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -37,12 +37,12 @@ _LAYOUTS = {
     "NCDHW": ("NCDHW", "NDHWC"),
     "OIHW": ("OIHW", "HWIO", "OHWI"),
 }
-"""What is usual where one of these is the default."""
+"""Usual layouts for an attribute with one of these defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A word, what sort of thing it is, and what to say of it; `text` is what to insert."""
+    """A word, its sort, and details to show; `text` is what to insert."""
 
     label: str
     sort: str
@@ -52,7 +52,7 @@ class Completion:
 
 
 def completions(document: Document, offset: int, files: Files) -> tuple[Span, list[Completion]]:
-    """What to replace, which is the word at `offset` as far as it is written, and by what."""
+    """The span to replace (the word before `offset`), and the words that could replace it."""
     here = context(document.text, offset)
     maker = _Completer(document, here, files)
     if here.is_comment:
@@ -116,7 +116,7 @@ class _Completer:
                 yield from _known(self.document.names.targets.values())
 
     def importable(self) -> Iterator[Completion]:
-        """The names of the file that an import names."""
+        """The names that the file in an import defines."""
         path = next((word for word in self.here.words if word.startswith('"')), "").strip('"')
         if "pattern_table" in self.here.words:
             yield from _of_table(SOURCE + path)
@@ -151,7 +151,7 @@ class _Completer:
                 yield from self.called()
 
     def called(self) -> Iterator[Completion]:
-        """An operand: a call, or a value."""
+        """Words for an operand: something to call, or a value."""
         yield from self.local()
         yield from self.defined("class", "pattern")
         yield from _operators()
@@ -170,7 +170,7 @@ class _Completer:
         yield from _keywords(("and", "or", "not", "in", "else", "true", "false"))
 
     def attributes(self, called: tuple[str, ...]) -> Iterator[Completion]:
-        """The attributes that all operators in question have."""
+        """The attributes that all operators `called` have."""
         known = [operators()[name].attrs for name in called]
         for name in known[0] if known else ():
             if all(name in attrs for attrs in known):
@@ -179,7 +179,7 @@ class _Completer:
         yield from self.condition()
 
     def operators_called(self) -> tuple[str, ...]:
-        """The operators whose attributes are in brackets here."""
+        """The operators whose attributes the brackets at the cursor are about."""
         heads = self.here.bracket.heads if self.here.bracket else ()
         found: dict[str, None] = {}
         for head in heads:
@@ -218,7 +218,7 @@ class _Completer:
             yield from _some("argument", _ARGUMENTS.get(head, ()), after=": ")
 
     def parameters(self) -> Iterator[Completion]:
-        """Those of the rule that is being written."""
+        """The parameters of the rule that is being written."""
         words = self.here.words
         if self.here.first == "rule" and words[2:3] == ["("]:
             header = words[3 : words.index("=")] if "=" in words else []
@@ -308,7 +308,7 @@ class _Completer:
                     return
 
     def paths(self) -> Iterator[str]:
-        """The files that can be imported, as an import names them."""
+        """The paths of files that can be imported, as written in an import."""
         folder = self.document.folder
         places = [*([folder] if folder else []), *self.files.search(self.document)]
         for place in dict.fromkeys([*places, shipped_folder("specs")]):
@@ -317,7 +317,7 @@ class _Completer:
                     yield path.relative_to(place).as_posix()
 
     def defined(self, *sorts: str) -> Iterator[Completion]:
-        """What the file defines or imports, of these sorts."""
+        """The names of these sorts that the file defines or imports."""
         for definition in self.document.names.definitions.values():
             if definition.of is None:
                 if definition.sort in sorts:
@@ -333,7 +333,7 @@ class _Completer:
                     yield _named(definition.name, origin[1])
 
     def of_prefix(self, prefix: Definition, sorts: tuple[str, ...]) -> Iterator[Completion]:
-        """`act.relu6` where `act` is what a file is imported as."""
+        """The names of a file imported with a prefix: `act.relu6`."""
         assert prefix.of is not None
         in_table = _of_table(prefix.of.path, f"{prefix.name}.")
         yield from (completion for completion in in_table if completion.sort in sorts)
@@ -344,7 +344,7 @@ class _Completer:
 
 
 def _of_table(path: str, before: str = "") -> Iterator[Completion]:
-    """The names of a pattern table, with what stands before them."""
+    """The names of a pattern table, each with `before` in front."""
     for name, sort in table_sorts(path).items():
         yield Completion(f"{before}{name}", sort, sort)
 
@@ -373,7 +373,7 @@ def _some(group: str, chosen: Iterable[str], after: str = "") -> Iterator[Comple
 
 
 def _keywords(chosen: Iterable[str]) -> Iterator[Completion]:
-    """Those of `chosen` that the grammar has."""
+    """The words in `chosen` that the grammar has."""
     known = set(tables("file").spellings.values())
     for word in chosen:
         if word in known:

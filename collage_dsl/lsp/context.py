@@ -1,8 +1,8 @@
 """
-Where in a text the cursor is: in which blocks, brackets and statement.
+Find the blocks, brackets and statement that contain the cursor.
 
-It is found from the tokens before the cursor, so that it is known in the middle of a statement
-that cannot be parsed yet.
+Only the tokens before the cursor are used, so that this works in the middle of a statement that
+cannot be parsed yet.
 """
 
 import re
@@ -16,7 +16,7 @@ _ITEMS = ("import", "let", "pattern", "rule", "target", "test")
 
 @dataclass(slots=True)
 class Bracket:
-    """An open `(` or `[`: the words before it, and those in it since the last comma."""
+    """An open `(` or `[`: the names called before it, and the words in it since the last comma."""
 
     sign: str
     heads: tuple[str, ...]
@@ -24,15 +24,17 @@ class Bracket:
 
     @property
     def argument(self) -> str:
-        """The name of the argument that is being written; empty where it has none."""
+        """The name of the argument that is being written; empty if it has none."""
         return self.words[0] if len(self.words) > 1 and self.words[1] == ":" else ""
 
 
 @dataclass(slots=True)
 class Context:
     """
-    `blocks` are the first words of the statements whose braces are open, outermost first;
-    `words` those of the statement, up to the word that is being written, which is `prefix`.
+    What surrounds the cursor.
+
+    `blocks` are the first words of the statements whose braces are open, outermost first.
+    `words` are the words of the statement before `prefix`, the word that is being written.
     """
 
     prefix: str
@@ -40,13 +42,13 @@ class Context:
     words: list[str] = field(default_factory=list)
     brackets: list[Bracket] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    """What the outermost open block has defined so far."""
+    """The names that the outermost open block has defined so far."""
     is_comment: bool = False
     is_string: bool = False
 
     @property
     def first(self) -> str:
-        """The first word of the statement; empty where it is being written."""
+        """The first word of the statement; empty if it is still being written."""
         return self.words[0] if self.words else ""
 
     @property
@@ -58,7 +60,7 @@ class Context:
         return self.brackets[-1] if self.brackets else None
 
     def take(self, word: str, at_line_start: bool) -> None:
-        if at_line_start and word in _ITEMS:  # whatever is not closed before
+        if at_line_start and word in _ITEMS:  # even if something before is not closed
             self.words, self.brackets, self.blocks, self.names = [], [], [], []
         match word:
             case "(" | "[":
@@ -85,7 +87,7 @@ class Context:
             self.brackets[-1].words.append(word)
 
     def heads(self) -> tuple[str, ...]:
-        """`nn.conv2d` before `nn.conv2d(`; before `[`, that which was called."""
+        """The names that a bracket belongs to: `nn.conv2d` in `nn.conv2d(` and `nn.conv2d(x) [`."""
         words = self.words
         if words and words[-1] == "?":
             words = words[:-1]
@@ -109,7 +111,7 @@ class Context:
 
 
 def context(text: str, offset: int) -> Context:
-    """That of `offset` in `text`."""
+    """The context of `offset` in `text`."""
     before = text[:offset]
     word = re.search(r"[A-Za-z_][A-Za-z0-9_.]*\Z", before)
     prefix = word[0] if word else ""
@@ -124,7 +126,7 @@ def context(text: str, offset: int) -> Context:
             found.is_string = kind == "string" and end > offset
             if found.is_comment or found.is_string:
                 return found
-        if text[start] == '"' and kind == "sign":  # not closed yet
+        if text[start] == '"' and kind == "sign":  # a string that is not closed yet
             found.is_string = True
             return found
         if kind not in ("comment", "space"):
@@ -133,7 +135,7 @@ def context(text: str, offset: int) -> Context:
 
 
 def _before_brackets(words: list[str]) -> list[str]:
-    """What is before the brackets that `words` end in, less a `?`."""
+    """The words before the brackets at the end of `words`, without a `?`."""
     depth = 0
     for at in range(len(words) - 1, -1, -1):
         depth += (words[at] in (")", "]")) - (words[at] in ("(", "["))
@@ -143,7 +145,7 @@ def _before_brackets(words: list[str]) -> list[str]:
 
 
 def _parameters(words: list[str]) -> list[str]:
-    """`x` and `w` of `pattern p(x, w: const)`, and the dimensions between brackets."""
+    """The parameters and dimensions of a pattern: `x`, `w` and `n` of `pattern p(x: [n], w)`."""
     names: list[str] = []
     for before, word in pairwise(words[2:]):
         if _is_name(word) and before in ("(", ",", "["):

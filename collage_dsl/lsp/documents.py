@@ -1,4 +1,4 @@
-"""A spec file as the server sees it."""
+"""The text of one spec file in the editor, parsed, with its names."""
 
 import re
 from dataclasses import dataclass, field
@@ -16,8 +16,9 @@ from collage_dsl.source import Source, Span
 @dataclass(frozen=True)
 class Document:
     """
-    A text, and where it is: `path` is absolute, but for a text that was never saved, of which
-    it is the name that the editor gave it.
+    A text and its `path`, which is absolute.
+
+    For a text that was never saved, `path` is the name that the editor gave it.
     """
 
     path: Path
@@ -34,7 +35,7 @@ class Document:
 
     @cached_property
     def file(self) -> syntax.File:
-        """What could be read; nothing where there are too many errors."""
+        """The syntax that could be parsed; empty if there are too many errors."""
         findings = Findings()
         with findings.limited():
             return parse_file(self.source, findings)
@@ -52,7 +53,7 @@ class Document:
         return self.positions.offset(Position(line, column))
 
     def comment_above(self, span: Span) -> str:
-        """The comment on the lines directly before `span`, without its signs."""
+        """The comment on the lines directly before `span`, without the `#` signs."""
         lines = self.text[: span.start].split("\n")[:-1]
         found: list[str] = []
         while lines and (line := lines.pop().strip()).startswith("#"):
@@ -60,7 +61,7 @@ class Document:
         return "\n".join(reversed(found))
 
     def header(self, definition: Definition) -> str:
-        """What defines a name: all of it, or what is before the braces, on few lines."""
+        """The text of a definition on few lines: all of it, or the part before its braces."""
         text = definition.whole.text
         if definition.sort in ("pattern", "target"):
             text = text.partition("{")[0].strip()

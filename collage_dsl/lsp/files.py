@@ -1,4 +1,4 @@
-"""The files of a workspace: what is open in the editor, over what is on disk."""
+"""The files of a workspace. The text in the editor takes precedence over the file on disk."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,17 +14,17 @@ from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.source import Source, Span
 
 _MOST_FILES = 2000
-"""Of a workspace that are looked at."""
+"""The most files of a workspace that are examined."""
 
 _MOST_IMPORTS = 20
-"""So many files may hand a name on to each other."""
+"""The longest chain of imports that is followed to find a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """
-    What the configuration of a repository says: folders where imports are looked for, codes of
-    warnings that are not shown; and what is wrong with it.
+    The configuration of a repository: folders in which imports are searched, codes of warnings
+    that are not shown, and what is wrong with the configuration itself.
     """
 
     path: tuple[Path, ...] = ()
@@ -39,19 +39,19 @@ def no_settings(file: Path) -> Settings:
 @dataclass(slots=True)
 class Files:
     """
-    Documents by their paths, resolved. `folders` are those of the workspace; `settings` says
-    what holds for a file.
+    Documents by their resolved paths. `folders` are those of the workspace; `settings` gives the
+    settings for a file.
     """
 
     settings: Callable[[Path], Settings] = no_settings
     folders: tuple[Path, ...] = ()
     encoding: Encoding = "utf-16"
     texts: dict[Path, str] = field(default_factory=dict)
-    """Of the documents that are open."""
+    """The texts of the open documents."""
     _known: dict[Path, Document] = field(default_factory=dict)
 
     def open(self, path: Path, text: str) -> Document:
-        """The document at `path`, which from now on has this text."""
+        """The document at `path`, which has this text from now on."""
         self.texts[path] = text
         return self._document(path, text)
 
@@ -60,7 +60,7 @@ class Files:
         self._known.pop(path, None)
 
     def document(self, path: Path) -> Document | None:
-        """What is open at `path`, or on disk; None where nothing can be read."""
+        """The document at `path`, open or on disk; None if it cannot be read."""
         text = self.texts.get(path)
         if text is not None:
             return self._document(path, text)
@@ -91,19 +91,19 @@ class Files:
     def definition(
         self, document: Document, of: External, below: int = _MOST_IMPORTS
     ) -> tuple[Document, Definition | None] | None:
-        """The file that `of` is in, and what it defines; None where there is no such file."""
+        """The file that `of` is in, and its definition there; None if there is no such file."""
         path = self.imported(document, of.path)
         other = None if path is None else self.document(path)
         if other is None:
             return None
         found = other.names.definitions.get(of.name)
-        # What a file imports it does not pass on, so that such a name is none of its own.
+        # A file does not pass on its imports, so an imported name does not count.
         return other, found if found is not None and found.of is None else None
 
     def origin(
         self, document: Document, definition: Definition
     ) -> tuple[Document, Definition] | None:
-        """Where a name is really defined: in the file that an imported name comes from."""
+        """The original definition of a name. For an imported name it is in another file."""
         if definition.of is None or not definition.of.name:
             return document, definition
         found = self.definition(document, definition.of)
@@ -113,8 +113,8 @@ class Files:
 
     def workspace(self, document: Document) -> Iterator[Document]:
         """
-        The files of the workspace, and those that are open: `document` first. Where no folder
-        is open, its own is the workspace.
+        The files of the workspace and all open files, `document` first. If no folder is open, the
+        folder of `document` is the workspace.
         """
         yield document
         folder = document.folder
@@ -125,14 +125,14 @@ class Files:
                 yield other
 
     def contains(self, document: Document) -> bool:
-        """Whether `document` is in the workspace, so that it may be changed."""
+        """Whether `document` is in the workspace. Only then it may be changed."""
         if any(document.path.is_relative_to(folder.resolve()) for folder in self.folders):
             return True
         shipped = shipped_folder("specs").resolve()
         return document.path in self.texts and not document.path.is_relative_to(shipped)
 
     def importers(self, document: Document) -> Iterator[tuple[Document, syntax.Import]]:
-        """The files of the workspace that import `document`, with each import of it."""
+        """The files of the workspace that import `document`, each with the import."""
         for other in self.workspace(document):
             imports = [item for item in other.file.items if isinstance(item, syntax.Import)]
             for item in imports if other is not document else ():
@@ -140,7 +140,7 @@ class Files:
                     yield other, item
 
     def path_of(self, source: Source, document: Document) -> Path | None:
-        """The file of a span of a diagnostic about `document`."""
+        """The file that `source`, in a diagnostic about `document`, was read from."""
         if source.name == document.source.name:
             return document.path
         path = Path(source.name)

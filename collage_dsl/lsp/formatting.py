@@ -1,4 +1,4 @@
-"""The edit that brings a document into the one style."""
+"""Compute the smallest edit that brings a document into the one style."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from collage_dsl.source import Span
 
 def formatted(document: Document) -> tuple[Span, str] | None:
     """
-    What to replace and by what, as little as is together; None where nothing is to be done or
+    The span to replace and its new text, as short as one edit can be. None if nothing changes or
     the text has syntax errors.
     """
     try:
@@ -20,7 +20,7 @@ def formatted(document: Document) -> tuple[Span, str] | None:
     old = document.text
     if new == old:
         return None
-    # Whole lines, so that no edit begins or ends between the two characters of a line break.
+    # Whole lines only: an edit must not begin or end between the two characters of a line break.
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     first = _common(before, after)
     last = _common(before[first:][::-1], after[first:][::-1])
@@ -30,6 +30,6 @@ def formatted(document: Document) -> tuple[Span, str] | None:
 
 
 def _common(left: Sequence[str], right: Sequence[str]) -> int:
-    """How many lines both begin with."""
+    """The number of equal lines at the start of both."""
     pairs = zip(left, right, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))

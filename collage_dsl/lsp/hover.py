@@ -1,4 +1,4 @@
-"""What is shown about the name under the cursor, in Markdown."""
+"""Describe the name under the cursor, in Markdown."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Hover:
 
 
 def hover(document: Document, offset: int, files: Files) -> Hover | None:
-    """What stands at `offset`; None where there is nothing to say."""
+    """The description of what is at `offset`; None if there is none."""
     use = document.names.at(offset)
     text = "" if use is None else _about(use, document, files)
     if use is not None and text:
@@ -54,7 +54,7 @@ def _definition(definition: Definition, document: Document, files: Files) -> str
 
 
 def _inside(definition: Definition, document: Document) -> str:
-    """A name of a pattern, a rule or a test."""
+    """The description of a name inside a pattern, a rule or a test."""
     shown = _block(document.header(definition))
     owner = document.names.named(definition.inside)
     where = f"{owner.sort} `{owner.name}`" if owner else f"test “{definition.inside}”"
@@ -74,7 +74,7 @@ def _external(of: External, document: Document, files: Files) -> str:
 
 
 def _code(document: Document, offset: int) -> Hover | None:
-    """A code of a diagnostic, in a comment that ignores it."""
+    """The description of a code in a comment that ignores it."""
     for start, end in comments(document.text):
         if start <= offset <= end:
             code = document.word_at(offset)

@@ -1,8 +1,8 @@
 """
-What each name of a file stands for, where it is defined and where it is used.
+Find what each name of a file stands for, where it is defined and where it is used.
 
-Nothing is checked, so that a file with errors has answers too; what the walk does not know, it
-goes through part by part, so that a new construct of the language has its names found.
+Nothing is checked, so a file with errors has answers too. An unknown construct is walked part by
+part, so that names in new constructs of the language are found.
 """
 
 import re
@@ -22,7 +22,8 @@ from collage_dsl.source import Source, Span
 @dataclass(frozen=True, slots=True)
 class External:
     """
-    What the file or table at `path` (as `import_path` says it) defines as `name`; empty: all of it.
+    The definition of `name` in the file or table at `path` (made by `import_path`). An empty name
+    means all of it.
     """
 
     path: str
@@ -32,9 +33,9 @@ class External:
 @dataclass(frozen=True, slots=True)
 class Definition:
     """
-    A name that a file defines: what sort of thing it is, where its name and all of it stand.
+    A name that a file defines: its sort, the span of the name and that of the whole definition.
 
-    `inside` is the pattern, rule or test whose own name it is, and empty for one of the file;
+    `inside` is the pattern, rule or test that the name is local to; empty for a name of the file.
     `of` is what an imported name stands for.
     """
 
@@ -48,7 +49,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of the language, of a `group` ("operator", "setting"); `owners` have it."""
+    """A word of the language in a `group` ("operator", "setting"); `owners` are what has it."""
 
     group: str
     text: str
@@ -60,7 +61,7 @@ What = Definition | External | Word
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A place where a name stands, and what for."""
+    """A place where a name is written, and what the name stands for."""
 
     span: Span
     what: What
@@ -71,33 +72,33 @@ Scope = dict[str, Definition]
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of one file, in order."""
+    """The names of one file; `uses` are in file order."""
 
     uses: tuple[Use, ...]
     definitions: Scope
-    """Those of the file: patterns, classes, rules, imports."""
+    """The names of the file: patterns, classes, rules, predicates, imports."""
     targets: Scope
     scopes: tuple[tuple[Span, Scope], ...]
-    """The names that patterns, rules and tests have inside."""
+    """The local names of patterns, rules and tests, with the spans of these."""
 
     def at(self, offset: int) -> Use | None:
-        """What stands at `offset`, or ends there."""
+        """The use at `offset`, or the one that ends there."""
         first = bisect_right(self.uses, offset, key=lambda use: use.span.start)
         near = [use for use in self.uses[max(0, first - 8) : first] if offset <= use.span.end]
         inside = [use for use in near if offset < use.span.end]
         return min(inside or near, key=lambda use: use.span.end - use.span.start, default=None)
 
     def of(self, what: What) -> tuple[Use, ...]:
-        """Every place that stands for `what`."""
+        """All uses of `what`."""
         return tuple(use for use in self.uses if use.what == what)
 
     def named(self, name: str) -> Definition | None:
-        """What the file calls `name`."""
+        """The definition of `name` in the file."""
         return self.definitions.get(name) or self.targets.get(name)
 
 
 def names_of(source: Source, file: syntax.File) -> Names:
-    """The names of `file`, which is what `source` says."""
+    """The names of `file`, which is the syntax of `source`."""
     return _Walk(source, file).run()
 
 
@@ -164,7 +165,7 @@ class _Walk:
         self.use(name.span, first)
 
     def define_broken(self, broken: syntax.Broken) -> None:
-        """What a statement with a syntax error would have defined in the file."""
+        """Add the name that a statement with a syntax error would have defined."""
         words = re.match(r"(let|extern\s+predicate|pattern|rule|target)\s+", broken.span.text)
         if words is None or not broken.name:
             return
@@ -177,7 +178,7 @@ class _Walk:
             self.add(name, {"let": "class"}.get(sort, sort), broken.span)
 
     def statement(self, name: syntax.Name, end: Span) -> Span:
-        """From the keyword before `name` to the semicolon after `end`."""
+        """The span from the keyword before `name` to the semicolon after `end`."""
         before = re.search(r"(extern\s+)?[a-z]+\s+\Z", self.source.text[: name.span.start][-200:])
         start = name.span.start - (len(before[0]) if before else 0)
         after = re.compile(r"\s*\)*\s*;").match(self.source.text, end.end)
@@ -189,14 +190,14 @@ class _Walk:
         self.uses.setdefault((span.start, span.end), Use(span, what))
 
     def word(self, name: syntax.Name, group: str, owners: tuple[str, ...] = ()) -> bool:
-        """Whether `name` is a word of `group`; then that is what stands there."""
+        """Add a use of `name` if it is a word of `group`, and return whether it is."""
         if not has_meaning(group, name.text, owners):
             return False
         self.use(name.span, Word(group, name.text, owners))
         return True
 
     def name(self, name: syntax.Name, *scopes: Scope) -> bool:
-        """Whether `name` is defined in one of `scopes`; then that is what stands there."""
+        """Add a use of `name` if one of `scopes` defines it, and return whether one does."""
         for scope in scopes:
             if name.text in scope:
                 self.use(name.span, scope[name.text])
@@ -212,7 +213,7 @@ class _Walk:
         return True
 
     def callable(self, name: syntax.Name) -> None:
-        """What stands before the parentheses of a call in a pattern."""
+        """Add a use of `name`, which a pattern calls."""
         if not self.name(name, self.definitions):
             self.word(name, "operator")
 
@@ -252,7 +253,7 @@ class _Walk:
             self.defined(self.local, name, sort, whole, inside)
 
     def anything(self, node: Any) -> None:
-        """Look for names in a part that is not known."""
+        """Look for names in an unknown construct."""
         for part in _parts(node):
             if isinstance(part, syntax.Name):
                 self.name(part, self.local, self.definitions, self.targets)
@@ -288,7 +289,7 @@ class _Walk:
         return Span(self.source, name.span.start, value.end)
 
     def broken_inside(self, pattern: syntax.Pattern) -> None:
-        """`s = add?(k, ;` defines `s`, whatever it is."""
+        """Add names from statements with syntax errors: `s = add?(k, ;` defines `s`."""
         for broken in self.file.broken:
             inside = pattern.span.start <= broken.span.start and broken.span.end <= pattern.span.end
             if inside and re.match(r"[\w.]+\s*=", broken.span.text):
@@ -327,7 +328,7 @@ class _Walk:
                     self.operand(part)
 
     def owners(self, called: tuple[syntax.Name, ...]) -> tuple[str, ...]:
-        """The operators that are called; those of a class where one is named."""
+        """The operators that are called; for a class, its operators."""
         found: dict[str, None] = {}
         for name in called:
             if name.text in operators():
@@ -355,7 +356,7 @@ class _Walk:
                     self.condition(part, owners)
 
     def value(self, name: syntax.Name) -> None:
-        """A dtype, a named dimension, or a value of the pattern."""
+        """Add a use of a dtype, a named dimension, or a value of the pattern."""
         if long_dtype(name.text):
             self.word(name, "dtype")
         else:
@@ -364,7 +365,7 @@ class _Walk:
     # Rules and targets.
 
     def rule(self, written: Any, words: str = "") -> None:
-        """A rule, or an argument of one, where words of the group `words` can stand."""
+        """Walk a rule or an argument of one, in which words of the group `words` are allowed."""
         match written:
             case syntax.Name():
                 if not (words and self.word(written, words)):
@@ -489,7 +490,7 @@ def members(file: syntax.File, name: str, below: int = 20) -> Iterator[str]:
 
 
 def _parts(node: Any) -> Iterator[Any]:
-    """The parts of a node of a tree, those in tuples too."""
+    """The parts of a syntax node, including those in tuples."""
     if isinstance(node, tuple):
         yield from node
     elif is_dataclass(node) and not isinstance(node, Span | syntax.Name):

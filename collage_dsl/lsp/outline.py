@@ -1,4 +1,4 @@
-"""The names of a document as a tree, as editors show it."""
+"""List the names of a document as a tree, which editors show as its outline."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from collage_dsl.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A name, what sort of thing it is, where it stands in `whole`, and what is inside."""
+    """A name and its sort, the span of the name within `whole`, and the symbols inside."""
 
     name: str
     sort: str
@@ -19,7 +19,7 @@ class Symbol:
 
 
 def symbols(document: Document) -> tuple[Symbol, ...]:
-    """What `document` defines, in file order: definitions, targets and tests."""
+    """The definitions, targets and tests of `document`, in file order."""
     names = document.names
     found = [
         _symbol(document, each.name, each.sort, each.span, each.whole)

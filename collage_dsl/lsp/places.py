@@ -1,4 +1,4 @@
-"""Where a name is defined, and where it is used."""
+"""Find the definition of a name and all its uses, across the files of a workspace."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ Place = tuple[Document, Span]
 
 
 def definition(document: Document, offset: int, files: Files) -> Place | None:
-    """Where the name at `offset` is defined, in this file or the one that it comes from."""
+    """The definition of the name at `offset`, in this file or the one it is imported from."""
     use = document.names.at(offset)
     match use.what if use else None:
         case Definition() as found if found.of is not None and use and use.span != found.span:
@@ -36,12 +36,12 @@ def _outside(document: Document, of: External, files: Files) -> Place | None:
 
 
 def references(document: Document, offset: int, files: Files) -> tuple[Place, ...]:
-    """Every place in the workspace where the name at `offset` stands, its definition too."""
+    """All places in the workspace with the name at `offset`, including its definition."""
     return tuple((other, use.span) for other, use in uses(document, offset, files))
 
 
 def uses(document: Document, offset: int, files: Files) -> Iterator[tuple[Document, Use]]:
-    """As `references`, each with what stands there."""
+    """Like `references`, with what each name stands for."""
     use = document.names.at(offset)
     if use is None:
         return
@@ -53,7 +53,7 @@ def uses(document: Document, offset: int, files: Files) -> Iterator[tuple[Docume
 
 
 def origin_of(document: Document, use: Use, files: Files) -> tuple[Document, Definition] | None:
-    """The file that defines what stands at `use`, and what it is there."""
+    """The file that defines what `use` stands for, and the definition there."""
     match use.what:
         case Definition(of=None) as found:
             return document, found
@@ -66,7 +66,7 @@ def origin_of(document: Document, use: Use, files: Files) -> tuple[Document, Def
 
 
 def uses_of(document: Document, found: Definition, files: Files) -> Iterator[tuple[Document, Use]]:
-    """Where the name that `document` defines stands, here and in what imports it."""
+    """All uses of `found`, a definition in `document`, here and in files that import it."""
     yield from ((document, use) for use in document.names.of(found))
     if found.inside or found.sort == "target":
         return

@@ -1,4 +1,4 @@
-"""Lines and columns as editors count them, and offsets as we do."""
+"""Convert between the lines and columns of an editor and our offsets."""
 
 import re
 from bisect import bisect_right
@@ -20,7 +20,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where the offsets of `text` are, in units of `encoding`."""
+    """Converts offsets in `text` to positions and back; columns are in units of `encoding`."""
 
     text: str
     encoding: Encoding = "utf-16"
@@ -37,7 +37,7 @@ class Positions:
         return Position(line, self._units(self.text[self._starts[line] : offset]))
 
     def offset(self, at: Position) -> int:
-        """That of `at`; the end of its line, or of the text, where it is beyond that."""
+        """The offset of `at`; the end of its line, or of the text, if `at` lies beyond."""
         if at.line >= len(self._starts):
             return len(self.text)
         line = self.text[self._starts[at.line] : self._ends[at.line]]
@@ -51,7 +51,7 @@ class Positions:
         return len(text) + sum(character > "\uffff" for character in text)
 
     def _characters(self, line: str, units: int) -> int:
-        """How many characters of `line` begin before so many units."""
+        """The number of characters of `line` that begin before unit `units`."""
         if self.encoding == "utf-32" or line.isascii():
             return min(max(units, 0), len(line))
         passed = 0

@@ -1,4 +1,4 @@
-"""Giving a name another name, everywhere."""
+"""Rename a definition and all its uses in the workspace."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from collage_dsl.source import Span
 
 
 class RenameError(Exception):
-    """A name cannot be given another one."""
+    """A name cannot be changed, or not to the wanted one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +24,15 @@ class Edit:
 
 
 def renamable(document: Document, offset: int, files: Files) -> Span:
-    """The name at `offset`. Raises RenameError where it is not one that can be changed."""
+    """The span of the name at `offset`. Raises RenameError if it cannot be changed."""
     use, _, _ = _found(document, offset, files)
     return use.span
 
 
 def rename(document: Document, offset: int, new: str, files: Files) -> tuple[Edit, ...]:
     """
-    The edits that give the name at `offset` the name `new`, here and in the files of the
-    workspace that import it. Raises RenameError where something would mean another thing.
+    The edits that change the name at `offset` to `new`, here and in the files of the workspace
+    that import it. Raises RenameError if that would change the meaning of something.
     """
     _, home, definition = _found(document, offset, files)
     if new == definition.name:
@@ -48,7 +48,7 @@ def rename(document: Document, offset: int, new: str, files: Files) -> tuple[Edi
 
 
 def _found(document: Document, offset: int, files: Files) -> tuple[Use, Document, Definition]:
-    """What stands at `offset`, and the definition that would get another name."""
+    """The use at `offset`, and the definition to rename."""
     use = document.names.at(offset)
     if use is None:
         raise RenameError("there is no name here that a file defines")
@@ -76,12 +76,12 @@ def _check_new(new: str, definition: Definition) -> None:
 
 
 def _check_free(new: str, document: Document, definition: Definition) -> None:
-    """Whether `new` is another name already where `definition` is known."""
+    """Raise RenameError if `new` already names something else where `definition` is visible."""
     names = document.names
     scopes = [names.targets] if definition.sort == "target" else [names.definitions]
     if definition.inside:
         scopes = [scope for _, scope in names.scopes if definition in scope.values()]
-    # A parameter of a rule would hide it; what patterns and tests have inside would not.
+    # A parameter of a rule would hide it; local names of patterns and tests would not.
     inner = [d for _, scope in names.scopes for d in scope.values() if _hides(d, document)]
     taken = {name for scope in scopes for name in scope}
     if not definition.inside:
@@ -98,7 +98,7 @@ def _hides(definition: Definition, document: Document) -> bool:
 
 
 def _check_whole(document: Document, name: str) -> None:
-    """A statement with a syntax error may use the name in a way that cannot be seen."""
+    """Raise RenameError if a statement with a syntax error contains the name: it may be a use."""
     for broken in document.file.broken:
         if re.search(rf"(?<![\w]){re.escape(name)}(?!\w)", broken.span.text):
             line = document.source.position(broken.span.start)[0]

@@ -1,4 +1,4 @@
-"""The server: requests of the Language Server Protocol, answered by the rest of this package."""
+"""Receive requests of the Language Server Protocol and answer them with this package."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ from collage_dsl.lsp.rename import Edit, RenameError, renamable, rename
 from collage_dsl.source import Span
 
 _QUIET = 0.15
-"""Seconds without a change, before what was typed is checked."""
+"""Seconds without a change before a document is checked."""
 
 _SYMBOLS = {
     "pattern": types.SymbolKind.Class,
@@ -68,7 +68,7 @@ class _AtPosition(Protocol):
 
 
 class Server(LanguageServer):
-    """The documents that are open, and when each was last changed."""
+    """The open documents, and when each was last changed."""
 
     def __init__(self, settings: Callable[[Path], Settings]) -> None:
         super().__init__(
@@ -78,7 +78,7 @@ class Server(LanguageServer):
         )
         self.files = Files(settings)
         self.uris: dict[Path, str] = {}
-        """What the editor calls the documents that are open."""
+        """The editor's URIs of the open documents."""
         self.said: set[str] = set()
         self.changes = 0
 
@@ -115,7 +115,7 @@ class Server(LanguageServer):
     # Diagnostics.
 
     async def publish_soon(self) -> None:
-        """Check what is open, once nothing has been typed for a moment: imports may be open."""
+        """Check all open documents after a pause in typing, since one may import another."""
         seen = self.changes
         await asyncio.sleep(_QUIET)
         if seen == self.changes:
@@ -176,7 +176,7 @@ class Server(LanguageServer):
 
 
 def make_server(settings: Callable[[Path], Settings]) -> Server:
-    """A server that answers; `settings` are those of the repository a file is in."""
+    """A server with all its handlers; `settings` gives the settings of a file's repository."""
     server = Server(settings)
     _lifecycle(server)
     _questions(server)
@@ -277,7 +277,7 @@ def _changes(server: Server) -> None:
 
 
 def _path(uri: str) -> Path:
-    """The file of `uri`; of a text that was never saved, its name."""
+    """The file of `uri`; the name of a text that was never saved."""
     path = to_fs_path(uri) if uri.startswith("file:") else None
     return Path(uri) if path is None else Path(path).resolve()
 

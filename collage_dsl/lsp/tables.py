@@ -1,4 +1,4 @@
-"""TVM's pattern tables, whose names can be imported, and which are no files."""
+"""Describe TVM's pattern tables, which can be imported but are not files."""
 
 from collections.abc import Mapping
 
@@ -9,24 +9,24 @@ from collage_dsl.rules import DFPattern, FusionSpec
 
 
 def import_path(written: syntax.Import) -> str:
-    """What stands for the file that is imported: for a table, what no file is called."""
+    """A key for the imported file or table; the key of a table is not a possible file name."""
     return f"{SOURCE}{written.path}" if written.is_table else written.path
 
 
 def table_at(path: str) -> Table | None:
-    """The table that `path`, as `import_path` says it, stands for."""
+    """The table of a `path` that `import_path` made; None for a file."""
     name = path.removeprefix(SOURCE)
     return table(name) if path.startswith(SOURCE) and name in table_names() else None
 
 
 def sorts(path: str) -> Mapping[str, str]:
-    """What sort of thing each name of a table is; empty for a file."""
+    """The sort of each name in a table; empty for a file."""
     found = table_at(path)
     return {} if found is None else {**dict.fromkeys(found.patterns, "pattern"), ALL: "rule"}
 
 
 def about(path: str, name: str) -> str:
-    """What hover says of a table, or of a name of one; empty where there is nothing to say."""
+    """The hover text of a table, or of a name in one; empty if there is none."""
     found = table_at(path)
     if found is None:
         return ""
@@ -41,7 +41,7 @@ def about(path: str, name: str) -> str:
 
 
 def _text(found: Table, name: str) -> str:
-    """The pattern as a file would say it."""
+    """The text of the pattern `name`, as in a file."""
     pattern = found.patterns[name]
     text = to_text(FusionSpec(Toolchain("any"), DFPattern(pattern)))
     return next(part for part in text.split("\n\n") if part.startswith("pattern "))

@@ -1,6 +1,7 @@
 """
-What the words of the language mean. Rules, primitives, functions and questions are explained
-by the docstrings of the classes that they become.
+Explain the words of the language.
+
+Rules, primitives, functions and questions are explained by the docstrings of their classes.
 """
 
 import re
@@ -172,7 +173,7 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
 
 @cache
 def meaning(group: str, text: str, owners: tuple[str, ...] = ()) -> str:
-    """What `text` means as a word of `group`, in Markdown; empty where it is none."""
+    """The meaning of `text` as a word of `group`, in Markdown; empty if it is not one."""
     match group:
         case "operator":
             return _operator(text) if text in operators() else ""
@@ -195,7 +196,7 @@ def has_meaning(group: str, text: str, owners: tuple[str, ...] = ()) -> bool:
 
 
 def words(group: str) -> tuple[str, ...]:
-    """All words of `group`, but attributes, which depend on their operators."""
+    """All words of `group`; for attributes none, since they depend on the operator."""
     match group:
         case "operator":
             return tuple(operators())
@@ -213,7 +214,7 @@ def words(group: str) -> tuple[str, ...]:
 
 
 def signature(name: str) -> str:
-    """`nn.relu(data)`, `take(x, indices)`: what an operator takes."""
+    """The operands of an operator: `nn.relu(data)`, `take(x, indices)`."""
     operator = operators()[name]
     if operator.operands is None:
         return f"{name}(…)"
@@ -223,7 +224,7 @@ def signature(name: str) -> str:
 
 
 def attribute_type(operator: str, name: str) -> str:
-    """`ints = [1, 1]`: the type of an attribute, and the value it has where none is given."""
+    """The type of an attribute and its default value: `ints = [1, 1]`."""
     found = operators()[operator]
     if name not in found.defaults:
         return found.attrs[name]
@@ -266,7 +267,7 @@ def _written(primitive: Primitive) -> str:
 
 
 def _docstring(documented: type) -> str:
-    """The docstring of a class as Markdown: what is indented is an example."""
+    """The docstring of a class as Markdown; indented lines are an example."""
     example = r"(?m)^    (?:.+)(?:\n    .+)*"
     return re.sub(example, lambda found: _code(_dedented(found[0])), getdoc(documented) or "")
 
@@ -280,7 +281,7 @@ def _code(lines: list[str]) -> str:
 
 
 def _value(value: object) -> str:
-    """As the text notation of graphs has it."""
+    """`value` as in the text notation of graphs."""
     match value:
         case None:
             return "none"

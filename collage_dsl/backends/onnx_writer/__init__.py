@@ -1,4 +1,4 @@
-"""A graph of Relax operators, written as an ONNX model."""
+"""Write a graph of Relax operators as an ONNX model, for libraries that take one."""
 
 from collage_dsl.backends.onnx_writer.call import Unsupported
 from collage_dsl.backends.onnx_writer.model import OPSET, outline, to_onnx

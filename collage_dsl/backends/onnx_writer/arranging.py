@@ -1,4 +1,4 @@
-"""Operators that make, move and pick elements."""
+"""Write operators that create, move and select elements."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from collage_dsl.graph import Dim, TensorType, TupleType
 
 
 def _target(call: Call, shape: Sequence[Dim] | None) -> str:
-    """`shape` as an ONNX operand, in which one dimension may be left to be computed."""
+    """`shape` as an ONNX operand. At most one dimension may be unknown; ONNX computes it."""
     dims = ["?"] if shape is None else list(shape)
     numbers = [dim if isinstance(dim, int) else -1 for dim in dims]
     call.require(numbers.count(-1) < 2, f"the shape of the result is not known: {call.node.type}")
@@ -46,7 +46,7 @@ def _broadcast_to(call: Call) -> str:
 
 
 def _known(call: Call) -> tuple[int, ...]:
-    """The shape of the result, which has to be static."""
+    """The shape of the result, which must be static."""
     type_ = call.node.tensor
     call.require(type_.is_static, f"the shape of the result is not known: {type_}")
     return type_.static_shape
@@ -132,7 +132,7 @@ def _tile(call: Call) -> str:
 
 
 def _repeat(call: Call) -> str:
-    """Each element in a row of its own, the rows widened, and all flattened again."""
+    """Put each element into its own row, repeat it along the row, and flatten the rows again."""
     axis = call.attr("axis")
     value = call.tensor() if axis is not None else call.reshaped(call.tensor(), -1)
     rank = call.rank() if axis is not None else 1
@@ -183,7 +183,7 @@ def _take(call: Call) -> str:
 
 
 def _taken(call: Call) -> str:
-    """The indices of a `take`, brought inside where its mode says how."""
+    """The indices of a `take`, brought into the range by its mode `wrap` or `clip`."""
     if call.types[1] is None:
         return call.array(np.array(call.literal(1), np.int64))
     mode, dtype = call.attr("mode", "fast"), call.type(1).dtype

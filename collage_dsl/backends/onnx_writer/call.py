@@ -1,4 +1,4 @@
-"""One operator call, as the functions see it that write it in ONNX."""
+"""One operator call with its ONNX operands, and the helpers of the functions that write it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ Value = str | tuple[str, ...]
 
 
 class Unsupported(Exception):  # noqa: N818, reads as what it says
-    """An operator, or a form of it, that cannot be said in ONNX."""
+    """An operator, or a form of it, that cannot be expressed in ONNX."""
 
     def __init__(self, node_name: str, op: str, reason: str) -> None:
         super().__init__(f"`{op}` at `{node_name}` cannot be written in ONNX: {reason}")
@@ -40,7 +40,7 @@ class Unsupported(Exception):  # noqa: N818, reads as what it says
 
 
 class Emitter(Protocol):
-    """Takes what a call writes into the model."""
+    """Adds the nodes and constants that a call writes to the model."""
 
     def node(
         self, near: str, op: str, inputs: Sequence[str], outputs: int, attrs: dict[str, Any]
@@ -50,7 +50,7 @@ class Emitter(Protocol):
 
 
 def element_type(node: Node, dtype: str) -> int:
-    """ONNX's number for `dtype`."""
+    """The number of `dtype` in ONNX."""
     if dtype not in _ELEMENT_TYPES:
         raise Unsupported(node.name, node.op or "value", f"ONNX has no dtype {dtype}")
     return int(_ELEMENT_TYPES[dtype])
@@ -59,10 +59,10 @@ def element_type(node: Node, dtype: str) -> int:
 @dataclass(frozen=True, slots=True)
 class Call:
     """
-    A call with the ONNX values of its operands, and where to write.
+    A call with the ONNX values of its operands, and the emitter to write to.
 
-    `literals` holds for each operand its value where that is known while writing: a literal
-    (a shape as a tuple), a tuple of literals, or a constant's array; else None.
+    `literals` has the value of each operand if it is known while writing: a literal (a shape as a
+    tuple), a tuple of literals, or a constant's array; else None.
     """
 
     node: Node
@@ -71,7 +71,7 @@ class Call:
     literals: tuple[Any, ...]
     to: Emitter
 
-    # What the call says.
+    # Parts of the call.
 
     def tensor(self, index: int = 0) -> str:
         """The ONNX name of operand `index`, which must be a tensor."""
@@ -101,20 +101,20 @@ class Call:
         return len(shape)
 
     def shape(self, index: int = 0) -> tuple[int, ...]:
-        """The shape of operand `index`, where it has to be known to write the call."""
+        """The shape of operand `index`. Unsupported if it is not static."""
         type_ = self.type(index)
         if not type_.is_static:
             raise self.refused(f"the shape of operand {index} is not known: {type_}")
         return type_.static_shape
 
     def literal(self, index: int) -> Any:
-        """The value of operand `index`, which has to be known to write the call."""
+        """The value of operand `index`. Unsupported if it is not known while writing."""
         if index >= len(self.operands) or self.literals[index] is None:
             raise self.refused(f"operand {index} is not a literal")
         return self.literals[index]
 
     def ints(self, index: int) -> tuple[int, ...]:
-        """The literal operand `index` as numbers, a single one as a tuple of one."""
+        """The literal operand `index` as a tuple of numbers, also if it is a single number."""
         return tuple(int(i) for i in np.atleast_1d(np.asarray(self.literal(index))))
 
     def attr(self, name: str, default: Attribute = None) -> Any:
@@ -130,13 +130,13 @@ class Call:
         return value % (self.rank() if rank is None else rank)
 
     def axes(self, name: str) -> tuple[int, ...] | None:
-        """The attribute `name` as axes counted from the front, None where it names none."""
+        """The attribute `name` as axes counted from the front; None if it has no value."""
         value = self.attr(name)
         if value is None:
             return None
         return tuple(self.axis(i) for i in ((value,) if isinstance(value, int) else value))
 
-    # What is refused.
+    # Refusals.
 
     def refused(self, reason: str) -> Unsupported:
         return Unsupported(self.node.name, self.node.op, reason)
@@ -145,7 +145,7 @@ class Call:
         if not holds:
             raise self.refused(reason)
 
-    # What is written.
+    # Writing.
 
     def cast(self, value: str, dtype: str) -> str:
         return self.emit("Cast", value, to=element_type(self.node, dtype))
@@ -166,7 +166,7 @@ class Call:
         return self.to.array(self.node.name, array)
 
     def scalar(self, value: float, dtype: str | None = None) -> str:
-        """A number, of the first operand's dtype where no other is given."""
+        """A scalar constant, with the dtype of the first operand by default."""
         return self.array(np.array(value, self.type().dtype if dtype is None else dtype))
 
     def reshaped(self, value: str, *shape: int) -> str:
@@ -174,4 +174,4 @@ class Call:
 
 
 Write = Callable[[Call], Value]
-"""Writes one call and says where its result is."""
+"""Writes one call and returns the ONNX names of its result."""

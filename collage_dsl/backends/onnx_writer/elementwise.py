@@ -1,4 +1,4 @@
-"""Operators that work on each element by itself."""
+"""Write operators that compute each element independently."""
 
 from collections.abc import Mapping
 
@@ -127,7 +127,7 @@ def _leaky_relu(call: Call) -> str:
 
 
 def _softplus(call: Call) -> str:
-    """Above `threshold`, where TVM returns x itself, the two are equal in float32."""
+    """`Softplus` ignores `threshold`: above it TVM returns x, which is equal in float32."""
     beta = call.attr("beta", 1.0)
     if beta == 1.0:
         return call.emit("Softplus", call.tensor())
@@ -136,7 +136,7 @@ def _softplus(call: Call) -> str:
 
 
 def _prelu(call: Call) -> str:
-    """ONNX broadcasts the slopes from the right; Relax gives them along one axis."""
+    """Reshape the slopes: ONNX broadcasts them from the right, Relax has them along one axis."""
     after = call.rank() - 1 - call.axis(call.attr("axis", 1))
     return call.emit("PRelu", call.tensor(), call.reshaped(call.tensor(1), -1, *[1] * after))
 

@@ -1,4 +1,4 @@
-"""ONNX models of graphs."""
+"""Make an ONNX model of a graph, with its larger constants outside the model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,15 +16,15 @@ from collage_dsl.graph import Form, Graph, Node, TensorType, tensors
 OPSET = 20
 IR_VERSION = 10
 _INSIDE = 128
-"""Constants of at most so many bytes are kept in the model."""
+"""Constants of at most this many bytes are stored in the model."""
 
 
 def to_onnx(graph: Graph) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, Any]]]:
     """
     The model, and its larger constants by the names of their initializers.
 
-    Those initializers are external and their data is nowhere: who runs the model supplies it.
-    Inputs and outputs are in the graph's order. Raises Unsupported.
+    Those initializers are external and have no data: whoever runs the model supplies it. Inputs
+    and outputs are in the order of the graph. Raises Unsupported.
     """
     writer = _Writer(graph)
     model = writer.model()
@@ -35,7 +35,7 @@ def to_onnx(graph: Graph) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, An
 
 
 def outline(graph: Graph) -> onnx.ModelProto:
-    """The model of `to_onnx`, where the larger constants need not have values."""
+    """The model of `to_onnx`, for a graph whose larger constants may lack values."""
     return _Writer(graph).model()
 
 
@@ -119,7 +119,7 @@ class _Writer:
         return node.name
 
     def _outputs(self) -> Iterator[onnx.ValueInfoProto]:
-        """Declares the outputs, tuples flattened. Each is a value of its own, as ONNX wants it."""
+        """Declare the outputs, with tuples flattened. ONNX needs a separate value for each."""
         seen = {node.name for node in self.graph.nodes if node.form is not Form.CALL}
         for index in self.graph.outputs:
             node = self.graph.nodes[index]
@@ -130,7 +130,7 @@ class _Writer:
                 seen.add(name)
                 yield _declared(node, name, type_)
 
-    # What calls write (`Emitter`).
+    # The methods of `Emitter`.
 
     def node(
         self, near: str, op: str, inputs: Sequence[str], outputs: int, attrs: Mapping[str, Any]

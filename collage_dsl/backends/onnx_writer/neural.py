@@ -1,4 +1,4 @@
-"""Convolution, pooling, normalization, attention, resizing."""
+"""Write convolution, pooling, normalization, attention and resizing."""
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -22,7 +22,7 @@ def _arranged(call: Call, value: str, layout: str, wanted: str) -> str:
 
 
 def _on_images(call: Call, dims: int, layout: str, write: Callable[[str], str]) -> str:
-    """What `write` makes of the first operand, both with channels before the spatial axes."""
+    """Apply `write` to the first operand in channels-first layout, and restore the layout."""
     usual = "NC" + _SPATIAL[dims]
     given = call.attr(layout) or usual
     result = write(_arranged(call, call.tensor(), given, usual))
@@ -43,7 +43,7 @@ def _convolution(op: str, kernel: str, dims: int) -> Write:
 
 
 def _window(call: Call) -> dict[str, Any]:
-    """How a kernel moves over an image."""
+    """The ONNX attributes that say how a window moves over an image."""
     same = call.type().dtype == call.result_dtype
     call.require(same, f"the result is {call.result_dtype} where the data is {call.type().dtype}")
     return {
@@ -67,7 +67,7 @@ def _pool(op: str, dims: int) -> Write:
 
 
 def _require_same_ceiling(call: Call, dims: int) -> None:
-    """ONNX leaves out a last window that would lie in the padding only; TVM keeps it."""
+    """Refuse a last window that lies in the padding only: ONNX omits it, TVM keeps it."""
     pads, strides = call.attr("padding"), call.attr("strides")
     dilations, kernel = call.attr("dilation"), call.attr("pool_size")
     for i, size in enumerate(_sizes(call, dims)):
@@ -136,10 +136,10 @@ def _resize2d(call: Call) -> str:
 
 def _rounding(call: Call, coordinates: str) -> str:
     """
-    How ONNX names the rounding of coordinates.
+    The name in ONNX for the rounding of coordinates.
 
-    TVM's "round" takes halves to the even neighbour, which ONNX has no name for; where no
-    coordinate is a half, any rounding will do.
+    TVM's "round" rounds halves to the even neighbour, for which ONNX has no name. If no
+    coordinate is a half, any rounding is right.
     """
     default = "round" if coordinates == "align_corners" else "floor"
     rounding = call.attr("rounding_method") or default
@@ -153,7 +153,7 @@ def _rounding(call: Call, coordinates: str) -> str:
 
 
 def _has_halves(size: int, target: int, coordinates: str) -> bool:
-    """Whether a coordinate lies in the middle between two pixels."""
+    """Whether a coordinate lies exactly between two pixels."""
     if coordinates == "asymmetric":
         found = [Fraction(i * size, target) for i in range(target)]
     elif coordinates == "align_corners":
@@ -172,7 +172,7 @@ def _require_scaled(call: Call) -> None:
 
 
 def _batch_norm(call: Call) -> Value:
-    """The second and third result are the moving averages, which inference leaves alone."""
+    """The second and third result are the moving averages, unchanged in inference."""
     _require_scaled(call)
     call.require(not call.attr("training", False), "it is in training mode")
     axis = call.axis(call.attr("axis", 1))
@@ -190,7 +190,7 @@ def _layer_norm(call: Call) -> str:
 
 
 def _group_norm(call: Call) -> str:
-    """Each group as one channel of an instance normalization; then scaled by channel."""
+    """Normalize each group as one channel of an instance normalization, then scale by channel."""
     _require_scaled(call)
     _require_images(call)
     batch, channels, *rest = call.shape()
@@ -216,14 +216,14 @@ def _instance_norm(call: Call) -> str:
 
 
 def _require_images(call: Call) -> None:
-    """Requires that channels come second, and that all axes after them are normalized."""
+    """Refuse unless channels are axis 1 and all later axes are normalized."""
     channels, axes = call.axis(call.attr("channel_axis", 1)), call.axes("axes")
     whole = channels == 1 and axes == tuple(range(2, call.rank()))
     call.require(whole, f"it normalizes axes {axes} with channels at {channels}")
 
 
 def _rms_norm(call: Call) -> str:
-    """Spelled as onnxruntime expects it: it finds and fuses these operators."""
+    """Write the operators that onnxruntime recognizes and fuses."""
     square = call.emit("Pow", call.tensor(), call.scalar(2.0))
     mean = call.emit("ReduceMean", square, call.int64(*(call.axes("axes") or ())), keepdims=1)
     root = call.emit("Sqrt", call.emit("Add", mean, call.scalar(call.attr("epsilon"))))
@@ -235,7 +235,7 @@ def _softmax(op: str) -> Write:
 
 
 def _dropout(call: Call) -> Value:
-    """Nothing is dropped when a model runs."""
+    """Inference drops nothing: the operand itself, and a mask of ones."""
     shape = call.emit("Shape", call.tensor())
     return call.tensor(), call.emit("Expand", call.scalar(1.0), shape)
 
@@ -244,7 +244,7 @@ def _dropout(call: Call) -> Value:
 
 
 def _attention(call: Call) -> str:
-    """softmax(scale * Q Kᵀ + bias) V, where positions come before heads."""
+    """softmax(scale * Q Kᵀ + bias) V, with the axis of positions before that of heads."""
     call.require(call.attr("causal_mask") in (None, ""), "it has a causal mask")
     call.require(call.attr("window_size") is None, "it has a window")
     heads = [call.shape(i)[2] for i in range(3)]

@@ -1,4 +1,4 @@
-"""Operators that combine elements along axes, and matrix products."""
+"""Write operators that combine elements along axes, and matrix products."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from collage_dsl.backends.onnx_writer.call import Call, Value, Write
 
 
 def _reduced(call: Call, op: str, value: str) -> str:
-    """`value`, of the first operand's rank, reduced as the call says."""
+    """`value`, with the rank of the first operand, reduced along the axes of the call."""
     axes = call.axes("axis")
     return call.emit(
         op,
@@ -23,7 +23,7 @@ def _reduction(op: str) -> Write:
 
 
 def _mean(call: Call) -> str:
-    """The mean of whole images is a pooling, which onnxruntime keeps in its blocked layout."""
+    """Write the mean of whole images as a pooling, which keeps onnxruntime's blocked layout."""
     spatial = tuple(range(2, call.rank()))
     if len(spatial) > 1 and call.axes("axis") == spatial and call.attr("keepdims"):
         return call.emit("GlobalAveragePool", call.tensor())

@@ -1,4 +1,4 @@
-"""Who writes which operator. An operator that is not here cannot be written."""
+"""The function that writes each operator. An operator that is not here cannot be written."""
 
 from collections.abc import Mapping
 

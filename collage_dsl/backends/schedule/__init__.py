@@ -1,4 +1,4 @@
-"""CPU schedules of the native backend: a fused function in, tiles, vectors and threads out."""
+"""CPU schedules of the native backend: give a fused function tiles, vectors and threads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 def schedule(func: Any, *, target: Any) -> Any:
     """
-    The function computed with vectors, register tiles and, where `target` has cores, threads.
+    The function, computed with vectors, register tiles and, if `target` has several cores, threads.
 
-    `func` is a fused `tvm.tirx.PrimFunc` as `FuseTIR` leaves it. The parameters and the values are
-    unchanged up to the order of summation. How it is computed follows from the shape of its blocks
-    alone; a function of a shape that no rule reads comes back as it was.
+    `func` is a fused `tvm.tirx.PrimFunc` as `FuseTIR` makes it. The parameters stay the same, and
+    so do the values up to the order of summation. The schedule depends only on the form of the
+    function's blocks; a function of an unknown form is returned unchanged.
     """
     from collage_dsl.backends.schedule.apply import scheduled
 

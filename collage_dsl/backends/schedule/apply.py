@@ -1,4 +1,4 @@
-"""The schedule of a function: its groups in order, each by the first rule that reads it."""
+"""Schedule a function: choose a kernel generator for each group of its stages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from collage_dsl.backends.schedule.stages import read
 
 
 def scheduled(func: Any, target: tvm.target.Target) -> Any:
-    """The function by groups of stages, or loop by loop where it does not read as stages."""
+    """The scheduled function: by groups of stages, or by its own loops if it has another form."""
     machine = machine_of(target)
     program = read(func)
     if program is None:
@@ -44,7 +44,7 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
 
 
 def _is_empty(buffer: Buffer) -> bool:
-    """Whether a tensor has no elements: then there is nothing to schedule, and no tile fits."""
+    """Whether a tensor has no elements. Then there is nothing to schedule, and no tile fits."""
     return any(isinstance(extent, tvm.tirx.IntImm) and extent.value == 0 for extent in buffer.shape)
 
 
@@ -64,7 +64,7 @@ def _statement(group: Group, context: Context) -> Stmt:
 def _stored(
     groups: Sequence[Group], inlined: Inlined, parameters: Sequence[Buffer]
 ) -> frozenset[Buffer]:
-    """Parameters, and buffers that a later group reads."""
+    """The buffers that must be in memory: parameters, and what another group reads."""
     stored = set(parameters)
     for group in groups:
         inside = {stage.buffer for stage in group.stages}

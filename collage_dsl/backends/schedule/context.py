@@ -1,4 +1,4 @@
-"""What every kernel generator is given, and the last step that they share."""
+"""The facts that every kernel generator is given, and the final step that they share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from collage_dsl.backends.schedule.stages import Stage
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """The machine, the inlined stages, and the buffers that outlive the group that fills them."""
+    """The machine, the inlined stages, and the buffers that are read outside their group."""
 
     machine: Machine
     inlined: Inlined
@@ -36,9 +36,10 @@ def finish(
     context: Context, stages: Sequence[Stage], at: Sequence[Expr], held: Mapping[Buffer, Expr]
 ) -> Stmt:
     """
-    Store what `stages` compute at one index, given the values that are `held` there.
+    Store what `stages` compute at one index, given the values `held` there.
 
-    `at` has an entry for each axis longer than one. A value that several stages read is named once.
+    `at` has an entry for each axis longer than one. A value that several stages read is computed
+    once and gets a name.
     """
     values = dict(held)
     names: list[tuple[tirx.Var, Expr]] = []
@@ -76,6 +77,6 @@ def _with_names(value: Expr, names: Sequence[tuple[tirx.Var, Expr]]) -> Expr:
 
 
 def spread(buffer: Buffer, at: Sequence[Expr]) -> list[Expr]:
-    """The index with zeros put in where the buffer has extent one."""
+    """The index with a zero inserted for each dimension of extent one."""
     rest = iter(at)
     return [next(rest) if int(extent) > 1 else integer(0) for extent in buffer.shape]

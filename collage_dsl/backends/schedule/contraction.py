@@ -1,4 +1,4 @@
-"""The loops of a sliding reduction: pack a tile, sum in registers, finish while it is hot."""
+"""Loops of a sliding reduction: pack a tile, sum in registers, finish while it is in the cache."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from collage_dsl.backends.schedule.tiling import (
     register_tile,
 )
 
-UNROLLED_PRODUCTS = 160  # multiplications written out at most in the body of the innermost loop
+UNROLLED_PRODUCTS = 160  # the most multiplications in the unrolled body of the innermost loop
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """Where a tile lies: the batch indices, its first channel, and its first row and column."""
+    """The place of a tile: the batch indices, its first channel, and its first row and column."""
 
     where: dict[tirx.Var, Expr]
     channel: Expr
@@ -51,7 +51,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """Where the sums of some rows of a tile lie, and whether they are added to what is there."""
+    """The buffer for the sums of some rows of a tile, and whether to add to its values."""
 
     buffer: Buffer
     start: Expr
@@ -72,7 +72,7 @@ class SlidingKernel:
         self.tile = packed_tile(whole, self.rows, prod(extents(form.taps)), self.most, machine)
 
     def statement(self) -> Stmt:
-        """The whole computation, for each batch index and tile."""
+        """The whole computation, over all batch indices and tiles."""
         parts = []
         width = self.form.x.axis.extent
         full, rest = divmod(width, self.tile.width)
@@ -103,9 +103,10 @@ class SlidingKernel:
 
     def _tile(self, tile: Packed, batch: list[Expr], y: Expr, x: Expr, cores: int) -> Stmt:
         """
-        One tile: for each part of the channels that is packed at once, all rows; then the results.
+        Compute one tile: pack one part of the channels after another and sum all rows over it,
+        then store the results.
 
-        With one part only, each chunk of rows is finished as soon as it is summed.
+        If all channels are packed at once, each chunk of rows is finished as soon as it is summed.
         """
         form = self.form
         where = {axis.var: at for axis, at in zip(form.batch, batch, strict=True)}
@@ -153,7 +154,7 @@ class SlidingKernel:
     def _row_chunks(
         self, tile: Packed, packed: Buffer, at: Place, cores: int, kept: Buffer | None
     ) -> Stmt:
-        """The rows in chunks; their sums go to `kept`, or are finished here if there is none."""
+        """Sum the rows in chunks, into `kept`; without it, finish each chunk here."""
         sliding = self.form.y is not None
         steps = tile.channels * prod(extents(self.form.taps))
         machine = self.context.machine
@@ -187,7 +188,7 @@ class SlidingKernel:
         first: Expr,
         size: RegisterTile,
     ) -> Stmt:
-        """The vectors of a tile for some rows, as many at once as registers hold."""
+        """Sum the vectors of a tile for some rows, as many at once as registers hold."""
         full, rest = divmod(tile.vectors, size.vectors)
 
         def chunk(start: Expr, vectors: int) -> Stmt:
@@ -255,7 +256,7 @@ class SlidingKernel:
         return scoped([held], sequence([each(begin), accumulate, out]), "registers")
 
     def _taps(self, size: RegisterTile, body: Callable[[list[Expr]], Stmt]) -> Stmt:
-        """Loops over the taps, the last of them written out where the body stays short."""
+        """Loops over the taps. The last loop is unrolled if the body stays short."""
         taps = extents(self.form.taps)
         products = size.rows * size.vectors
         if not taps or taps[-1] * products > UNROLLED_PRODUCTS:
@@ -275,7 +276,7 @@ class SlidingKernel:
         first: Expr,
         count: int,
     ) -> Stmt:
-        """Store the finished sums, with the epilogue applied."""
+        """Apply the epilogue to the sums and store the results."""
         form = self.form
 
         def element(i: Expr, y: Expr, x: Expr) -> Stmt:

@@ -1,4 +1,4 @@
-"""Reading and rewriting scalar expressions of TVM."""
+"""Analyse and rewrite scalar expressions of TVM."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ IF_THEN_ELSE = "prim.if_then_else"
 
 
 def integer(value: int) -> Expr:
-    """An index constant; all indices are 64 bit until TVM narrows them."""
+    """An index constant. All indices have 64 bits until TVM narrows them."""
     return tirx.IntImm("int64", value)
 
 
 def loads(expression: Expr) -> list[TensorLoad]:
-    """Every read of a buffer, once for each place where it is written."""
+    """Every read of a buffer, once for each occurrence in the expression."""
     found: list[TensorLoad] = []
     tvm_ffi.structural_walk(expression, (TensorLoad, found.append))
     return found
 
 
 def variables(expression: Expr) -> set[Var]:
-    """The variables of an expression; buffers are not among them."""
+    """The variables of an expression, without buffers."""
     found: set[Var] = set()
 
     def note(variable: Var) -> None:
@@ -48,7 +48,7 @@ def substitute(expression: Expr, values: Mapping[Var, Expr]) -> Expr:
 
 
 def replace_loads(expression: Expr, replace: Callable[[TensorLoad], Expr]) -> Expr:
-    """The expression with each read replaced, the innermost first."""
+    """The expression with each read replaced, from the innermost outwards."""
     return tvm_ffi.structural_map(expression, (TensorLoad, replace))
 
 
@@ -63,12 +63,12 @@ def called(expression: Expr, name: str) -> bool:
 
 
 def constant(expression: Expr) -> int | None:
-    """The integer that the expression is, if it is one."""
+    """The value of an integer constant; None for another expression."""
     return int(expression.value) if isinstance(expression, tirx.IntImm) else None
 
 
 def coefficients(index: Expr, axes: Sequence[Var]) -> tuple[list[int], Expr] | None:
-    """`index` as a sum of integer multiples of `axes` and a rest free of them, if it is one."""
+    """The integer factors of `axes` in `index`, and the rest without them; None if not linear."""
     found = sym.detect_linear_equation(index, list(axes))
     if not found:
         return None
@@ -79,7 +79,7 @@ def coefficients(index: Expr, axes: Sequence[Var]) -> tuple[list[int], Expr] | N
 
 
 def operations(expression: Expr) -> tuple[int, int]:
-    """How many arithmetic nodes of a value and how many calls; index arithmetic is not counted."""
+    """The numbers of arithmetic nodes and of calls in a value, without index arithmetic."""
     arithmetic = calls = 0
 
     def note(node: Any) -> None:

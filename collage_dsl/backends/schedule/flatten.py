@@ -1,9 +1,9 @@
 """
-Every access to memory at one flat, simplified index.
+Give every memory access one flat, simplified index.
 
-TVM flattens buffers too, but after it has used the ranges of the loops to rewrite each index by
-itself; a position split into indices over several axes is then no longer seen to be the position
-again, and the access is not read as a vector.
+TVM flattens buffers too, but only after it has rewritten each index separately with the ranges of
+the loops. It then no longer recognizes that indices over several axes make up one consecutive
+position, and does not read the access as a vector.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collage_dsl.backends.schedule.stages import shape
 def flattened(
     body: Stmt, parameters: Sequence[Buffer], allocated: Sequence[Buffer]
 ) -> tuple[Stmt, list[Buffer]]:
-    """The body on flat views of the parameters, and flat buffers in place of the allocated ones."""
+    """The body with flat views of the parameters, and flat buffers for the allocated ones."""
     views = {buffer: _flat(buffer) for buffer in parameters if len(buffer.shape) > 1}
     owned = {buffer: _flat(buffer) for buffer in allocated}
     flat = views | owned
@@ -57,10 +57,10 @@ def flattened(
 
 def rejoined(index: Expr, analyzer: sym.Analyzer) -> Expr:
     """
-    The index simplified, with `p // n * n + p % n` read as `p` whatever `p` is.
+    The simplified index, with `p // n * n + p % n` replaced by `p` for every expression `p`.
 
-    What is divided is hidden behind a variable for the time being: the analyzer would reduce its
-    constants within the quotient and within the rest, each in another way.
+    While TVM simplifies, each dividend is replaced by a variable. Otherwise the analyzer changes
+    its constants differently in the quotient and in the rest, and does not find the pair.
     """
     hidden: list[tuple[tirx.Var, Expr]] = []
 

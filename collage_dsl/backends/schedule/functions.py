@@ -1,8 +1,8 @@
 """
-Mathematical functions as arithmetic that vectorises.
+Replace mathematical functions by arithmetic that LLVM vectorises.
 
-LLVM turns a vector of `exp` into one library call for each lane. These formulas stay in vectors and
-are within 1e-6 of the value, relatively; the coefficients are our own least-squares fits.
+LLVM turns a vector of `exp` into one library call for each lane. These formulas stay in vectors.
+Their relative error is at most 1e-6; the coefficients are our own least-squares fits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tvm.ir import Call
 from collage_dsl.backends.schedule.expressions import Expr
 
 LOG2_E = 1.4426950408889634
-LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4  # the high part times a small integer is exact
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4  # high part * small integer is exact
 EXP = (1.0, 1.0, 1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040)
 
 ERF_BOUND = 3.92
@@ -33,7 +33,7 @@ TANH_SMALL = (1.0, -1 / 3, 2 / 15, -17 / 315)
 
 
 def vectorisable(value: Expr) -> Expr:
-    """`value` with float32 calls that LLVM has no vector form of written out."""
+    """`value` with formulas instead of float32 calls that LLVM cannot vectorise."""
     return tvm_ffi.structural_map(value, (Call, _rewritten))
 
 
@@ -51,7 +51,7 @@ def _f(value: float) -> Expr:
 
 
 def _named(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
-    """`body` of a value that is computed once however often it is used."""
+    """`body(value)`, with the value computed only once, however often `body` uses it."""
     if isinstance(value, (tirx.Var, tirx.FloatImm)):
         return body(value)
     variable = tirx.Var("t", value.ty.dtype)
@@ -66,7 +66,7 @@ def _polynomial(x: Expr, factors: Sequence[float]) -> Expr:
 
 
 def _clamped(x: Expr, low: float, high: float) -> Expr:
-    """`x` within bounds; what is not a number stays so, which `min` and `max` would not keep."""
+    """`x` limited to the bounds. NaN stays NaN, unlike with `min` and `max`."""
     return tirx.Select(x < _f(low), _f(low), tirx.Select(x > _f(high), _f(high), x))
 
 
@@ -75,7 +75,7 @@ def _power_of_two(exponent: Expr) -> Expr:
 
 
 def exponential(x: Expr) -> Expr:
-    """2^n e^r with |r| < 0.35; the power is applied in two halves, for it may overflow alone."""
+    """2^n e^r with |r| < 0.35. 2^n is applied as two factors, since alone it may overflow."""
 
     def scaled(x: Expr, n: Expr) -> Expr:
         r = (x - n * _f(LN2_HIGH)) - n * _f(LN2_LOW)
@@ -100,7 +100,7 @@ def sigmoid(x: Expr) -> Expr:
 
 
 def hyperbolic_tangent(x: Expr) -> Expr:
-    """Its series near zero, where the quotient of exponentials cancels."""
+    """A quotient of exponentials; near zero, where that loses digits, the series."""
 
     def whole(x: Expr) -> Expr:
         def quotient(e: Expr) -> Expr:
@@ -115,7 +115,7 @@ def hyperbolic_tangent(x: Expr) -> Expr:
 
 
 def error_function(x: Expr) -> Expr:
-    """A quotient of polynomials in the square; past the bound the value is one in float32."""
+    """A quotient of polynomials in x². Beyond the bound the value is 1 in float32."""
 
     def bounded(x: Expr) -> Expr:
         return _named(x * x, lambda u: x * _polynomial(u, ERF_ABOVE) / _polynomial(u, ERF_BELOW))
@@ -124,7 +124,7 @@ def error_function(x: Expr) -> Expr:
 
 
 def power(x: Expr, exponent: Expr) -> Expr | None:
-    """The power where the exponent is a constant multiple of a quarter up to two."""
+    """The power, if the exponent is a constant multiple of 1/4 of at most 2; else None."""
     if not isinstance(exponent, tirx.FloatImm) or not 0 < exponent.value <= 2:
         return None
     quarters = exponent.value * 4

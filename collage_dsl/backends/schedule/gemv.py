@@ -1,4 +1,4 @@
-"""A vector times a matrix: bound by reading the matrix once, in order."""
+"""Loops of a vector times a matrix, which is limited by reading the matrix once, in order."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from collage_dsl.backends.schedule.loops import (
 from collage_dsl.backends.schedule.sliding import Sliding, written_at
 from collage_dsl.backends.schedule.stages import extents
 
-COLUMNS = 4096  # their sums stay in the first-level cache
-STREAMS = 8  # rows of the matrix read side by side, as many as a prefetcher follows
+COLUMNS = 4096  # columns at once, whose sums stay in the first-level cache
+STREAMS = 8  # rows of the matrix read at the same time, as many as a prefetcher follows
 
 
 def is_vector_times_matrix(form: Sliding) -> bool:
-    """Whether nothing of the moving operand is used twice."""
+    """Whether each element of the moving operand is used only once."""
     x = form.x
     plain = x.stride == 1 and not x.taps and form.y is None
     return form.still is not None and not form.rows and plain and bool(form.channels)
 
 
 def gemv_statement(form: Sliding, group: Group, context: Context) -> Stmt:
-    """Some rows of the matrix at a time, added onto the sums of all columns of a tile."""
+    """Add STREAMS rows of the matrix at a time to the sums of all columns of a tile."""
     width = form.x.axis.extent
     cores = context.machine.cores
     tiles = _tiles(width, prod(extents(form.batch)), cores, context.machine.lanes)

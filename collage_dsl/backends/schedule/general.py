@@ -1,4 +1,4 @@
-"""The last rule, for functions that are not read as stages: their own loops, shared out."""
+"""Schedule a function of unknown form: share its own loops among the cores, and vectorise."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collage_dsl.backends.schedule.machine import Machine
 
 def general(func: Any, machine: Machine) -> Any:
     """
-    The function with each block's outer spatial loops shared among the cores, and an innermost
-    spatial loop in vectors; a block of any other kind is left as it is.
+    The function with the outer spatial loops of each block shared among the cores, and an
+    innermost spatial loop in vectors. Other blocks are unchanged.
     """
     if not isinstance(func.body, s_tir.SBlockRealize):
         return func
@@ -34,7 +34,7 @@ def _unnamed(func: Any) -> Any:
 
 
 def _spatial_loops(schedule: s_tir.Schedule, block: Any) -> list[Any]:
-    """The leading loops of a block that are bound, alone, to a spatial axis."""
+    """The leading loops of a block that each run over exactly one spatial axis."""
     realize = _realize(schedule, block)
     kinds = {
         value: axis.iter_type
@@ -72,7 +72,7 @@ def _shared_out(schedule: s_tir.Schedule, block: Any, spatial: list[Any], machin
 
 
 def _attempt(primitive: Any, loop: Any) -> None:
-    """Apply a primitive where TVM's dependence analysis, which cannot be asked, allows it."""
+    """Apply a primitive if TVM's dependence analysis allows it, which only trying can tell."""
     try:
         primitive(loop)
     except s_tir.ScheduleError:

@@ -1,4 +1,4 @@
-"""Which stages are computed together: what is inlined, and what shares one pass over memory."""
+"""Decide which stages are inlined, and which stages share one nest of loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from collage_dsl.backends.schedule.expressions import (
 )
 from collage_dsl.backends.schedule.stages import Axis, Program, Stage, shape
 
-CHEAP = 6  # arithmetic nodes that are recomputed at each use rather than stored
+CHEAP = 6  # a value of at most this many arithmetic nodes is recomputed at each use, not stored
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,8 +28,8 @@ class Group:
     """
     Stages computed in one nest of loops.
 
-    Either a reduction followed by stages that read it at the index being computed, or several
-    reductions over the same rows with what lies between them, or pointwise stages alone.
+    One of: a reduction followed by stages that read it at their own index; several reductions
+    over the same rows and the stages between them; only pointwise stages.
     """
 
     stages: tuple[Stage, ...]
@@ -46,12 +46,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inlined:
-    """Pointwise stages that are computed where they are read, by the buffer they would fill."""
+    """Pointwise stages that are computed where they are read, by the buffer that they replace."""
 
     stages: Mapping[Buffer, Stage]
 
     def expand(self, value: Expr) -> Expr:
-        """`value` with reads of inlined buffers replaced by what they hold."""
+        """`value` with reads of inlined buffers replaced by their values."""
         return replace_loads(value, self._held)
 
     def _held(self, read: TensorLoad) -> Expr:
@@ -60,7 +60,7 @@ class Inlined:
 
 
 def value_at(stage: Stage, indices: Sequence[Expr]) -> Expr:
-    """What a pointwise stage holds at `indices`."""
+    """The value of a pointwise stage at `indices`."""
     axes = [axis.var for axis in stage.spatial]
     return substitute(stage.value, dict(zip(axes, indices, strict=True)))
 
@@ -89,7 +89,7 @@ def inline(program: Program) -> tuple[Inlined, tuple[Stage, ...]]:
 
 
 def _expanded(stage: Stage, inlined: Inlined) -> Stage:
-    """A pointwise stage with its inputs inlined; a reduction has to see what it slides over."""
+    """A pointwise stage with its inputs inlined; a reduction is unchanged, to see its operands."""
     if stage.reduced:
         return stage
     value = inlined.expand(stage.value)
@@ -114,7 +114,7 @@ def _inlinable(stage: Stage, program: Program) -> bool:
 
 
 def _multiplies(reader: Stage, buffer: Buffer) -> bool:
-    """Whether a reduction reads the buffer anew for each vector of its other operand."""
+    """Whether a reduction reads the buffer again for each vector of its other operand."""
     if not reader.reduced or len(reader.reads()) < 2:
         return False
     spatial = [axis.var for axis in wide(reader.spatial)]
@@ -129,7 +129,7 @@ def _uses(read: TensorLoad, variable: Var) -> bool:
 
 
 def grouped(stages: Sequence[Stage], inlined: Inlined) -> tuple[Group, ...]:
-    """The stages in groups, in an order in which each finds its inputs."""
+    """The stages in groups, ordered so that each group comes after its inputs."""
     groups: list[Group] = []
     position = 0
     while position < len(stages):
@@ -146,7 +146,7 @@ def grouped(stages: Sequence[Stage], inlined: Inlined) -> tuple[Group, ...]:
 
 
 def _joins(stage: Stage, group: Sequence[Stage]) -> bool:
-    """Whether a pointwise stage can be computed as soon as the group's values at its index are."""
+    """Whether a pointwise stage needs only the group's values at its own index."""
     domain = wide_extents(group[0].spatial)
     if not stage.pointwise or wide_extents(stage.spatial) != domain:
         return False
@@ -156,7 +156,7 @@ def _joins(stage: Stage, group: Sequence[Stage]) -> bool:
 
 
 def at_index(read: TensorLoad, axes: Sequence[Axis]) -> bool:
-    """Whether the read is of the element at `axes`, apart from axes of extent one."""
+    """Whether the read is of the element at `axes`. Axes of extent one do not matter."""
     expected = wide(axes)
     moving = [i for i, extent in zip(read.indices, shape(read.source), strict=True) if extent > 1]
     return len(moving) == len(expected) and all(
@@ -184,8 +184,8 @@ def _rows(stages: Sequence[Stage], inlined: Inlined) -> Group | None:
 
 def contiguous(stage: Stage, inlined: Inlined) -> bool:
     """
-    Whether a reduction runs along memory: what it reads along its last reduced axis has that axis
-    last and alone. Not where every element read serves several rows, which is a matrix product.
+    Whether a reduction runs along memory: the last reduced axis is the last index, alone, of what
+    is read along it. Not if each element is used for several outputs, as in a matrix product.
     """
     reduced = wide(stage.reduced)
     if not reduced or not _associative(stage):
@@ -218,7 +218,7 @@ def _ends_with(read: TensorLoad, variable: Var) -> bool:
 
 
 def _reuse(stage: Stage, reads: Sequence[TensorLoad]) -> int:
-    """For how many outputs at least each element that is read serves."""
+    """The least number of outputs that each element read is used for."""
     spatial = wide(stage.spatial)
     return min(prod(axis.extent for axis in spatial if not _uses(read, axis.var)) for read in reads)
 
@@ -251,7 +251,7 @@ def _connected(stage: Stage, members: Sequence[Stage], inlined: Inlined) -> bool
 def _in_row(
     read: TensorLoad, axes: Sequence[Axis], outer: tuple[int, ...], members: Sequence[Stage]
 ) -> bool:
-    """Whether a read of a member's buffer stays in the row; other buffers are read anywhere."""
+    """Whether a read of a member's buffer stays in the row. Other buffers may be read anywhere."""
     member = next((m for m in members if m.buffer.same_as(read.source)), None)
     if member is None:
         return True
@@ -260,7 +260,7 @@ def _in_row(
 
 
 def in_order(read: TensorLoad, axes: Sequence[Axis]) -> bool:
-    """Whether the read is free of the axes, or has them as its last dimensions and nowhere else."""
+    """Whether the read does not use the axes, or uses them only as its last dimensions."""
     moving = {axis.var for axis in axes}
     used = [variables(index) & moving for index in read.indices]
     if not any(used):

@@ -1,4 +1,4 @@
-"""Building loops. An extent of one makes no loop, and an index is 64 bit."""
+"""Build loops, vectors and scratch buffers. An extent of one makes no loop; indices are 64 bit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def loop(extent: int, body: Body, kind: ForKind = ForKind.SERIAL, name: str = "i
 
 
 def unrolled(extent: int, body: Body, name: str = "u") -> Stmt:
-    """`body` written out for each index."""
+    """`body` repeated in the code for each index."""
     return loop(extent, body, ForKind.UNROLLED, name)
 
 
 def vector(extent: int, body: Body) -> Stmt:
-    """`body` for all indices at once."""
+    """`body` for all indices at once, as one vector."""
     return loop(extent, body, ForKind.VECTORIZED, "lane")
 
 
@@ -60,7 +60,7 @@ def nest(extents: Sequence[int], body: Callable[[list[Expr]], Stmt], name: str =
 
 
 def sequence(statements: Sequence[Stmt]) -> Stmt:
-    """One after the other."""
+    """The statements one after the other."""
     flat = [statement for statement in statements if statement is not None]
     return flat[0] if len(flat) == 1 else tirx.SeqStmt(flat)
 
@@ -76,12 +76,12 @@ def load(buffer: Buffer, *indices: Expr) -> Expr:
 
 
 def scratch(size: int, dtype: str, name: str, scope: str = "global") -> Buffer:
-    """A flat buffer that lives inside the `scoped` statement that names it."""
+    """A flat buffer for use inside the `scoped` statement that declares it."""
     return tirx.decl_buffer((integer(size),), dtype, name, scope=scope, data_alignment=64)
 
 
 def scoped(buffers: Sequence[Buffer], body: Stmt, name: str = "tile") -> Stmt:
-    """`body` with buffers that exist for it alone, one set for each thread that runs it."""
+    """`body` with local buffers, separate for each thread that runs it."""
     block = s_tir.SBlock([], [], [], name, body, alloc_buffers=list(buffers))
     return s_tir.SBlockRealize([], True, block)
 

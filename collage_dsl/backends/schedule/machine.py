@@ -1,4 +1,4 @@
-"""What a schedule has to know of the processor."""
+"""The properties of a processor that a schedule depends on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def machine_of(target: tvm.target.Target) -> Machine:
     """
     The machine that `target` names with `mcpu`, `mattr` and `num-cores`; one core if it names none.
 
-    `llvm_get_vector_width` answers 512 for any x86 processor, so the features are asked for.
+    `llvm_get_vector_width` returns 512 for any x86 processor, so the CPU features decide instead.
     """
     cores = int(target.attrs.get("num-cores") or 1)
     if target.kind.name != "llvm":

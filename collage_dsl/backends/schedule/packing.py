@@ -1,4 +1,4 @@
-"""Copying the part of an operand that a tile slides over into a small buffer, padding included."""
+"""Copy the part of an operand that a tile slides over, with its padding, into a small buffer."""
 
 from __future__ import annotations
 
@@ -49,32 +49,32 @@ class Window:
 
     @property
     def offsets(self) -> list[int]:
-        """Every distance from the first element that a tap reaches."""
+        """The distances from the first element that the taps reach, sorted."""
         ranges = [[d * t for t in range(axis.extent)] for axis, d in self.taps]
         return sorted({sum(choice) for choice in product(*ranges)})
 
     @property
     def unit(self) -> int:
-        """The step between the phases that are in use."""
+        """The distance between neighbouring phases that are used."""
         return gcd(self.stride, *(dilation for _, dilation in self.taps))
 
     @property
     def phases(self) -> int:
         """
-        How many interleaved images of the dimension the taps read.
+        The number of interleaved parts of the dimension that the taps read.
 
-        With stride two, even and odd elements are packed apart, so that neighbours in the output
-        read neighbours in the packed buffer.
+        With stride two, even and odd elements are packed separately, so that neighbours in the
+        output read neighbours in the packed buffer.
         """
         return max(offset % self.stride for offset in self.offsets) // self.unit + 1
 
     @property
     def reach(self) -> int:
-        """How many packed elements past the last output element are read."""
+        """The number of packed elements that are read after the last output element."""
         return max(offset // self.stride for offset in self.offsets)
 
     def phase_and_shift(self, taps: dict[tirx.Var, Expr]) -> tuple[Expr, Expr]:
-        """Where a tap lies in the packed buffer."""
+        """The phase of a tap and its shift in the packed buffer."""
         offset: Expr = integer(0)
         for axis, dilation in self.taps:
             offset = offset + taps[axis.var] * dilation
@@ -87,9 +87,9 @@ class Window:
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """
-    What an operand holds: `value(indices)` within the bounds and `fill` outside.
+    The values of an operand: `value(indices)` within the bounds and `fill` outside.
 
-    The bounds are those of a padded tensor's inner part; for others, the shape.
+    For a padded tensor, the bounds are those of its inner part; for others, its shape.
     """
 
     value: Callable[[Sequence[Expr]], Expr]
@@ -102,8 +102,8 @@ def source_of(buffer: Buffer, inlined: Inlined, slid: Collection[int]) -> Source
     """
     The source behind a buffer that is either in memory or inlined.
 
-    The bounds of padding are those of the dimensions that are `slid` over; of any other dimension
-    they are checked in the value.
+    Its bounds are about padding in the dimensions that are `slid` over. Padding in any other
+    dimension is checked in the value.
     """
     stage = inlined.stages.get(buffer)
     zero = tirx.const(0, buffer.dtype)
@@ -140,7 +140,7 @@ def _evaluator(stage: Stage, value: Expr, inlined: Inlined) -> Callable[[Sequenc
 def _padded(
     stage: Stage, extents: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], Expr, Expr] | None:
-    """Bounds, inner value and fill of `if_then_else(bounds, inner, constant)`."""
+    """The bounds, inner value and fill of a value `if_then_else(bounds, inner, constant)`."""
     value = stage.value
     if not called(value, IF_THEN_ELSE) or not isinstance(value.args[2], tirx.FloatImm):
         return None
@@ -162,7 +162,7 @@ def _conjuncts(condition: Expr) -> list[Expr]:
 
 
 def _bound(condition: Expr, stage: Stage) -> tuple[int, int, int] | None:
-    """The dimension that a comparison with a constant bounds, and its bounds."""
+    """The dimension and its bounds that follow from a comparison with a constant."""
     if not isinstance(condition, (tirx.LE, tirx.LT)):
         return None
     strict = isinstance(condition, tirx.LT)
@@ -178,11 +178,11 @@ def _bound(condition: Expr, stage: Stage) -> tuple[int, int, int] | None:
 @dataclass(frozen=True, slots=True, eq=False)
 class Packed:
     """
-    A tile of an operand in a flat buffer: for each channel and phase a plane of rows.
+    A tile of an operand in a flat buffer: a plane of rows for each channel and phase.
 
-    The rows of a plane follow each other without gaps, `pitch` apart, so that the output elements
-    of the tile, numbered by `row * pitch + column`, read consecutive elements for every tap, across
-    the ends of rows. The few elements computed between rows are never stored.
+    The rows of a plane follow each other without gaps, `pitch` elements apart. The output elements
+    of the tile are numbered by `row * pitch + column`, so for every tap they read consecutive
+    elements, even across the ends of rows. The few elements computed between rows are not stored.
     """
 
     y: Window | None
@@ -202,14 +202,14 @@ class Packed:
 
     @property
     def vectors(self) -> int:
-        """Vectors of output elements, those between rows included."""
+        """The number of vectors of output elements, including those between rows."""
         return -(-((self.height - 1) * self.pitch + self.width) // self.lanes)
 
     @property
     def plane(self) -> int:
         """
-        Elements of a plane. An odd number of vectors, so that channels do not all fall into the
-        same sets of the cache.
+        The number of elements of a plane. It is an odd number of vectors, so that the channels do
+        not all use the same sets of the cache.
         """
         furthest = (self.y.reach if self.y else 0) * self.pitch + self.x.reach
         needed = max(self.vectors * self.lanes + furthest, self.rows * self.pitch)
@@ -229,7 +229,7 @@ class Packed:
         return self.planes * self.plane
 
     def position(self, channel: Expr, taps: dict[tirx.Var, Expr]) -> Expr:
-        """Where output element zero finds its input for a tap."""
+        """The position of the input of output element zero for a tap."""
         x_phase, x_shift = self.x.phase_and_shift(taps)
         plane, shift = channel, x_shift
         if self.y:
@@ -350,9 +350,9 @@ class Packed:
         self, buffer: Buffer, raw: Callable[[Expr], Expr], place: Expr, chunks: int
     ) -> Stmt:
         """
-        Every second element of a row, a vector of them picked out of two.
+        Copy every second element of a row: read two vectors and pick one vector out of them.
 
-        LLVM makes scalar reads of a vector read with stride two, and one shuffle of this.
+        LLVM makes one shuffle of this, but scalar reads of a vector read with stride two.
         """
         lanes = self.lanes
         pair = scratch(2 * lanes, "float32", "pair", "local")
@@ -378,7 +378,7 @@ class Packed:
         bounds: tuple[int, int, int],
         first: Expr,
     ) -> Stmt:
-        """A row whose place in the operand is known only when it runs."""
+        """Copy a row whose place in the operand is known only at run time."""
         base, low, high = bounds
         stride = self.x.stride
 

@@ -1,4 +1,4 @@
-"""Stages without reduction: one pass over memory, in vectors."""
+"""Loops of stages without reduction: one pass over memory, in vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collage_dsl.backends.schedule.stages import Stage, extents
 
 
 def pointwise_statement(group: Group, context: Context) -> Stmt:
-    """The stages at each index, the trailing axes that lie together in memory taken as one."""
+    """The stages at each index. Trailing axes that are contiguous in memory become one axis."""
     axes = wide(group.stages[0].spatial)
     first = len(axes) - joined(group.stages)
     outer, inner = axes[:first], axes[first:]
@@ -36,14 +36,14 @@ def pointwise_statement(group: Group, context: Context) -> Stmt:
 
 
 def _pieces(outer: int, inner: int, cores: int) -> int:
-    """Into how many equal parts the inner axis is cut so that every core has work."""
+    """The number of equal parts of the inner axis that gives every core work."""
     if cores == 1 or outer >= 2 * cores or inner < 4096:
         return 1
     return next((parts for parts in (4 * cores, 2 * cores, cores) if inner % parts == 0), 1)
 
 
 def joined(stages: Sequence[Stage]) -> int:
-    """How many trailing axes run through memory as one, in every buffer read; at least one."""
+    """The number of trailing axes that are contiguous in every buffer read; at least one."""
     members = {stage.buffer for stage in stages}
     count = 0
     for count in range(1, len(wide(stages[0].spatial)) + 1):

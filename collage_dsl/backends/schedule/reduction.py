@@ -1,4 +1,4 @@
-"""Any other reduction: vectors along the last output axis, accumulated in registers."""
+"""Loops of any other reduction: vectors along the last output axis, accumulated in registers."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from collage_dsl.backends.schedule.loops import (
 )
 from collage_dsl.backends.schedule.stages import Stage, extents
 
-VECTORS = 8  # accumulated at once
+VECTORS = 8  # the most vectors accumulated at once
 
 
 def reduction_statement(group: Group, context: Context) -> Stmt:
-    """The anchor for as many neighbours as registers hold, and its epilogue at once."""
+    """The anchor for as many neighbours as registers hold, each followed by its epilogue."""
     stage = group.stages[0]
     axes = wide(stage.spatial)
     outer, last = axes[:-1], axes[-1].extent if axes else 1
@@ -59,7 +59,7 @@ def reduction_statement(group: Group, context: Context) -> Stmt:
 
 
 def _divisor(vectors: int) -> int:
-    """The most vectors, up to the limit, that cut the axis without a rest."""
+    """The largest number of vectors, at most VECTORS, that divides the axis without a rest."""
     return next(count for count in range(min(VECTORS, vectors), 0, -1) if vectors % count == 0)
 
 
@@ -93,7 +93,7 @@ def _accumulated(
 
 
 def _value(stage: Stage, context: Context, at: list[Expr], reduced: list[Expr]) -> Expr:
-    """The value of a reduction at one index, reads of inlined buffers replaced."""
+    """The value of a reduction at one index, with inlined buffers replaced by their values."""
     rest = iter(at)
     index = {axis.var: next(rest) if axis.extent > 1 else integer(0) for axis in stage.spatial}
     index |= {axis.var: r for axis, r in zip(stage.reduced, reduced, strict=True)}
@@ -101,5 +101,5 @@ def _value(stage: Stage, context: Context, at: list[Expr], reduced: list[Expr]) 
 
 
 def _over(value: Expr, buffer: Buffer, held: Expr) -> Expr:
-    """`value` with what was accumulated so far in place of the buffer."""
+    """`value` with the sum so far, `held`, instead of reads of the buffer."""
     return replace_loads(value, lambda read: held if read.source.same_as(buffer) else read)

@@ -1,8 +1,8 @@
 """
-Softmax, layer norm, mean, dot products: reductions along memory, one row at a time.
+Loops of reductions along memory, one row at a time: softmax, layer norm, mean, dot products.
 
-All stages of a group run on a row before the next row is begun, so that what one stage stores is in
-the first-level cache when the next one reads it.
+All stages of a group run on a row before the next row begins, so that what one stage stores is
+still in the first-level cache when the next stage reads it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from collage_dsl.backends.schedule.loops import (
 )
 from collage_dsl.backends.schedule.stages import Stage
 
-CHAINS = 4  # vectors summed at once, as an addition takes about four cycles
+CHAINS = 4  # vectors summed at the same time, since an addition takes about four cycles
 
 
 def rows_statement(group: Group, context: Context) -> Stmt:
-    """Every row, shared among the cores."""
+    """The stages of a group on all rows, shared among the cores."""
     assert group.rows is not None
     outer, inner = group.rows
     kernel = RowKernel(group, context, inner)
@@ -71,7 +71,7 @@ class RowKernel:
         return scoped(list(local.values()), sequence(parts), "row")
 
     def _is_whole(self, stage: Stage) -> bool:
-        """Whether the stage has a value for each element of the row, and not one for the row."""
+        """Whether the stage has one value for each element of the row, not one for the row."""
         outer = self.group.rows[0] if self.group.rows else ()
         return not stage.reduced and len(wide(stage.spatial)) > len(outer)
 
@@ -94,7 +94,7 @@ class RowKernel:
     def _put(
         self, stage: Stage, value: Expr, at: list[Expr], position: Expr, local: dict[Buffer, Buffer]
     ) -> Stmt:
-        """Keep a value for the rest of the row, and store it where it outlives the row."""
+        """Keep a value for later stages of the row, and store it if another group reads it."""
         read_later = any(
             read.source.same_as(stage.buffer)
             for other in self.group.stages
@@ -113,7 +113,7 @@ class RowKernel:
         return self.context.machine.lanes
 
     def _line(self, stage: Stage, body: Callable[[Expr, int], Stmt]) -> Stmt:
-        """`body(start, count)` for each stretch of the row that lies together in memory."""
+        """`body(start, count)` for each stretch of the row that is contiguous in memory."""
         axes = wide(stage.reduced) or wide(stage.spatial)[-len(self.inner) :]
         value = self.context.inlined.expand(stage.value)
         inside = {member.buffer for member in self.group.stages}
@@ -124,7 +124,7 @@ class RowKernel:
         return loop(prod(self.inner) // last, lambda line: body(line * last, last), name="line")
 
     def _reduced(self, stage: Stage, at: list[Expr], local: dict[Buffer, Buffer]) -> Stmt:
-        """Sum in vectors, the vectors into one, and its lanes."""
+        """Sum in several vectors, add these to one vector, and then add its lanes."""
         lanes, result = self.lanes, local[stage.buffer]
         combine = type(stage.value)
         dtype = stage.buffer.dtype
@@ -160,7 +160,7 @@ class RowKernel:
         stretch: tuple[Expr, int],
         onto: Callable[[Buffer, Expr, Expr], Stmt],
     ) -> Stmt:
-        """One stretch of memory onto `partial`: several vectors at once, single ones, the rest."""
+        """Add one stretch of memory to `partial`: CHAINS vectors at once, then the rest."""
         lanes = self.lanes
         start, count = stretch
         blocks, rest = divmod(count, CHAINS * lanes)
@@ -222,7 +222,7 @@ def _span(start: Expr, count: int, lanes: int, body: Callable[[Expr], Stmt]) -> 
 
 
 def _halves(partial: Buffer, lanes: int, combine: Callable[[Expr, Expr], Expr]) -> list[Stmt]:
-    """Combine the upper half of the lanes onto the lower one until one lane is left."""
+    """Combine the upper half of the lanes with the lower half until one lane remains."""
     parts = []
     half = lanes // 2
     while half:

@@ -1,9 +1,10 @@
 """
-Convolutions, matrix products and pooling: one register-tiled kernel.
+Recognize convolutions, matrix products and pooling, which one register-tiled kernel computes.
 
-All of them combine, over reduced axes, an operand that moves along the last output axis (packed,
-read as vectors) with at most one that does not (read as scalars). A convolution in NCHW is a matrix
-product of its weights with an image that slides; depthwise convolution and pooling have one row.
+All of them combine two operands over reduced axes: one moves along the last output axis (it is
+packed and read as vectors), the other does not (it is read as scalars; pooling has none). A
+convolution in NCHW is a matrix product of its weights with an image that slides; depthwise
+convolution and pooling have one row.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Sliding:
     """
     A reduction whose `moving` operand slides along `x` (and `y`), and whose `still` one does not.
 
-    `rows` are the spatial axes of the still operand alone: each packed tile serves all of them.
-    `batch` are all other spatial axes.
+    `rows` are the spatial axes of the still operand only: each packed tile is used for all of
+    them. `batch` are all other spatial axes.
     """
 
     stage: Stage
@@ -54,7 +55,7 @@ class Sliding:
 
 
 def sliding(stage: Stage, inlined: Inlined) -> Sliding | None:
-    """The stage as a sliding reduction, if it is one."""
+    """The stage as a sliding reduction; None if it is not one."""
     combined = _operands(stage)
     if combined is None or not wide(stage.spatial):
         return None
@@ -123,7 +124,7 @@ def _sliding(
 
 
 def _window(stage: Stage, moving: TensorLoad, axis: Axis) -> Window | None:
-    """How `axis` slides over the one dimension of the operand in which it occurs."""
+    """How `axis` slides over the only dimension of the operand that uses it."""
     dimensions = [d for d, index in enumerate(moving.indices) if axis.var in variables(index)]
     if len(dimensions) != 1:
         return None
@@ -151,10 +152,10 @@ def _groups_split(
     stage: Stage, still: Expr | None, moving: TensorLoad
 ) -> tuple[Stage, Expr | None, Any]:
     """
-    A grouped convolution with its channel axis split into the group and the channel in it.
+    Split the channel axis of a grouped convolution into the group and the channel in the group.
 
-    The image is read at `channel // size`, the weights at `channel`; after the split the channel in
-    the group occurs in the weights alone, and so becomes a row of the product.
+    The image is read at `channel // size`, the weights at `channel`. After the split, only the
+    weights use the channel in the group, so it becomes a row of the product.
     """
     for axis in wide(stage.spatial):
         size = _quotient(moving, axis)
@@ -195,7 +196,7 @@ def _quotient(moving: TensorLoad, axis: Axis) -> int | None:
 
 
 def _simplified_within(index: Expr, axes: Sequence[Axis]) -> Expr:
-    """The index after TVM's arithmetic rules, given the ranges of `axes`."""
+    """The index simplified by TVM, given the ranges of `axes`."""
     analyzer = sym.Analyzer()
     for axis in axes:
         analyzer.bind(axis.var, ir.Range(integer(0), integer(axis.extent)))
@@ -203,7 +204,7 @@ def _simplified_within(index: Expr, axes: Sequence[Axis]) -> Expr:
 
 
 def row_stride(form: Sliding) -> int:
-    """How far apart in memory, in elements, neighbouring rows of the still operand are."""
+    """The distance in elements between neighbouring rows of the still operand in memory."""
     if form.still is None or not form.rows:
         return 1
     read = loads(form.still)[0]
@@ -216,6 +217,6 @@ def row_stride(form: Sliding) -> int:
 
 
 def written_at(form: Sliding, at: Mapping[tirx.Var, Expr]) -> list[Expr]:
-    """The index written, without the dimensions of extent one."""
+    """The index that the stage writes, without dimensions of extent one."""
     pairs = zip(form.stage.indices, shape(form.stage.buffer), strict=True)
     return [substitute(index, at) for index, extent in pairs if extent > 1]

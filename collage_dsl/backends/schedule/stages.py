@@ -1,4 +1,4 @@
-"""A fused function read as a list of stages, one for each block."""
+"""Read a fused function as a list of stages, one for each store of its blocks."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Stage:
 
     @property
     def pointwise(self) -> bool:
-        """Whether each element of the buffer is written once, at the index that its axes name."""
+        """Whether the stage has no reduction and writes each element at its spatial axes."""
         return not self.reduced and self.plain
 
     @property
     def plain(self) -> bool:
-        """Whether the element written is the one at the spatial axes, in their order."""
+        """Whether the indices written are exactly the spatial axes, in order."""
         if len(self.indices) != len(self.spatial):
             return False
         pairs = zip(self.indices, self.spatial, shape(self.buffer), strict=True)
@@ -65,7 +65,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """The stages of a function in order, and the buffers that live in it."""
+    """The stages of a function in order, with its parameters and local buffers."""
 
     parameters: tuple[Buffer, ...]
     locals: tuple[Buffer, ...]
@@ -73,7 +73,7 @@ class Program:
 
 
 def shape(buffer: Buffer) -> tuple[int, ...]:
-    """The extents of a buffer; minus one where an extent is not known."""
+    """The extents of a buffer; -1 for an unknown extent."""
     return tuple(-1 if (e := constant(extent)) is None else e for extent in buffer.shape)
 
 
@@ -82,7 +82,7 @@ def extents(axes: Sequence[Axis]) -> tuple[int, ...]:
 
 
 def read(func: Any) -> Program | None:
-    """The program of `func`, unless a block of it is not plain stores under plain loops."""
+    """The program of `func`; None if a block is anything but plain stores in plain loops."""
     root = func.body
     if not isinstance(root, s_tir.SBlockRealize) or root.block.match_buffers:
         return None
@@ -119,10 +119,10 @@ def _well_formed(stages: Sequence[Stage], func: Any) -> bool:
 
 def _stages(nest: Any) -> list[Stage] | None:
     """
-    The stages of loops around one block, each loop one axis: one for each store.
+    The stages of one block in loops, one stage for each store. Each loop must be one axis.
 
-    Two sums taken in one block become two stages, as neither reads the other; `_well_formed` turns
-    down those that do, such as the index and the value of a maximum.
+    Two sums in one block become two stages, since neither reads the other. `_well_formed` refuses
+    stores that do read each other, such as the index and the value of a maximum.
     """
     bounds: dict[Var, int] = {}
     while isinstance(nest, tirx.For):
@@ -150,7 +150,7 @@ def _stages(nest: Any) -> list[Stage] | None:
 
 
 def _stores(body: Any) -> list[Any] | None:
-    """The stores of a block in which nothing else happens than that values are given names."""
+    """The stores of a block that otherwise only gives names to values; None for other blocks."""
     names: dict[Var, Expr] = {}
     stores = []
     for statement in _statements(body):

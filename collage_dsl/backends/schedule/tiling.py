@@ -1,4 +1,4 @@
-"""The sizes of tiles, from shapes and the machine, by a small rule of cost."""
+"""Choose the sizes of tiles from shapes and the machine, with a small cost model."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from math import gcd
 from collage_dsl.backends.schedule.machine import Machine
 from collage_dsl.backends.schedule.packing import Packed
 
-PACKED_BYTES = 448 * 1024  # of a second-level cache of 1 MiB, the rest being for weights and output
+PACKED_BYTES = 448 * 1024  # of a 1 MiB second-level cache; the rest is for weights and output
 PACKING = 2.0  # cycles to pack a vector
-CHANNELS = 512  # packed at once, so that a few rows of the other operand stay in the first level
+CHANNELS = 512  # the most packed at once, so that some rows of the other operand stay in L1
 ALIASED_BYTES = 4096
-TILE_OVERHEAD = 24.0  # cycles to start, to spill and to finish a register tile
+TILE_OVERHEAD = 24.0  # cycles to start, spill and finish a register tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class RegisterTile:
 
 def most_rows(stride: int) -> int:
     """
-    How many rows, `stride` floats apart, are read side by side without driving each other from the
-    first-level cache.
+    The most rows, `stride` floats apart, that can be read at the same time without evicting each
+    other from the first-level cache.
 
-    Addresses a multiple of 4 KiB apart share the same eight places; rows get four of them.
+    Addresses at multiples of 4 KiB share the same eight cache ways; rows may use four of them.
     """
     return min(16, 4 * (ALIASED_BYTES // gcd(4 * stride, ALIASED_BYTES)))
 
@@ -42,9 +42,10 @@ def register_tile(
     """
     The cheapest register tile for `rows` by `vectors` accumulated over `steps`, and its cycles.
 
-    A step of an `a` by `b` tile takes the longer of `a * b` multiplications and its reads: `b`
-    vectors, twice where they cross cache lines, and `a` broadcast scalars, two in a cycle. Fewer
-    than eight accumulators leave the multipliers waiting. A tile has at most `most` rows.
+    One step of an `a` by `b` tile takes `a * b` multiplications or its reads, whichever is longer.
+    Reads are `b` vectors, counted twice if they cross cache lines, and `a` broadcast scalars, two
+    a cycle. With fewer than eight accumulators the multipliers wait. A tile has at most `most`
+    rows.
     """
     best: tuple[float, RegisterTile] | None = None
     for tile in _tiles(min(rows, most), vectors, machine):
@@ -69,18 +70,18 @@ def _tiles(rows: int, vectors: int, machine: Machine) -> Iterator[RegisterTile]:
 
 
 def _chunks(total: int, size: int) -> list[tuple[int, int]]:
-    """Sizes of the pieces of `total`, and how many there are of each."""
+    """The sizes of the pieces of `total`, and the number of pieces of each size."""
     full, rest = divmod(total, size)
     return [(size, full)] * (full > 0) + [(rest, 1)] * (rest > 0)
 
 
 def packed_tile(whole: Packed, rows: int, taps: int, most: int, machine: Machine) -> Packed:
     """
-    The tile of the output that is computed from one packed buffer, and the channels in it.
+    The tile of the output that is computed from one packed buffer, and the channels in the buffer.
 
-    The cheapest per element among those whose packed operand stays in the cache, counting halos
-    packed twice, vectors that the tile does not fill, and sums stored and loaded again where the
-    channels do not fit at once.
+    It is the cheapest one per element whose packed operand stays in the cache. The cost includes
+    halos packed twice, vectors that the tile does not fill, and sums that are stored and loaded
+    again if the channels do not fit at once.
     """
     best: tuple[float, Packed] | None = None
     for shape in _candidates(whole):
@@ -101,9 +102,9 @@ def packed_tile(whole: Packed, rows: int, taps: int, most: int, machine: Machine
 
 def _channels(tile: Packed, rows: int) -> int:
     """
-    The largest divisor of the channels with which the packed operand stays in the cache.
+    The largest divisor of the channels for which the packed operand stays in the cache.
 
-    Few rows read the packed operand seldom, and their cost is the reading of the other one.
+    With a single row, CHANNELS is no limit: the packed operand is read only once.
     """
     most = PACKED_BYTES // (4 * tile.phases * tile.plane)
     if rows > 1:
@@ -113,7 +114,7 @@ def _channels(tile: Packed, rows: int) -> int:
 
 
 def _candidates(whole: Packed) -> Iterator[Packed]:
-    """Tiles from the smallest to the largest."""
+    """Possible tiles, from the smallest to the largest."""
     if whole.height > 1:
         heights = {-(-whole.height // parts) for parts in range(1, whole.height + 1)}
         for height in sorted(heights):

@@ -7,7 +7,7 @@ from pathlib import Path
 from collage_dsl.diagnostics import Diagnostic
 
 Render = Callable[[Sequence[Diagnostic], Sequence[Path]], str]
-"""From what was found in the files that were looked at to the answer."""
+"""Makes the answer from the diagnostics and the examined files."""
 
 _HOMES = {
     "full": ("text", "full"),
@@ -26,7 +26,7 @@ FAIL_LEVELS = ("error", "warning")
 
 
 def render(format_: str, found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
-    """The answer in `format_`, which alone is imported."""
+    """The answer in `format_`. Only the module of this format is imported."""
     module, name = _HOMES[format_]
     function: Render = getattr(import_module(f"{__name__}.{module}"), name)
     return function(found, files)

@@ -1,4 +1,4 @@
-"""For GitHub: workflow commands, which become annotations of the changed lines."""
+"""Write diagnostics as GitHub workflow commands, which become annotations of the changed lines."""
 
 from collections.abc import Sequence
 from pathlib import Path

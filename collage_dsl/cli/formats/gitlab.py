@@ -1,4 +1,4 @@
-"""For GitLab: a Code Quality report."""
+"""Write diagnostics as a Code Quality report of GitLab."""
 
 import json
 from collections.abc import Sequence

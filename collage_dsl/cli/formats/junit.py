@@ -1,4 +1,4 @@
-"""For what shows test results: a JUnit report, with a suite for each file."""
+"""Write diagnostics as a JUnit report, with a suite for each file, for viewers of test results."""
 
 import re
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def test_report(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
     """
-    Each error is a test that failed, each warning one that passed and says something, and a
-    file without either one that passed.
+    Each error is a failed test, each warning a passed test with output. A file without either is
+    one passed test.
     """
     names = dict.fromkeys([*map(str, files), *(d.span.source.name for d in found)])
     suites = [_suite(name, [d for d in found if d.span.source.name == name]) for name in names]

@@ -1,4 +1,4 @@
-"""Where a diagnostic is, in the words of CI services."""
+"""Lines, columns, paths and fingerprints of diagnostics, as CI services need them."""
 
 import hashlib
 from collections import Counter
@@ -27,7 +27,7 @@ class Place:
 
 
 def relative(name: str) -> str:
-    """The path of a file from the current folder, with `/`; as it is where it lies elsewhere."""
+    """The path of a file relative to the current folder, with `/`; unchanged if it is elsewhere."""
     path = Path(name)
     try:
         return path.absolute().relative_to(Path.cwd()).as_posix()
@@ -36,15 +36,15 @@ def relative(name: str) -> str:
 
 
 def uri(name: str) -> str:
-    """A URI reference: relative where the file lies below the current folder."""
+    """A URI reference, which is relative if the file is below the current folder."""
     path = relative(name)
     return Path(path).as_uri() if Path(path).is_absolute() else quote(path)
 
 
 def fingerprints(found: Iterable[Diagnostic]) -> Iterator[str]:
     """
-    What tells each finding from the others, and stays when lines are added above it: its
-    code, file and line of text, and its number among those that have the same.
+    A key for each finding that differs from all others and does not change when lines are added
+    above it: its code, file and line of text, and its number among findings with the same three.
     """
     seen: Counter[str] = Counter()
     for diagnostic in found:

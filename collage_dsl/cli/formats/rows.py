@@ -1,4 +1,4 @@
-"""For programs: the document whose schema is `docs/schemas/check.json`."""
+"""Write diagnostics as JSON for programs, with the schema `docs/schemas/check.json`."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""For code scanning services: SARIF 2.1.0."""
+"""Write diagnostics as SARIF 2.1.0 for code scanning services."""
 
 import json
 from collections.abc import Sequence

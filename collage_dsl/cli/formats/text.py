@@ -1,4 +1,4 @@
-"""For people."""
+"""Write diagnostics as text for people, in full or on one line each."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,13 +7,13 @@ from collage_dsl.diagnostics import Diagnostic
 
 
 def full(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
-    """Each diagnostic with the lines it is about."""
+    """Each diagnostic with the lines that it points at."""
     shown = "".join(f"{diagnostic}\n\n" for diagnostic in found)
     return shown + _summary(found, files)
 
 
 def concise(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
-    """A line for each diagnostic."""
+    """One line for each diagnostic."""
     return "".join(str(diagnostic).splitlines()[0] + "\n" for diagnostic in found)
 
 

@@ -1,5 +1,5 @@
 """
-What each code means: a page for each, with an example that has it and one that does not.
+Read the pages that explain the codes. Each has an example with the code and one without.
 
 `collage explain CODE` shows a page. `scripts/codes.py` makes the table in the documentation.
 """
@@ -48,7 +48,7 @@ class Explanation:
 
 
 def explanation(code: str) -> Explanation:
-    """That of `code`, which is one of CODES; of one without a page, the title alone."""
+    """The explanation of `code`, one of CODES; only the title if it has no page."""
     path = _FOLDER / f"{code}.md"
     text = path.read_text("utf-8") if path.is_file() else ""
     return Explanation(code, CODES[code], text)
