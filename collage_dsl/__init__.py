@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collage_dsl.realization.lower import lowering
     from collage_dsl.rules import FusionSpec
     from collage_dsl.search import NoPlanError, Plan
-    from collage_dsl.targets.attach import attach, extract
-    from collage_dsl.targets.gather import gather
+    from collage_dsl.targets.attach import attach, extract, extract_all
+    from collage_dsl.targets.gather import gather, gather_all
 
 _HOME = {
     "CandidateKernel": "graph",
@@ -48,10 +48,12 @@ _HOME = {
     "choose": "engine.steps",
     "compile": "engine.api",
     "extract": "targets.attach",
+    "extract_all": "targets.attach",
     "format_graph": "language",
     "from_onnx": "frontend.onnx",
     "from_relax": "frontend.from_relax",
     "gather": "targets.gather",
+    "gather_all": "targets.gather",
     "load": "language",
     "lowering": "realization.lower",
     "near": "engine.why",
@@ -82,10 +84,12 @@ __all__ = [
     "choose",
     "compile",
     "extract",
+    "extract_all",
     "format_graph",
     "from_onnx",
     "from_relax",
     "gather",
+    "gather_all",
     "load",
     "lowering",
     "near",

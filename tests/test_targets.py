@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,6 +65,19 @@ def test_a_target_with_a_spec_can_be_compiled_for() -> None:
         builder.emit_func_output(y)
 
     assert tvm.compile(builder.get(), collage.attach("llvm", spec_for())) is not None
+
+
+def test_a_target_may_carry_several_specs() -> None:
+    library = replace(spec_for(), target=replace(spec_for().target, name="library"))
+    target = saved_and_loaded(collage.attach("llvm", spec_for(), library))
+
+    assert collage.extract_all(target) == collage.gather_all(target) == (spec_for(), library)
+    assert collage.extract_all(collage.attach(target, library)) == (library,)
+    for one in (collage.extract, collage.gather):
+        with pytest.raises(TargetError, match="carries 2 specs"):
+            one(target)
+    with pytest.raises(TargetError, match="no spec is given"):
+        collage.attach(target)
 
 
 def test_the_options_of_the_target_stay() -> None:

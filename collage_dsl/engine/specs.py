@@ -11,7 +11,7 @@ from collage_dsl.graph import Device, Graph, OpSet
 from collage_dsl.language import load
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.spec import Refusal
-from collage_dsl.targets.gather import gather
+from collage_dsl.targets.gather import gather_all
 from collage_dsl.targets.refine import Options, may_run, options_of_target
 
 
@@ -90,5 +90,5 @@ def _given(targets: Sequence[Any], backends: Sequence[Backend]) -> list[tuple[Fu
         elif isinstance(target, str | Path):
             found += [(spec, spec) for spec in load(target).values()]
         else:
-            found.append((gather(target, backends=backends), target))
+            found += [(spec, target) for spec in gather_all(target, backends=backends)]
     return found

@@ -1,6 +1,7 @@
 """A fusion spec inside a TVM `Target`, and back."""
 
 from collections.abc import Mapping
+from itertools import count, takewhile
 from typing import Any
 
 import tvm
@@ -47,19 +48,29 @@ class TargetError(Exception):
     """A target cannot carry a spec, or does not carry one that can be read."""
 
 
-def attach(target: tvm.target.Target | Mapping[str, Any] | str, spec: FusionSpec) -> Any:
+def attach(target: tvm.target.Target | Mapping[str, Any] | str, *specs: FusionSpec) -> Any:
     """
-    A TVM target like `target` whose features carry `spec`, in place of one it has already.
+    A TVM target like `target` whose features carry `specs`, in place of those it has already.
 
     Raises `TargetError` for a target of another kind than the spec is for, and for one that
     has a spec where the original design put it, as a plain option.
     """
     options = options_of(target)
-    if options["kind"] != spec.target.kind:
-        raise TargetError(
-            f"`{spec.name}` is a spec for {spec.target.kind}, the target is {options['kind']}"
-        )
-    return tvm.target.Target({**options, ATTRIBUTE: to_text(spec)})
+    if not specs:
+        raise TargetError("no spec is given to attach to the target")
+    for spec in specs:
+        if options["kind"] != spec.target.kind:
+            raise TargetError(
+                f"`{spec.name}` is a spec for {spec.target.kind}, the target is {options['kind']}"
+            )
+    texts = {_feature(number): to_text(spec) for number, spec in enumerate(specs, 1)}
+    others = {name: value for name, value in options.items() if not name.startswith(ATTRIBUTE)}
+    return tvm.target.Target({**others, **texts})
+
+
+def _feature(number: int) -> str:
+    """Where a target keeps one of its specs."""
+    return ATTRIBUTE if number == 1 else f"{ATTRIBUTE}_{number}"
 
 
 def extract(target: tvm.target.Target | Mapping[str, Any]) -> FusionSpec | None:
@@ -67,10 +78,21 @@ def extract(target: tvm.target.Target | Mapping[str, Any]) -> FusionSpec | None:
     The spec that `target` carries, None where it carries none. Raises `TargetError` where a
     plain option holds one, and `RuleError` where the text is not a spec.
     """
-    text = options_of(target).get(ATTRIBUTE)
-    if text is None:
-        return None
-    specs = load(text=str(text), name="fusion_spec of a target")
+    specs = extract_all(target)
+    if len(specs) > 1:
+        raise TargetError(f"the target carries {len(specs)} specs: `extract_all` gives them all")
+    return specs[0] if specs else None
+
+
+def extract_all(target: tvm.target.Target | Mapping[str, Any]) -> tuple[FusionSpec, ...]:
+    """The specs that `target` carries, in order. Raises what `extract` does of one."""
+    options = options_of(target)
+    names = takewhile(options.__contains__, map(_feature, count(1)))
+    return tuple(_spec(str(options[name])) for name in names)
+
+
+def _spec(text: str) -> FusionSpec:
+    specs = load(text=text, name="fusion_spec of a target")
     if len(specs) != 1:
         raise TargetError(f"the fusion spec of a target has {len(specs)} targets, not one")
     return next(iter(specs.values()))

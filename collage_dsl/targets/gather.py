@@ -17,7 +17,7 @@ from collage_dsl.language.checked import checked
 from collage_dsl.resources import shipped_spec, shipped_specs
 from collage_dsl.rules import FusionSpec, Limits, OpPredicate
 from collage_dsl.rules.predicate import BACKEND, Predicate
-from collage_dsl.targets.attach import COMPILER, TargetError, extract, options_of
+from collage_dsl.targets.attach import COMPILER, TargetError, extract_all, options_of
 
 NATIVE = "tvm"
 """The compiler that stands for TVM itself, as where no compiler is named."""
@@ -42,14 +42,24 @@ def gather(
     `TargetError` for a compiler without a spec that is no backend either, and for options that a
     spec cannot say.
     """
-    own = extract(target)
-    if own is not None:
+    specs = gather_all(target, backends=backends)
+    if len(specs) > 1:
+        raise TargetError(f"the target carries {len(specs)} specs: `gather_all` gives them all")
+    return specs[0]
+
+
+def gather_all(
+    target: tvm.target.Target | Mapping[str, Any] | str, *, backends: Sequence[Backend] = ()
+) -> tuple[FusionSpec, ...]:
+    """All the specs that a TVM target carries, else the one that `gather` finds for it."""
+    own = extract_all(target)
+    if own:
         return own
     options = options_of(target)
     compiler = str(options.get(COMPILER, NATIVE))
     spec = _of_compiler(compiler, backends)
     said = _said(options)
-    return replace(spec, target=replace(spec.target, kind=options["kind"], options=said))
+    return (replace(spec, target=replace(spec.target, kind=options["kind"], options=said)),)
 
 
 def current_targets(module: tvm.IRModule) -> list[Any]:

@@ -14,7 +14,10 @@ from collage_dsl.targets.attach import ATTRIBUTE, COMPILER, embedded
 Options = Mapping[str, Any]
 """All that a TVM target says, as plain data."""
 
-_REFINING = (ATTRIBUTE, COMPILER)
+
+def _refines(option: str) -> bool:
+    """Whether an option of a target says how kernels are found."""
+    return option == COMPILER or option.startswith(ATTRIBUTE)
 
 
 def options_of_target(target: Any) -> Options:
@@ -35,6 +38,6 @@ def refines(target: Options, planned: Options) -> bool:
     Whether `target` says how kernels are found, by a compiler or a fusion spec, where `planned`
     does not, and the two agree on all else.
     """
-    said, also = ({key for key in _REFINING if key in options} for options in (target, planned))
-    rest = {key: value for key, value in target.items() if key not in _REFINING}
-    return bool(said) and not also and rest == planned
+    said, also = (any(map(_refines, options)) for options in (target, planned))
+    rest = {key: value for key, value in target.items() if not _refines(key)}
+    return said and not also and rest == planned

@@ -1,0 +1,24 @@
+"""The examples of `docs/pipeline.md` run as they stand."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = (Path(__file__).parent.parent / "docs" / "pipeline.md").read_text("utf-8")
+
+
+def test_the_examples_run_each_half_in_a_process_of_its_own(tmp_path: Path) -> None:
+    *examples, fresh = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
+    assert len(examples) == 5
+    for name, program in {"first.py": "\n".join(examples), "fresh.py": fresh}.items():
+        (tmp_path / name).write_text(program, "utf-8")
+        done = subprocess.run(
+            [sys.executable, name],
+            cwd=tmp_path,
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
