@@ -3,6 +3,8 @@
 # ruff: noqa: N805, N812
 
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,8 +25,9 @@ from collage_dsl.frontend.light import light_model
 from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, kernel_module
 from collage_dsl.measuring.worker import Worker
 from collage_dsl.realization.lower import lowering
+from collage_dsl.realization.verify import relative_error, run_onnx
 from collage_dsl.resources import shipped_spec
-from tests.models import transformer_block
+from tests.models import small_convolution, transformer_block
 from tests.partitioned import LLVM
 from tests.partitioned import run as run_plainly
 
@@ -278,3 +281,47 @@ def test_the_pass_does_not_replace_a_code_generator_of_somebody_else(
     collage.CollagePartition([library_chain()], lambda _: 1e-6)(relu_module())
 
     assert tvm_ffi.get_global_func(GENERATOR).same_as(theirs)
+
+
+# In another process.
+
+
+FRESH = """
+import sys
+import numpy as np
+import tvm
+from tvm import relax
+import collage_dsl as collage
+
+with open("module.json", encoding="utf-8") as file:
+    module = tvm.ir.load_json(file.read())
+executable = tvm.compile(module, tvm.target.Target("llvm"), relax_pipeline=collage.lowering())
+main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+np.save("y.npy", main(tvm.runtime.tensor(np.load("x.npy"))).numpy())
+"""
+
+
+def test_the_module_of_a_plan_is_built_in_a_fresh_process(tmp_path: Path) -> None:
+    graph = collage.from_onnx(small_convolution())
+    specs = [spec for target in TARGETS for spec in collage.load(target).values()]
+    found = collage.propose(graph, *specs)
+    costs = {"tvm": 1e-5, "onnxruntime": 1.1e-5}
+
+    def price(candidate: collage.CandidateKernel) -> float:
+        """Convolutions are cheaper by the library, all else by TVM."""
+        bonus = 0.5 if "conv2d" in candidate.label and candidate.target != "tvm" else 1
+        return costs[candidate.target] * bonus * len(candidate.nodes)
+
+    plan = collage.choose(graph, found, cost=price)
+    assert {kernel.target for kernel in plan.kernels} == {"tvm", "onnxruntime"}
+    x = np.random.default_rng(5).normal(size=(1, 3, 12, 12)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "module.json").write_text(tvm.ir.save_json(collage.realize(plan)), "utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH], cwd=tmp_path, capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stderr
+    (expected,) = run_onnx(small_convolution(), {"x": x}).values()
+    assert relative_error(np.load(tmp_path / "y.npy"), expected) < 1e-5
