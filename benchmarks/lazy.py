@@ -32,7 +32,8 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
-from collage_dsl.measuring.key import context_of, kernel_key, kernel_view
+from collage_dsl.measuring.key import context_of, kernel_key
+from collage_dsl.realization.place import kernel_view
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import LowerBound, Plan, Problem, regrets, search
 from collage_dsl.search.plan import SECOND

@@ -10,9 +10,10 @@ from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import Cost, CostStore, Infeasible, Measurement
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, tensors
 from collage_dsl.graph.sizes import Sizes, size_of
-from collage_dsl.measuring.key import context_of, kernel_key, kernel_view
+from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, kernel_task, measure
 from collage_dsl.measuring.worker import Failed, Worker
+from collage_dsl.realization.place import kernel_view
 
 
 class MeasuringError(Exception):

@@ -8,29 +8,13 @@ import tvm
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.tvm import machine_target
-from collage_dsl.graph import (
-    CandidateKernel,
-    Extract,
-    Graph,
-    Measuring,
-    Toolchain,
-    extract,
-    fingerprint,
-    tensors,
-)
+from collage_dsl.graph import CandidateKernel, Extract, Graph, Measuring, Toolchain, tensors
 from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.timing import cpu_name
-from collage_dsl.realization.place import constants_of, kept_composites
+from collage_dsl.realization.place import kernel_identity
 
 _METHOD = 2
 """Counts the ways of measuring; costs measured in another way are not reused."""
-
-
-def kernel_view(candidate: CandidateKernel, backend: Backend) -> Extract:
-    """The kernel as a graph of its own, its constants bound where the backend wants that."""
-    inside = candidate.sub_graph.inside
-    bound = constants_of(candidate.graph, inside) if backend.binds_constants else 0
-    return extract(candidate.graph, inside, bound)
 
 
 def kernel_key(
@@ -40,11 +24,10 @@ def kernel_key(
     What a kernel computes, as a hash: its graph, the composites that the backend is told of, and
     the `sizes` of its symbolic dimensions.
     """
-    graph = candidate.graph
-    composites = [c.moved(graph, view.graph) for c in kept_composites(candidate, backend)]
     used = dimensions(view.graph)
     measured_at = sorted((name, size) for name, size in (sizes or {}).items() if name in used)
-    return _hash([fingerprint(view.graph), str(composites), *([measured_at] if used else [])])
+    identity = kernel_identity(candidate, backend, view)
+    return _hash([identity, *([measured_at] if used else [])])
 
 
 def dimensions(graph: Graph) -> frozenset[str]:

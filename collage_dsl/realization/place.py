@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -16,12 +16,17 @@ from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import (
     CandidateKernel,
     Composite,
+    Extract,
     Form,
     Graph,
     OpSet,
     Toolchain,
+    extract,
+    fingerprint,
     libraries,
     members,
+    places,
+    tensors,
 )
 from collage_dsl.realization.outline import Outlined, outline, weights_of
 
@@ -42,13 +47,29 @@ def kernel_of(candidate: CandidateKernel, backend: Backend) -> Outlined:
     Where the backend binds constants, those that flow in are its weights; else only those that
     a composite binds are.
     """
-    flow, sub_graph = dataflow_of(candidate.graph), candidate.sub_graph
-    composites = kept_composites(candidate, backend)
+    flow, inside = dataflow_of(candidate.graph), candidate.sub_graph.inside
+    constants = bound_constants(candidate, backend)
+    return outline(flow, inside, constants, kept_composites(candidate, backend))
+
+
+def kernel_view(candidate: CandidateKernel, backend: Backend) -> Extract:
+    """The graph of the function that `kernel_of` makes, without making it."""
+    constants = bound_constants(candidate, backend)
+    return extract(candidate.graph, candidate.sub_graph.inside, constants)
+
+
+def kernel_identity(candidate: CandidateKernel, backend: Backend, view: Extract) -> str:
+    """Equal for kernels whose functions are equal but for the values of weights and devices."""
+    graph = candidate.graph
+    composites = [c.moved(graph, view.graph) for c in kept_composites(candidate, backend)]
+    return f"{fingerprint(view.graph)} {composites}"
+
+
+def bound_constants(candidate: CandidateKernel, backend: Backend) -> OpSet:
+    """The constants that go into the function of a kernel."""
     if backend.binds_constants:
-        constants = constants_of(flow.graph, sub_graph.inside)
-    else:
-        constants = _constants_in(composites)
-    return outline(flow, sub_graph.inside, constants, composites)
+        return constants_of(candidate.graph, candidate.sub_graph.inside)
+    return _constants_in(kept_composites(candidate, backend))
 
 
 def kept_composites(candidate: CandidateKernel, backend: Backend) -> tuple[Composite, ...]:
@@ -126,10 +147,33 @@ class Placer:
         self.backend_of = backend_of
         self.taken = set(_names(module))
         self.known: dict[int, list[_Placed]] = {}
+        self.seen: dict[object, Kernel] = {}
 
     def place(self, candidate: CandidateKernel) -> Kernel:
         """Raises ValueError where a constant of the kernel has no value."""
-        outlined = kernel_of(candidate, self.backend_of(candidate.toolchain))
+        backend = self.backend_of(candidate.toolchain)
+        view = kernel_view(candidate, backend)
+        key = self.key(candidate, backend, view)
+        if key is None:
+            return self.placed(candidate, backend)
+        if key not in self.seen:
+            self.seen[key] = self.placed(candidate, backend)
+        return _moved(self.seen[key], candidate, view)
+
+    def key(self, candidate: CandidateKernel, backend: Backend, view: Extract) -> object | None:
+        """
+        Equal for kernels that are one function, which need not be made again to be compared. None
+        where symbolic dimensions or devices say more than the graph does.
+        """
+        graph, nodes = candidate.graph, view.graph.nodes
+        is_symbolic = any(not type_.is_static for node in nodes for type_ in tensors(node.type))
+        if is_symbolic or graph.planned:
+            return None
+        weights = tuple(id(node.value) for node in nodes if node.form is Form.CONSTANT)
+        return candidate.target, kernel_identity(candidate, backend, view), weights
+
+    def placed(self, candidate: CandidateKernel, backend: Backend) -> Kernel:
+        outlined = kernel_of(candidate, backend)
         function = outlined.bound(weights_of(dataflow_of(candidate.graph), outlined))
         return Kernel(candidate.sub_graph.inside, outlined, self.callee(candidate, function))
 
@@ -155,6 +199,13 @@ class Placer:
             name = f"{stem}_{count}"
         self.taken.add(name)
         return name
+
+
+def _moved(kernel: Kernel, candidate: CandidateKernel, view: Extract) -> Kernel:
+    """The same function for the nodes of `candidate`."""
+    results = places(candidate.graph, view.results)
+    outlined = replace(kernel.outlined, arguments=view.arguments, results=results)
+    return replace(kernel, inside=candidate.sub_graph.inside, outlined=outlined)
 
 
 def _names(module: tvm.IRModule) -> Iterator[str]:
