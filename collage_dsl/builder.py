@@ -469,7 +469,7 @@ def target(
     *,
     rules: FusionRule,
     compiler: str | None = None,
-    options: Mapping[str, Option] | None = None,
+    options: Mapping[str, Option | list[str]] | None = None,
     priority: int = 0,
     limits: Limits | None = None,
     coalesce: bool = False,
@@ -484,7 +484,8 @@ def target(
     Raises RuleError with everything that is wrong, shown in the text that the spec would be,
     and ValueError for what no text can say.
     """
-    toolchain = Toolchain(name, kind, compiler, options or {}, priority, measure or Measuring())
+    said = {n: tuple(v) if isinstance(v, list) else v for n, v in (options or {}).items()}
+    toolchain = Toolchain(name, kind, compiler, said, priority, measure or Measuring())
     spec = FusionSpec(toolchain, rules, limits or Limits(), coalesce, fallback, tuple(placements))
     return checked([with_distinct_names({name: spec})[name]], "<builder>")[name]
 

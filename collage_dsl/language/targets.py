@@ -12,7 +12,7 @@ from collage_dsl.language.fitting import check_fit
 from collage_dsl.language.limits import LIMITS, check_limits
 from collage_dsl.language.measuring import MEASURES, check_measuring
 from collage_dsl.language.rules import RuleScope
-from collage_dsl.language.target_kinds import check_kind, check_option
+from collage_dsl.language.target_kinds import check_kind, check_option, option_value
 from collage_dsl.rules import FusionRule, FusionSpec, Limits
 from collage_dsl.source import Span
 
@@ -88,16 +88,16 @@ class _TargetChecker:
             if argument.name is None:
                 message = "an option of a target has a name"
                 self.findings.error("E0403", argument.value.span, message, 'write `mcpu: "…"`')
-        for name, value in named_arguments(self.written.options, self.findings).items():
-            if isinstance(value, syntax.Literal):
-                found[name] = value.value
-            else:
-                message = f"`{name}` is a number, a string, `true` or `false`"
-                self.findings.error("E0404", value.span, message)
-        if check_kind(self.written.kind, self.findings):
+        kind = self.written.kind
+        for name, written in named_arguments(self.written.options, self.findings).items():
+            value = option_value(kind, name, written, self.findings)
+            if value is not None:
+                found[name] = value
+        if check_kind(kind, self.findings):
             for argument in self.written.options:
-                if argument.name is not None and isinstance(argument.value, syntax.Literal):
-                    check_option(self.written.kind, argument.name, argument.value, self.findings)
+                if argument.name is not None and argument.name.text in found:
+                    value = found[argument.name.text]
+                    check_option(kind, argument.name, value, argument.value.span, self.findings)
         return found
 
     def settings(self) -> dict[str, syntax.Field | syntax.Block]:
