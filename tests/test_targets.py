@@ -1,5 +1,6 @@
 """Specs that travel inside TVM targets."""
 
+import json
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,9 @@ import tvm
 from tvm import relax
 
 import collage_dsl as collage
+from collage_dsl.backends.tvm import tvm_target
 from collage_dsl.resources import folder
-from collage_dsl.targets.attach import ATTRIBUTE, TargetError
+from collage_dsl.targets.attach import ATTRIBUTE, TargetError, embedded
 
 KINDS = ("llvm", "c", "cuda", "rocm", "vulkan", "opencl", "metal", "hexagon", "webgpu", "nvptx")
 
@@ -71,6 +73,25 @@ def test_the_options_of_the_target_stay() -> None:
 
     assert target.export()["num-cores"] == 3
     assert target.features.fusion_spec == collage.to_text(spec_for())
+
+
+@pytest.mark.parametrize(
+    "journey", [lambda target: target, lambda target: target.export(), saved_and_loaded]
+)
+def test_options_that_are_lists_survive_in_the_target_and_in_the_spec(
+    journey: Callable[[Any], Any],
+) -> None:
+    text = 'target t on llvm(libs: ["onednn", "blas"], cl_opt: []) { rules op_call_by_kind(); }'
+    spec = collage.load(text=f"collage 1;\n{text}")["t"]
+    options = embedded(spec)
+
+    target = journey(tvm.target.Target(options))
+
+    assert (options["libs"], options["cl-opt"]) == (["onednn", "blas"], [])
+    assert json.loads(json.dumps(options)) == options
+    assert collage.extract(target) == spec
+    assert spec.target.options == {"libs": ("onednn", "blas"), "cl_opt": ()}
+    assert list(tvm_target(spec.target).attrs["libs"]) == ["onednn", "blas"]
 
 
 def test_attaching_again_replaces_the_spec() -> None:

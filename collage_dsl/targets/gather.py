@@ -7,6 +7,7 @@ from re import ASCII, sub
 from typing import Any
 
 import tvm
+from tvm_ffi import Array
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import backend_names
@@ -22,7 +23,7 @@ from collage_dsl.targets.attach import COMPILER, TargetError, extract, options_o
 NATIVE = "tvm"
 """The compiler that stands for TVM itself, as where no compiler is named."""
 
-_NOT_OPTIONS = ("kind", "tag", "keys", "host")
+_NOT_OPTIONS = ("kind", "tag", "host")
 
 
 def gather(
@@ -54,19 +55,32 @@ def gather(
 
 def _of_compiler(compiler: str, backends: Sequence[Backend]) -> FusionSpec:
     if compiler == NATIVE:
-        return next(spec for spec in _specs("native") if spec.target.compiler is None)
-    shipped = shipped_specs()
-    for name in (compiler, *shipped) if compiler in shipped else shipped:
+        return _specs("native")[0]
+    if shipped := _shipped(compiler):
+        return shipped
+    if compiler in backend_names(backends):
+        return _supported(compiler)
+    if compiler in shipped_specs():  # the spec `clml` is for the compiler `openclml`
+        return _specs(compiler)[0]
+    raise TargetError(
+        f"no spec ships for the compiler `{compiler}` (there are {', '.join(_compilers())}), and "
+        "no backend is named so: write one, and give it to the target with `collage.attach`"
+    )
+
+
+def _shipped(compiler: str) -> FusionSpec | None:
+    """The shipped spec of a compiler. Most of them have its name, so that file is read first."""
+    for name in sorted(shipped_specs(), key=lambda name: name != compiler):
         for spec in _specs(name):
             if spec.target.compiler == compiler:
                 return spec
-    if compiler in backend_names(backends):
-        return _supported(compiler)
-    names = ", ".join(shipped for shipped in shipped_specs() if shipped != "native")
-    raise TargetError(
-        f"no spec ships for the compiler `{compiler}` (there are {names}), and no backend is named "
-        "so: write one, and give it to the target with `collage.attach`"
-    )
+    return None
+
+
+def _compilers() -> list[str]:
+    """The compilers for which a spec ships."""
+    specs = (spec for name in shipped_specs() for spec in _specs(name))
+    return sorted({spec.target.compiler for spec in specs if spec.target.compiler is not None})
 
 
 @cache
@@ -89,13 +103,32 @@ def _supported(backend: str) -> FusionSpec:
 
 def _said(options: Mapping[str, Any]) -> dict[str, Option]:
     """The options that were given, as a spec says them: not those that TVM adds by itself."""
-    usual = tvm.target.Target({"kind": options["kind"]}).export()
+    usual = _usual(options)
     found: dict[str, Option] = {}
     for name, value in options.items():
         if name in _NOT_OPTIONS or name.startswith("feature.") or usual.get(name) == value:
             continue
-        if not isinstance(value, Option):
+        plain = _option(value)
+        if plain is None:
             raise TargetError(f"a spec cannot say the option `{name}` of a target")
-        plain = value if isinstance(value, bool | int | float) else str(value)
         found[name.replace("-", "_")] = plain
     return found
+
+
+def _usual(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What TVM adds by itself to a target of that kind and device."""
+    given = {name: options[name] for name in ("kind", "device") if name in options}
+    added = tvm.target.Target(given).export()
+    return {name: value for name, value in added.items() if name not in given}
+
+
+def _option(value: Any) -> Option | None:
+    """The value of an option as a spec has it; None where it can have none."""
+    match value:
+        case bool() | int() | float():
+            return value
+        case str():
+            return str(value)
+        case Array() | list() | tuple() if all(isinstance(each, str) for each in value):
+            return tuple(map(str, value))
+    return None
