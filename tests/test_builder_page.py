@@ -424,7 +424,8 @@ def parametric_rules() -> list[FusionSpec]:
     def offered(p: Pattern, label: str) -> FusionRule:
         return build.composite(label, dfpattern(p))
 
-    return lib(build.union(offered(conv, "lib.conv"), offered(dense_relu(), "lib.dense")))
+    rules = build.union(offered(conv, "lib.conv"), offered(dense_relu(), "lib.dense"))
+    return lib(rules, compiler="lib")
 
 
 # Targets.
