@@ -440,6 +440,17 @@ def target_() -> list[FusionSpec]:
     return [tvm, *lib(build.op_call_by_kind(Kind.ANCHOR), compiler="lib")]
 
 
+@section("Libs")
+def libs() -> list[FusionSpec]:
+    block = PatternBuilder("dense")
+    x, w = block.value("x"), block.value("w")
+    dense = block.yields(block.bind("y", one("matmul")(x, w)))
+    part = build.composite("onednn.dense", dfpattern(dense))
+    calls = build.union(part, build.op_call_by_kind(Kind.ELEMENTWISE))
+    options = {"libs": ["onednn", "openblas"]}
+    return [target("tvm", "llvm", options=options, rules=build.combine_by_primitives(calls))]
+
+
 @section("Limits")
 def limits() -> list[FusionSpec]:
     rule = build.combine_by_primitives(CALLS, using=(build.JOIN_ANYTHING,))
