@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from collage_dsl.engine.tables import registered_tables
 from collage_dsl.graph import Kind, Measuring, Option, Toolchain
 from collage_dsl.language import pattern_tables
 from collage_dsl.language.checked import checked
@@ -351,15 +352,20 @@ def imported(file: str | Path, *, search: Sequence[Path] = ()) -> Mapping[str, D
     that ship, as imports are. Raises RuleError where there is none, or something in it is wrong.
     Rules with parameters are left out: in Python they are functions.
     """
-    found = definitions(file, search).items()
+    found = definitions(file, search, tables=registered_tables()).items()
     return {name: _defined(definition) for name, definition in found}
 
 
 def pattern_table(name: str) -> Mapping[str, Definition]:
-    """The patterns of one of TVM's tables by name, and under `all` the rule of all of them."""
-    if name not in pattern_tables.table_names():
-        raise ValueError(f"there is no pattern table `{name}`")
-    table = pattern_tables.table(name)
+    """
+    The patterns of one of TVM's tables, or of one that is registered in this process, by name, and
+    under `all` the rule of all of them.
+    """
+    shipped = name in pattern_tables.table_names()
+    try:
+        table = pattern_tables.table(name) if shipped else registered_tables()(name)
+    except pattern_tables.NoTableError as problem:
+        raise ValueError(f"there is no pattern table `{name}`: {problem}") from None
     return {**table.patterns, pattern_tables.ALL: table.all}
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from collage_dsl.backends.base import Backend
+from collage_dsl.engine.spec_files import load
 from collage_dsl.graph import Device, Graph, OpSet
-from collage_dsl.language import load
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.spec import Refusal
 from collage_dsl.targets.attach import refuse_old_string

@@ -15,13 +15,13 @@ from collage_dsl.diagnostics import RuleError
 from collage_dsl.graph import Option, Toolchain
 from collage_dsl.language import load
 from collage_dsl.language.checked import checked
+from collage_dsl.language.libraries import NATIVE
+from collage_dsl.language.pattern_tables import NoTableError
 from collage_dsl.resources import shipped_spec, shipped_specs
 from collage_dsl.rules import FusionSpec, Limits, OpPredicate
 from collage_dsl.rules.predicate import BACKEND, Predicate
 from collage_dsl.targets.attach import COMPILER, TargetError, extract, options_of
-
-NATIVE = "tvm"
-"""The compiler that stands for TVM itself, as where no compiler is named."""
+from collage_dsl.targets.registered_tables import is_registered, registered_table
 
 _NOT_OPTIONS = ("kind", "tag", "host")
 
@@ -35,6 +35,8 @@ def gather(
     - the spec that the target carries (`attach`);
     - the shipped spec of its compiler, `{"kind": "llvm", "feature.compiler": "onnxruntime"}`,
       which for a library whose patterns TVM has is that pattern table;
+    - the patterns that your code has registered with TVM for its compiler, by names such as
+      `mylib.conv`: each match by itself;
     - where its compiler is one of `backends`, or a registered backend: each call that this
       backend supports, neighbours merged after the search;
     - where it names no compiler, or `tvm`, the native spec.
@@ -58,6 +60,8 @@ def _of_compiler(compiler: str, backends: Sequence[Backend]) -> FusionSpec:
         return _specs("native")[0]
     if shipped := _shipped(compiler):
         return shipped
+    if is_registered(compiler):
+        return _of_table(compiler)
     if compiler in backend_names(backends):
         return _supported(compiler)
     if compiler in shipped_specs():  # the spec `clml` is for the compiler `openclml`
@@ -91,14 +95,32 @@ def _specs(shipped: str) -> tuple[FusionSpec, ...]:
 
 def _supported(backend: str) -> FusionSpec:
     """Each call that the backend supports by itself, and neighbours merged after the search."""
-    name = sub(r"\W", "_", backend, flags=ASCII)
     asked = Predicate(f"{backend}.supports", ("call",), BACKEND + backend)
-    toolchain = Toolchain(name, compiler=backend)
-    spec = FusionSpec(toolchain, OpPredicate(asked), Limits(None, taps=True), coalesce=True)
+    limits = Limits(None, taps=True)
+    spec = FusionSpec(_toolchain(backend), OpPredicate(asked), limits, coalesce=True)
+    return _checked(spec, f"a spec cannot ask the backend `{backend}`")
+
+
+def _of_table(compiler: str) -> FusionSpec:
+    """Each match of a registered pattern by itself, as `FuseOpsByPattern` proposes them."""
     try:
-        return checked([spec], "<gathered>")[name]
+        table = registered_table(compiler)
+    except NoTableError as problem:
+        raise TargetError(f"no spec can be made for `{compiler}`: {problem}") from problem
+    spec = FusionSpec(_toolchain(compiler), table.all)
+    return _checked(spec, f"no spec can be made for `{compiler}`")
+
+
+def _toolchain(compiler: str) -> Toolchain:
+    name = sub(r"\W", "_", compiler, flags=ASCII)
+    return Toolchain(name, compiler=compiler)
+
+
+def _checked(spec: FusionSpec, what: str) -> FusionSpec:
+    try:
+        return checked([spec], "<gathered>")[spec.name]
     except (RuleError, ValueError) as problem:
-        raise TargetError(f"a spec cannot ask the backend `{backend}`: {problem}") from problem
+        raise TargetError(f"{what}: {problem}") from problem
 
 
 def _said(options: Mapping[str, Any]) -> dict[str, Option]:
