@@ -147,6 +147,14 @@ def test_a_file_that_is_a_target_may_import_a_registered_table(acme: str, tmp_pa
 # Against TVM.
 
 
+def test_the_rule_all_prefers_what_tvm_prefers(acme: str) -> None:
+    preferred = [str(pattern.name) for pattern in get_patterns_with_prefix("acme.")]
+
+    everything = registered_tables()("acme").all
+
+    assert [tagged.label for tagged in everything.rules] == preferred  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("text", [GRAPH, GRAPH.replace("6", "7")])
 def test_what_tvm_fuses_by_the_patterns_is_proposed(acme: str, text: str) -> None:
     from collage_dsl.frontend.to_relax import to_relax

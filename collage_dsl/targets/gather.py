@@ -68,7 +68,8 @@ def _of_compiler(compiler: str, backends: Sequence[Backend]) -> FusionSpec:
         return _specs(compiler)[0]
     raise TargetError(
         f"no spec ships for the compiler `{compiler}` (there are {', '.join(_compilers())}), and "
-        "no backend is named so: write one, and give it to the target with `collage.attach`"
+        "no registered pattern or backend is named so: import the module that registers its "
+        "patterns, or write a spec and give it to the target with `collage.attach`"
     )
 
 
