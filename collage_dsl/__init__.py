@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collage_dsl.engine.compile import Compiled
     from collage_dsl.engine.partition import CollagePartition
     from collage_dsl.engine.pipeline import pipeline
+    from collage_dsl.engine.spec_files import load, patterns
     from collage_dsl.engine.steps import UncoveredError, choose, propose
     from collage_dsl.engine.why import near, why
     from collage_dsl.frontend.from_relax import from_relax
     from collage_dsl.frontend.onnx import from_onnx
     from collage_dsl.graph import CandidateKernel, Graph
-    from collage_dsl.language import format_graph, load, parse_graph, to_text
-    from collage_dsl.language.loading import patterns
+    from collage_dsl.language import format_graph, parse_graph, to_text
     from collage_dsl.realization.lower import lowering
     from collage_dsl.rules import FusionSpec
     from collage_dsl.search import NoPlanError, Plan
@@ -54,11 +54,11 @@ _HOME = {
     "from_relax": "frontend.from_relax",
     "gather": "targets.gather",
     "gather_all": "targets.gather",
-    "load": "language",
+    "load": "engine.spec_files",
     "lowering": "realization.lower",
     "near": "engine.why",
     "parse_graph": "language",
-    "patterns": "language.loading",
+    "patterns": "engine.spec_files",
     "pipeline": "engine.pipeline",
     "propose": "engine.steps",
     "realize": "engine.api",

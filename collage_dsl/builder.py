@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from collage_dsl.engine.tables import registered_tables
 from collage_dsl.graph import Kind, Measuring, Option, Toolchain
 from collage_dsl.language import pattern_tables
 from collage_dsl.language.checked import checked
@@ -351,15 +352,20 @@ def imported(file: str | Path, *, search: Sequence[Path] = ()) -> Mapping[str, D
     the shipped specs. Raises RuleError if it is not found or has errors. Rules with parameters
     are left out: in Python, write a function instead.
     """
-    found = definitions(file, search).items()
+    found = definitions(file, search, tables=registered_tables()).items()
     return {name: _defined(definition) for name, definition in found}
 
 
 def pattern_table(name: str) -> Mapping[str, Definition]:
-    """The patterns of one of TVM's tables by name, and the rule of all of them as `all`."""
-    if name not in pattern_tables.table_names():
-        raise ValueError(f"there is no pattern table `{name}`")
-    table = pattern_tables.table(name)
+    """
+    The patterns of one of TVM's tables, or of one that is registered in this process, by name, and
+    under `all` the rule of all of them.
+    """
+    shipped = name in pattern_tables.table_names()
+    try:
+        table = pattern_tables.table(name) if shipped else registered_tables()(name)
+    except pattern_tables.NoTableError as problem:
+        raise ValueError(f"there is no pattern table `{name}`: {problem}") from None
     return {**table.patterns, pattern_tables.ALL: table.all}
 
 
@@ -469,7 +475,7 @@ def target(
     *,
     rules: FusionRule,
     compiler: str | None = None,
-    options: Mapping[str, Option] | None = None,
+    options: Mapping[str, Option | list[str]] | None = None,
     priority: int = 0,
     limits: Limits | None = None,
     coalesce: bool = False,
@@ -484,7 +490,8 @@ def target(
     Raises RuleError with everything that is wrong, shown in the text of the spec, and ValueError
     for what no text can express.
     """
-    toolchain = Toolchain(name, kind, compiler, options or {}, priority, measure or Measuring())
+    said = {n: tuple(v) if isinstance(v, list) else v for n, v in (options or {}).items()}
+    toolchain = Toolchain(name, kind, compiler, said, priority, measure or Measuring())
     spec = FusionSpec(toolchain, rules, limits or Limits(), coalesce, fallback, tuple(placements))
     return checked([with_distinct_names({name: spec})[name]], "<builder>")[name]
 

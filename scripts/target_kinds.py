@@ -4,7 +4,8 @@ Write the target kinds of the installed TVM to `collage_dsl/graph/target-kinds-0
     python scripts/target_kinds.py            # rewrite the table
     python scripts/target_kinds.py --check    # exit 1 if it would change
 
-Each kind has the options that a rule file can give: numbers, strings, `true` and `false`.
+Each kind has the options that a rule file can give: numbers, strings, `true`, `false` and lists of
+strings.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import tvm
 
 OUTPUT = Path(__file__).parents[1] / "collage_dsl" / "graph" / "target-kinds-0.27.json"
 
-TYPES = {"int": "int", "bool": "bool", "str": "str"}
+TYPES = {"int": "int", "bool": "bool", "str": "str", "Array<str>": "list"}
 
 SAID_OTHERWISE = ("kind", "from_device", "target_device_type")
 """Options that a rule file gives in another way, or that TVM sets itself."""

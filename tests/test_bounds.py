@@ -60,7 +60,7 @@ def test_a_name_is_too_deep_where_it_is_used(depth: int, wanted: list[str]) -> N
 def test_a_rule_with_parameters_counts_as_what_it_stands_for(depth: int, wanted: list[str]) -> None:
     rules = f"rule f(r) = {nested(depth, 'r')}; rule g(r) = {nested(100, 'r')};"
     used = 'f(union(composite("a", host()), g(host())))'
-    text = f"{rules} target t on llvm {{ rules {used}; }}"
+    text = f'{rules} target t on llvm {{ compiler "lib"; rules {used}; }}'
 
     assert codes(text) == wanted
     assert messages(text) == ["rules are nested more than 200 deep here" for _ in wanted]

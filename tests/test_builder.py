@@ -95,6 +95,15 @@ def test_every_sort_of_value_and_term_can_be_built() -> None:
     assert "where dim(x, 1) / 2 == 4;" in collage.to_text(spec)
 
 
+def test_an_option_may_be_a_list_of_strings() -> None:
+    rules = build.op_call_by_kind()
+
+    spec = build.target("t", "llvm", rules=rules, options={"libs": ["onednn", "blas"]})
+
+    assert spec.target.options == {"libs": ("onednn", "blas")}
+    assert 'target t on llvm(libs: ["onednn", "blas"]) {' in collage.to_text(spec)
+
+
 LIBRARY = """\
 collage 1;
 let act = one_of(nn.relu, tanh);

@@ -424,7 +424,8 @@ def parametric_rules() -> list[FusionSpec]:
     def offered(p: Pattern, label: str) -> FusionRule:
         return build.composite(label, dfpattern(p))
 
-    return lib(build.union(offered(conv, "lib.conv"), offered(dense_relu(), "lib.dense")))
+    rules = build.union(offered(conv, "lib.conv"), offered(dense_relu(), "lib.dense"))
+    return lib(rules, compiler="lib")
 
 
 # Targets.
@@ -437,6 +438,17 @@ def target_() -> list[FusionSpec]:
     rules = build.union(build.combine_by_primitives(CALLS, max_depth=8), every)
     tvm = target("tvm", "llvm", options=options, rules=rules, fallback=True)
     return [tvm, *lib(build.op_call_by_kind(Kind.ANCHOR), compiler="lib")]
+
+
+@section("Libs")
+def libs() -> list[FusionSpec]:
+    block = PatternBuilder("dense")
+    x, w = block.value("x"), block.value("w")
+    dense = block.yields(block.bind("y", one("matmul")(x, w)))
+    part = build.composite("onednn.dense", dfpattern(dense))
+    calls = build.union(part, build.op_call_by_kind(Kind.ELEMENTWISE))
+    options = {"libs": ["onednn", "openblas"]}
+    return [target("tvm", "llvm", options=options, rules=build.combine_by_primitives(calls))]
 
 
 @section("Limits")

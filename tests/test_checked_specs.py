@@ -60,7 +60,7 @@ def test_a_target_has_defaults() -> None:
 
 def test_a_target_has_what_is_written() -> None:
     written = """
-      target t on cuda(a: 1, b: "c", d: false, e: 0.5) {
+      target t on cuda(a: 1, b: "c", d: false, e: 0.5, f: ["g", "h"], i: []) {
         compiler "library";
         priority -3;
         rules only_valid(op_call_by_kind(reduce), max_exits: 2, taps: true);
@@ -68,7 +68,7 @@ def test_a_target_has_what_is_written() -> None:
         measure { repeats 5; budget 500ms; }
         after max_coalesce();
       }"""
-    options = {"a": 1, "b": "c", "d": False, "e": 0.5}
+    options = {"a": 1, "b": "c", "d": False, "e": 0.5, "f": ("g", "h"), "i": ()}
 
     assert spec(written) == FusionSpec(
         Toolchain("t", "cuda", "library", options, -3, Measuring(repeats=5, budget=0.5)),

@@ -3,7 +3,10 @@ The spec of a TVM target: its own, that of its compiler, what its backend suppor
 one.
 """
 
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -16,10 +19,10 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.graph import Graph
-from collage_dsl.language import parse_graph
+from collage_dsl.language import UnreadableError, parse_graph
 from collage_dsl.language.pattern_tables import table, table_names
 from collage_dsl.language.printer import patterns_of
-from collage_dsl.resources import shipped_spec
+from collage_dsl.resources import shipped_spec, shipped_specs
 from collage_dsl.rules import Trace
 from collage_dsl.targets.attach import TargetError
 from tests.test_op_predicate import MODEL, Adder
@@ -129,5 +132,106 @@ def test_a_compiler_where_tvm_refuses_it_is_refused_with_what_to_write() -> None
 
 
 def test_options_that_a_spec_cannot_say_are_not_lost_in_silence() -> None:
-    with pytest.raises(TargetError, match="cannot say the option `mattr`"):
-        collage.gather({"kind": "llvm", "mattr": ["+avx2"]})
+    with pytest.raises(TargetError, match="cannot say the option `devices`"):
+        collage.gather({"kind": "composite", "devices": [{"kind": "llvm"}]})
+
+
+@pytest.mark.parametrize("given", [["onednn", "openblas"], ("onednn",), []])
+def test_a_list_of_strings_is_an_option_of_the_spec(given: Any) -> None:
+    target = {"kind": "llvm", "libs": given}
+
+    assert collage.gather(target).target.options == {"libs": tuple(given)}
+    assert collage.gather(tvm.target.Target(target)).target.options == {"libs": tuple(given)}
+
+
+def test_keys_are_said_where_they_are_not_those_that_tvm_adds() -> None:
+    arm = {"kind": "llvm", "device": "arm_cpu"}
+    keyed = {"kind": "llvm", "keys": ["arm_cpu", "cpu"]}
+
+    assert collage.gather(tvm.target.Target(arm)).target.options == {"device": "arm_cpu"}
+    assert collage.gather(keyed).target.options == {"keys": ("arm_cpu", "cpu")}
+
+
+# Names of compilers.
+
+
+def test_every_compiler_that_is_listed_is_accepted_as_it_is_spelt() -> None:
+    with pytest.raises(TargetError) as caught:
+        collage.gather({"kind": "llvm", "feature.compiler": "no_such_library"})
+    found = re.search(r"\(there are (.*)\)", str(caught.value))
+    assert found
+    listed = found[1].split(", ")
+
+    for name in listed:
+        spec = collage.gather({"kind": "llvm", "feature.compiler": name})
+        assert spec.target.compiler == name
+    assert "openclml" in listed
+    assert len(listed) == len(shipped_specs()) - 1, "all but the native one, which has no compiler"
+
+
+@pytest.mark.parametrize("name", shipped_specs())
+def test_a_compiler_may_have_the_name_that_its_spec_ships_under(name: str) -> None:
+    found = collage.gather({"kind": "llvm", "feature.compiler": name})
+
+    (first, *_) = shipped(name).values()
+    assert found == replace(first, target=replace(first.target, kind="llvm"))
+
+
+def test_a_backend_comes_before_a_spec_that_only_ships_under_its_name() -> None:
+    target = {"kind": "llvm", "feature.compiler": "clml"}
+
+    found = collage.gather(target, backends=[Named("clml")])
+
+    assert (found.name, found.target.compiler) == ("clml", "clml")
+
+
+# Targets of older TVM.
+
+OLD = [
+    ("cuda -compiler=cutlass", {"kind": "cuda", "feature.compiler": "cutlass"}),
+    ("cuda -libs=cudnn,cublas", {"kind": "cuda", "libs": ["cudnn", "cublas"]}),
+    (
+        "llvm -mcpu=znver4 -num-cores 4 --mattr=-avx,+fma -fast-math -fast-math-nnan=0",
+        {
+            "kind": "llvm",
+            "mcpu": "znver4",
+            "num-cores": 4,
+            "mattr": ["-avx", "+fma"],
+            "fast-math": True,
+            "fast-math-nnan": False,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "today"), OLD)
+@pytest.mark.parametrize(
+    "use",
+    [
+        collage.gather,
+        collage.extract,
+        lambda target: collage.attach(target, collage.load(text=OWN)["mine"]),
+        lambda target: collage.gather({"kind": target}),
+        lambda target: collage.CollagePartition([target]),
+        lambda target: collage.compile("model.onnx", targets=[target]),
+    ],
+    ids=["gather", "extract", "attach", "kind", "partition", "compile"],
+)
+def test_a_target_of_older_tvm_is_refused_with_what_to_write(
+    use: Callable[[Any], object], old: str, today: dict[str, Any]
+) -> None:
+    with pytest.raises(TargetError) as caught:
+        use(old)
+
+    said = str(caught.value)
+    assert said.startswith(f'TVM no longer takes the target "{old}": write {{')
+    assert json.loads(said[said.index("{") :]) == today
+    options = {name: value for name, value in today.items() if name != "feature.compiler"}
+    assert collage.gather(today).target.kind == today["kind"]
+    assert tvm.target.Target(options).export().keys() >= options.keys()
+
+
+@pytest.mark.parametrize("path", ["a - b.collage", "specs/llvm -x.collage", "llvm.collage", "-x"])
+def test_the_path_of_a_file_is_no_target_of_older_tvm(path: str) -> None:
+    with pytest.raises(UnreadableError, match="no such file"):
+        collage.CollagePartition([path])

@@ -265,7 +265,8 @@ def rules(draw: Any) -> FusionRule:
 
 
 options = st.dictionaries(
-    st.sampled_from(["mcpu", "num_cores", "fast"]), numbers | words | st.booleans()
+    st.sampled_from(["mcpu", "num_cores", "fast", "libs"]),
+    numbers | words | st.booleans() | st.lists(words, max_size=3).map(tuple),
 )
 times = st.floats(0, 86_400, exclude_min=True)
 measures = st.tuples(times, times).flatmap(

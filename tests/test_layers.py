@@ -19,7 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": set(),
     "rules": {"graph", "source"},
     "language": {"rules", "graph", "diagnostics", "source", "resources", "memory"},
-    "builder": {"language", "rules", "graph"},
+    "builder": {"engine", "language", "rules", "graph"},
     "cost": {"graph"},
     "search": {"graph", "cost", "memory"},
     "frontend": {"graph"},

@@ -279,7 +279,7 @@ def equations(pattern: Pattern) -> Pattern:
 def test_the_equations_of_a_pattern_are_what_a_file_could_say(name: str) -> None:
     patterns = [equations(pattern) for pattern in table(name).patterns.values()]
     rule = Union(tuple(Tagged(pattern.name, DFPattern(pattern)) for pattern in patterns))
-    spec = FusionSpec(Toolchain("t"), rule)
+    spec = FusionSpec(Toolchain("t", compiler=name), rule)
     text = to_text(spec)
 
     assert check(Source("table.collage", text)) == ()

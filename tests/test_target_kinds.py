@@ -24,4 +24,6 @@ def test_the_table_is_what_the_script_makes_of_the_installed_tvm() -> None:
 def test_options_have_types() -> None:
     assert target_kinds()["llvm"]["num-cores"] == "int"
     assert target_kinds()["llvm"]["mcpu"] == "str"
-    assert "mattr" not in target_kinds()["llvm"], "a list, which a rule file has no form for"
+    assert target_kinds()["llvm"]["mattr"] == "list"
+    assert target_kinds()["cuda"]["libs"] == "list"
+    assert "devices" not in target_kinds()["composite"], "targets, which a rule file cannot give"

@@ -1,5 +1,6 @@
 """Specs that travel inside TVM targets."""
 
+import json
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,11 +8,16 @@ from typing import Any
 
 import pytest
 import tvm
+from hypothesis import given
+from hypothesis import strategies as st
 from tvm import relax
 
 import collage_dsl as collage
+from collage_dsl.backends.tvm import tvm_target
+from collage_dsl.graph import Option
 from collage_dsl.resources import folder
-from collage_dsl.targets.attach import ATTRIBUTE, TargetError
+from collage_dsl.targets.attach import ATTRIBUTE, TargetError, embedded
+from tests.cases import cases
 
 KINDS = ("llvm", "c", "cuda", "rocm", "vulkan", "opencl", "metal", "hexagon", "webgpu", "nvptx")
 
@@ -85,6 +91,51 @@ def test_the_options_of_the_target_stay() -> None:
 
     assert target.export()["num-cores"] == 3
     assert target.features.fusion_spec == collage.to_text(spec_for())
+
+
+@pytest.mark.parametrize(
+    "journey", [lambda target: target, lambda target: target.export(), saved_and_loaded]
+)
+def test_options_that_are_lists_survive_in_the_target_and_in_the_spec(
+    journey: Callable[[Any], Any],
+) -> None:
+    text = 'target t on llvm(libs: ["onednn", "blas"], cl_opt: []) { rules op_call_by_kind(); }'
+    spec = collage.load(text=f"collage 1;\n{text}")["t"]
+    options = embedded(spec)
+
+    target = journey(tvm.target.Target(options))
+
+    assert (options["libs"], options["cl-opt"]) == (["onednn", "blas"], [])
+    assert json.loads(json.dumps(options)) == options
+    assert collage.extract(target) == spec
+    assert spec.target.options == {"libs": ("onednn", "blas"), "cl_opt": ()}
+    assert list(tvm_target(spec.target).attrs["libs"]) == ["onednn", "blas"]
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+options = st.fixed_dictionaries(
+    {},
+    optional={
+        "libs": st.lists(words, max_size=3).map(tuple),
+        "cl_opt": st.lists(words, max_size=3).map(tuple),
+        "model": words.filter(bool),
+        "num_cores": st.integers(1, 64),
+        "fast_math": st.booleans(),
+    },
+)
+
+
+@cases(30)
+@given(options)
+def test_options_come_back_from_a_target_as_they_were(said: dict[str, Option]) -> None:
+    spec = spec_for()
+    spec = replace(spec, target=replace(spec.target, options=said))
+
+    target = saved_and_loaded(tvm.target.Target(json.loads(json.dumps(embedded(spec)))))
+
+    assert collage.extract(target) == spec
+    plain = {name: value for name, value in target.export().items() if name != ATTRIBUTE}
+    assert collage.gather(plain).target.options == said
 
 
 def test_attaching_again_replaces_the_spec() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from collage_dsl.graph import Option
+from collage_dsl.graph import Option, cores_of
 
 _BINDINGS = 32
 """So many sets of addresses are kept bound for a kernel."""
@@ -68,7 +68,7 @@ def run_onnxruntime(
         ) from error
     model, options = unpack(payload)
     values = [onnxruntime.OrtValue.from_dlpack(array) for array in constants.values()]
-    settings = _settings(int(options.get("num_cores", 1)))
+    settings = _settings(cores_of(options))
     # The first is for the optimizer, which may fold them; the second has the session use the
     # others where they are. Without it they are copied.
     settings.add_external_initializers(list(constants), values)

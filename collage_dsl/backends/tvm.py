@@ -11,7 +11,7 @@ import tvm_ffi
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
-from collage_dsl.graph import Graph, Toolchain
+from collage_dsl.graph import Graph, Toolchain, cores_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def _schedules() -> str:
 
 def num_cores(toolchain: Toolchain) -> int:
     """How many cores a kernel may use: the option `num_cores`, else 1."""
-    return int(toolchain.options.get("num_cores", 1))
+    return cores_of(toolchain.options)
 
 
 def machine_target(toolchain: Toolchain) -> dict[str, Any]:

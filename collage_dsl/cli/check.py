@@ -10,6 +10,7 @@ from collage_dsl.cli.failure import CANNOT, WRONG
 from collage_dsl.cli.files import spec_files
 from collage_dsl.cli.formats import render
 from collage_dsl.diagnostics import Diagnostic
+from collage_dsl.engine.tables import registered_tables
 from collage_dsl.language import UnreadableError, check, read
 
 
@@ -17,13 +18,15 @@ from collage_dsl.language import UnreadableError, check, read
 class Options:
     """
     The options of the command. If `fail_level` is None, the configuration decides. Imports are
-    searched in `search` before the folders of the configuration.
+    searched in `search` before the folders of the configuration. With `allow_extern` the modules
+    that register pattern tables are imported.
     """
 
     output_format: str = "full"
     fail_level: str | None = None
     exit_zero: bool = False
     search: tuple[Path, ...] = ()
+    allow_extern: bool = False
 
 
 def check_files(paths: Sequence[Path], options: Options) -> int:
@@ -35,7 +38,7 @@ def check_files(paths: Sequence[Path], options: Options) -> int:
     for file in files:
         config = configs.of(file)
         try:
-            shown = _found(file, config, options.search)
+            shown = _found(file, config, options)
         except UnreadableError as problem:
             sys.stderr.write(f"error: {problem}\n")
             unreadable = True
@@ -48,8 +51,9 @@ def check_files(paths: Sequence[Path], options: Options) -> int:
     return WRONG if failed and not options.exit_zero else 0
 
 
-def _found(file: Path, config: Config, search: tuple[Path, ...]) -> list[Diagnostic]:
-    found = check(read(file), (*search, *config.path))
+def _found(file: Path, config: Config, options: Options) -> list[Diagnostic]:
+    tables = registered_tables(allow_extern=options.allow_extern)
+    found = check(read(file), (*options.search, *config.path), tables=tables)
     return [diagnostic for diagnostic in found if diagnostic.code not in config.ignore]
 
 

@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 
 from collage_dsl.cli.config import Configs
-from collage_dsl.language import load, read, to_text
+from collage_dsl.engine.spec_files import load
+from collage_dsl.language import read, to_text
 from collage_dsl.language.forms import FormError, Specs, from_json, from_yaml, to_json, to_yaml
 
 _READ = {".json": from_json, ".yaml": from_yaml, ".yml": from_yaml}
@@ -12,15 +13,15 @@ _READ = {".json": from_json, ".yaml": from_yaml, ".yml": from_yaml}
 _WRITE = {"json": to_json, "yaml": to_yaml, "collage": to_text}
 
 
-def convert_file(file: Path, form: str) -> None:
+def convert_file(file: Path, form: str, allow_extern: bool) -> None:
     """Write the specs of `file` in another form. The suffix of `file` tells its own form."""
-    sys.stdout.write(_WRITE[form](_specs(file)))
+    sys.stdout.write(_WRITE[form](_specs(file, allow_extern)))
 
 
-def _specs(file: Path) -> Specs:
+def _specs(file: Path, allow_extern: bool) -> Specs:
     from_form = _READ.get(file.suffix)
     if from_form is None:
-        return load(file, search=Configs().of(file).path)
+        return load(file, search=Configs().of(file).path, allow_extern=allow_extern)
     try:
         return from_form(read(file).text)
     except FormError as problem:

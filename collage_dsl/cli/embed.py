@@ -10,9 +10,9 @@ from collage_dsl.language import read, to_text
 from collage_dsl.targets.attach import TargetError, embedded, extract
 
 
-def embed_spec(named: str) -> None:
+def embed_spec(named: str, allow_extern: bool) -> None:
     """Print the TVM target of the spec `named`, which must name exactly one."""
-    specs = load_targets([named])
+    specs = load_targets([named], allow_extern=allow_extern)
     if len(specs) != 1:
         names = ", ".join(spec.name for spec in specs)
         raise CommandError(f"{named} has several targets: write {named}#NAME, one of {names}")

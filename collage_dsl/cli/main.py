@@ -78,7 +78,8 @@ _strategy = click.option(
 _allow_extern = click.option(
     "--allow-extern",
     is_flag=True,
-    help="Let predicates that are declared extern import and run their Python code.",
+    help="Let specs import and run Python code: predicates that are declared extern, and modules "
+    "that register pattern tables.",
 )
 
 
@@ -113,6 +114,7 @@ def app(traceback: bool) -> None:
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @_search
+@_allow_extern
 def check(files: tuple[Path, ...], **options: Any) -> int:
     """Find everything wrong with spec files. Needs no TVM."""
     from collage_dsl.cli.check import Options, check_files
@@ -184,20 +186,22 @@ def ops(glob: str, output_format: str) -> None:
     required=True,
     help="The form to write on standard output.",
 )
-def convert(file: Path, form: str) -> None:
+@_allow_extern
+def convert(file: Path, form: str, allow_extern: bool) -> None:
     """Write the targets of a spec file as JSON, YAML or canonical text, and back by its suffix."""
     from collage_dsl.cli.convert import convert_file
 
-    convert_file(file, form)
+    convert_file(file, form, allow_extern)
 
 
 @app.command()
 @click.argument("target", metavar="FILE[#NAME]")
-def embed(target: str) -> None:
+@_allow_extern
+def embed(target: str, allow_extern: bool) -> None:
     """Write the TVM target of a spec as JSON, with the spec inside."""
     from collage_dsl.cli.embed import embed_spec
 
-    embed_spec(target)
+    embed_spec(target, allow_extern)
 
 
 @app.command()

@@ -52,7 +52,7 @@ def show_candidates(
     shapes: Sequence[str],
     allow_extern: bool,
 ) -> None:
-    specs = load_targets(targets)
+    specs = load_targets(targets, allow_extern=allow_extern)
     graph = from_onnx(model, shapes=parse_shapes(shapes))
     found = propose(graph, *specs, allow_extern=allow_extern)
     document = CandidatesDocument(
@@ -64,7 +64,7 @@ def show_candidates(
 def show_plan(
     request: Request, table: Path | None, output_format: str, picture: Path | None = None
 ) -> None:
-    specs = load_targets(request.targets, request.num_cores)
+    specs = _specs(request)
     costs = CostTable.load(table) if table else None
     graph = from_onnx(request.model, shapes=parse_shapes(request.shapes))
     name = str(request.model)
@@ -78,6 +78,10 @@ def show_plan(
     if picture:
         picture.write_text(plan_picture(plan), "utf-8")
     answer(document, plan_text(document), output_format)
+
+
+def _specs(request: Request) -> tuple[FusionSpec, ...]:
+    return load_targets(request.targets, request.num_cores, allow_extern=request.allow_extern)
 
 
 def _chosen(
@@ -123,7 +127,7 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
 
 def compiled_model(request: Request, model: object = None) -> Compiled:
     """Compile the model of `request`, or `model` under its name, with progress on stderr."""
-    specs = load_targets(request.targets, request.num_cores)
+    specs = _specs(request)
     with progress_on_stderr() as watch:
         return compile_model(
             model or request.model,

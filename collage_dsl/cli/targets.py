@@ -6,30 +6,32 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from collage_dsl.cli.failure import CommandError
-from collage_dsl.language import load
+from collage_dsl.engine.spec_files import load
 from collage_dsl.resources import shipped_spec, shipped_specs
 from collage_dsl.rules import FusionSpec
 
 
-def load_targets(named: Sequence[str], num_cores: int | None = None) -> tuple[FusionSpec, ...]:
+def load_targets(
+    named: Sequence[str], num_cores: int | None = None, *, allow_extern: bool = False
+) -> tuple[FusionSpec, ...]:
     """
     The specs of `FILE`, `FILE#NAME` or the name of a shipped spec, in the order given.
 
     `num_cores` applies to every target that does not set its own number. Raises `CommandError`,
     and the errors of `load`.
     """
-    specs = [spec for name in named for spec in _load(name)]
+    specs = [spec for name in named for spec in _load(name, allow_extern)]
     twice = {spec.name for spec in specs if [s.name for s in specs].count(spec.name) > 1}
     if twice:
         raise CommandError(f"two of the targets are named `{min(twice)}`")
     return tuple(_with_cores(spec, num_cores) for spec in specs)
 
 
-def _load(named: str) -> tuple[FusionSpec, ...]:
+def _load(named: str, allow_extern: bool) -> tuple[FusionSpec, ...]:
     file, _, wanted = named.partition("#")
     if not file:
         raise CommandError(f"--target '{named}' names no file: write FILE or FILE#NAME")
-    specs = load(spec_path(file))
+    specs = load(spec_path(file), allow_extern=allow_extern)
     if not wanted:
         if not specs:
             raise CommandError(f"{file} has no target")

@@ -10,6 +10,7 @@ from collage_dsl.cli.failure import CANNOT, WRONG
 from collage_dsl.cli.files import spec_files
 from collage_dsl.diagnostics import Diagnostic, RuleError
 from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.tables import registered_tables
 from collage_dsl.engine.testing import Outcome, run_tests
 from collage_dsl.language import UnreadableError, read
 from collage_dsl.language.loading import load_contents
@@ -23,10 +24,12 @@ def test_files(
     code = 0
     configs = Configs()
     code_of = lookup(allow_extern=allow_extern)
+    tables = registered_tables(allow_extern=allow_extern)
     for file in spec_files(paths):
         folders = (*search, *configs.of(file).path)
         try:
-            outcomes.extend(run_tests(load_contents(read(file), folders), code_of))
+            contents = load_contents(read(file), folders, tables=tables)
+            outcomes.extend(run_tests(contents, code_of))
         except UnreadableError as error:
             sys.stderr.write(f"error: {error}\n")
             code = CANNOT

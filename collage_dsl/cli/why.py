@@ -7,9 +7,9 @@ from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.cli.models import answer
 from collage_dsl.cli.targets import spec_path
+from collage_dsl.engine.spec_files import patterns
 from collage_dsl.engine.why import near, why
 from collage_dsl.language.findings import did_you_mean
-from collage_dsl.language.loading import patterns
 from collage_dsl.rules import Pattern
 
 
@@ -22,7 +22,7 @@ def explain_match(
     allow_extern: bool,
 ) -> int:
     """Show why the pattern does not match at `node`, or how it does; return the exit code."""
-    pattern = load_pattern(named)
+    pattern = load_pattern(named, allow_extern=allow_extern)
     graph = load_graph(model, shapes)
     known = [each.name for each in graph.nodes]
     if node not in known:
@@ -41,12 +41,13 @@ def show_near(
     shapes: Sequence[str],
     allow_extern: bool,
 ) -> None:
-    pattern, graph = load_pattern(named), load_graph(model, shapes)
+    pattern = load_pattern(named, allow_extern=allow_extern)
+    graph = load_graph(model, shapes)
     document = near(pattern, graph, top=top, model=str(model), allow_extern=allow_extern)
     answer(document, str(document), output_format)
 
 
-def load_pattern(named: str) -> Pattern:
+def load_pattern(named: str, *, allow_extern: bool = False) -> Pattern:
     """
     The pattern `FILE#NAME`, or the only pattern of `FILE`. FILE may be the name of a shipped
     spec. Raises CommandError, and the errors of `load`.
@@ -54,7 +55,7 @@ def load_pattern(named: str) -> Pattern:
     file, _, wanted = named.partition("#")
     if not file:
         raise CommandError(f"PATTERN '{named}' names no file: write FILE#NAME")
-    found = patterns(spec_path(file))
+    found = patterns(spec_path(file), allow_extern=allow_extern)
     if not wanted and len(found) == 1:
         return next(iter(found.values()))
     if wanted in found:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import inf, prod
 
 from collage_dsl.cost.traffic import PRODUCTS, bytes_of, is_elementwise, moved_bytes
-from collage_dsl.graph import CandidateKernel, Graph, Node, OpSet, TensorType, members
+from collage_dsl.graph import CandidateKernel, Graph, Node, OpSet, TensorType, cores_of, members
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Peak:
             if product is not None:
                 work += product.multiplications
                 stored += product.bytes if exits >> index & 1 else 0
-        cores = int(candidate.toolchain.options.get("num_cores", self.cores))
+        cores = cores_of(candidate.toolchain.options, self.cores)
         moved = moved_bytes(graph, inside, needed)
         roofs = work / 2 / self.multiplications, stored / self.bytes, moved / self.memory
         return max(roofs) / cores

@@ -1,7 +1,7 @@
 """Where the code of predicates comes from: host code, TVM's pattern tables, and backends."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
@@ -25,7 +25,7 @@ TABLE = "pattern_table:"
 def lookup(
     *,
     allow_extern: bool = False,
-    tables: Lookup = table_lookup,
+    tables: Lookup | None = None,
     backends: Sequence[Backend] = (),
 ) -> Lookup:
     """
@@ -36,12 +36,13 @@ def lookup(
     be asked.
     """
     code = host_code(allow=allow_extern)
+    checks = tables or partial(table_lookup, allow_extern=allow_extern)
     asked = cache(lambda name: _supported(name, backends))
 
     def find(predicate: Predicate) -> Answer:
         if predicate.source.startswith(BACKEND):
             return asked(predicate.backend)
-        return (tables if predicate.source.startswith(TABLE) else code)(predicate)
+        return (checks if predicate.source.startswith(TABLE) else code)(predicate)
 
     return find
 

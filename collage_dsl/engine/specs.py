@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from collage_dsl.backends.base import Backend
+from collage_dsl.engine.spec_files import load
 from collage_dsl.graph import Device, Graph, OpSet
-from collage_dsl.language import load
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.spec import Refusal
+from collage_dsl.targets.attach import refuse_old_string
 from collage_dsl.targets.gather import gather_all
 from collage_dsl.targets.refine import Options, may_run, options_of_target
 
@@ -88,6 +89,7 @@ def _given(targets: Sequence[Any], backends: Sequence[Backend]) -> list[tuple[Fu
         if isinstance(target, FusionSpec):
             found.append((target, target))
         elif isinstance(target, str | Path):
+            refuse_old_string(str(target))
             found += [(spec, spec) for spec in load(target).values()]
         else:
             found += [(spec, target) for spec in gather_all(target, backends=backends)]

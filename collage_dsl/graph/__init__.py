@@ -6,6 +6,7 @@ from collage_dsl.graph.candidate import (
     Option,
     SubGraph,
     Toolchain,
+    cores_of,
     label_of,
     libraries,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "Toolchain",
     "TupleType",
     "Type",
+    "cores_of",
     "extract",
     "fingerprint",
     "first",

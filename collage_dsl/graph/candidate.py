@@ -7,8 +7,14 @@ from collage_dsl.graph.graph import Graph
 from collage_dsl.graph.measuring import Measuring
 from collage_dsl.graph.opset import OpSet, first, members, spread
 
-Option = bool | int | float | str
-"""The value of a target option, such as `num_cores: 2`."""
+Option = bool | int | float | str | tuple[str, ...]
+"""The value of a target option, such as `num_cores: 2` or `libs: ["cudnn", "cublas"]`."""
+
+
+def cores_of(options: Mapping[str, Option], usual: int = 1) -> int:
+    """How many cores a kernel may use: the option `num_cores`, else `usual`."""
+    said = options.get("num_cores", usual)
+    return usual if isinstance(said, tuple) else int(said)
 
 
 @dataclass(frozen=True, slots=True)

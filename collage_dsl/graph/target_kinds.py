@@ -14,7 +14,7 @@ from collage_dsl.graph.operators import TVM_VERSION
 
 @cache
 def target_kinds() -> Mapping[str, Mapping[str, str]]:
-    """For each kind, the options that are not lists, with their types: "int", "bool" or "str"."""
+    """By kind, its options and their types: "int", "bool", "str" or "list", a list of strings."""
     path = Path(__file__).with_name(f"target-kinds-{TVM_VERSION}.json")
     found: Mapping[str, Mapping[str, str]] = json.loads(path.read_text("utf-8"))["kinds"]
     return found

@@ -66,6 +66,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0530": "a fallback target does not cover every operator",
         "W0540": "a kind of target that TVM does not have",
         "W0541": "an option that TVM does not take",
+        "W0542": "a composite that the target gives to no library",
         # Graphs in the text notation.
         "E0601": "a graph returns nothing",
         "E0602": "an attribute without a default has no value",

@@ -313,6 +313,8 @@ def _built(form: _Form) -> Any:
 def _restored(value: Any, hint: Any) -> Any:
     if isinstance(value, _Form):
         return _built(value)
+    if isinstance(value, dict):
+        return {name: _restored(each, get_args(hint)[1]) for name, each in value.items()}
     if isinstance(value, list):
         inner = get_args(hint)[0] if get_origin(hint) is tuple else hint
         return tuple(_restored(each, inner) for each in value)

@@ -10,7 +10,15 @@ from collage_dsl.language import syntax
 from collage_dsl.language.calls import refuse
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.language.pattern_shape import depth, size
-from collage_dsl.language.pattern_tables import ALL, table, table_names
+from collage_dsl.language.pattern_tables import (
+    ALL,
+    NoTableError,
+    Table,
+    Tables,
+    only_shipped,
+    table,
+    table_names,
+)
 from collage_dsl.language.rules import CheckedRule
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
@@ -51,14 +59,17 @@ class Library:
     loaded: dict[Path, Exports] = field(default_factory=dict)
     active: list[Path] = field(default_factory=list)
     texts: Mapping[Path, str] = field(default_factory=dict)
-    """The texts of files that are being edited, used instead of those on disk."""
+    """What files hold that are being edited, in place of what is on disk."""
+    tables: Tables = only_shipped
+    imported_tables: dict[str, Table] = field(default_factory=dict)
+    """Kept, because the depths of patterns are known by identity."""
 
     def exports(
         self, written: syntax.Import, folder: Path | None, findings: Findings
     ) -> Exports | None:
         """The definitions of the file; None after reporting why it cannot be imported."""
         if written.is_table:
-            return table_exports(written, findings)
+            return table_exports(written, self, findings)
         found_at = self.find(written, folder, findings)
         if found_at is None:
             return None
@@ -86,6 +97,13 @@ class Library:
             findings.error("E0804", written.span, message, notes=(note,))
             return None
         return found
+
+    def table(self, name: str) -> Table:
+        """The pattern table of that name: one that ships, else one that the caller has."""
+        if name not in self.imported_tables:
+            found = table(name) if name in table_names() else self.tables(name)
+            self.imported_tables[name] = found
+        return self.imported_tables[name]
 
     def find(self, written: syntax.Import, folder: Path | None, findings: Findings) -> Path | None:
         said = PurePosixPath(written.path)
@@ -131,15 +149,17 @@ def brought(
             findings.error("E0803", wanted.span, message, hint)
 
 
-def table_exports(written: syntax.Import, findings: Findings) -> Exports | None:
-    """The definitions in one of TVM's pattern tables: its patterns, and the rule `all`."""
-    if written.path not in table_names():
+def table_exports(written: syntax.Import, library: Library, findings: Findings) -> Exports | None:
+    """What a pattern table brings: its patterns, and the rule `all`."""
+    try:
+        found = library.table(written.path)
+    except NoTableError as problem:
         message = f"there is no pattern table `{written.path}`"
         known = f"the tables are {listed(table_names(), 'and')}"
-        hint = did_you_mean(written.path, table_names()) or known
-        findings.error("E0810", written.span, message, hint)
+        close = did_you_mean(written.path, table_names())
+        notes = () if close else (Note(str(problem)),)
+        findings.error("E0810", written.span, message, close or known, notes)
         return None
-    found = table(written.path)
     depths = {id(pattern): _depth(pattern) for pattern in found.patterns.values()}
     sizes = {id(p): sum(size(b.value, {}) for b in p.bindings) for p in found.patterns.values()}
     everything = CheckedRule(found.all, 3, 1 + 2 * len(found.all.rules))

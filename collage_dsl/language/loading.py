@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from collage_dsl.diagnostics import Diagnostic, Note, RuleError
@@ -17,6 +18,7 @@ from collage_dsl.language.findings import Findings, without_too_many
 from collage_dsl.language.ignores import without_ignored
 from collage_dsl.language.imports import Definition, Exports, Library, brought
 from collage_dsl.language.parser import MAX_CHARACTERS, parse_file
+from collage_dsl.language.pattern_tables import Tables, only_shipped
 from collage_dsl.language.patterns import check_pattern
 from collage_dsl.language.placements import check_placements
 from collage_dsl.language.predicates import check_predicate
@@ -52,26 +54,32 @@ def load(
     text: str | None = None,
     name: str | None = None,
     search: Sequence[Path] = (),
+    tables: Tables = only_shipped,
 ) -> Mapping[str, FusionSpec]:
     """
     The fusion specs of the file at `path`, or in `text`, by the names of their targets and
     in file order. Messages call the text `name`. Imported files are searched beside the file, in
-    the folders of `search`, and among the shipped specs.
+    the folders of `search`, and among the shipped specs; `tables` finds pattern tables that are
+    not shipped.
 
     Raises RuleError with all errors, UnreadableError if the file cannot be read.
     """
     source, folder = _given(path, text, name)
-    return load_contents(source, search, folder=folder).specs
+    return load_contents(source, search, folder=folder, tables=tables).specs
 
 
 def load_contents(
-    source: Source, search: Sequence[Path] = (), *, folder: Path | None = None
+    source: Source,
+    search: Sequence[Path] = (),
+    *,
+    folder: Path | None = None,
+    tables: Tables = only_shipped,
 ) -> "Contents":
     """The specs, tests and patterns in `source`. Raises RuleError with all errors."""
     findings = Findings()
     contents = Contents({})
     with findings.limited():
-        contents = _contents(source, findings, search, folder)
+        contents = _contents(source, findings, _library(search, tables), folder)
     findings.raise_errors()
     return contents
 
@@ -92,6 +100,7 @@ def patterns(
     text: str | None = None,
     name: str | None = None,
     search: Sequence[Path] = (),
+    tables: Tables = only_shipped,
 ) -> Mapping[str, Pattern]:
     """
     The patterns of the file at `path`, or in `text`, by name: its own and the imported ones.
@@ -99,7 +108,7 @@ def patterns(
     Arguments and errors are those of `load`.
     """
     source, folder = _given(path, text, name)
-    return load_contents(source, search, folder=folder).patterns
+    return load_contents(source, search, folder=folder, tables=tables).patterns
 
 
 def _given(
@@ -113,14 +122,16 @@ def _given(
     raise TypeError("give either a path or a text")
 
 
-def definitions(path: str | Path, search: Sequence[Path] = ()) -> Mapping[str, Definition]:
+def definitions(
+    path: str | Path, search: Sequence[Path] = (), *, tables: Tables = only_shipped
+) -> Mapping[str, Definition]:
     """
     The definitions of the file at `path` by name: patterns, classes, predicates, and rules
     without parameters. If there is no such file, `path` is searched like an import. Raises
     RuleError with the errors that an import would report.
     """
     findings = Findings()
-    library = Library((*search, shipped_folder("specs")), _exports)
+    library = _library(search, tables)
     found_at: Path | None = Path(path)
     if not Path(path).is_file():
         said = Span(Source("<import>", str(path)), 0, len(str(path)))
@@ -140,6 +151,7 @@ def check(
     *,
     folder: Path | None = None,
     texts: Mapping[Path, str] | None = None,
+    tables: Tables = only_shipped,
 ) -> tuple[Diagnostic, ...]:
     """
     Every error and warning about `source`, in file order. Imports are searched in `folder`, or
@@ -148,7 +160,7 @@ def check(
     """
     findings = Findings()
     with uncollected(), findings.limited():
-        _contents(source, findings, search, folder, texts)
+        _contents(source, findings, _library(search, tables, texts or {}), folder)
     return without_too_many(without_ignored(source, findings.in_order()))
 
 
@@ -168,15 +180,17 @@ def read(path: str | Path, name: str | None = None) -> Source:
     raise UnreadableError(f"cannot read {path}: {why}")
 
 
+def _library(
+    search: Sequence[Path], tables: Tables, texts: Mapping[Path, str] = MappingProxyType({})
+) -> Library:
+    folders = (*search, shipped_folder("specs"))
+    return Library(folders, _exports, texts=texts, tables=tables)
+
+
 def _contents(
-    source: Source,
-    findings: Findings,
-    search: Sequence[Path],
-    folder: Path | None = None,
-    texts: Mapping[Path, str] | None = None,
+    source: Source, findings: Findings, library: Library, folder: Path | None = None
 ) -> Contents:
     file = parse_file(source, findings)
-    library = Library((*search, shipped_folder("specs")), _exports, texts=texts or {})
     path = _path_of(source)
     if path is not None:
         library.active.append(path.resolve())

@@ -1,12 +1,13 @@
 """
-Read TVM's pattern tables as shipped: `import pattern_table "cutlass" as cutlass;`.
+Pattern tables: `import pattern_table "cutlass" as cutlass;`.
 
-`scripts/pattern_tables.py` makes them from an installed TVM, so that files which import one can be
-checked without TVM.
+TVM's own are shipped with the package: `scripts/pattern_tables.py` makes them from an installed
+TVM, so that what imports one is checked without. Others are looked up by the caller.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,43 @@ class Table:
     all: Union
 
 
+Tables = Callable[[str], Table]
+"""The tables that do not ship, by what an import calls them. Raises `NoTableError`."""
+
+
+class NoTableError(Exception):
+    """There is no pattern table of a name. The message says what to do."""
+
+
+def unregistered(said: str, *, is_allowed: bool = False) -> NoTableError:
+    """
+    Why there is no table `mylib`, or `acme.patterns:mylib`, whose module may be imported or not.
+    """
+    module, name = parted(said)
+    if module and is_allowed:
+        return NoTableError(f"`{module}` registers no pattern whose name begins with `{name}.`")
+    if module:
+        return NoTableError(
+            f"a table of `{module}` is host code, which is not allowed here (--allow-extern "
+            f"allows it); in Python, import `{module}` first"
+        )
+    return NoTableError(
+        "for a table of your own, in Python import the module that registers it first; on the "
+        f'command line write "package.module:{name}", and allow it with --allow-extern'
+    )
+
+
+def only_shipped(said: str) -> Table:
+    """The lookup of a caller that has no other tables."""
+    raise unregistered(said)
+
+
+def parted(said: str) -> tuple[str, str]:
+    """The module that registers a table, empty where none is said, and the table's name."""
+    module, _, name = said.rpartition(":")
+    return module, name
+
+
 @dataclass(frozen=True, slots=True)
 class Registered:
     """
@@ -57,25 +95,30 @@ def table_names() -> tuple[str, ...]:
 
 @cache
 def table(name: str) -> Table:
+    """The shipped table of that name. Raises KeyError where there is none."""
+    return table_of(name, _tables()[name])
+
+
+def table_of(name: str, found: Mapping[str, Any], module: str = "") -> Table:
     """
-    The table of that name. Raises KeyError if there is none.
+    The table that `found` has as plain data. The source of its checks names `module`.
 
     The pattern registered as `cutlass.conv2d_bias` is imported as `conv2d_bias`, and
     `openclml.relax.nn.relu` as `relax_nn_relu`: the common prefix of the table's names is
     removed, and dots and dashes become underscores.
     """
-    found = _tables()[name]
     refused: dict[str, str] = {}
     known: dict[str, Pattern] = {}
     composites = []
     for row in found["patterns"]:
         visible = _identifier(row["name"].removeprefix(found["prefix"] + "."))
+        visible = _distinct(visible, {ALL, *known, *refused})
         if "refused" in row:
             refused[visible] = row["refused"]
             continue
-        known[visible] = _pattern(f"{name}_{visible}", row)
-        composites.append(Tagged(_registered(row["name"])[0], DFPattern(known[visible])))
-    if found["prefers"] == "last":  # the last registered comes first
+        known[visible] = pattern_of(f"{_identifier(name)}_{visible}", row, module)
+        composites.append(Tagged(numbered(row["name"])[0], DFPattern(known[visible])))
+    if found["prefers"] == "last":  # of what was registered
         composites.reverse()
     return Table(known, refused, Union(tuple(composites)))
 
@@ -87,7 +130,7 @@ def registered(source: str) -> Registered | None:
         if name.startswith(found["prefix"] + ".") and source.startswith(SOURCE):
             rows = (row for row in found["patterns"] if row["name"] == name)
             if any(row["check"] for row in rows):
-                return Registered(found["module"], *_registered(name))
+                return Registered(found["module"], *numbered(name))
     return None
 
 
@@ -99,19 +142,31 @@ def _tables() -> Mapping[str, Any]:
 
 
 def _identifier(name: str) -> str:
-    return name.replace(".", "_").replace("-", "_")
+    words = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return f"_{words}" if words[:1].isdigit() else words
 
 
-def _registered(name: str) -> tuple[str, int]:
-    """The name in TVM and the index among patterns of that name: `name-2` has index 1."""
-    plain, _, number = name.partition("-")
-    return plain, int(number or 1) - 1
+def _distinct(name: str, taken: Container[str]) -> str:
+    """`name`, or where it is taken `name_2`."""
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    return found
 
 
-def _pattern(name: str, row: Mapping[str, Any]) -> Pattern:
+def numbered(name: str) -> tuple[str, int]:
+    """The name in TVM, and which of those of one name it is: of `name-2`, the one at 1."""
+    found = re.fullmatch(r"(.*)-([2-9]|[1-9]\d+)", name, re.ASCII | re.DOTALL)
+    return (found[1], int(found[2]) - 1) if found else (name, 0)
+
+
+def pattern_of(name: str, row: Mapping[str, Any], module: str = "") -> Pattern:
+    """The pattern of one row of a table."""
     conditions = _read(row["conditions"])
     if row["check"]:
-        predicate = Predicate(f"{name}_check", tuple(row["annotations"]), SOURCE + row["name"])
+        source = SOURCE + (f"{module}:" if module else "") + row["name"]
+        predicate = Predicate(f"{name}_check", tuple(row["annotations"]), source)
         holds = Holds(predicate, tuple(row["annotations"].values()))
         conditions = (*conditions, Where(holds))
     parameters, bindings = _read(row["parameters"]), _read(row["bindings"])

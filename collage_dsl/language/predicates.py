@@ -17,13 +17,20 @@ from collage_dsl.source import Span
 
 _WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 _FUNCTION = re.compile(rf"(?!(?:pattern_table|backend):){_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*")
-_IN_A_TABLE = re.compile(r"pattern_table:[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)+", re.ASCII)
+_IN_A_TABLE = re.compile(
+    rf"pattern_table:({_WORD}(\.{_WORD})*:)?[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)+", re.ASCII
+)
+
+
+def can_come_from(source: str) -> bool:
+    """Whether a file can say that the code of a predicate is there."""
+    return bool(_FUNCTION.fullmatch(source) or _IN_A_TABLE.fullmatch(source))
 
 
 def check_predicate(written: syntax.Predicate, findings: Findings) -> Predicate | None:
     """The predicate that `written` declares; None after reporting what is wrong in it."""
     errors = findings.errors
-    if not (_FUNCTION.fullmatch(written.source) or _IN_A_TABLE.fullmatch(written.source)):
+    if not can_come_from(written.source):
         message = f"predicate `{written.name.text}` is to come from a function in a module"
         hint = 'write "package.module:function", or "pattern_table:NAME.PATTERN"'
         findings.error("E0410", written.source_span, message, hint)

@@ -93,6 +93,8 @@ class RuleScope:
         """The operators and predicates of the file."""
         self.refused: Mapping[str, str] = {}
         self.checked: dict[str, CheckedRule] = {}
+        self.labels: dict[str, Span] = {}
+        """Where the labels of composites are first written."""
         self.used: set[str] = set()
         self.active: list[str] = []
 
@@ -320,6 +322,8 @@ class _Expression:
             self.findings.error("E0404", second.span, message, 'write `composite("label", rule)`')
             return None
         label = string(first, "the label", self.findings)
+        if label:
+            self.scope.labels.setdefault(label, first.span)
         rule = self.part(second)
         return Tagged(label, rule) if label and rule else None
 

@@ -9,10 +9,11 @@ from collage_dsl.language.arguments import bind, named_arguments
 from collage_dsl.language.coverage import check_fallback
 from collage_dsl.language.findings import Findings, did_you_mean, listed
 from collage_dsl.language.fitting import check_fit
+from collage_dsl.language.libraries import check_libraries
 from collage_dsl.language.limits import LIMITS, check_limits
 from collage_dsl.language.measuring import MEASURES, check_measuring
 from collage_dsl.language.rules import RuleScope
-from collage_dsl.language.target_kinds import check_kind, check_option
+from collage_dsl.language.target_kinds import check_kind, check_option, option_value
 from collage_dsl.rules import FusionRule, FusionSpec, Limits
 from collage_dsl.source import Span
 
@@ -60,6 +61,7 @@ class _TargetChecker:
             self.check_fallback(rule, limits, settings)
         name, kind = self.written.name.text, self.written.kind.text
         target = Toolchain(name, kind, compiler, options, priority, measure)
+        self.check_libraries(rule, target, settings)
         return FusionSpec(target, rule, limits, coalesce, fallback)
 
     def places(self, settings: dict[str, syntax.Field | syntax.Block]) -> dict[str, Span]:
@@ -76,11 +78,24 @@ class _TargetChecker:
         limits: Limits,
         settings: dict[str, syntax.Field | syntax.Block],
     ) -> None:
-        rules, fallback = settings["rules"], settings["fallback"]
+        place, name = self.rules_span(settings), self.written.name.text
+        check_fallback(name, rule, limits, place, settings["fallback"].name.span, self.findings)
+
+    def check_libraries(
+        self,
+        rule: FusionRule,
+        target: Toolchain,
+        settings: dict[str, syntax.Field | syntax.Block],
+    ) -> None:
+        name, labels, rules = self.written.name, self.scope.labels, self.rules_span(settings)
+        check_libraries(rule, target, name, labels, rules, self.findings)
+
+    def rules_span(self, settings: dict[str, syntax.Field | syntax.Block]) -> Span:
+        """Where the rule of the target is written."""
+        rules = settings["rules"]
         assert isinstance(rules, syntax.Field)
         assert rules.value is not None
-        place, name = rules.value.span, self.written.name.text
-        check_fallback(name, rule, limits, place, fallback.name.span, self.findings)
+        return rules.value.span
 
     def options(self) -> dict[str, Option]:
         found: dict[str, Option] = {}
@@ -88,16 +103,16 @@ class _TargetChecker:
             if argument.name is None:
                 message = "an option of a target has a name"
                 self.findings.error("E0403", argument.value.span, message, 'write `mcpu: "…"`')
-        for name, value in named_arguments(self.written.options, self.findings).items():
-            if isinstance(value, syntax.Literal):
-                found[name] = value.value
-            else:
-                message = f"`{name}` is a number, a string, `true` or `false`"
-                self.findings.error("E0404", value.span, message)
-        if check_kind(self.written.kind, self.findings):
+        kind = self.written.kind
+        for name, written in named_arguments(self.written.options, self.findings).items():
+            value = option_value(kind, name, written, self.findings)
+            if value is not None:
+                found[name] = value
+        if check_kind(kind, self.findings):
             for argument in self.written.options:
-                if argument.name is not None and isinstance(argument.value, syntax.Literal):
-                    check_option(self.written.kind, argument.name, argument.value, self.findings)
+                if argument.name is not None and argument.name.text in found:
+                    value = found[argument.name.text]
+                    check_option(kind, argument.name, value, argument.value.span, self.findings)
         return found
 
     def settings(self) -> dict[str, syntax.Field | syntax.Block]:

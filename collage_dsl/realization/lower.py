@@ -12,8 +12,8 @@ from tvm import relax, tirx
 from collage_dsl.backends.base import Backend, LibraryBackend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
 from collage_dsl.backends.tvm import Tvm, host_target
+from collage_dsl.frontend.attributes import plain
 from collage_dsl.frontend.from_relax import from_relax
-from collage_dsl.graph import Option
 from collage_dsl.realization.link import linked
 from collage_dsl.realization.place import BACKEND, OPTION_PREFIX, TARGET
 
@@ -195,18 +195,12 @@ def _compiled(backend: LibraryBackend, function: Any) -> Any:
     return backend.codegen(graph, symbol, _options(function))
 
 
-def _options(function: Any) -> dict[str, Option]:
+def _options(function: Any) -> dict[str, Any]:
     return {
-        str(key).removeprefix(OPTION_PREFIX): _plain(value)
+        str(key).removeprefix(OPTION_PREFIX): plain(value)
         for key, value in function.attrs.items()
         if str(key).startswith(OPTION_PREFIX)
     }
-
-
-def _plain(value: Any) -> Option:
-    if isinstance(value, tirx.IntImm | tirx.FloatImm):
-        return value.value
-    return value if isinstance(value, bool | int | float) else str(value)
 
 
 # Primitive kernels.

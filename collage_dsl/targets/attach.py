@@ -1,5 +1,7 @@
 """A fusion spec inside a TVM `Target`, and back."""
 
+import json
+import re
 from collections.abc import Mapping
 from itertools import count, takewhile
 from typing import Any
@@ -7,6 +9,8 @@ from typing import Any
 import tvm
 
 from collage_dsl.frontend.devices import plain_options
+from collage_dsl.graph import Option
+from collage_dsl.graph.target_kinds import target_kinds
 from collage_dsl.language import load, to_text
 from collage_dsl.rules import FusionSpec
 
@@ -20,6 +24,9 @@ _PLAIN = ("fusion_spec", "partition_rule")
 
 COMPILER = "feature.compiler"
 """Where a target names the library that runs its kernels."""
+
+_OPTION = r"--?([A-Za-z][\w-]*)(?:=(\S*)|\s+([^-\s]\S*))?"
+_OLD_STRING = re.compile(rf"(\w+)((?:\s+{_OPTION})+)", re.ASCII)
 
 
 def embedded(spec: FusionSpec) -> dict[str, Any]:
@@ -116,4 +123,32 @@ def options_of(target: tvm.target.Target | Mapping[str, Any] | str) -> dict[str,
         raise TargetError(f'TVM refuses `compiler` as an option of a target: write "{COMPILER}"')
     if "kind" not in options:
         raise TargetError("a target needs a `kind`, such as llvm")
+    refuse_old_string(str(options["kind"]))
     return options
+
+
+def refuse_old_string(text: str) -> None:
+    """
+    Raise `TargetError` where `text` is a target of older TVM, such as `cuda -libs=cudnn`. The
+    message has the dictionary to write today.
+    """
+    found = _OLD_STRING.fullmatch(text.strip())
+    if found is None:
+        return
+    types = target_kinds().get(found[1], {})
+    options: dict[str, Any] = {"kind": found[1]}
+    for name, joined, apart in re.findall(_OPTION, found[2]):
+        type_ = types.get(name, "str")
+        options[COMPILER if name == "compiler" else name] = _old_value(type_, joined or apart)
+    raise TargetError(f'TVM no longer takes the target "{text}": write {json.dumps(options)}')
+
+
+def _old_value(type_: str, said: str) -> Option | list[str]:
+    """What an option of a target string says; one without a value is true."""
+    if not said:
+        return True
+    if type_ == "list":
+        return said.split(",")
+    if type_ == "bool":
+        return said.lower() in ("1", "true")
+    return int(said) if type_ == "int" and said.isdecimal() else said

@@ -7,6 +7,7 @@ from re import ASCII, sub
 from typing import Any
 
 import tvm
+from tvm_ffi import Array
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import backend_names
@@ -14,15 +15,15 @@ from collage_dsl.diagnostics import RuleError
 from collage_dsl.graph import Option, Toolchain
 from collage_dsl.language import load
 from collage_dsl.language.checked import checked
+from collage_dsl.language.libraries import NATIVE
+from collage_dsl.language.pattern_tables import NoTableError
 from collage_dsl.resources import shipped_spec, shipped_specs
 from collage_dsl.rules import FusionSpec, Limits, OpPredicate
 from collage_dsl.rules.predicate import BACKEND, Predicate
 from collage_dsl.targets.attach import COMPILER, TargetError, extract_all, options_of
+from collage_dsl.targets.registered_tables import is_registered, registered_table
 
-NATIVE = "tvm"
-"""The compiler that stands for TVM itself, as where no compiler is named."""
-
-_NOT_OPTIONS = ("kind", "tag", "keys", "host")
+_NOT_OPTIONS = ("kind", "tag", "host")
 
 
 def gather(
@@ -34,6 +35,8 @@ def gather(
     - the spec that the target carries (`attach`);
     - the shipped spec of its compiler, `{"kind": "llvm", "feature.compiler": "onnxruntime"}`,
       which for a library whose patterns TVM has is that pattern table;
+    - the patterns that your code has registered with TVM for its compiler, by names such as
+      `mylib.conv`: each match by itself;
     - where its compiler is one of `backends`, or a registered backend: each call that this
       backend supports, neighbours merged after the search;
     - where it names no compiler, or `tvm`, the native spec.
@@ -77,19 +80,35 @@ def current_targets(module: tvm.IRModule) -> list[Any]:
 
 def _of_compiler(compiler: str, backends: Sequence[Backend]) -> FusionSpec:
     if compiler == NATIVE:
-        return next(spec for spec in _specs("native") if spec.target.compiler is None)
-    shipped = shipped_specs()
-    for name in (compiler, *shipped) if compiler in shipped else shipped:
+        return _specs("native")[0]
+    if shipped := _shipped(compiler):
+        return shipped
+    if is_registered(compiler):
+        return _of_table(compiler)
+    if compiler in backend_names(backends):
+        return _supported(compiler)
+    if compiler in shipped_specs():  # the spec `clml` is for the compiler `openclml`
+        return _specs(compiler)[0]
+    raise TargetError(
+        f"no spec ships for the compiler `{compiler}` (there are {', '.join(_compilers())}), and "
+        "no registered pattern or backend is named so: import the module that registers its "
+        "patterns, or write a spec and give it to the target with `collage.attach`"
+    )
+
+
+def _shipped(compiler: str) -> FusionSpec | None:
+    """The shipped spec of a compiler. Most of them have its name, so that file is read first."""
+    for name in sorted(shipped_specs(), key=lambda name: name != compiler):
         for spec in _specs(name):
             if spec.target.compiler == compiler:
                 return spec
-    if compiler in backend_names(backends):
-        return _supported(compiler)
-    names = ", ".join(shipped for shipped in shipped_specs() if shipped != "native")
-    raise TargetError(
-        f"no spec ships for the compiler `{compiler}` (there are {names}), and no backend is named "
-        "so: write one, and give it to the target with `collage.attach`"
-    )
+    return None
+
+
+def _compilers() -> list[str]:
+    """The compilers for which a spec ships."""
+    specs = (spec for name in shipped_specs() for spec in _specs(name))
+    return sorted({spec.target.compiler for spec in specs if spec.target.compiler is not None})
 
 
 @cache
@@ -100,25 +119,62 @@ def _specs(shipped: str) -> tuple[FusionSpec, ...]:
 
 def _supported(backend: str) -> FusionSpec:
     """Each call that the backend supports by itself, and neighbours merged after the search."""
-    name = sub(r"\W", "_", backend, flags=ASCII)
     asked = Predicate(f"{backend}.supports", ("call",), BACKEND + backend)
-    toolchain = Toolchain(name, compiler=backend)
-    spec = FusionSpec(toolchain, OpPredicate(asked), Limits(None, taps=True), coalesce=True)
+    limits = Limits(None, taps=True)
+    spec = FusionSpec(_toolchain(backend), OpPredicate(asked), limits, coalesce=True)
+    return _checked(spec, f"a spec cannot ask the backend `{backend}`")
+
+
+def _of_table(compiler: str) -> FusionSpec:
+    """Each match of a registered pattern by itself, as `FuseOpsByPattern` proposes them."""
     try:
-        return checked([spec], "<gathered>")[name]
+        table = registered_table(compiler)
+    except NoTableError as problem:
+        raise TargetError(f"no spec can be made for `{compiler}`: {problem}") from problem
+    spec = FusionSpec(_toolchain(compiler), table.all)
+    return _checked(spec, f"no spec can be made for `{compiler}`")
+
+
+def _toolchain(compiler: str) -> Toolchain:
+    name = sub(r"\W", "_", compiler, flags=ASCII)
+    return Toolchain(name, compiler=compiler)
+
+
+def _checked(spec: FusionSpec, what: str) -> FusionSpec:
+    try:
+        return checked([spec], "<gathered>")[spec.name]
     except (RuleError, ValueError) as problem:
-        raise TargetError(f"a spec cannot ask the backend `{backend}`: {problem}") from problem
+        raise TargetError(f"{what}: {problem}") from problem
 
 
 def _said(options: Mapping[str, Any]) -> dict[str, Option]:
     """The options that were given, as a spec says them: not those that TVM adds by itself."""
-    usual = tvm.target.Target({"kind": options["kind"]}).export()
+    usual = _usual(options)
     found: dict[str, Option] = {}
     for name, value in options.items():
         if name in _NOT_OPTIONS or name.startswith("feature.") or usual.get(name) == value:
             continue
-        if not isinstance(value, Option):
+        plain = _option(value)
+        if plain is None:
             raise TargetError(f"a spec cannot say the option `{name}` of a target")
-        plain = value if isinstance(value, bool | int | float) else str(value)
         found[name.replace("-", "_")] = plain
     return found
+
+
+def _usual(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What TVM adds by itself to a target of that kind and device."""
+    given = {name: options[name] for name in ("kind", "device") if name in options}
+    added = tvm.target.Target(given).export()
+    return {name: value for name, value in added.items() if name not in given}
+
+
+def _option(value: Any) -> Option | None:
+    """The value of an option as a spec has it; None where it can have none."""
+    match value:
+        case bool() | int() | float():
+            return value
+        case str():
+            return str(value)
+        case Array() | list() | tuple() if all(isinstance(each, str) for each in value):
+            return tuple(map(str, value))
+    return None

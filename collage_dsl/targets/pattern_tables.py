@@ -1,4 +1,4 @@
-"""The `check` of a pattern of TVM's tables, asked about a match in a graph."""
+"""The `check` of a registered pattern, asked about a match in a graph."""
 
 from functools import cache, lru_cache
 from importlib import import_module
@@ -11,33 +11,56 @@ from tvm_ffi import Map
 
 from collage_dsl.frontend.to_relax import literal, to_relax
 from collage_dsl.graph import Form, Graph, Node, TensorType, members
-from collage_dsl.language.pattern_tables import registered
+from collage_dsl.language.pattern_tables import SOURCE, NoTableError, parted, registered
 from collage_dsl.rules.predicate import Answer, Predicate, PredicateError, Question
+from collage_dsl.targets.registered_tables import registered_check
 
 _SMALL = 16
-"""Constants of at most this many elements keep their values: checks look at scales."""
+"""Constants of at most this many elements keep their values: TVM's checks look at scales."""
 
 
-def table_check(predicate: Predicate) -> Answer:
+def table_check(predicate: Predicate, *, allow_extern: bool = False) -> Answer:
     """
-    What TVM's check says of a match. Raises PredicateError where no table has such a check, and
-    the answer does where the check itself fails.
+    What the check of a pattern says of a match: of one of TVM's tables, or of one that was
+    registered in this process, whose module may be imported where `allow_extern` says so.
+
+    Raises PredicateError where no table has such a check, and the answer does where the check
+    itself fails.
     """
-    found = registered(predicate.source)
-    if found is None:
-        raise PredicateError(f"no pattern of TVM's tables has a check from {predicate.source}")
-    import_module(found.module)
-    check = _check(found.name, found.place)
+    shipped = registered(predicate.source)
+    if shipped is not None:
+        import_module(shipped.module)
+        check = _check(shipped.name, shipped.place)
+        return _answer(shipped.name, check, whole=False)
+    said = predicate.source.removeprefix(SOURCE)
+    return _answer(parted(said)[1], _registered_check(said, allow_extern), whole=True)
+
+
+def _registered_check(said: str, allow_extern: bool) -> Any:
+    message = f"no pattern of TVM's tables has a check from {SOURCE}{said}"
+    try:
+        check = registered_check(said, allow_extern=allow_extern)
+    except NoTableError as problem:
+        raise PredicateError(f"{message}: {problem}") from problem
+    if check is None:
+        refused = parted(said)[0] and not allow_extern
+        how = "--allow-extern lets its module be imported" if refused else "import its module first"
+        raise PredicateError(f"{message}: {how}")
+    return check
+
+
+def _answer(name: str, check: Any, *, whole: bool) -> Answer:
+    """The answer of a check, which with `whole` sees the values of all constants."""
 
     def answer(question: Question) -> str:
         try:
-            holds = check(_program(question.graph).context(question))
+            holds = check(_program(question.graph, whole).context(question))
         except Exception as error:  # whatever the code of a table may raise
             node = question.graph.nodes[question.root].name
             said = f"{type(error).__name__}: {error}"
-            message = f"the check of {found.name}, asked at `{node}`, raised {said}"
+            message = f"the check of {name}, asked at `{node}`, raised {said}"
             raise PredicateError(message) from error
-        return "" if holds else f"the check of {found.name} refuses"
+        return "" if holds else f"the check of {name} refuses"
 
     return answer
 
@@ -50,8 +73,8 @@ def _check(name: str, place: int) -> Any:
 
 
 @lru_cache(maxsize=2)
-def _program(graph: Graph) -> "_Program":
-    return _Program(graph)
+def _program(graph: Graph, whole: bool) -> "_Program":
+    return _Program(graph, whole)
 
 
 class _Program:
@@ -60,9 +83,9 @@ class _Program:
     value. A parameter is its own value, as in what TVM tells a check.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, whole: bool) -> None:
         self.graph = graph
-        light = _light(graph)
+        light = _light(graph, whole)
         (function,) = to_relax(light).functions.values()  # named as TVM can say the graph's name
         bindings = [binding for block in function.body.blocks for binding in block.bindings]
         variables = {str(var.name): var for var in function.params}
@@ -104,14 +127,14 @@ class _Program:
         )
 
 
-def _light(graph: Graph) -> Graph:
+def _light(graph: Graph, whole: bool) -> Graph:
     """
-    `graph` with a value for every constant, but only the small ones' own: weights are not copied,
-    and no check reads them. A small one whose value is not known is given none that a check
-    looks for.
+    `graph` with a value for every constant. Where it need not be `whole`, only the small ones
+    have their own: weights are not copied, and no check of TVM's reads them. One whose value is
+    not known, and which a check may read, is given none that a check looks for.
     """
     return Graph(
-        map(_with_value, graph.nodes),
+        (_with_value(node, whole) for node in graph.nodes),
         graph.outputs,
         name=graph.name,
         returns_tuple=graph.returns_tuple,
@@ -119,13 +142,13 @@ def _light(graph: Graph) -> Graph:
     )
 
 
-def _with_value(node: Node) -> Node:
+def _with_value(node: Node, whole: bool) -> Node:
     if node.form is not Form.CONSTANT or not isinstance(node.type, TensorType):
         return node
-    small = node.type.size is not None and node.type.size <= _SMALL
-    if small and node.value is not None:
+    is_read = whole or (node.type.size is not None and node.type.size <= _SMALL)
+    if is_read and node.value is not None:
         return node
-    value = _unknown(node.type) if small else np.empty(node.type.static_shape, node.type.dtype)
+    value = _unknown(node.type) if is_read else np.empty(node.type.static_shape, node.type.dtype)
     return Node(node.name, node.form, node.type, value=value)
 
 

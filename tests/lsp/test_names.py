@@ -44,11 +44,11 @@ pattern conv(x, w: const & [n, 16, _, _], b?: const) {
 
 rule tagged(p, label) = composite(label, dfpattern(p));
 rule all = combine_by_primitives(
-  union(tagged(conv, "c"), op_call_by_kind(anchor)),
+  union(tagged(conv, "lib.c"), op_call_by_kind(anchor)),
   using: [kind(anchor -> broadcast)],
 );
 
-target tvm on llvm {
+target tvm on llvm(libs: ["lib"]) {
   rules    union(all, op_call_by_kind(), op_call_by_kind(opaque));
   limits   { max_exits 1; }
   measure  { percentile 50; }

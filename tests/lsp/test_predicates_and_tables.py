@@ -25,7 +25,7 @@ pattern dense(x, w: const) {
   yield y;
 }
 pattern w(x) { y = exp(x); yield y; }
-target t on cuda {
+target t on cuda(libs: ["cutlass", "tensorrt"]) {
   rules union(
     cutlass.all,
     every,
