@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-slow coverage properties properties-engine mutants lint bench editors clean
+.PHONY: demo test test-slow coverage properties properties-engine lint bench editors clean
 
 demo: $(INSTALLED)
 	$(BIN)/collage demo
@@ -36,11 +36,6 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Takes long. Fails where docs/mutants.md does not say why a survivor may live.
-mutants: $(INSTALLED)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mutmut run
-	$(BIN)/python scripts/mutants.py
-
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/native_kernels.py
 
@@ -55,4 +50,4 @@ $(INSTALLED): pyproject.toml hatch_build.py $(shell find collage_dsl completions
 	touch $@
 
 clean:
-	rm -rf $(VENV) mutants build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache
