@@ -20,9 +20,9 @@ HOOKS = [
     for repository in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
     for hook in repository["hooks"]
 ]
-FORMS = sorted(
-    set((GITHUB / "ISSUE_TEMPLATE").glob("*.yml")) - {GITHUB / "ISSUE_TEMPLATE/config.yml"}
-)
+FORMS = [
+    path for path in sorted((GITHUB / "ISSUE_TEMPLATE").glob("*.yml")) if path.stem != "config"
+]
 
 
 def called(job: dict[str, Any]) -> Iterator[str]:
@@ -38,8 +38,8 @@ def called(job: dict[str, Any]) -> Iterator[str]:
 
 
 def made(text: str) -> set[str]:
-    """The make targets that a text calls."""
-    return {target for line in re.findall(r"\bmake ([a-z][\w-]*)", text) for target in [line]}
+    """The make targets that are called in code, at the start of a line or of a quotation."""
+    return set(re.findall(r"(?:^|`)make ([a-z][\w-]*)", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("job", WORKFLOW["jobs"])
