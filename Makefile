@@ -2,8 +2,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+LANGUAGE := .venv-language
 
-.PHONY: demo test test-slow coverage properties properties-engine mutants lint bench editors clean
+.PHONY: demo test test-language test-slow coverage properties properties-engine lint bench editors clean
 
 demo: $(INSTALLED)
 	$(BIN)/collage demo
@@ -13,6 +14,10 @@ test: $(INSTALLED) lint
 
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m "slow and not properties"
+
+# The language alone, in an environment of its own: without TVM, and the tests that need none.
+test-language: $(LANGUAGE)/installed
+	$(LANGUAGE)/bin/pytest --language
 
 # Fails where less than 95 % of the branches of one of these packages are taken.
 MEASURED := rules graph search
@@ -36,11 +41,6 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Takes long. Fails where docs/mutants.md does not say why a survivor may live.
-mutants: $(INSTALLED)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mutmut run
-	$(BIN)/python scripts/mutants.py
-
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/native_kernels.py
 
@@ -49,10 +49,15 @@ editors:
 	cd editors/vscode && npm install --no-audit --no-fund && npm test && npm run build && npm run package
 
 # The built package is what runs and what is tested: installed anew when a source changes.
-$(INSTALLED): pyproject.toml hatch_build.py $(shell find collage_dsl completions grammars specs -type f -not -name '*.pyc')
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[dev]'
+SOURCES := pyproject.toml hatch_build.py \
+	$(shell find collage_dsl completions grammars specs -type f -not -name '*.pyc')
+
+$(INSTALLED): EXTRAS := dev
+$(LANGUAGE)/installed: EXTRAS := lsp,test
+%/installed: $(SOURCES)
+	test -x $*/bin/python || $(PYTHON) -m venv $*
+	$*/bin/python -m pip install --quiet --disable-pip-version-check '.[$(EXTRAS)]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) mutants build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LANGUAGE) build dist .mypy_cache .pytest_cache .ruff_cache

@@ -13,9 +13,26 @@ from hypothesis import settings
 sys.path.append(str(Path(__file__).parent.parent))
 os.environ["PYTHONSAFEPATH"] = "1"
 
+from tests.needs_engine import needs_engine
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cases", type=int, help="cases of each property (tests/cases.py)")
+    parser.addoption(
+        "--language", action="store_true", help="only tests without TVM (tests/needs_engine.py)"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    is_module = collection_path.suffix == ".py"
+    return (config.getoption("--language") and is_module and needs_engine(collection_path)) or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--language"):
+        left_out = [item for item in items if item.get_closest_marker("engine")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,18 +1,11 @@
 """Bounds of patterns, classes and rules: the last that is allowed, and the first that is not."""
 
-import os
-import sys
-
 import pytest
 
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.language import check
 from collage_dsl.language.pattern_tables import table
 from collage_dsl.source import Source
-
-if "MUTANT_UNDER_TEST" in os.environ:
-    # In `make mutants`, each call of a mutated function is three.
-    sys.setrecursionlimit(3 * sys.getrecursionlimit())
 
 
 def codes(text: str) -> list[str]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import FIVE_MISTAKES, assert_one_message, collage
 from tests.test_check_formats import CLEAN, WARNED
-from tests.test_cli import FIVE_MISTAKES, assert_one_message, collage
 
 
 @pytest.fixture

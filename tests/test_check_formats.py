@@ -13,7 +13,7 @@ from sarif_pydantic import Sarif
 from collage_dsl.cli.formats import FORMATS, render
 from collage_dsl.diagnostics import Diagnostic, Note, Severity
 from collage_dsl.source import Source, Span
-from tests.test_cli import FIVE_MISTAKES, Done, collage
+from tests.commands import FIVE_MISTAKES, Done, collage
 
 CLEAN = "collage 1;\n"
 WARNED = "collage 1;\nrule a = op_call_by_kind();\ntarget t on llvm { rules op_call_by_kind(); }\n"

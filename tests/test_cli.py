@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from collage_dsl.cost import CostStore
+from tests.commands import FIVE_MISTAKES, assert_one_message, collage
 from tests.models import small_convolution
 
 SPECS = Path(__file__).parent.parent / "specs"
@@ -19,20 +19,6 @@ COSTS = """
 tvm: {launch: 1.0e-6, ops: {nn.conv2d: 1.0e-3, "*": 1.0e-5}}
 onnxruntime: {launch: 4.0e-6, ops: {nn.conv2d: 5.0e-4, "*": 2.0e-5}}
 """
-
-
-@dataclass(frozen=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-
-def collage(*arguments: object, timeout: float = 300) -> Done:
-    command = [sys.executable, "-m", "collage_dsl.cli.main", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-    assert "Traceback" not in done.stderr
-    return Done(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -55,23 +41,6 @@ def test_a_folder_without_spec_files_is_a_mistake(command: str, tmp_path: Path) 
 
     assert (done.code, done.out) == (2, "")
     assert done.err == f"error: there is no `.collage` file in {tmp_path}\n"
-
-
-FIVE_MISTAKES = """\
-collage 1;
-
-pattern block(x, w: const) {
-  k = nn.conv2D(x, w);
-  m = matmul(k);
-  p = nn.max_pool2d(m) [pool_sizes == [2, 2]];
-  y = nn.relu(q);
-  yield y;
-}
-
-rule library = dfpattern(blok);
-
-target lib on llvm { rules library; }
-"""
 
 
 def test_check_shows_five_independent_mistakes_where_they_are(tmp_path: Path) -> None:
@@ -184,15 +153,6 @@ def lstm() -> onnx.ModelProto:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 1, 1, 2])],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
-
-
-def assert_one_message(done: Done, code: int, *said: str) -> None:
-    """One clear message on stderr, nothing on stdout."""
-    assert done.code == code, done.err
-    assert done.out == ""
-    assert len(done.err.strip().splitlines()) == 1, done.err
-    for each in said:
-        assert each in done.err
 
 
 def test_a_file_that_is_not_onnx(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import tvm
 
 import collage_dsl
-from tests.test_cli import collage
+from tests.commands import collage
 
 SPEC = """\
 collage 1;

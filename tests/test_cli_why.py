@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from collage_dsl.cli.main import app
 from collage_dsl.report.why import NearDocument, WhyDocument
+from tests.commands import collage
 from tests.models import small_convolution
-from tests.test_cli import collage
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = (DOCS / "why.md").read_text("utf-8")

@@ -175,9 +175,9 @@ def sample_types(name: str) -> tuple[list[Any], Any]:
     return [argument.ty for argument in call.args], call.ty
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("name", [name for name in operators() if keeps_dtype(name)])
 def test_an_operator_keeps_the_dtype_as_tvm_infers(name: str) -> None:
-    pytest.importorskip("tvm")
     operands, result = sample_types(name)
 
     assert result.dtype == operands[0].dtype
@@ -185,17 +185,17 @@ def test_an_operator_keeps_the_dtype_as_tvm_infers(name: str) -> None:
         assert operands[1].dtype == operands[0].dtype
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("name", [name for name in operators() if keeps_shape(name)])
 def test_an_operator_keeps_the_shape_as_tvm_infers(name: str) -> None:
-    pytest.importorskip("tvm")
     operands, result = sample_types(name)
 
     assert list(result.shape) == list(operands[0].shape)
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("name", [name for name in operators() if is_broadcasting(name)])
 def test_an_operator_broadcasts_as_tvm_infers(name: str) -> None:
-    pytest.importorskip("tvm")
     operands, result = sample_types(name)
 
     assert [operand.ndim for operand in operands] == [2, 1]

@@ -11,7 +11,7 @@ from collage_dsl.language import check, parse_graph
 from collage_dsl.language.codes import CODES
 from collage_dsl.language.explanations import Example, explanation
 from collage_dsl.source import Source
-from tests.test_cli import collage
+from tests.commands import collage
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.test_cli import collage
+from tests.commands import collage
 
 LOOSE = "collage 1;\nrule a=op_call_by_kind( );\n"
 NEAT = "collage 1;\n\nrule a = op_call_by_kind();\n"

@@ -25,7 +25,7 @@ from collage_dsl.language.forms import (
 )
 from collage_dsl.rules import FusionSpec, OpCallByKind, Tagged
 from tests.cases import cases
-from tests.test_cli import assert_one_message, collage
+from tests.commands import assert_one_message, collage
 from tests.test_language_documents import examples
 from tests.test_language_fuzz import SPEC
 from tests.test_language_round_trip import specs

@@ -38,8 +38,8 @@ from collage_dsl.lsp.places import definition
 from collage_dsl.lsp.problems import problems
 from collage_dsl.source import Source
 from tests.cases import cases
+from tests.commands import collage
 from tests.hostile import TEXTS, forms
-from tests.test_cli import collage
 from tests.test_language_fuzz import GRAPH, SPEC, cuts, mutants, soup
 
 SECONDS = 2.0

@@ -9,6 +9,7 @@ from collage_dsl.engine.testing import run_tests
 from collage_dsl.language.formatter import format_source
 from collage_dsl.language.loading import check, load_contents
 from collage_dsl.source import Source
+from tests.needs_engine import engine_where
 
 PAGE = (Path(__file__).parent.parent / "docs" / "language.md").read_text("utf-8")
 EXAMPLES = [
@@ -16,9 +17,14 @@ EXAMPLES = [
     for section in re.split(r"^## ", PAGE, flags=re.M)[1:]
     for example in section.split("```collage\n")[1:]
 ]
+RUN = [
+    pytest.param(*each, id=each[0], marks=engine_where("onnxruntime.supports" in each[1]))
+    for each in EXAMPLES
+]
+"""The examples; one that asks a backend needs the engine."""
 
 
-@pytest.mark.parametrize(("section", "text"), EXAMPLES, ids=[section for section, _ in EXAMPLES])
+@pytest.mark.parametrize(("section", "text"), RUN)
 def test_an_example_is_in_order_and_its_tests_pass(section: str, text: str) -> None:
     source = Source(f"{section}.collage", text)
 

@@ -78,6 +78,7 @@ def test_propose_asks_the_backends_that_it_is_given() -> None:
     assert [candidate.nodes for candidate in found] == [{"a"}]
 
 
+@pytest.mark.engine
 def test_a_registered_backend_needs_nothing_but_its_name() -> None:
     text = """x: f32[1, 4, 8, 8]; n: f32[s, 4, 8, 8];
       a = nn.max_pool2d(x) [pool_size = [2, 2]]; b = nn.max_pool2d(n) [pool_size = [2, 2]];

@@ -2,7 +2,7 @@
 
 from collage_dsl.cli.documents import CodesDocument, ExplainDocument, OpsDocument
 from collage_dsl.graph.operators import operators
-from tests.test_cli import assert_one_message, collage
+from tests.commands import assert_one_message, collage
 
 
 def test_an_operator_is_shown_with_its_attributes() -> None:

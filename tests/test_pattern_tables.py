@@ -45,9 +45,8 @@ def graph_of(name: str, model: str) -> Graph:
     return parse_graph(MODELS[name][model], name="main")
 
 
+@pytest.mark.engine
 def test_the_tables_are_what_the_script_makes_of_the_installed_tvm() -> None:
-    pytest.importorskip("tvm")
-
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--check"], capture_output=True, text=True, timeout=120
     )
@@ -101,8 +100,8 @@ def check_of(pattern: Pattern) -> Predicate:
     return pattern.conditions[-1].condition.predicate  # type: ignore[union-attr]
 
 
+@pytest.mark.engine
 def test_a_check_is_asked_about_the_expressions_of_the_match() -> None:
-    pytest.importorskip("tvm")
     graph = graph_of("cublas", "leaking")
     fused, plain = (table("cublas").patterns[n] for n in ("matmul_bias_relu", "matmul"))
     attempt = Attempt()
@@ -112,8 +111,8 @@ def test_a_check_is_asked_about_the_expressions_of_the_match() -> None:
     assert matches(plain, graph, graph.index("m"), Attempt(), table_lookup)
 
 
+@pytest.mark.engine
 def test_a_check_that_refuses_says_so_with_the_name_of_the_pattern() -> None:
-    pytest.importorskip("tvm")
     graph = graph_of("cublas", "integers")
     attempt = Attempt()
 
@@ -123,8 +122,8 @@ def test_a_check_that_refuses_says_so_with_the_name_of_the_pattern() -> None:
     assert attempt.because == "the check of cublas.matmul refuses (at `m`)"
 
 
+@pytest.mark.engine
 def test_a_leaking_value_is_seen_by_the_check_itself() -> None:
-    pytest.importorskip("tvm")
     graph = graph_of("cublas", "leaking")
     predicate = check_of(table("cublas").patterns["matmul_bias"])
     operands = {"bias": "b", "lhs": "x", "rhs": "w", "root": "m"}
@@ -137,8 +136,8 @@ def test_a_leaking_value_is_seen_by_the_check_itself() -> None:
     assert answer("m", "a") == "the check of cublas.matmul_bias refuses"
 
 
+@pytest.mark.engine
 def test_the_value_of_a_scale_reaches_the_check() -> None:
-    pytest.importorskip("tvm")
     text = """
         x: f16[4,16]; w: f16[8,16]; t = permute_dims(w); m = matmul(x, t);
         s = const f32[] 0.5; z = const f16[] {}; y: f32[4,8] = dequantize(m, s, z) [axis=-1];
@@ -153,17 +152,16 @@ def test_the_value_of_a_scale_reaches_the_check() -> None:
     assert (found("0.0"), found("1.0"), found("")) == (1, 0, 0)
 
 
+@pytest.mark.engine
 def test_a_check_that_fails_is_an_error_with_the_pattern_and_the_node() -> None:
-    pytest.importorskip("tvm")
     graph = parse_graph("x: f32[*]; w: f32[8,8]; y: f32[*] = matmul(x, w); return y;")
 
     with pytest.raises(PredicateError, match=r"the check of cublas.matmul, asked at `y`, raised"):
         matches(table("cublas").patterns["matmul"], graph, 2, Attempt(), table_lookup)
 
 
+@pytest.mark.engine
 def test_a_source_that_no_table_has_is_an_error() -> None:
-    pytest.importorskip("tvm")
-
     assert registered("pattern_table:cublas.matmul") is not None
     assert registered("pattern_table:tensorrt.nn.relu") is None  # it has no check
     with pytest.raises(PredicateError, match="no pattern of TVM's tables has a check"):
@@ -179,9 +177,9 @@ def test_a_table_is_asked_without_tvm_with_the_way_to_install_it(
         table_lookup(check_of(table("cublas").patterns["matmul"]))
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("name", table_names())
 def test_the_tests_of_the_spec_that_ships_for_a_table_hold(name: str) -> None:
-    pytest.importorskip("tvm")
     path = folder("specs") / f"{name}.collage"
     outcomes = list(run_tests(load_contents(read(path))))
 
@@ -241,17 +239,17 @@ def composites_of_tvm(graph: Graph, name: str) -> list[tuple[str, ...]]:
     return sorted(regions)
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_the_regions_of_a_table_are_those_of_tvm(name: str, model: str) -> None:
-    pytest.importorskip("tvm")
     graph = graph_of(name, model)
 
     assert composites(graph, name) == composites_of_tvm(graph, name)
     assert composites(graph, name)  # something was there to compare
 
 
+@pytest.mark.engine
 def test_a_composite_gives_no_inner_value_away_where_one_of_tvm_may() -> None:
-    pytest.importorskip("tvm")
     graph = parse_graph(
         """
         x: f32[1,8,8,8]; w: f32[8,8,1,1];
@@ -286,11 +284,11 @@ def test_the_equations_of_a_pattern_are_what_a_file_could_say(name: str) -> None
     assert load(text=text) == {"t": spec}
 
 
+@pytest.mark.engine
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tensorrt", "clml", "nnapi", "coreml", "cudnn", "example_npu"])
 @pytest.mark.parametrize("model", ["squeezenet", "inception_v1", "shufflenet"])
 def test_the_regions_of_a_standard_model_are_those_of_tvm(name: str, model: str) -> None:
-    pytest.importorskip("tvm")
     from collage_dsl.frontend.light import light_model
     from collage_dsl.frontend.onnx import from_onnx
 

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from importlib.metadata import version
 
+import pytest
+
 SAVE = """
 import tvm
 from tvm import relax
@@ -19,6 +21,7 @@ tvm.ir.assert_structural_equal(tvm.ir.load_json(text), builder.get())
 """
 
 
+@pytest.mark.engine
 def test_a_module_survives_being_saved() -> None:
     """With apache-tvm-ffi 0.1.15.post1 this is a segmentation fault, hence another process."""
     done = subprocess.run([sys.executable, "-c", SAVE], capture_output=True, text=True)
@@ -26,6 +29,7 @@ def test_a_module_survives_being_saved() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.engine
 def test_the_pinned_versions_are_installed() -> None:
     assert version("apache-tvm") == "0.27.0.post1"
     assert version("apache-tvm-ffi") == "0.1.14.post1"

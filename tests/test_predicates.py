@@ -16,8 +16,8 @@ from collage_dsl.rules import DFPattern, FusionSpec, Trace
 from collage_dsl.rules.matcher import Attempt, matches
 from collage_dsl.rules.predicate import Predicate, PredicateError
 from collage_dsl.source import Source
+from tests.commands import collage
 from tests.models import small_convolution
-from tests.test_cli import collage
 
 MODULE = """
 import pathlib

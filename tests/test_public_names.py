@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import collage_dsl
 
 CONTRACT = {
@@ -16,6 +18,7 @@ def test_every_name_of_the_contract_is_public() -> None:
     assert set(collage_dsl.__all__) >= CONTRACT
 
 
+@pytest.mark.engine
 def test_every_public_name_can_be_used() -> None:
     for name in collage_dsl.__all__:
         assert getattr(collage_dsl, name).__name__ == name

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from collage_dsl.report.documents import CheckDocument, DoctorDocument
-from tests.test_cli import FIVE_MISTAKES, collage
+from tests.commands import FIVE_MISTAKES, collage
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))

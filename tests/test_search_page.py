@@ -40,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.engine
 def test_the_commands_of_the_page_answer_what_it_says(folder: Path) -> None:
     sections = blocks("console")
     assert len(sections) == 6
@@ -52,6 +53,7 @@ def test_the_commands_of_the_page_answer_what_it_says(folder: Path) -> None:
         assert shown.endswith(last)
 
 
+@pytest.mark.engine
 def test_the_answer_in_json_says_how_the_plan_was_found(folder: Path) -> None:
     options = ("-t", "native", "--costs", "costs.yaml", "--output-format", "json")
     found = json.loads(plan("fire.onnx", "--strategy", "milp", *options))["search"]
@@ -62,6 +64,7 @@ def test_the_answer_in_json_says_how_the_plan_was_found(folder: Path) -> None:
     assert found["priced"] == found["candidates"]
 
 
+@pytest.mark.engine
 def test_the_python_sessions_of_the_page_answer_what_it_says() -> None:
     failed, tried = doctest.testfile(str(DOCUMENT), module_relative=False)
 

@@ -1,13 +1,11 @@
 """What the built package has besides the code."""
 
-import subprocess
-import sys
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.built import ROOT, built
 
 SHARED = {
     "share/bash-completion/completions/collage": "completions/collage.bash",
@@ -19,12 +17,7 @@ SHARED = {
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    (path,) = folder.glob("*.whl")
-    return ZipFile(path)
+    return ZipFile(built("wheel", tmp_path_factory.mktemp("dist")))
 
 
 def test_the_completion_files_go_where_the_shells_look(wheel: ZipFile) -> None:

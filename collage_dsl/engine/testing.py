@@ -92,11 +92,11 @@ def _failure(expectation: Expectation, answer: "_Answer") -> Diagnostic | None:
 
 
 def _model(test: SpecTest) -> Graph:
-    from collage_dsl.frontend.onnx import from_onnx  # needs TVM, and few tests need this
-
     path = Path(test.span.source.name).parent / test.model
     if not path.is_file():
         raise UnusableError(f"there is no model `{test.model}`")
+    from collage_dsl.frontend.onnx import from_onnx  # needs TVM, and few tests need this
+
     return from_onnx(path)
 
 
