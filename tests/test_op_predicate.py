@@ -46,7 +46,7 @@ class Adder(Backend):
 
 
 def asked(rule: FusionRule, backends: Sequence[Backend]) -> tuple[list[SubGraph], list[str]]:
-    trace = Trace(lookup=lookup(backends=backends))
+    trace = Trace(lookup=lookup(backends=backends), collects=True)
     found = list(rule.propose(parse_graph(MODEL), trace))
     return found, [refusal.because for refusal in trace.refusals]
 
@@ -83,7 +83,7 @@ def test_a_registered_backend_needs_nothing_but_its_name() -> None:
       a = nn.max_pool2d(x) [pool_size = [2, 2]]; b = nn.max_pool2d(n) [pool_size = [2, 2]];
       return a, b;"""
     graph = parse_graph(text)
-    trace = Trace(lookup=lookup())
+    trace = Trace(lookup=lookup(), collects=True)
     found = list(build.op_predicate("onnxruntime").propose(graph, trace))
 
     assert found == [SubGraph(graph.set_of("a"))]

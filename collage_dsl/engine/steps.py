@@ -168,7 +168,8 @@ def explain_uncovered(
         index = graph.index(name)
         lines.append(f"  `{name}` ({graph.nodes[index].op}):")
         for spec in specs:
-            reasons = _reasons(graph, spec, cost, placed, Trace(lookup=lookup), index)
+            trace = Trace(lookup=lookup, collects=True)
+            reasons = _reasons(graph, spec, cost, placed, trace, index)
             reasons = reasons or ["no rule proposes it"]
             lines.append(f"    target {spec.name}: {'; '.join(reasons[:_SHOWN])}")
     return UncoveredError("\n".join(lines))
