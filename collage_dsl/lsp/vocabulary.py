@@ -5,7 +5,7 @@ by the docstrings of the classes that they become.
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from inspect import getdoc
 
 from collage_dsl.graph.operators import operators
@@ -170,7 +170,7 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-@cache
+@lru_cache(maxsize=4096)
 def meaning(group: str, text: str, owners: tuple[str, ...] = ()) -> str:
     """What `text` means as a word of `group`, in Markdown; empty where it is none."""
     match group:
