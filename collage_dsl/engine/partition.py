@@ -9,7 +9,7 @@ from typing import Any
 
 from collage_dsl.backends.base import Backend, LibraryBackend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
-from collage_dsl.cost import Cost, CostFunction, CostStore, CostTable, Infeasible
+from collage_dsl.cost import Cost, CostFunction, CostSources, CostStore, Infeasible, first_known
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
@@ -41,7 +41,7 @@ from collage_dsl.search.partial import partial, without_left_alone
 
 def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     targets: Sequence[Any],
-    cost: CostFunction | str | Path | None = None,
+    cost: CostSources | None = None,
     *,
     store: str | Path | None = None,
     sizes: Sizes | None = None,
@@ -54,11 +54,12 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
         module = tvm.transform.Sequential([collage.CollagePartition(["x86.collage"])])(module)
 
     Targets are those of `compile`: specs, files of specs, or TVM targets. Costs are those that
-    `cost` gives, a function or the file of a cost table; without one, kernels are measured here,
-    and costs kept in the file `store`; a kernel with symbolic dimensions is measured as if they
-    were what `sizes` say, and infeasible where they say nothing. An operator call that no
-    candidate covers is left alone, for later passes. Running the pass again changes nothing. What
-    is planned for a virtual device is in kernels of targets that are, or refine, its target.
+    `cost` gives, a function, the file of a cost table, or several of these, which are asked in
+    turn. What none of them knows is measured here, and costs are kept in the file `store`; a
+    kernel with symbolic dimensions is measured as if they were what `sizes` say, and infeasible
+    where they say nothing. An operator call that no candidate covers is left alone, for later
+    passes. Running the pass again changes nothing. What is planned for a virtual device is in
+    kernels of targets that are, or refine, its target.
     """
     given = aimed(targets, backends)
     specs = [each.spec for each in given]
@@ -66,14 +67,15 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     if cost is None:
         backends_of(specs, backends)
     steps = _Steps(given, tuple(backends), allow_extern)
-    price = CostTable.load(Path(cost)) if isinstance(cost, str | Path) else cost
+    known = None if cost is None else first_known(cost)
     path = Path(store) if store is not None else default_store_path()
 
     def rewrite(module: Any) -> Any:
         with ExitStack() as stack:
-            if price is not None:
-                return steps.run(module, price)
-            return steps.run(module, *steps.measured(stack, path, sizes or {}))
+            measured = cache(lambda: steps.measured(stack, path, sizes or {}))
+            if known is None:
+                return steps.run(module, *measured())
+            return steps.run(module, first_known([known, lambda kernel: measured()[0](kernel)]))
 
     return module_pass(rewrite, "CollagePartition")
 
