@@ -343,7 +343,7 @@ Definition = Pattern | Operators | Predicate | FusionRule
 """What a name of a file stands for; a class of operators is there to be called."""
 
 
-def imported(file: str | Path, *, search: Sequence[Path] = ()) -> Mapping[str, Definition]:
+def imported(file: str | Path, *, search: Sequence[str | Path] = ()) -> Mapping[str, Definition]:
     """
     What a spec file defines, by name: `imported("std/activations.collage")["swish"]`.
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.cli.models import answer
-from collage_dsl.cli.targets import spec_path
 from collage_dsl.engine.why import near, why
 from collage_dsl.language.findings import did_you_mean
 from collage_dsl.language.loading import patterns
 from collage_dsl.rules import Pattern
+from collage_dsl.targets.named import parts, spec_file
 
 
 def explain_match(
@@ -49,12 +49,12 @@ def show_near(
 def load_pattern(named: str) -> Pattern:
     """
     The pattern `FILE#NAME`, or that of `FILE` where it has only one; FILE may be the name of a
-    shipped spec. Raises CommandError, and what `load` raises.
+    shipped spec. Raises `CommandError`, and what `spec_file` and `load` raise.
     """
-    file, _, wanted = named.partition("#")
+    file, wanted = parts(named)
     if not file:
         raise CommandError(f"PATTERN '{named}' names no file: write FILE#NAME")
-    found = patterns(spec_path(file))
+    found = patterns(spec_file(file))
     if not wanted and len(found) == 1:
         return next(iter(found.values()))
     if wanted in found:

@@ -107,7 +107,7 @@ def compile_model(
     *,
     name: str = "model",
     cost: CostSources | None = None,
-    store: Path | None = None,
+    store: str | Path | None = None,
     backends: Sequence[Backend] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     timeout: float = 60,

@@ -53,7 +53,7 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
 
         module = tvm.transform.Sequential([collage.CollagePartition(["x86.collage"])])(module)
 
-    Targets are those of `compile`: specs, files of specs, or TVM targets. Costs are those that
+    Targets are those of `compile`: specs, names of specs, or TVM targets. Costs are those that
     `cost` gives, a function, the file of a cost table, or several of these, which are asked in
     turn. What none of them knows is measured here, and costs are kept in the file `store`; a
     kernel with symbolic dimensions is measured as if they were what `sizes` say, and infeasible

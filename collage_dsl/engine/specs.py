@@ -12,6 +12,7 @@ from collage_dsl.language import load
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.spec import Refusal
 from collage_dsl.targets.gather import gather
+from collage_dsl.targets.named import specs_named
 from collage_dsl.targets.refine import Options, may_run, options_of_target
 
 
@@ -47,7 +48,10 @@ def misplaced(graph: Graph, given: Sequence[Aimed]) -> Refusal:
 
 
 def specs_of(targets: Sequence[Any], backends: Sequence[Backend] = ()) -> list[FusionSpec]:
-    """The specs of `targets`: specs, files of them, or TVM targets, whose specs `gather` finds."""
+    """
+    The specs of `targets`: specs; strings that name some, as `-t` of a command does; paths of
+    files; or TVM targets, whose specs `gather` finds.
+    """
     return [spec for spec, _ in _given(targets, backends)]
 
 
@@ -87,7 +91,9 @@ def _given(targets: Sequence[Any], backends: Sequence[Backend]) -> list[tuple[Fu
     for target in targets:
         if isinstance(target, FusionSpec):
             found.append((target, target))
-        elif isinstance(target, str | Path):
+        elif isinstance(target, str):
+            found += [(spec, spec) for spec in specs_named(target)]
+        elif isinstance(target, Path):
             found += [(spec, spec) for spec in load(target).values()]
         else:
             found.append((gather(target, backends=backends), target))

@@ -51,7 +51,7 @@ def load(
     *,
     text: str | None = None,
     name: str | None = None,
-    search: Sequence[Path] = (),
+    search: Sequence[str | Path] = (),
 ) -> Mapping[str, FusionSpec]:
     """
     The fusion specs of the file at `path`, or in `text`, by the names of their targets and
@@ -65,7 +65,7 @@ def load(
 
 
 def load_contents(
-    source: Source, search: Sequence[Path] = (), *, folder: Path | None = None
+    source: Source, search: Sequence[str | Path] = (), *, folder: Path | None = None
 ) -> "Contents":
     """What `load` gives, and the tests. Raises RuleError with every error there is."""
     findings = Findings()
@@ -91,7 +91,7 @@ def patterns(
     *,
     text: str | None = None,
     name: str | None = None,
-    search: Sequence[Path] = (),
+    search: Sequence[str | Path] = (),
 ) -> Mapping[str, Pattern]:
     """
     The patterns of the file at `path`, or in `text`, by name: its own, and those that it
@@ -112,14 +112,14 @@ def _given(
     raise TypeError("give either a path or a text")
 
 
-def definitions(path: str | Path, search: Sequence[Path] = ()) -> Mapping[str, Definition]:
+def definitions(path: str | Path, search: Sequence[str | Path] = ()) -> Mapping[str, Definition]:
     """
     What the file at `path` defines, by name: patterns, classes, predicates, and rules without
     parameters. Where there is none it is looked for as imports are. Raises RuleError with what
     an import would say.
     """
     findings = Findings()
-    library = Library((*search, shipped_folder("specs")), _exports)
+    library = Library((*map(Path, search), shipped_folder("specs")), _exports)
     found_at: Path | None = Path(path)
     if not Path(path).is_file():
         said = Span(Source("<import>", str(path)), 0, len(str(path)))
@@ -135,7 +135,7 @@ def definitions(path: str | Path, search: Sequence[Path] = ()) -> Mapping[str, D
 
 def check(
     source: Source,
-    search: Sequence[Path] = (),
+    search: Sequence[str | Path] = (),
     *,
     folder: Path | None = None,
     texts: Mapping[Path, str] | None = None,
@@ -170,12 +170,12 @@ def read(path: str | Path, name: str | None = None) -> Source:
 def _contents(
     source: Source,
     findings: Findings,
-    search: Sequence[Path],
+    search: Sequence[str | Path],
     folder: Path | None = None,
     texts: Mapping[Path, str] | None = None,
 ) -> Contents:
     file = parse_file(source, findings)
-    library = Library((*search, shipped_folder("specs")), _exports, texts=texts or {})
+    library = Library((*map(Path, search), shipped_folder("specs")), _exports, texts=texts or {})
     path = _path_of(source)
     if path is not None:
         library.active.append(path.resolve())
