@@ -121,7 +121,7 @@ class _Steps:
         def least(candidate: CandidateKernel) -> float:
             return bound(replace(candidate, graph=sized(candidate.graph)))
 
-        return _where_measurable(cost, sized), least
+        return _where_measurable(cost, sized, self.unsupported), least
 
     def chosen(
         self, graph: Graph, cost: CostFunction, bound: LowerBound | None
@@ -149,6 +149,15 @@ class _Steps:
 
         return refusal
 
+    def unsupported(self, candidate: CandidateKernel) -> str:
+        """Why a library cannot make a kernel whose dimensions have names; empty where it can."""
+        graph, inside = candidate.graph, candidate.sub_graph.inside
+        backend = self.backend(candidate.toolchain)
+        if not isinstance(backend, LibraryBackend) or not _symbolic_in(graph, inside):
+            return ""
+        constants = graph.input(inside) & graph.constants
+        return backend.supports(extract(graph, inside, constants).graph) or ""
+
     def find_backend(self, toolchain: Toolchain) -> Backend | None:
         """What makes the kernels of a target; None where that is not installed here."""
         try:
@@ -167,10 +176,16 @@ class _Steps:
         register_codegens(set(known), lambda toolchain: known[toolchain])
 
 
-def _where_measurable(cost: CostFunction, sized: Callable[[Graph], Graph]) -> CostFunction:
+def _where_measurable(
+    cost: CostFunction,
+    sized: Callable[[Graph], Graph],
+    unsupported: Callable[[CandidateKernel], str],
+) -> CostFunction:
     """`cost`, and why there is none for kernels with dimensions that have no numbers."""
 
     def measured(candidate: CandidateKernel) -> Cost:
+        if because := unsupported(candidate):
+            return Infeasible(because)
         candidate = replace(candidate, graph=sized(candidate.graph))
         if name := _symbolic_in(candidate.graph, candidate.sub_graph.inside):
             return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")
