@@ -26,11 +26,20 @@ def first_known(given: CostSources) -> CostFunction:
     one of several it does not know the cost of that kernel, and the next source is asked. Raises
     `TableError` where a file is no cost table.
     """
-    sources = _sources(given)
+    if isinstance(given, str | Path):
+        given = CostTable.load(given)
+    if isinstance(given, CostTable):
+        return given.__call__  # a function, which no list takes for a table again
+    if callable(given):
+        return given
+    sources = [_one_of_several(each) for each in given]
 
     def cost(candidate: CandidateKernel) -> Cost:
-        answers = (source(candidate) for source in sources)
-        return next((answer for answer in answers if not _is_unknown(answer)), nan)
+        for source in sources:
+            answer = source(candidate)
+            if not _is_unknown(answer):
+                return answer
+        return nan
 
     return cost
 
@@ -48,16 +57,14 @@ def always_known(given: CostSources) -> CostFunction:
     return cost
 
 
-def _sources(given: CostSources) -> list[CostFunction]:
-    if isinstance(given, str | Path) or callable(given):
-        return [_source(given)]
-    several = map(_source, given)
-    return [each.known if isinstance(each, CostTable) else each for each in several]
+def _one_of_several(given: CostSource) -> CostFunction:
+    source = CostTable.load(given) if isinstance(given, str | Path) else given
+    return source.known if isinstance(source, CostTable) else source
 
 
-def _source(given: CostSource) -> CostFunction:
-    return CostTable.load(given) if isinstance(given, str | Path) else given
+_NUMBERS = (float, Real)
+"""Most costs are of the first, which is quicker to find out; those of numpy are of the second."""
 
 
 def _is_unknown(cost: Cost) -> bool:
-    return isinstance(cost, Real) and isnan(cost)
+    return isinstance(cost, _NUMBERS) and isnan(cost)
