@@ -344,7 +344,7 @@ Definition = Pattern | Operators | Predicate | FusionRule
 """What a name in a file stands for; a class of operators can be called."""
 
 
-def imported(file: str | Path, *, search: Sequence[Path] = ()) -> Mapping[str, Definition]:
+def imported(file: str | Path, *, search: Sequence[str | Path] = ()) -> Mapping[str, Definition]:
     """
     The definitions of a spec file by name: `imported("std/activations.collage")["swish"]`.
 

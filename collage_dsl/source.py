@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,18 +10,26 @@ class Source:
 
     name: str
     text: str = field(repr=False)
+    _starts: tuple[int, ...] = field(default=(), init=False, repr=False, compare=False)
+    """Where lines start; empty until asked for. No cache holds it, so that the text can go."""
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of `offset`, both counted from 1, in characters."""
-        starts = _line_starts(self.text)
+        starts = self._line_starts()
         line = bisect_right(starts, offset)
         return line, offset - starts[line - 1] + 1
 
     def line(self, number: int) -> str:
         """The text of line `number` (from 1) without its line break; it may be the empty last."""
-        starts = _line_starts(self.text)
+        starts = self._line_starts()
         end = starts[number] - 1 if number < len(starts) else len(self.text)
         return self.text[starts[number - 1] : end].rstrip("\r")
+
+    def _line_starts(self) -> tuple[int, ...]:
+        if not self._starts:
+            breaks = (at + 1 for at, character in enumerate(self.text) if character == "\n")
+            object.__setattr__(self, "_starts", (0, *breaks))
+        return self._starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +47,3 @@ class Span:
     def __str__(self) -> str:
         line, column = self.source.position(self.start)
         return f"{self.source.name}:{line}:{column}"
-
-
-@cache
-def _line_starts(text: str) -> tuple[int, ...]:
-    breaks = (offset + 1 for offset, character in enumerate(text) if character == "\n")
-    return (0, *breaks)

@@ -1,6 +1,6 @@
 """Modules built plainly by TVM, and what they compute."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,16 +47,18 @@ def pipeline(kernels: Any) -> Any:
     )
 
 
-def run(
-    module: tvm.IRModule,
-    *arguments: Any,
-    kernels: Any = FUSE,
-    devices: Sequence[Any] = (tvm.cpu(),),
-) -> list[Array]:
+def run(module: tvm.IRModule, *arguments: Any, **options: Any) -> list[Array]:
     """The tensors that `main` returns, tuples flattened."""
+    return started(module, **options)(*arguments)
+
+
+def started(
+    module: tvm.IRModule, *, kernels: Any = FUSE, devices: Sequence[Any] = (tvm.cpu(),)
+) -> Callable[..., list[Array]]:
+    """`main` in a virtual machine that may be asked several times."""
     executable = tvm.compile(module, LLVM, relax_pipeline=pipeline(kernels))
     main = relax.VirtualMachine(executable, list(devices))["main"]
-    return _tensors(main(*map(_argument, arguments)))
+    return lambda *arguments: _tensors(main(*map(_argument, arguments)))
 
 
 def _argument(value: Any) -> Any:

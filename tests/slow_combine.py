@@ -27,38 +27,30 @@ def slow_combine(
 
     A subset is proposed if it is one call; or if it is possible, and it parts into two that are
     proposed and that a primitive joins, or into one that is proposed and a tuple or projection
-    that a primitive adds to it. With the constants of its parts, or, where that is one of the
-    primitives, with all that flow into it.
+    that a primitive adds to it. Without constants; and, where `constants` is one of the
+    primitives, with all that flow into it as well.
     """
-    proposed: dict[OpSet, set[OpSet]] = {1 << i: {0} for i in members(graph.calls)}
+    proposed = {1 << i for i in members(graph.calls)}
     for inside in sorted(subsets(graph.computed), key=int.bit_count):
-        if is_possible(graph, inside, max_depth, max_nodes):
-            found = proposed.get(inside, set())
-            for part in subsets(inside):
-                found |= united(graph, using, proposed, part, inside & ~part)
-            if found and Constants() in using:
-                found.add(operands(graph, inside) & graph.constants)
-            if found:
-                proposed[inside] = found
-    return {SubGraph(inside, each) for inside, found in proposed.items() for each in found}
+        if is_possible(graph, inside, max_depth, max_nodes) and any(
+            are_united(graph, using, proposed, part, inside & ~part) for part in subsets(inside)
+        ):
+            proposed.add(inside)
+    found = {SubGraph(inside) for inside in proposed}
+    if Constants() in using:
+        found |= {SubGraph(each, operands(graph, each) & graph.constants) for each in proposed}
+    return found
 
 
-def united(
-    graph: Graph,
-    using: tuple[Primitive, ...],
-    proposed: dict[OpSet, set[OpSet]],
-    part: OpSet,
-    rest: OpSet,
-) -> set[OpSet]:
-    """The constants of what is proposed of the two, the one above the other or grown by it."""
-    found: set[OpSet] = set()
+def are_united(
+    graph: Graph, using: tuple[Primitive, ...], proposed: set[OpSet], part: OpSet, rest: OpSet
+) -> bool:
+    """Whether the two are proposed, the one above the other, or the one and what it grows by."""
     are_proposed = part in proposed and rest in proposed
     is_edge = are_proposed and operands(graph, rest) & part
     if is_edge and any(joins(graph, primitive, part, rest) for primitive in using):
-        found |= {one | other for one in proposed[part] for other in proposed[rest]}
-    if part in proposed and any(adds(graph, primitive, part, rest) for primitive in using):
-        found |= proposed[part]
-    return found
+        return True
+    return part in proposed and any(adds(graph, primitive, part, rest) for primitive in using)
 
 
 def joins(graph: Graph, primitive: Primitive, upstream: OpSet, downstream: OpSet) -> bool:

@@ -18,8 +18,9 @@ from collage_dsl.cli.main import main
 from collage_dsl.cli.models import parse_shapes
 from collage_dsl.cli.run import summary_of
 from collage_dsl.cli.targets import load_targets
-from tests.commands import assert_one_message
-from tests.commands import collage as in_a_process
+from collage_dsl.engine.named import UnknownTarget
+from tests.test_cli import assert_one_message
+from tests.test_cli import collage as in_a_process
 
 NATIVE = Path(__file__).parent.parent / "specs" / "native.collage"
 
@@ -197,5 +198,5 @@ def test_a_shape_that_is_none(text: str) -> None:
 
 @pytest.mark.parametrize("named", ["", "#x"])
 def test_a_target_without_a_file(named: str) -> None:
-    with pytest.raises(CommandError, match="names no file: write FILE or FILE#NAME"):
+    with pytest.raises(UnknownTarget, match="names no file: write FILE or FILE#NAME"):
         load_targets([named])

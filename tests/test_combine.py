@@ -17,6 +17,7 @@ from collage_dsl.graph import (
     SubGraph,
     TupleType,
 )
+from collage_dsl.language import parse_graph
 from collage_dsl.rules import (
     TVM_DEFAULT,
     CombineByPrimitives,
@@ -30,7 +31,8 @@ from collage_dsl.rules import (
     TupleArgs,
     TupleProjections,
 )
-from collage_dsl.rules.primitive import Primitive
+from collage_dsl.rules.combine import combine
+from collage_dsl.rules.primitive import Primitive, with_constants
 from collage_dsl.rules.primitive import has_side_branches as quick_has_side_branches
 from tests.cases import cases
 from tests.graphs import F32, graph_of, mixed_graph
@@ -128,6 +130,37 @@ def test_constants_are_bound_beside_the_candidate_that_leaves_them_out() -> None
     adds = [s for s in rule.propose(graph, Trace()) if s.inside == graph.set_of("b")]
 
     assert [graph.names(s.constants) for s in adds] == [frozenset(), {"w"}]
+
+
+def chain_of_additions(length: int) -> Graph:
+    """`length` calls, one after the other, each of which adds a constant of its own."""
+    lines = [f"w{i} = const f32[4]; y{i + 1} = add(y{i}, w{i});" for i in range(length)]
+    return parse_graph("graph { y0: f32[4]; " + " ".join(lines) + f" return y{length}; }}")
+
+
+def test_a_union_has_all_its_constants_inside_or_none() -> None:
+    graph = chain_of_additions(12)
+    rule = CombineByPrimitives(OpCallByKind(), (JoinAnything(), Constants()))
+    found = list(rule.propose(graph, Trace()))
+
+    assert len({each.inside for each in found}) == 12 * 13 // 2
+    assert len(found) == 2 * 12 * 13 // 2
+    for each in found:
+        assert each.constants in (0, graph.input(each.inside) & graph.constants)
+
+
+def test_a_constant_that_the_rule_binds_is_inside_in_both() -> None:
+    graph = chain_of_additions(2)
+    y1, y2 = graph.set_of("y1"), graph.set_of("y2")
+    w0, w1 = graph.set_of("w0"), graph.set_of("w1")
+
+    seeds = [SubGraph(y1, w0), SubGraph(y2), SubGraph(y2, w1)]
+    unions = combine(graph, seeds, (JoinAnything(),), max_depth=None, max_nodes=None)
+    found = list(with_constants(graph, unions))
+
+    assert [each.constants for each in found if each.inside == y1] == [w0]
+    assert [each.constants for each in found if each.inside == y2] == [0, w1]
+    assert [each.constants for each in found if each.inside == y1 | y2] == [w0, w0 | w1]
 
 
 # Side branches: `t` is injective, the letters of a candidate are its calls.

@@ -312,7 +312,13 @@ def test_why_a_graph_is_not_supported_is_said() -> None:
         "onnxruntime has no kernel of Tan for tensor(double)"
     )
     assert unsupported("tan", tensor(4, dtype="float16")) is None
-    assert unsupported("nn.relu", tensor("n", 4)) == ("the shape of `x` is not static: f32[n, 4]")
+    assert unsupported("nn.relu", tensor("n", 4)) is None
+    assert unsupported("nn.relu", tensor("?", 4)) == (
+        "the shape of `y` does not follow from the inputs': f32[?, 4]"
+    )
+    assert unsupported("nn.relu", TensorType("float32", None)) == (
+        "the rank of `x` is not known: f32[*]"
+    )
     assert unsupported("negative", tensor(4, dtype="bfloat16")) == (
         "`x` is bfloat16, which numpy and onnxruntime cannot exchange"
     )

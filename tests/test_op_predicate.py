@@ -46,7 +46,7 @@ class Adder(Backend):
 
 
 def asked(rule: FusionRule, backends: Sequence[Backend]) -> tuple[list[SubGraph], list[str]]:
-    trace = Trace(lookup=lookup(backends=backends))
+    trace = Trace(lookup=lookup(backends=backends), collects=True)
     found = list(rule.propose(parse_graph(MODEL), trace))
     return found, [refusal.because for refusal in trace.refusals]
 
@@ -80,15 +80,18 @@ def test_propose_asks_the_backends_that_it_is_given() -> None:
 
 @pytest.mark.engine
 def test_a_registered_backend_needs_nothing_but_its_name() -> None:
-    text = """x: f32[1, 4, 8, 8]; n: f32[s, 4, 8, 8];
+    text = """x: f32[1, 4, 8, 8]; n: f32[s, 4, 8, 8]; m: f32[1, 4, s, s];
       a = nn.max_pool2d(x) [pool_size = [2, 2]]; b = nn.max_pool2d(n) [pool_size = [2, 2]];
-      return a, b;"""
+      c = nn.adaptive_avg_pool2d(m) [output_size = [2, 2]];
+      return a, b, c;"""
     graph = parse_graph(text)
-    trace = Trace(lookup=lookup())
+    trace = Trace(lookup=lookup(), collects=True)
     found = list(build.op_predicate("onnxruntime").propose(graph, trace))
 
-    assert found == [SubGraph(graph.set_of("a"))]
-    assert ["not static" in refusal.because for refusal in trace.refusals] == [True]
+    assert found == [SubGraph(graph.set_of("a")), SubGraph(graph.set_of("b"))]
+    (refusal,) = trace.refusals
+    assert refusal.inside == graph.set_of("c")
+    assert "dimension 2 of operand 0 is not known: s" in refusal.because
 
 
 def test_a_backend_that_there_is_not_is_an_error_and_no_refusal() -> None:

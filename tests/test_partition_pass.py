@@ -531,6 +531,23 @@ def test_kernels_are_measured_where_no_cost_is_given(tmp_path: Path) -> None:
     assert once(Batch).same_as(Batch), "nothing can be measured of symbolic dimensions"
 
 
+def test_a_kernel_that_no_source_knows_the_cost_of_is_measured(tmp_path: Path) -> None:
+    native = spec("op_call_by_kind()")
+    table = tmp_path / "costs.yaml"
+    table.write_text("tvm: {ops: {exp: 1.0e-6}}", "utf-8")
+    module = chain(relax.op.exp, relax.op.nn.relu)
+    store = tmp_path / "costs.sqlite"
+
+    alone = collage.CollagePartition([native], table, store=store)(module)
+    assert names(alone) == {"main", "tvm_exp"}
+    assert not store.exists(), "a table by itself says that other kernels are infeasible"
+
+    first = collage.CollagePartition([native], [table], store=store)(module)
+    assert names(first) == {"main", "tvm_exp", "tvm_relu"}
+    with CostStore(store) as costs:
+        assert len(costs) == 3, "the kernel that the table does not know, and two overheads"
+
+
 def test_kernels_with_symbolic_dimensions_are_measured_at_a_size(tmp_path: Path) -> None:
     native = spec("op_call_by_kind()")
     store = tmp_path / "costs.sqlite"

@@ -56,7 +56,7 @@ def graph() -> Graph:
 
 
 def proposed(function: str) -> tuple[int, list[str]]:
-    trace = Trace(lookup=lookup(allow_extern=True))
+    trace = Trace(lookup=lookup(allow_extern=True), collects=True)
     found = spec(function).candidates(graph(), trace)
     return len(found), [refusal.because for refusal in trace.refusals]
 

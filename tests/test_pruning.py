@@ -52,7 +52,7 @@ def parts(*several: str) -> list[SubGraph]:
 
 def left(found: Iterable[SubGraph], limits: Limits, **flags: bool) -> tuple[list[str], Trace]:
     """What is left of parts of the chain, by the names of their calls, and what was refused."""
-    trace = Trace()
+    trace = Trace(collects=True)
     kept = pruned(CHAIN, found, limits, trace, **flags)
     return ["".join(sorted(CHAIN.names(each.inside))) for each in kept], trace
 
@@ -69,7 +69,7 @@ def test_limits_prune_nothing_unless_they_say_so() -> None:
     whole = parts("abc", "ab", "ab", "a")
 
     assert not Limits().prunes
-    assert left(whole, Limits(max_nodes=1)) == (["abc", "ab", "ab", "a"], Trace())
+    assert left(whole, Limits(max_nodes=1)) == (["abc", "ab", "ab", "a"], Trace(collects=True))
 
 
 def test_it_is_said_how_small_a_candidate_is() -> None:
@@ -226,7 +226,7 @@ def test_pruning_keeps_what_only_valid_does_and_refuses_the_rest_for_a_reason(
     """`max_nodes` is 3 or none here, and `least` may be more: then nothing is left."""
     limits = replace(limits, min_nodes=least, largest_first=True, max_regions=most)
     rule = Union(tuple(rules))
-    trace = Trace()
+    trace = Trace(collects=True)
     found = FusionSpec(NATIVE, rule, limits).candidates(graph, trace)
     inner = FusionSpec(NATIVE, OnlyValid(rule, limits), Limits(None, taps=True))
 

@@ -60,14 +60,23 @@ def test_a_region_ends_where_primitives_and_bounds_do() -> None:
     assert names(CHAIN, splits=0, max_nodes=3) == {"a", "b", "c", "d", "abc"}
 
 
-def test_tuples_and_projections_stay_with_their_calls_and_constants_are_bound() -> None:
+def test_tuples_and_projections_stay_with_their_calls() -> None:
     graph = tuples()
     using = (JoinAnything(), TupleArgs(), TupleProjections())
 
     assert names(graph, *using, splits=0) == {"a", "b", "c", "s", "abcpqst"}
     assert {"ct", "abct", "cpqst", "pqs"} <= names(graph, *using, splits=2)
-    for found in proposed(graph, *using, Constants(), splits=0)[4:]:
-        assert graph.names(found.constants) == {"w"}
+
+
+def test_each_piece_has_all_its_constants_inside_or_none() -> None:
+    graph = tuples()
+    using = (JoinAnything(), TupleArgs(), TupleProjections())
+    bare = proposed(graph, *using, splits=2)
+    found = proposed(graph, *using, Constants(), splits=2)
+
+    assert [each for each in found if not each.constants] == bare
+    with_w = [each.inside for each in found if graph.names(each.constants) == {"w"}]
+    assert with_w == [each.inside for each in bare if each.inside & graph.set_of("b")]
 
 
 def test_cuts_do_not_go_through_a_candidate() -> None:

@@ -100,7 +100,8 @@ class _Kernel:
     Runs a session on the tensors where they are.
 
     The virtual machine uses the same few buffers again and again, so a kernel keeps what it
-    bound for each set of addresses. A set has one output, hence one caller at a time.
+    bound for each set of addresses, and of shapes where the model does not say them all. A set
+    has one output, hence one caller at a time.
     """
 
     def __init__(self, symbol: str, session: Any, constants: Sequence[Any]) -> None:
@@ -110,20 +111,24 @@ class _Kernel:
         self.run = session.run_with_iobinding
         self.inputs = [(each.name, _DTYPES[each.type]) for each in session.get_inputs()]
         self.outputs = [(each.name, _DTYPES[each.type]) for each in session.get_outputs()]
-        self.bound: dict[tuple[int, ...], Any] = {}
+        ends = (*session.get_inputs(), *session.get_outputs())
+        self.is_static = all(isinstance(dim, int) for each in ends for dim in each.shape)
+        self.bound: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, *tensors: Any) -> None:
         try:
-            addresses = tuple([tensor.data_ptr() for tensor in tensors])
-            binding = self.bound.get(addresses)
+            key = tuple([tensor.data_ptr() for tensor in tensors])
+            if not self.is_static:
+                key = (*key, *[tuple(tensor.shape) for tensor in tensors])
+            binding = self.bound.get(key)
             if binding is None:
-                binding = self.bind(tensors, addresses)
+                binding = self.bound[key] = self.bind(tensors)
             self.run(binding)
         except Exception as error:
             message = f"onnxruntime cannot run kernel `{self.symbol}`: {error}"
             raise EngineError(message) from error
 
-    def bind(self, tensors: Sequence[Any], addresses: tuple[int, ...]) -> Any:
+    def bind(self, tensors: Sequence[Any]) -> Any:
         """The session's inputs and outputs, bound to `tensors`."""
         wanted = len(self.inputs) + len(self.outputs)
         if len(tensors) != wanted:
@@ -132,8 +137,7 @@ class _Kernel:
             self.bound.clear()
         binding = self.session.io_binding()
         binds = [binding.bind_input] * len(self.inputs) + [binding.bind_output] * len(self.outputs)
-        arguments = zip(binds, self.inputs + self.outputs, tensors, addresses, strict=True)
-        for bind, (name, dtype), tensor, address in arguments:
-            bind(name, "cpu", 0, dtype, tensor.shape, address)
-        self.bound[addresses] = binding
+        arguments = zip(binds, self.inputs + self.outputs, tensors, strict=True)
+        for bind, (name, dtype), tensor in arguments:
+            bind(name, "cpu", 0, dtype, tensor.shape, tensor.data_ptr())
         return binding

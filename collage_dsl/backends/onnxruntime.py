@@ -14,6 +14,7 @@ from collage_dsl.backends.engines import pack
 from collage_dsl.backends.onnx_writer import OPSET, Unsupported, outline, to_onnx
 from collage_dsl.backends.runtime.build import kernel_library, make_module
 from collage_dsl.graph import Form, Graph, Option, tensors
+from collage_dsl.graph.sizes import follows
 
 _WRITER = 1
 """Counts the versions of what we write; costs measured with another are not reused."""
@@ -57,14 +58,23 @@ class OnnxRuntime(LibraryBackend):
 
 
 def _unfit(graph: Graph) -> str | None:
-    """Why a session cannot be bound to the tensors that `graph` takes, has and gives."""
+    """
+    Why a session cannot be bound to the tensors that `graph` takes, has and gives. It takes any
+    shape as it runs; what it writes to has to be there before.
+    """
     at_border = [node for node in graph.nodes if node.form in (Form.INPUT, Form.CONSTANT)]
-    for node in (*at_border, *(graph.nodes[i] for i in graph.outputs)):
+    results = [graph.nodes[i] for i in graph.outputs]
+    for node in (*at_border, *results):
         for type_ in tensors(node.type):
-            if not type_.is_static:
-                return f"the shape of `{node.name}` is not static: {type_}"
+            if type_.shape is None:
+                return f"the rank of `{node.name}` is not known: {type_}"
             if type_.dtype == "bfloat16":
                 return f"`{node.name}` is bfloat16, which numpy and onnxruntime cannot exchange"
+    given = {dim for node in at_border for type_ in tensors(node.type) for dim in type_.shape or ()}
+    for node in results:
+        for type_ in tensors(node.type):
+            if not all(follows(dim, given) for dim in type_.shape or ()):
+                return f"the shape of `{node.name}` does not follow from the inputs': {type_}"
     return None
 
 

@@ -32,6 +32,7 @@ _ENVIRONMENT = {
     "SolverError",
     "StoreError",
     "UnknownBackend",
+    "UnknownTarget",
     "UnreadableError",
 }
 

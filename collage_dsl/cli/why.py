@@ -6,7 +6,7 @@ from pathlib import Path
 from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.cli.models import answer
-from collage_dsl.cli.targets import spec_path
+from collage_dsl.engine.named import parts, spec_file
 from collage_dsl.engine.spec_files import patterns
 from collage_dsl.engine.why import near, why
 from collage_dsl.language.findings import did_you_mean
@@ -52,10 +52,10 @@ def load_pattern(named: str, *, allow_extern: bool = False) -> Pattern:
     The pattern `FILE#NAME`, or the only pattern of `FILE`. FILE may be the name of a shipped
     spec. Raises CommandError, and the errors of `load`.
     """
-    file, _, wanted = named.partition("#")
+    file, wanted = parts(named)
     if not file:
         raise CommandError(f"PATTERN '{named}' names no file: write FILE#NAME")
-    found = patterns(spec_path(file), allow_extern=allow_extern)
+    found = patterns(spec_file(file), allow_extern=allow_extern)
     if not wanted and len(found) == 1:
         return next(iter(found.values()))
     if wanted in found:

@@ -13,7 +13,14 @@ class Infeasible:
     reason: str
 
 
+class CostError(Exception):
+    """A cost function, or a lower bound, gave something that is no cost."""
+
+
 Cost = float | Infeasible
-"""Seconds, finite and not negative, or the reason why the kernel has no cost."""
+"""
+Seconds, finite and not negative, or the reason why there are none; NaN where a source does not
+know. A search is never given NaN: `collage_dsl.cost.sources` asks the next source.
+"""
 
 CostFunction = Callable[[CandidateKernel], Cost]

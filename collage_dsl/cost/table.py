@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from math import nan
 from pathlib import Path
 from typing import Annotated
 
@@ -59,8 +60,13 @@ class CostTable:
             return Infeasible(f"the cost table has no target `{candidate.target}`")
         return costs.cost(candidate.graph.operators(candidate.sub_graph.inside))
 
+    def known(self, candidate: CandidateKernel) -> Cost:
+        """The cost, or NaN where the table has no price for the kernel."""
+        cost = self(candidate)
+        return nan if isinstance(cost, Infeasible) else cost
+
     @classmethod
-    def load(cls, path: Path) -> "CostTable":
+    def load(cls, path: str | Path) -> "CostTable":
         """
         The table in a YAML or JSON file, which maps target names to `TargetCosts`. Raises
         `TableError` if the file is missing or has another form.
@@ -68,7 +74,7 @@ class CostTable:
             tvm: {launch: 2.0e-6, ops: {"nn.conv2d": 3.0e-4, "*": 1.0e-5}}
         """
         try:
-            rows = yaml.safe_load(path.read_text("utf-8"))
+            rows = yaml.safe_load(Path(path).read_text("utf-8"))
             return cls(TypeAdapter(dict[str, TargetCosts]).validate_python(rows))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise TableError(f"cannot read the cost table {path}: {error}") from error

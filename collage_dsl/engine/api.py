@@ -32,10 +32,11 @@ def compile(  # noqa: A001 (collage.compile is the contract)
     **options: Any,
 ) -> Compiled:
     """
-    Compile `model`, an ONNX file or `ModelProto`, for `targets`: specs, files of specs, or TVM
+    Compile `model`, an ONNX file or `ModelProto`, for `targets`: specs; `"FILE"`,
+    `"FILE#TARGET"` or the name of a shipped spec, as `-t` of a command takes them; or TVM
     targets, of which `gather` finds the specs.
 
-        exe = collage.compile("model.onnx", targets=["specs/native.collage"])
+        exe = collage.compile("model.onnx", targets=["native", "onnxruntime"])
         exe.run({"x": array})
 
     `allow_extern` lets predicates of the specs run host code; it raises `PredicateError` where

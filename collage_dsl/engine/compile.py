@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, installed
 from collage_dsl.backends.tvm import num_cores
-from collage_dsl.cost import CostFunction, CostStore, Infeasible
+from collage_dsl.cost import CostSources, CostStore, Infeasible, first_known
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import MIXED, plans_of
@@ -107,8 +108,8 @@ def compile_model(
     specs: Sequence[FusionSpec],
     *,
     name: str = "model",
-    cost: CostFunction | None = None,
-    store: Path | None = None,
+    cost: CostSources | None = None,
+    store: str | Path | None = None,
     backends: Sequence[Backend] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     timeout: float = 60,
@@ -125,7 +126,8 @@ def compile_model(
     raises `VerificationError`. `watch` hears the name of each step and the kernels counted.
     `backends` come before those that are installed: they make kernels, and say what they support.
     `allow_extern` lets predicates of the specs run host code. `strategy` is
-    how plans are searched for.
+    how plans are searched for. The sources `cost` are asked in turn what a kernel costs; what
+    none of them knows is measured.
     """
     check_names(specs)
     backend_of = backends_of(specs, backends)
@@ -135,19 +137,22 @@ def compile_model(
     graph = from_onnx(model, shapes=shapes)
     reference_session(model)  # Refuses now what could not be verified in the end.
     with ExitStack() as stack:
-        measured: MeasuredCost | None = None
-        if cost is None:
+
+        @cache
+        def measuring() -> MeasuredCost:
             costs = stack.enter_context(CostStore(store or default_store_path()))
-            measured = stack.enter_context(
+            return stack.enter_context(
                 MeasuredCost(
                     backend_of, costs, timeout=timeout, watch=lambda c: watch("measure", c)
                 )
             )
-        price = cost or measured
-        assert price is not None
+
+        given = () if cost is None else (first_known(cost),)
+        price = first_known([*given, lambda kernel: measuring()(kernel)])
         code = lookup(allow_extern=allow_extern, backends=backends)
-        bound = lower_bound(measured) if measured else None
+        bound = None if given else lower_bound(measuring())
         plans = plans_of(graph, specs, price, code, strategy, bound)
+        measured = measuring() if measuring.cache_info().currsize else None
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)
     watch("build", counts)

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from collage_dsl.backends.base import Backend, LibraryBackend, Placement
 from collage_dsl.backends.registry import Absent, known
-from collage_dsl.cost import CostFunction, CostStore, CostTable
+from collage_dsl.cost import CostFunction, CostSources, CostStore, first_known
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
@@ -40,7 +41,7 @@ from collage_dsl.targets.gather import current_targets
 
 def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     targets: Sequence[Any] | None = None,
-    cost: CostFunction | str | Path | None = None,
+    cost: CostSources | None = None,
     *,
     store: str | Path | None = None,
     sizes: Sizes | None = None,
@@ -52,13 +53,14 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
 
         module = tvm.transform.Sequential([collage.CollagePartition(["x86.collage"])])(module)
 
-    Targets are those of `compile`: specs, files of specs, or TVM targets; without any, the target
+    Targets are those of `compile`: specs, names of specs, or TVM targets; without any, the target
     that TVM compiles for and those of the module's virtual devices. Costs are those that
-    `cost` gives, a function or the file of a cost table; without one, kernels are measured here,
-    and costs kept in the file `store`; a kernel with symbolic dimensions is measured as if they
-    were what `sizes` say, and infeasible where they say nothing. An operator call that no
-    candidate covers is left alone, for later passes. Running the pass again changes nothing. What
-    is planned for a virtual device is in kernels of targets that are, or refine, its target.
+    `cost` gives, a function, the file of a cost table, or several of these, which are asked in
+    turn. What none of them knows is measured here, and costs are kept in the file `store`; a
+    kernel with symbolic dimensions is measured as if they were what `sizes` say, and infeasible
+    where they say nothing. An operator call that no candidate covers is left alone, for later
+    passes. Running the pass again changes nothing. What is planned for a virtual device is in
+    kernels of targets that are, or refine, its target.
     """
 
     def steps_for(targets: Sequence[Any]) -> _Steps:
@@ -70,15 +72,17 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
         return _Steps(given, tuple(backends), allow_extern)
 
     fixed = None if targets is None else steps_for(targets)
-    price = CostTable.load(Path(cost)) if isinstance(cost, str | Path) else cost
+    known_cost = None if cost is None else first_known(cost)
     path = Path(store) if store is not None else default_store_path()
 
     def rewrite(module: Any) -> Any:
         steps = fixed or steps_for(current_targets(module))
         with ExitStack() as stack:
-            if price is not None:
-                return steps.run(module, price)
-            return steps.run(module, *steps.measured(stack, path, sizes or {}))
+            measured = cache(lambda: steps.measured(stack, path, sizes or {}))
+            if known_cost is None:
+                return steps.run(module, *measured())
+            sources = [known_cost, lambda kernel: measured()[0](kernel)]
+            return steps.run(module, first_known(sources))
 
     return module_pass(rewrite, "CollagePartition")
 

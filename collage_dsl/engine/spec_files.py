@@ -14,7 +14,7 @@ def load(
     *,
     text: str | None = None,
     name: str | None = None,
-    search: Sequence[Path] = (),
+    search: Sequence[str | Path] = (),
     allow_extern: bool = False,
 ) -> Mapping[str, FusionSpec]:
     """
@@ -36,7 +36,7 @@ def patterns(
     *,
     text: str | None = None,
     name: str | None = None,
-    search: Sequence[Path] = (),
+    search: Sequence[str | Path] = (),
     allow_extern: bool = False,
 ) -> Mapping[str, Pattern]:
     """

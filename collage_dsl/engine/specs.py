@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from collage_dsl.backends.base import Backend
+from collage_dsl.engine.named import specs_named
 from collage_dsl.engine.spec_files import load
 from collage_dsl.graph import Device, Graph, OpSet
 from collage_dsl.rules import FusionSpec
@@ -48,7 +49,10 @@ def misplaced(graph: Graph, given: Sequence[Aimed]) -> Refusal:
 
 
 def specs_of(targets: Sequence[Any], backends: Sequence[Backend] = ()) -> list[FusionSpec]:
-    """The specs of `targets`: specs, files of them, or TVM targets, whose specs `gather` finds."""
+    """
+    The specs of `targets`: specs; strings that name some, as `-t` of a command does; paths of
+    files; or TVM targets, whose specs `gather` finds.
+    """
     return [spec for spec, _ in _given(targets, backends)]
 
 
@@ -88,8 +92,10 @@ def _given(targets: Sequence[Any], backends: Sequence[Backend]) -> list[tuple[Fu
     for target in targets:
         if isinstance(target, FusionSpec):
             found.append((target, target))
-        elif isinstance(target, str | Path):
-            refuse_old_string(str(target))
+        elif isinstance(target, str):
+            refuse_old_string(target)
+            found += [(spec, spec) for spec in specs_named(target)]
+        elif isinstance(target, Path):
             found += [(spec, spec) for spec in load(target).values()]
         else:
             found += [(spec, target) for spec in gather_all(target, backends=backends)]

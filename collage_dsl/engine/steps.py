@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.cost import CostFunction, Infeasible
+from collage_dsl.cost import CostFunction, CostSources, Infeasible, always_known
 from collage_dsl.engine import predicates
 from collage_dsl.graph import CandidateKernel, Graph, OpSet
 from collage_dsl.memory import uncollected
@@ -79,22 +79,23 @@ def choose(
     graph: Graph,
     found: Iterable[CandidateKernel],
     *,
-    cost: CostFunction,
+    cost: CostSources,
     merge: Sequence[FusionSpec] = (),
     strategy: Strategy = "auto",
     lower_bound: LowerBound | None = None,
 ) -> Plan:
     """
     A cheapest plan of the candidates `found`, by `strategy` (docs/search.md). Raises
-    `search.NoPlanError`. What costs less than `lower_bound` says would be overlooked.
+    `search.NoPlanError`. What costs less than `lower_bound` says would be overlooked. Several
+    sources of costs are asked in turn; raises `CostError` where none knows a cost.
 
     Neighbouring kernels of those specs in `merge` that say `after max_coalesce()` are merged
     afterwards, within the limits of the spec, where that costs no more. What is pinned or
     forbidden stays so, since a merged kernel has the calls of its parts and no other.
     """
-    return merged(
-        search(Problem(graph, found, cost, lower_bound=lower_bound), strategy), cost, merge
-    )
+    price = always_known(cost)
+    problem = Problem(graph, found, price, lower_bound=lower_bound)
+    return merged(search(problem, strategy), price, merge)
 
 
 def merged(plan: Plan, cost: CostFunction, merge: Sequence[FusionSpec]) -> Plan:
@@ -168,7 +169,8 @@ def explain_uncovered(
         index = graph.index(name)
         lines.append(f"  `{name}` ({graph.nodes[index].op}):")
         for spec in specs:
-            reasons = _reasons(graph, spec, cost, placed, Trace(lookup=lookup), index)
+            trace = Trace(lookup=lookup, collects=True)
+            reasons = _reasons(graph, spec, cost, placed, trace, index)
             reasons = reasons or ["no rule proposes it"]
             lines.append(f"    target {spec.name}: {'; '.join(reasons[:_SHOWN])}")
     return UncoveredError("\n".join(lines))

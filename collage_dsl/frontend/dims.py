@@ -9,12 +9,10 @@ from tvm import tirx
 
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.graph import Dim
+from collage_dsl.graph.sizes import UNKNOWN as UNKNOWN
 
 Symbols = dict[str, Any]
 """The TIR variable of each symbolic dimension by name. Filled as names are met."""
-
-UNKNOWN = "?"
-"""A dimension of which nothing is known, where the rank is."""
 
 _INFIX: dict[type, str] = {
     tirx.Add: "+",

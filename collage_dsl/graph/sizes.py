@@ -2,23 +2,38 @@
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from collage_dsl.graph.graph import Graph, Node
 from collage_dsl.graph.types import Dim, Form, OpaqueType, TensorType, TupleType, Type
 
+UNKNOWN = "?"
+"""A dimension of which nothing is known, where the rank is."""
+
+Value = TypeVar("Value")
+
 Sizes = Mapping[str, int]
 """The number for each symbolic dimension, by name."""
 
-_OPERATORS: dict[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
+_SIGNS: dict[type, str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
 }
-_FUNCTIONS: dict[str, Callable[[int, int], int]] = {"min": min, "max": max}
+_FUNCTIONS = ("min", "max")
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "min": min,
+    "max": max,
+}
 
 
 def with_sizes(graph: Graph, sizes: Sizes) -> Graph:
@@ -37,7 +52,12 @@ def size_of(dim: Dim, sizes: Sizes) -> Dim:
     if isinstance(dim, int):
         return dim
     try:
-        return _evaluated(ast.parse(dim, mode="eval").body, sizes)
+        return computed(
+            dim,
+            number=int,
+            named=sizes.__getitem__,
+            joined=lambda sign, left, right: _ARITHMETIC[sign](left, right),
+        )
     except (SyntaxError, LookupError, ZeroDivisionError):
         return dim
 
@@ -53,18 +73,39 @@ def names_in(dim: Dim) -> frozenset[str]:
     return frozenset(part.id for part in parts if isinstance(part, ast.Name)) - set(_FUNCTIONS)
 
 
-def _evaluated(tree: ast.expr, sizes: Sizes) -> int:
-    """The value of an expression of names and numbers. Raises LookupError for anything else."""
-    match tree:
-        case ast.Constant(value=int() as number):
-            return number
-        case ast.Name(id=name):
-            return sizes[name]
-        case ast.BinOp(left, op, right):
-            return _OPERATORS[type(op)](_evaluated(left, sizes), _evaluated(right, sizes))
-        case ast.Call(func=ast.Name(id=name), args=[left, right]):
-            return _FUNCTIONS[name](_evaluated(left, sizes), _evaluated(right, sizes))
-    raise LookupError(ast.unparse(tree))
+def follows(dim: Dim, given: Collection[Dim]) -> bool:
+    """Whether a dimension is one of those that are given, or is computed from such."""
+    names = names_in(dim)
+    is_given = dim in given and dim != UNKNOWN
+    return isinstance(dim, int) or is_given or (bool(names) and names <= set(given))
+
+
+def computed(
+    dim: str,
+    *,
+    number: Callable[[int], Value],
+    named: Callable[[str], Value],
+    joined: Callable[[str, Value, Value], Value],
+) -> Value:
+    """
+    What a dimension comes to: of `n * 2`, the product of what `named` and `number` give. The signs
+    are `+`, `-`, `*`, `//`, `%`, `min` and `max`. Raises SyntaxError or LookupError for what is no
+    dimension, and what the functions raise.
+    """
+
+    def of(tree: ast.expr) -> Value:
+        match tree:
+            case ast.Constant(value=int() as value):
+                return number(value)
+            case ast.Name(id=name):
+                return named(name)
+            case ast.BinOp(left, sign, right):
+                return joined(_SIGNS[type(sign)], of(left), of(right))
+            case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _FUNCTIONS:
+                return joined(name, of(left), of(right))
+        raise LookupError(ast.unparse(tree))
+
+    return of(ast.parse(dim, mode="eval").body)
 
 
 def _node(node: Node, sizes: Sizes) -> Node:

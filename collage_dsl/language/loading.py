@@ -53,7 +53,7 @@ def load(
     *,
     text: str | None = None,
     name: str | None = None,
-    search: Sequence[Path] = (),
+    search: Sequence[str | Path] = (),
     tables: Tables = only_shipped,
 ) -> Mapping[str, FusionSpec]:
     """
@@ -70,7 +70,7 @@ def load(
 
 def load_contents(
     source: Source,
-    search: Sequence[Path] = (),
+    search: Sequence[str | Path] = (),
     *,
     folder: Path | None = None,
     tables: Tables = only_shipped,
@@ -99,7 +99,7 @@ def patterns(
     *,
     text: str | None = None,
     name: str | None = None,
-    search: Sequence[Path] = (),
+    search: Sequence[str | Path] = (),
     tables: Tables = only_shipped,
 ) -> Mapping[str, Pattern]:
     """
@@ -123,7 +123,7 @@ def _given(
 
 
 def definitions(
-    path: str | Path, search: Sequence[Path] = (), *, tables: Tables = only_shipped
+    path: str | Path, search: Sequence[str | Path] = (), *, tables: Tables = only_shipped
 ) -> Mapping[str, Definition]:
     """
     The definitions of the file at `path` by name: patterns, classes, predicates, and rules
@@ -147,7 +147,7 @@ def definitions(
 
 def check(
     source: Source,
-    search: Sequence[Path] = (),
+    search: Sequence[str | Path] = (),
     *,
     folder: Path | None = None,
     texts: Mapping[Path, str] | None = None,
@@ -181,9 +181,9 @@ def read(path: str | Path, name: str | None = None) -> Source:
 
 
 def _library(
-    search: Sequence[Path], tables: Tables, texts: Mapping[Path, str] = MappingProxyType({})
+    search: Sequence[str | Path], tables: Tables, texts: Mapping[Path, str] = MappingProxyType({})
 ) -> Library:
-    folders = (*search, shipped_folder("specs"))
+    folders = (*map(Path, search), shipped_folder("specs"))
     return Library(folders, _exports, texts=texts, tables=tables)
 
 

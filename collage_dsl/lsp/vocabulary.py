@@ -6,7 +6,7 @@ Rules, primitives, functions and questions are explained by the docstrings of th
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from inspect import getdoc
 
 from collage_dsl.graph.operators import operators
@@ -171,7 +171,7 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-@cache
+@lru_cache(maxsize=4096)
 def meaning(group: str, text: str, owners: tuple[str, ...] = ()) -> str:
     """The meaning of `text` as a word of `group`, in Markdown; empty if it is not one."""
     match group:

@@ -116,7 +116,7 @@ class ModelExecutable:
         result = self._main(*tensors)
         return [result] if len(self.signature.outputs) == 1 else list(result)
 
-    def save(self, folder: Path, documents: Mapping[str, str]) -> None:
+    def save(self, folder: str | Path, documents: Mapping[str, str]) -> None:
         """
         Write the executable and `documents` (contents by file name) to `folder`, which plain
         TVM can load: `tvm.runtime.load_module(folder / "model.so")`.
@@ -125,7 +125,7 @@ class ModelExecutable:
         nothing else is replaced; any other that is not empty is refused with
         `ExecutableError`.
         """
-        folder = folder.resolve()
+        folder = Path(folder).resolve()
         check_writable(folder)
         try:
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".collage-") as scratch:
@@ -151,8 +151,9 @@ class ModelExecutable:
             (folder / name).write_text(text + "\n", "utf-8")
 
     @classmethod
-    def load(cls, folder: Path) -> "ModelExecutable":
+    def load(cls, folder: str | Path) -> "ModelExecutable":
         """The executable that `save` wrote to `folder`. Raises `ExecutableError`."""
+        folder = Path(folder)
         if not (folder / SIGNATURE).is_file() or not (folder / LIBRARY).is_file():
             raise ExecutableError(f"{folder} holds no compiled model")
         try:

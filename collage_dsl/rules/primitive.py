@@ -1,6 +1,6 @@
 """Primitives: which touching candidates `combine_by_primitives` may join."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,7 +44,7 @@ class _Primitive:
         return True
 
     def grows(self, graph: Graph, side: Side) -> Iterable[SubGraph]:
-        """What `side` may be joined with that is no candidate: tuples, projections, constants."""
+        """What `side` may be joined with that is no candidate: tuples and projections."""
         return ()
 
 
@@ -140,12 +140,23 @@ class TupleProjections(_Primitive):
 
 @dataclass(frozen=True, slots=True)
 class Constants(_Primitive):
-    """`constants`: a candidate with all the constants that flow into it bound inside."""
+    """
+    `constants`: each candidate a second time, with all the constants that flow into it inside.
 
-    def grows(self, graph: Graph, side: Side) -> Iterable[SubGraph]:
-        flows_in = graph.input(side.sub_graph.inside) & graph.constants
-        if flows_in & ~side.sub_graph.constants:
-            yield SubGraph(0, constants=flows_in)
+    It takes no part in joining: a union has the constants that its parts had from the rule, or
+    all. With each part as one choice, n calls that take a constant each would have 2ⁿ unions.
+    """
+
+
+def with_constants(graph: Graph, found: Iterable[SubGraph]) -> Iterator[SubGraph]:
+    """Each of `found`, and next to it the same with all its constants; each once."""
+    seen: set[SubGraph] = set()
+    for sub_graph in found:
+        flows_in = graph.input(sub_graph.inside) & graph.constants
+        for each in (sub_graph, sub_graph | SubGraph(0, constants=flows_in)):
+            if each not in seen:
+                seen.add(each)
+                yield each
 
 
 Primitive = KindPair | JoinAnything | InjectiveBranches | TupleArgs | TupleProjections | Constants

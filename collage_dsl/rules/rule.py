@@ -10,7 +10,7 @@ from collage_dsl.rules.limits import Limits
 from collage_dsl.rules.matcher import matches_everywhere
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.predicate import BackendAnswer, Predicate, Question
-from collage_dsl.rules.primitive import Primitive
+from collage_dsl.rules.primitive import Constants, Primitive, with_constants
 from collage_dsl.rules.pruning import pruned
 from collage_dsl.rules.regions import Preference, regions
 from collage_dsl.rules.splits import split
@@ -150,8 +150,11 @@ class CombineByPrimitives:
     that candidate with all that is above it, and the rest; or that with all that is below it,
     and the rest. The connected parts of the two are the pieces, and further cuts are made in
     each. All pieces are convex. Tuples and projections stay with the candidate that they were
-    joined to; where `constants` is among the primitives, the constants are bound. One cut leaves
-    2(n - 1) pieces of a chain of n candidates, two cuts every interval of it.
+    joined to. One cut leaves 2(n - 1) pieces of a chain of n candidates, two cuts every interval
+    of it.
+
+    Where `constants` is among the primitives, each of all these is proposed twice: as it is, and
+    with all the constants that flow into it bound inside.
     """
 
     rule: "FusionRule"
@@ -161,7 +164,10 @@ class CombineByPrimitives:
     max_splits: int | None = None
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        seeds = self.rule.propose(graph, trace)
+        unions = self._unions(graph, self.rule.propose(graph, trace))
+        return with_constants(graph, unions) if Constants() in self.using else unions
+
+    def _unions(self, graph: Graph, seeds: Iterator[SubGraph]) -> Iterator[SubGraph]:
         if self.max_splits is not None:
             return split(
                 graph,

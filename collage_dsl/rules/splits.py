@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from collage_dsl.graph import Graph, Kind, OpSet, SubGraph, members
 from collage_dsl.rules.combine import is_possible
-from collage_dsl.rules.primitive import Constants, Primitive, has_side_branches
+from collage_dsl.rules.primitive import Primitive, has_side_branches
 
 
 def split(
@@ -23,10 +23,9 @@ def split(
     grower = _Grower(graph, using, max_depth, max_nodes)
     for region in grower.regions(_disjoint(graph, proposed)):
         for piece in _Cuts(graph, region.parts).pieces(max_splits):
-            sub_graph = grower.bound(piece)
-            if sub_graph not in seen:
-                seen.add(sub_graph)
-                yield sub_graph
+            if piece not in seen:
+                seen.add(piece)
+                yield piece
 
 
 def _disjoint(graph: Graph, found: Iterable[SubGraph]) -> list[SubGraph]:
@@ -86,8 +85,7 @@ class _Grower:
         max_nodes: int | None,
     ) -> None:
         self.graph = graph
-        self.joining = tuple(p for p in using if not isinstance(p, Constants))
-        self.binds_constants = len(self.joining) < len(using)
+        self.using = using
         self.max_depth = max_depth
         self.max_nodes = max_nodes
 
@@ -110,7 +108,7 @@ class _Grower:
         taken = 0
         for each in regions:
             taken |= each.inside
-        for primitive in self.joining:
+        for primitive in self.using:
             for addition in primitive.grows(self.graph, region):
                 if not addition.inside & taken and self.is_possible(region, addition.inside):
                     parts = self.with_addition(region, addition)
@@ -139,18 +137,11 @@ class _Grower:
             for up, down in ((one, other), (other, one))
             if self.graph.output(up.inside) & down.inside
         ]
-        allowed = (p.joins(self.graph, up, down) for up, down in pairs for p in self.joining)
+        allowed = (p.joins(self.graph, up, down) for up, down in pairs for p in self.using)
         return any(allowed) and self.is_possible(one, other.inside)
 
     def is_possible(self, region: "_Region", addition: OpSet) -> bool:
         return is_possible(self.graph, region.inside | addition, self.max_depth, self.max_nodes)
-
-    def bound(self, sub_graph: SubGraph) -> SubGraph:
-        """With the constants that flow into it, where `constants` is among the primitives."""
-        if not self.binds_constants:
-            return sub_graph
-        constants = self.graph.input(sub_graph.inside) & self.graph.constants
-        return SubGraph(sub_graph.inside, constants, sub_graph.composites)
 
 
 class _Cuts:

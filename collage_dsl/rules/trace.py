@@ -19,13 +19,19 @@ class Refusal:
 
 @dataclass(slots=True)
 class Trace:
-    """Collects refusals while rules propose, and finds the code of predicates for them."""
+    """
+    Finds the code of predicates while rules propose; keeps their refusals where it `collects`.
+
+    A large model has tens of thousands of refusals, which only explaining reads.
+    """
 
     refusals: list[Refusal] = field(default_factory=list)
     lookup: Lookup = no_host_code
+    collects: bool = False
 
     def refused(self, inside: OpSet, because: str, span: Span | None = None) -> None:
-        self.refusals.append(Refusal(inside, because, span))
+        if self.collects:
+            self.refusals.append(Refusal(inside, because, span))
 
     def at(self, index: int) -> Iterator[Refusal]:
         """The distinct refusals of sub-graphs that contain node `index`, oldest first."""

@@ -1,5 +1,6 @@
 """The choice of a cheapest cover. Sees candidates and costs, never rules."""
 
+from collage_dsl.cost import CostError
 from collage_dsl.search.auto import auto
 from collage_dsl.search.beam import beam
 from collage_dsl.search.coalesce import coalesce
@@ -7,7 +8,6 @@ from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
 from collage_dsl.search.exhaustive import exhaustive
 from collage_dsl.search.milp import milp
 from collage_dsl.search.plan import (
-    CostError,
     LowerBound,
     NoPlanError,
     Plan,

@@ -6,7 +6,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from math import floor, fsum, isfinite
 
-from collage_dsl.cost import CostFunction, Infeasible
+from collage_dsl.cost import CostError, CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members, opset
 
 
@@ -108,10 +108,6 @@ class NoPlanError(Exception):
         named = ", ".join(f"`{name}`" for name in self.nodes[:5])
         more = f" and {len(self.nodes) - 5} more" if len(self.nodes) > 5 else ""
         super().__init__(f"no target has a kernel for {named}{more}")
-
-
-class CostError(Exception):
-    """A cost function, or a lower bound, gave something that is no cost."""
 
 
 LowerBound = Callable[[CandidateKernel], float]

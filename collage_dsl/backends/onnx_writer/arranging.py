@@ -7,20 +7,25 @@ from onnx import numpy_helper
 
 from collage_dsl.backends.onnx_writer.call import Call, Value, Write
 from collage_dsl.graph import Dim, TensorType, TupleType
+from collage_dsl.graph.sizes import UNKNOWN
 
 # ---- Shapes ----
 
 
-def _target(call: Call, shape: Sequence[Dim] | None) -> str:
-    """`shape` as an ONNX operand. At most one dimension may be unknown; ONNX computes it."""
-    dims = ["?"] if shape is None else list(shape)
-    numbers = [dim if isinstance(dim, int) else -1 for dim in dims]
-    call.require(numbers.count(-1) < 2, f"the shape of the result is not known: {call.node.type}")
-    return call.int64(*numbers)
+def _target(shape: Sequence[Dim], value: Sequence[Dim]) -> list[Dim]:
+    """
+    The shape that a value of the shape `value` gets, as ONNX writes it: a dimension with a name is
+    0 where it stays what it is, and -1 where it is the only one, to be computed from the others.
+    """
+    names = [place for place, dim in enumerate(shape) if isinstance(dim, str)]
+    if len(names) == 1:
+        return [-1 if isinstance(dim, str) else dim for dim in shape]
+    stays = [place < len(value) and shape[place] == value[place] != UNKNOWN for place in names]
+    return [0 if isinstance(dim, str) else dim for dim in shape] if all(stays) else list(shape)
 
 
 def _to_result_shape(call: Call) -> str:
-    return call.emit("Reshape", call.tensor(), _target(call, call.node.tensor.shape))
+    return call.reshaped(call.tensor(), *_target(call.result_dims, call.dims()))
 
 
 def _permute_dims(call: Call) -> str:
@@ -34,6 +39,8 @@ def _expand_dims(call: Call) -> str:
 
 def _squeeze(call: Call) -> str:
     axes = call.axes("axis")
+    # Which dimensions are 1 has to be known here: a batch of one would be squeezed as well.
+    call.require(axes is not None or call.type().is_static, "without axes on a symbolic shape")
     return call.emit("Squeeze", call.tensor(), "" if axes is None else call.int64(*axes))
 
 
@@ -42,14 +49,7 @@ def _batch_flatten(call: Call) -> str:
 
 
 def _broadcast_to(call: Call) -> str:
-    return call.emit("Expand", call.tensor(), call.int64(*_known(call)))
-
-
-def _known(call: Call) -> tuple[int, ...]:
-    """The shape of the result, which must be static."""
-    type_ = call.node.tensor
-    call.require(type_.is_static, f"the shape of the result is not known: {type_}")
-    return type_.static_shape
+    return call.emit("Expand", call.tensor(), call.int64(*call.result_dims))
 
 
 # ---- Whole tensors ----
@@ -63,7 +63,7 @@ def _filled(value: float) -> Write:
 
 
 def _constant_of_shape(call: Call, value: np.ndarray[tuple[int], np.dtype[np.generic]]) -> str:
-    shape = call.int64(*_known(call))
+    shape = call.int64(*call.result_dims)
     return call.emit("ConstantOfShape", shape, value=numpy_helper.from_array(value))
 
 
@@ -71,7 +71,7 @@ def _full(call: Call) -> str:
     value = call.tensor(1)
     if call.type(1).dtype != call.result_dtype:
         value = call.cast(value, call.result_dtype)
-    return call.emit("Expand", value, call.int64(*_known(call)))
+    return call.emit("Expand", value, call.int64(*call.result_dims))
 
 
 def _arange(call: Call) -> str:
@@ -116,11 +116,10 @@ def _split(call: Call) -> Value:
     return call.emit_many("Split", call.tensor(), call.int64(*sizes), outputs=len(sizes), axis=axis)
 
 
-def _dim(call: Call, type_: TensorType, axis: int) -> int:
-    dim = None if type_.shape is None else type_.shape[axis]
-    if not isinstance(dim, int):
+def _dim(call: Call, type_: TensorType, axis: int) -> Dim:
+    if type_.shape is None:
         raise call.refused(f"the size of a part is not known: {type_}")
-    return dim
+    return type_.shape[axis]
 
 
 def _tile(call: Call) -> str:
@@ -141,7 +140,7 @@ def _repeat(call: Call) -> str:
     wide = [1] * (rank + 1)
     wide[after] = call.attr("repeats")
     rows = call.emit("Tile", rows, call.int64(*wide))
-    return call.emit("Reshape", rows, _target(call, call.node.tensor.shape))
+    return call.reshaped(rows, *_target(call.result_dims, ()))
 
 
 _PAD_MODES = {
@@ -192,8 +191,8 @@ def _taken(call: Call) -> str:
         indices, dtype = call.cast(indices, "int64"), "int64"
     if mode not in ("wrap", "clip"):
         return indices
-    axis, shape = call.attr("axis"), call.shape()
-    size = int(np.prod(shape)) if axis is None else shape[axis]
+    axis = call.attr("axis")
+    size = int(np.prod(call.shape())) if axis is None else call.dim(axis)
     if mode == "wrap":
         return call.emit("Mod", indices, call.scalar(size, dtype))
     return call.emit("Clip", indices, call.scalar(0, dtype), call.scalar(size - 1, dtype))

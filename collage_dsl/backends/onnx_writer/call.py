@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from onnx import TensorProto
 
-from collage_dsl.graph import Attribute, Node, TensorType
+from collage_dsl.graph import Attribute, Dim, Node, TensorType
 
 _ELEMENT_TYPES = {
     "float16": TensorProto.FLOAT16,
@@ -47,6 +47,9 @@ class Emitter(Protocol):
     ) -> tuple[str, ...]: ...
 
     def array(self, near: str, array: np.ndarray[Any, Any]) -> str: ...
+
+    def size(self, near: str, dim: Dim) -> str:
+        """A vector of that one number. Raises LookupError where it is not known as a model runs."""
 
 
 def element_type(node: Node, dtype: str) -> int:
@@ -107,11 +110,36 @@ class Call:
             raise self.refused(f"the shape of operand {index} is not known: {type_}")
         return type_.static_shape
 
+    def dims(self, index: int = 0) -> tuple[Dim, ...]:
+        """The shape of operand `index`, in which there may be names."""
+        shape = self.type(index).shape
+        assert shape is not None
+        return shape
+
+    def dim(self, axis: int, index: int = 0) -> int:
+        """One dimension of operand `index`, where it has to be known to write the call."""
+        dim = self.dims(index)[axis]
+        if not isinstance(dim, int):
+            raise self.refused(f"dimension {axis} of operand {index} is not known: {dim}")
+        return dim
+
+    @property
+    def result_dims(self) -> tuple[Dim, ...]:
+        """The shape of the result, a tensor, in which there may be names."""
+        type_ = self.node.tensor
+        if type_.shape is None:
+            raise self.refused(f"the shape of the result is not known: {type_}")
+        return type_.shape
+
     def literal(self, index: int) -> Any:
         """The value of operand `index`. Unsupported if it is not known while writing."""
         if index >= len(self.operands) or self.literals[index] is None:
             raise self.refused(f"operand {index} is not a literal")
-        return self.literals[index]
+        value = self.literals[index]
+        parts = value if isinstance(value, tuple) else (value,)
+        symbolic = next((part for part in parts if isinstance(part, str)), None)
+        self.require(symbolic is None, f"operand {index} depends on the dimension `{symbolic}`")
+        return value
 
     def ints(self, index: int) -> tuple[int, ...]:
         """The literal operand `index` as a tuple of numbers, also if it is a single number."""
@@ -158,9 +186,16 @@ class Call:
         given = {name: value for name, value in attrs.items() if value is not None}
         return self.to.node(self.node.name, op, inputs, outputs, given)
 
-    def int64(self, *values: int) -> str:
-        """A vector of integers: a shape, axes."""
-        return self.to.array(self.node.name, np.array(values, np.int64))
+    def int64(self, *values: Dim) -> str:
+        """A vector of integers: a shape, axes. What has a name is computed as the model runs."""
+        numbers = [value for value in values if isinstance(value, int)]
+        if len(numbers) == len(values):
+            return self.to.array(self.node.name, np.array(numbers, np.int64))
+        try:
+            sizes = [self.to.size(self.node.name, value) for value in values]
+        except LookupError as unknown:
+            raise self.refused(f"no input has the dimension `{unknown.args[0]}`") from None
+        return sizes[0] if len(sizes) == 1 else self.emit("Concat", *sizes, axis=0)
 
     def array(self, array: np.ndarray[Any, Any]) -> str:
         return self.to.array(self.node.name, array)
@@ -169,7 +204,7 @@ class Call:
         """A scalar constant, with the dtype of the first operand by default."""
         return self.array(np.array(value, self.type().dtype if dtype is None else dtype))
 
-    def reshaped(self, value: str, *shape: int) -> str:
+    def reshaped(self, value: str, *shape: Dim) -> str:
         return self.emit("Reshape", value, self.int64(*shape))
 
 

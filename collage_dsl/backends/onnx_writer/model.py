@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -11,12 +12,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 from collage_dsl.backends.onnx_writer.call import Call, Unsupported, Value, element_type
 from collage_dsl.backends.onnx_writer.table import OPERATORS
-from collage_dsl.graph import Form, Graph, Node, TensorType, tensors
+from collage_dsl.graph import Dim, Form, Graph, Node, TensorType, tensors
+from collage_dsl.graph.sizes import UNKNOWN, computed
 
 OPSET = 20
 IR_VERSION = 10
 _INSIDE = 128
 """Constants of at most this many bytes are stored in the model."""
+
+_ARITHMETIC = {"+": "Add", "-": "Sub", "*": "Mul", "%": "Mod", "min": "Min", "max": "Max"}
 
 
 def to_onnx(graph: Graph) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, Any]]]:
@@ -50,9 +54,12 @@ class _Writer:
     initializers: list[TensorProto] = field(default_factory=list)
     names: Iterator[int] = field(default_factory=count)
     taken: frozenset[str] = frozenset()
+    places: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """For each dimension that is no number, an input that has it, and at which axis."""
 
     def model(self) -> onnx.ModelProto:
         self.taken = frozenset(node.name for node in self.graph.nodes)
+        self.places = _places(self.graph)
         inputs = []
         for node in self.graph.nodes:
             self.values.append(self._value(node))
@@ -147,9 +154,48 @@ class _Writer:
         self.initializers.append(numpy_helper.from_array(array, name))
         return name
 
+    def size(self, near: str, dim: Dim) -> str:
+        if isinstance(dim, int):
+            return self.array(near, np.array([dim], np.int64))
+        if dim in self.places:
+            value, axis = self.places[dim]
+            return self.node(near, "Shape", [value], 1, {"start": axis, "end": axis + 1})[0]
+        return self._computed(near, dim)
+
+    def _computed(self, near: str, dim: str) -> str:
+        """A vector of one number that follows from dimensions with names."""
+
+        def named(name: str) -> str:
+            if name not in self.places:
+                raise LookupError(name)
+            return self.size(near, name)
+
+        def joined(sign: str, left: str, right: str) -> str:
+            if sign != "//":
+                return self.node(near, _ARITHMETIC[sign], [left, right], 1, {})[0]
+            # ONNX divides towards zero, Relax down.
+            (rest,) = self.node(near, "Mod", [left, right], 1, {})
+            (whole,) = self.node(near, "Sub", [left, rest], 1, {})
+            return self.node(near, "Div", [whole, right], 1, {})[0]
+
+        try:
+            return computed(dim, number=partial(self.size, near), named=named, joined=joined)
+        except SyntaxError:
+            raise LookupError(dim) from None
+
     def _fresh(self, near: str) -> str:
         name = f"{near}.{next(self.names)}"
         return name if name not in self.taken else self._fresh(near)
+
+
+def _places(graph: Graph) -> dict[str, tuple[str, int]]:
+    places: dict[str, tuple[str, int]] = {}
+    for node in graph.nodes:
+        if node.form is Form.INPUT and isinstance(node.type, TensorType):
+            for axis, dim in enumerate(node.type.shape or ()):
+                if isinstance(dim, str) and dim != UNKNOWN:
+                    places.setdefault(dim, (node.name, axis))
+    return places
 
 
 def _flat(value: Value) -> tuple[str, ...]:
@@ -164,7 +210,9 @@ def _index(node: Node) -> int:
 def _declared(node: Node, name: str, type_: object) -> onnx.ValueInfoProto:
     if not isinstance(type_, TensorType):
         raise Unsupported(node.name, node.op or "input", f"{type_} is not a tensor")
-    return helper.make_tensor_value_info(name, element_type(node, type_.dtype), type_.shape)
+    shape = type_.shape
+    known = None if shape is None else [None if dim == UNKNOWN else dim for dim in shape]
+    return helper.make_tensor_value_info(name, element_type(node, type_.dtype), known)
 
 
 def _external(node: Node) -> TensorProto:

@@ -80,18 +80,18 @@ def _require_same_ceiling(call: Call, dims: int) -> None:
 def _sizes(call: Call, dims: int) -> tuple[int, ...]:
     """The spatial dimensions of a pooling's operand."""
     layout = call.attr("layout") or "NC" + _SPATIAL[dims]
-    shape = call.shape()
-    call.require(len(layout) == len(shape), f"the layout is {layout}")
-    return tuple(shape[layout.index(axis)] for axis in _SPATIAL[dims])
+    call.require(len(layout) == call.rank(), f"the layout is {layout}")
+    return tuple(call.dim(layout.index(axis)) for axis in _SPATIAL[dims])
 
 
 def _adaptive_average(dims: int) -> Write:
     def write(call: Call) -> str:
-        sizes, wanted = _sizes(call, dims), call.attr("output_size")
+        wanted = call.attr("output_size")
         if wanted is None:
             return call.emit("Identity", call.tensor())
         if all(size == 1 for size in wanted):
             return _on_images(call, dims, "layout", lambda x: call.emit("GlobalAveragePool", x))
+        sizes = _sizes(call, dims)
         whole = all(size % want == 0 for size, want in zip(sizes, wanted, strict=True))
         call.require(whole, f"{sizes} does not divide into {wanted}")
         kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
@@ -119,7 +119,7 @@ def _resize2d(call: Call) -> str:
     coordinates = call.attr("coordinate_transformation_mode", "half_pixel")
     call.require(method in _METHODS, f"method is {method}")
     call.require(coordinates in _COORDINATES, f"coordinates are {coordinates}")
-    size = call.int64(*call.shape()[:2], *call.ints(1))
+    size = call.int64(*call.result_dims)
     return call.emit(
         "Resize",
         call.tensor(),
@@ -144,7 +144,7 @@ def _rounding(call: Call, coordinates: str) -> str:
     default = "round" if coordinates == "align_corners" else "floor"
     rounding = call.attr("rounding_method") or default
     if rounding == "round":
-        sizes = zip(call.shape()[2:], call.ints(1), strict=True)
+        sizes = zip((call.dim(2), call.dim(3)), call.ints(1), strict=True)
         halves = any(_has_halves(size, target, coordinates) for size, target in sizes)
         call.require(not halves, "it rounds halves to even")
         return "round_prefer_floor"
@@ -193,7 +193,7 @@ def _group_norm(call: Call) -> str:
     """Normalize each group as one channel of an instance normalization, then scale by channel."""
     _require_scaled(call)
     _require_images(call)
-    batch, channels, *rest = call.shape()
+    batch, channels, *rest = call.dims()
     groups = call.attr("num_groups")
     ones, zeros = (np.full(groups, v, call.type().dtype) for v in (1, 0))
     grouped = call.reshaped(call.tensor(), batch, groups, -1)
@@ -247,9 +247,9 @@ def _attention(call: Call) -> str:
     """softmax(scale * Q Kᵀ + bias) V, with the axis of positions before that of heads."""
     call.require(call.attr("causal_mask") in (None, ""), "it has a causal mask")
     call.require(call.attr("window_size") is None, "it has a window")
-    heads = [call.shape(i)[2] for i in range(3)]
+    heads = [call.dim(2, i) for i in range(3)]
     call.require(len(set(heads)) == 1, f"the numbers of heads differ: {heads}")
-    scale = call.attr("scale", call.shape()[3] ** -0.5)
+    scale = call.attr("scale", call.dim(3) ** -0.5)
     query, value = (call.emit("Transpose", call.tensor(i), perm=(0, 2, 1, 3)) for i in (0, 2))
     key = call.emit("Transpose", call.tensor(1), perm=(0, 2, 3, 1))
     scores = call.emit("Mul", call.emit("MatMul", query, key), call.scalar(scale))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from collage_dsl.backends.onnx_writer.call import Call, Value, Write
+from collage_dsl.graph import Dim
 
 
 def _reduced(call: Call, op: str, value: str) -> str:
@@ -77,12 +78,12 @@ def _topk(call: Call) -> Value:
 
 def _sort(call: Call) -> str:
     axis = call.axis(call.attr("axis", -1))
-    return _top(call, call.shape()[axis], bool(call.attr("descending", False)))[0]
+    return _top(call, call.dims()[axis], bool(call.attr("descending", False)))[0]
 
 
-def _top(call: Call, k: int, largest: bool) -> tuple[str, ...]:
+def _top(call: Call, k: Dim, largest: bool) -> tuple[str, ...]:
     axis = call.axis(call.attr("axis", -1))
-    call.require(k > 0, "`k` does not say how many")
+    call.require(isinstance(k, str) or k > 0, "`k` does not say how many")
     return call.emit_many(
         "TopK", call.tensor(), call.int64(k), outputs=2, axis=axis, largest=int(largest), sorted=1
     )

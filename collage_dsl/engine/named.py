@@ -1,0 +1,53 @@
+"""Specs by the names that users write: a file, a target of a file, a spec that ships."""
+
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+
+from collage_dsl.engine.spec_files import load
+from collage_dsl.resources import shipped_spec, shipped_specs
+from collage_dsl.rules import FusionSpec
+
+
+class UnknownTarget(Exception):  # noqa: N818, reads as what it says
+    """There is no file, target or shipped spec of the name that a user writes."""
+
+
+def specs_named(named: str, *, allow_extern: bool = False) -> tuple[FusionSpec, ...]:
+    """
+    The specs of `FILE`, or that of `FILE#TARGET`. FILE is a path, or else the name of a spec
+    that ships: `onnxruntime#onnxruntime`. Raises `UnknownTarget`, and what `load` raises.
+    """
+    file, wanted = parts(named)
+    if not file:
+        raise UnknownTarget(f"target '{named}' names no file: write FILE or FILE#NAME")
+    specs = load(spec_file(file), allow_extern=allow_extern)
+    if not specs:
+        raise UnknownTarget(f"{file} has no target")
+    if wanted and wanted not in specs:
+        close = get_close_matches(wanted, specs, 1)
+        hint = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(specs)}"
+        raise UnknownTarget(f"{file} has no target `{wanted}`; {hint}")
+    return (specs[wanted],) if wanted else tuple(specs.values())
+
+
+def parts(named: str) -> tuple[str, str]:
+    """`FILE#NAME` as its two parts. The second is empty where there is none, or such a file."""
+    with suppress(OSError):  # too long for a path
+        if Path(named).is_file():
+            return named, ""
+    file, sign, name = named.rpartition("#")
+    return (file, name) if sign else (named, "")
+
+
+def spec_file(file: str) -> Path:
+    """The file of that path, or else the shipped spec of that name. Raises `UnknownTarget`."""
+    with suppress(OSError):  # too long for a path
+        if Path(file).is_file():
+            return Path(file)
+        if shipped := shipped_spec(file):
+            return shipped
+        if Path(file).exists():
+            raise UnknownTarget(f"{file} is not a file")
+    names = ", ".join(shipped_specs())
+    raise UnknownTarget(f"there is no spec file {file}; the specs that ship are {names}")

@@ -1,0 +1,151 @@
+"""Targets as users name them, in Python as on the command line; and paths that are strings."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from tvm import relax
+
+import collage_dsl as collage
+from collage_dsl import builder
+from collage_dsl.cli.targets import load_targets
+from collage_dsl.cost import CostStore, CostTable, Measurement
+from collage_dsl.engine.named import UnknownTarget, specs_named
+from collage_dsl.engine.specs import specs_of
+from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.resources import shipped_specs
+from tests.models import small_convolution
+from tests.test_partition_pass import callees, chain, price
+
+TWO = """\
+collage 1;
+target a on llvm { rules op_call_by_kind(); }
+target b on llvm { rules op_call_by_kind(elementwise); }
+"""
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.collage").write_text(TWO)
+    return tmp_path
+
+
+def names(*targets: Any) -> list[str]:
+    return [spec.name for spec in specs_of(targets)]
+
+
+def test_python_and_the_command_line_name_the_same_specs(two: Path) -> None:
+    named = ["two.collage#b", "native", "onnxruntime#onnxruntime", str(two / "two.collage#a")]
+
+    assert names(*named) == ["b", "tvm", "onnxruntime", "a"]
+    assert specs_of(named) == list(load_targets(named))
+
+
+def test_a_name_without_a_target_stands_for_all_in_the_file(two: Path) -> None:
+    assert names("two.collage", Path("two.collage")) == ["a", "b", "a", "b"]
+
+
+def test_a_file_goes_before_the_shipped_spec_of_its_name(two: Path) -> None:
+    assert names("native") == ["tvm"]
+    (two / "native").write_text(TWO)
+    assert names("native#b") == ["b"]
+
+
+def test_a_folder_does_not_hide_the_shipped_spec_of_its_name(two: Path) -> None:
+    (two / "native").mkdir()
+    assert names("native") == ["tvm"]
+
+
+def test_a_path_object_is_always_a_file(two: Path) -> None:
+    with pytest.raises(Exception, match="cannot read native: no such file"):
+        names(Path("native"))
+
+
+@pytest.mark.parametrize("file", ["c#/two.collage", "two#.collage"])
+def test_a_path_may_have_the_sign_that_begins_the_name_of_a_target(two: Path, file: str) -> None:
+    (two / file).parent.mkdir(exist_ok=True)
+    (two / file).write_text(TWO)
+
+    assert names(file) == ["a", "b"]
+    assert names(f"{file}#b") == ["b"]
+
+
+@pytest.mark.parametrize("named", ["nativ", "nativ#tvm", "no/such.collage", TWO * 20])
+def test_a_name_that_nothing_has_is_told_which_specs_ship(named: str) -> None:
+    with pytest.raises(UnknownTarget, match="there is no spec file") as caught:
+        specs_named(named)
+    assert str(caught.value).endswith("the specs that ship are " + ", ".join(shipped_specs()))
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("#a", "target '#a' names no file: write FILE or FILE#NAME"),
+        ("two.collage#c", "two.collage has no target `c`; it has a, b"),
+        ("onnxruntime#onxruntime", "has no target `onxruntime`; did you mean `onnxruntime`?"),
+        ("empty.collage", "empty.collage has no target"),
+        ("folder", "folder is not a file"),
+    ],
+)
+def test_a_name_that_cannot_be_meant_is_refused(two: Path, named: str, said: str) -> None:
+    (two / "empty.collage").write_text("collage 1;\n")
+    (two / "folder").mkdir()
+
+    with pytest.raises(UnknownTarget) as caught:
+        specs_of([named])
+    assert said in str(caught.value)
+
+
+def test_the_pass_takes_shipped_specs_by_name() -> None:
+    module = chain(relax.op.exp, relax.op.nn.relu)
+    result = collage.CollagePartition(["native", "onnxruntime#onnxruntime"], price)(module)
+
+    assert callees(result["main"].body.blocks[0]) == ["tvm_exp_relu"]
+
+
+def test_a_model_is_compiled_saved_and_loaded_with_strings_for_paths(tmp_path: Path) -> None:
+    model, costs, folder = (str(tmp_path / name) for name in ("m.onnx", "costs.yaml", "out"))
+    onnx.save(small_convolution(), model)
+    Path(costs).write_text('{tvm: {ops: {"*": 1.0e-6}}, onnxruntime: {ops: {"*": 1.0e-5}}}')
+
+    compiled = collage.compile(
+        model,
+        targets=["native", "onnxruntime"],
+        cost=costs,
+        store=str(tmp_path / "costs.sqlite"),
+        race_seconds=0.01,
+    )
+    compiled.save(folder)
+
+    inputs = {"x": np.ones((1, 3, 12, 12), np.float32)}
+    loaded = ModelExecutable.load(folder).run(inputs)
+    np.testing.assert_array_equal(loaded["y"], compiled.run(inputs)["y"])
+
+
+def test_kernels_are_measured_into_a_store_whose_path_is_a_string(tmp_path: Path) -> None:
+    store = str(tmp_path / "costs.sqlite")
+    compiled = collage.compile(small_convolution(), ["native"], store=store, race_seconds=0.01)
+
+    assert compiled.report.measurements.measured > 0
+    with CostStore(store) as kept:
+        assert len(kept) >= compiled.report.measurements.measured
+
+
+def test_stores_and_tables_take_strings_for_paths(tmp_path: Path) -> None:
+    (tmp_path / "costs.yaml").write_text("tvm: {ops: {exp: 1.0}}")
+    assert CostTable.load(str(tmp_path / "costs.yaml")).targets.keys() == {"tvm"}
+
+    with CostStore(str(tmp_path / "new" / "costs.sqlite")) as store:
+        store.put(Measurement("kernel", "context", "label", 1.0))
+    assert (tmp_path / "new" / "costs.sqlite").is_file()
+
+
+def test_imports_are_searched_for_in_folders_that_are_strings(tmp_path: Path) -> None:
+    (tmp_path / "lib.collage").write_text("collage 1;\nlet act = one_of(nn.relu, tanh);\n")
+    text = 'collage 1;\nimport "lib.collage" only (act);\npattern p(x) { y = act(x); yield y; }\n'
+
+    assert list(collage.patterns(text=text, search=[str(tmp_path)])) == ["p"]
+    assert list(builder.imported("lib.collage", search=[str(tmp_path)])) == ["act"]
