@@ -228,7 +228,6 @@ def test_a_function_without_dataflow_blocks_is_asked_as_if_it_had_one() -> None:
 
 def test_what_a_call_takes_as_a_tuple_reaches_the_check() -> None:
     pytest.importorskip("tvm")
-    from tvm import relax
 
     from collage_dsl.graph import Form, members
     from collage_dsl.targets.pattern_tables import _program
