@@ -140,7 +140,7 @@ class Placer:
             is_equal = tvm_ffi.structural_equal(placed.function, function, map_free_vars=True)
             if placed.target == candidate.target and is_equal:
                 return placed.callee
-        name = self.unique(kernel_name(candidate))
+        name = unique(kernel_name(candidate), self.taken)
         callee = tvm.ir.GlobalVar(name)
         relax.expr._update_type(callee, function.ty)
         backend = self.backend_of(candidate.toolchain)
@@ -148,13 +148,15 @@ class Placer:
         alike.append(_Placed(candidate.target, function, callee))
         return callee
 
-    def unique(self, stem: str) -> str:
-        name, count = stem, 1
-        while name in self.taken:
-            count += 1
-            name = f"{stem}_{count}"
-        self.taken.add(name)
-        return name
+
+def unique(stem: str, taken: set[str]) -> str:
+    """A name that is not `taken`, and is now."""
+    name, count = stem, 1
+    while name in taken:
+        count += 1
+        name = f"{stem}_{count}"
+    taken.add(name)
+    return name
 
 
 def _names(module: tvm.IRModule) -> Iterator[str]:
