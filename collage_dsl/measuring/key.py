@@ -20,17 +20,16 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.timing import cpu_name
-from collage_dsl.realization.place import constants_of, kept_composites
+from collage_dsl.realization.place import bound_constants, kept_composites
 
 _METHOD = 2
 """Counts the ways of measuring; costs measured in another way are not reused."""
 
 
 def kernel_view(candidate: CandidateKernel, backend: Backend) -> Extract:
-    """The kernel as a graph of its own, its constants bound where the backend wants that."""
-    inside = candidate.sub_graph.inside
-    bound = constants_of(candidate.graph, inside) if backend.binds_constants else 0
-    return extract(candidate.graph, inside, bound)
+    """The kernel as a graph of its own, its weights bound."""
+    bound = bound_constants(candidate, backend)
+    return extract(candidate.graph, candidate.sub_graph.inside, bound)
 
 
 def kernel_key(
@@ -57,10 +56,11 @@ def dimensions(graph: Graph) -> frozenset[str]:
     return frozenset(found)
 
 
-def context_of(toolchain: Toolchain, backend: Backend) -> str:
+def context_of(toolchain: Toolchain, backend: Backend, *libraries: Backend) -> str:
     """
-    Everything but the kernel that its cost depends on, as a hash. The time-out is not in it:
-    a cost that was measured in time is the same with another.
+    Everything but the kernel that its cost depends on, as a hash; `libraries` are those that the
+    kernel is linked to. The time-out is not in it: a cost that was measured in time is the same
+    with another.
     """
     measure = replace(toolchain.measure, timeout=None)
     tvm_version = tvm.__version__
@@ -76,6 +76,7 @@ def context_of(toolchain: Toolchain, backend: Backend) -> str:
             cpu_name(),
             _METHOD,
             *([] if measure == Measuring() else astuple(measure)),
+            *((repr(each), each.version) for each in libraries),
         ]
     )
 

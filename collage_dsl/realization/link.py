@@ -7,7 +7,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from collage_dsl.realization.place import BACKEND, TARGET, unique
+from collage_dsl.realization.place import BACKEND, TARGET, library_of, unique
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
@@ -82,7 +82,7 @@ def _composites(function: Any) -> dict[int, Any]:
 
 
 def _library(composite: Any) -> str:
-    return str(composite.attrs["Composite"]).partition(".")[0]
+    return library_of(str(composite.attrs["Composite"]))
 
 
 def _library_kernel(composite: Any, name: str, target: Any) -> Any:

@@ -40,8 +40,9 @@ _TO_VM = (
 """What follows fusion in TVM's own pipeline for CPUs."""
 
 
+@tvm_ffi.error.register_error
 class BuildError(Exception):
-    """A kernel cannot be built."""
+    """A kernel cannot be built. TVM keeps the class of errors that it knows."""
 
 
 def lowering(backends: Sequence[Backend] = ()) -> Any:

@@ -42,13 +42,16 @@ def kernel_of(candidate: CandidateKernel, backend: Backend) -> Outlined:
     Where the backend binds constants, those that flow in are its weights; else only those that
     a composite binds are.
     """
-    flow, sub_graph = dataflow_of(candidate.graph), candidate.sub_graph
-    composites = kept_composites(candidate, backend)
+    flow, inside = dataflow_of(candidate.graph), candidate.sub_graph.inside
+    constants = bound_constants(candidate, backend)
+    return outline(flow, inside, constants, kept_composites(candidate, backend))
+
+
+def bound_constants(candidate: CandidateKernel, backend: Backend) -> OpSet:
+    """The constants that become weights of a kernel."""
     if backend.binds_constants:
-        constants = constants_of(flow.graph, sub_graph.inside)
-    else:
-        constants = _constants_in(composites)
-    return outline(flow, sub_graph.inside, constants, composites)
+        return _constants_of(candidate.graph, candidate.sub_graph.inside)
+    return _constants_in(kept_composites(candidate, backend))
 
 
 def kept_composites(candidate: CandidateKernel, backend: Backend) -> tuple[Composite, ...]:
@@ -60,10 +63,28 @@ def kept_composites(candidate: CandidateKernel, backend: Backend) -> tuple[Compo
     if backend.placement is Placement.CODEGEN:
         return composites
     linked = libraries(candidate.toolchain)
-    return tuple(each for each in composites if each.label.partition(".")[0] in linked)
+    return tuple(each for each in composites if library_of(each.label) in linked)
 
 
-def constants_of(graph: Graph, inside: OpSet) -> OpSet:
+def library_of(label: str) -> str:
+    """The library that runs a composite, by its label: `onednn` for `onednn.conv`."""
+    return label.partition(".")[0]
+
+
+def makers(candidate: CandidateKernel, backend_of: BackendOf) -> tuple[Backend, ...]:
+    """
+    The backends that make the code of a kernel: that of its toolchain, then those of the libraries
+    that a primitive kernel is linked to. Raises what `backend_of` does.
+    """
+    backend = backend_of(candidate.toolchain)
+    if backend.placement is Placement.CODEGEN:
+        return (backend,)
+    labels = (each.label for each in kept_composites(candidate, backend))
+    names = sorted({library_of(label) for label in labels})
+    return backend, *(backend_of(Toolchain(name, compiler=name)) for name in names)
+
+
+def _constants_of(graph: Graph, inside: OpSet) -> OpSet:
     """The constants that flow into the nodes `inside`, those in tuples among them."""
     flows_in = graph.input(inside)
     tuples = [i for i in members(flows_in) if graph.nodes[i].form is Form.TUPLE]
