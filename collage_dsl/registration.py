@@ -3,11 +3,10 @@
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 NAME = "collage"
 
@@ -33,8 +32,10 @@ def _made(**options: Any) -> Any:
     return import_module("collage_dsl.engine.pipeline").pipeline(**options)
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds the one module of TVM, and has the pipeline registered once it is loaded."""
+
+    # The abstract classes of importlib.abc would load modules that checking a spec does not need.
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -44,15 +45,15 @@ class _Finder(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = cast(Any, _Loader(spec.loader))
         return spec
 
 
-class _Loader(Loader):
-    def __init__(self, loader: Loader) -> None:
+class _Loader:
+    def __init__(self, loader: Any) -> None:
         self.loader = loader
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+    def create_module(self, spec: ModuleSpec) -> Any:
         return self.loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:

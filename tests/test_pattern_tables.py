@@ -187,6 +187,57 @@ def test_the_tests_of_the_spec_that_ships_for_a_table_hold(name: str) -> None:
     assert [str(failure) for outcome in outcomes for failure in outcome.failures] == []
 
 
+def found_in(module: Any, name: str) -> list[str]:
+    """The labels of the composites of a table that match in `main`."""
+    from collage_dsl.frontend.from_relax import from_relax
+
+    trace = Trace(lookup=table_lookup)
+    found = table(name).all.propose(from_relax(module), trace)
+    return [composite.label for each in found for composite in each.composites]
+
+
+def test_a_check_is_asked_beside_the_call_of_a_compiled_function() -> None:
+    pytest.importorskip("tvm")
+    from tvm import relax
+
+    from collage_dsl.frontend.to_relax import to_relax
+
+    text = "x: f32[4,64]; w: f32[64,8]; b: f32[8]; e = exp(x); m = matmul(e, w); y = add(m, b);"
+    module = to_relax(parse_graph(f"{text} return y;", name="main"))
+    kept = ["relax.matmul", "relax.add"]
+    compiled = relax.transform.LegalizeOps(skip_ops=kept)(module)
+
+    assert "call_tir" in str(compiled)
+    assert found_in(compiled, "cublas") == ["cublas.matmul_bias", "cublas.matmul"]
+    assert found_in(compiled, "cublas") == found_in(module, "cublas")
+
+
+def test_a_function_without_dataflow_blocks_is_asked_as_if_it_had_one() -> None:
+    pytest.importorskip("tvm")
+    from tvm import relax
+
+    from collage_dsl.frontend.to_relax import to_relax
+
+    module = to_relax(graph_of("cublas", "dense"))
+    plain = relax.transform.ToNonDataflow()(module)
+
+    assert found_in(plain, "cublas") == found_in(module, "cublas")
+
+
+def test_what_a_call_takes_as_a_tuple_reaches_the_check() -> None:
+    pytest.importorskip("tvm")
+
+    from collage_dsl.graph import Form, members
+    from collage_dsl.targets.pattern_tables import _program
+
+    graph = parse_graph(MODELS["tensorrt"]["network"])
+    program = _program(graph)
+    (written,) = [i for i in members(graph.computed) if program.variables[i] is None]
+
+    assert graph.nodes[written].form is Form.TUPLE
+    assert [str(each) for each in program.values[written].fields] == ["p", "q"]
+
+
 # Against TVM.
 
 

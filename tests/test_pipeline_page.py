@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = (Path(__file__).parent.parent / "docs" / "pipeline.md").read_text("utf-8")
 
 
+@pytest.mark.engine
 def test_the_examples_run_each_half_in_a_process_of_its_own(tmp_path: Path) -> None:
     *examples, fresh = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
     assert len(examples) == 5

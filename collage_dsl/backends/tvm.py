@@ -11,7 +11,7 @@ import tvm_ffi
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
-from collage_dsl.graph import Graph, Toolchain, cores_of
+from collage_dsl.graph import Graph, Toolchain, cores_of, libraries
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,11 @@ def machine_target(toolchain: Toolchain) -> dict[str, Any]:
     The TVM target of `toolchain` as a dictionary. On llvm, this machine's processor is meant
     unless the option `mcpu` names another.
     """
-    options = {key.replace("_", "-"): value for key, value in toolchain.options.items()}
+    options: dict[str, Any] = {
+        key.replace("_", "-"): value for key, value in toolchain.options.items()
+    }
+    if "libs" in options:
+        options["libs"] = libraries(toolchain)
     if toolchain.kind != "llvm":
         return {"kind": toolchain.kind, **options}
     return {"kind": "llvm", "mcpu": host_cpu(), "num-cores": 1, **options}

@@ -125,10 +125,10 @@ class Toolchain:
     measure: Measuring = field(default_factory=Measuring)
 
 
-def libraries(toolchain: Toolchain) -> frozenset[str]:
+def libraries(toolchain: Toolchain) -> tuple[str, ...]:
     """The libraries that native kernels of a toolchain are linked to: its option `libs`."""
     said: object = toolchain.options.get("libs", ())
-    return frozenset(said) if isinstance(said, list | tuple) else frozenset({str(said)})
+    return tuple(said) if isinstance(said, list | tuple) else (str(said),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import BackendOf
+from collage_dsl.backends.registry import BackendOf, UnknownBackend
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import Cost, CostStore, Infeasible, Measurement
-from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, tensors
+from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import Sizes, size_of
 from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, kernel_task, measure
 from collage_dsl.measuring.worker import Failed, Worker
-from collage_dsl.realization.place import kernel_view
+from collage_dsl.realization.place import kept_composites, kernel_view, library_of, makers
 
 
 class MeasuringError(Exception):
@@ -79,11 +79,15 @@ class MeasuredCost:
         found = kernel_view(candidate, backend)
         if name := _unsized(found.graph, self.sizes):
             return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")
+        try:
+            _, *libraries = makers(candidate, self.backend_of)
+        except (UnknownBackend, ModuleNotFoundError) as error:
+            return Infeasible(str(error))
         kernel = kernel_key(candidate, backend, found, self.sizes)
-        key = (kernel, context_of(candidate.toolchain, backend))
+        key = (kernel, context_of(candidate.toolchain, backend, *libraries))
         known = (*key, self._limit(candidate.toolchain))
         if known not in self._known:
-            self._known[known] = self._cost(candidate, backend, found, key)
+            self._known[known] = self._cost(candidate, found, key)
             self._count(self._known[known])
         return self._known[known]
 
@@ -129,12 +133,10 @@ class MeasuredCost:
         said = toolchain.measure.timeout
         return self.timeout if said is None else said
 
-    def _cost(
-        self, candidate: CandidateKernel, backend: Backend, found: Extract, key: tuple[str, str]
-    ) -> Cost:
+    def _cost(self, candidate: CandidateKernel, found: Extract, key: tuple[str, str]) -> Cost:
         self.counts.found += 1
         self.watch(self.counts)
-        unsupported = backend.supports(found.graph)
+        unsupported = self._unsupported(candidate, found.graph)
         if unsupported:
             return Infeasible(unsupported)
         kernel, context = key
@@ -146,19 +148,35 @@ class MeasuredCost:
         if stored is not None:
             self.counts.reused += 1
             return stored
-        measured = self._measure(candidate, backend)
+        measured = self._measure(candidate)
         self.counts.measured += 1
         name = too_slow if isinstance(measured, Failed) and measured.timed_out else kernel
         cost = Infeasible(measured.reason) if isinstance(measured, Failed) else measured
         self.store.put(Measurement(name, context, candidate.label, cost))
         return cost
 
-    def _measure(self, candidate: CandidateKernel, backend: Backend) -> float | Failed:
+    def _unsupported(self, candidate: CandidateKernel, kernel: Graph) -> str | None:
+        """Why a backend, or a library that a composite is for, cannot run a kernel."""
+        backend, *libraries = makers(candidate, self.backend_of)
+        if reason := backend.supports(kernel):
+            return reason
+        by_name = {library.name: library for library in libraries}
+        for each in kept_composites(candidate, backend) if libraries else ():
+            part = extract(candidate.graph, each.inside, each.constants).graph
+            if reason := by_name[library_of(each.label)].supports(part):
+                return f"{each.label}: {reason}"
+        return None
+
+    def _measure(self, candidate: CandidateKernel) -> float | Failed:
         """Seconds, without what entering the executable costs."""
         toolchain = candidate.toolchain
+        backend, *libraries = makers(candidate, self.backend_of)
         entry = self._entry(toolchain)
         can_warm = not isinstance(self.launch(toolchain, backend), Infeasible)
-        seconds = self._work(kernel_task(candidate, backend, self.sizes, can_warm=can_warm))
+        task = kernel_task(
+            candidate, backend, self.sizes, can_warm=can_warm, libraries=tuple(libraries)
+        )
+        seconds = self._work(task)
         assert not isinstance(seconds, Overhead)
         return seconds if isinstance(seconds, Failed) else max(seconds - entry, 0.0)
 

@@ -40,10 +40,11 @@ def dimensions(graph: Graph) -> frozenset[str]:
     return frozenset(found)
 
 
-def context_of(toolchain: Toolchain, backend: Backend) -> str:
+def context_of(toolchain: Toolchain, backend: Backend, *libraries: Backend) -> str:
     """
-    Everything but the kernel that its cost depends on, as a hash. The time-out is not in it:
-    a cost that was measured in time is the same with another.
+    Everything but the kernel that its cost depends on, as a hash; `libraries` are those that the
+    kernel is linked to. The time-out is not in it: a cost that was measured in time is the same
+    with another.
     """
     measure = replace(toolchain.measure, timeout=None)
     tvm_version = tvm.__version__
@@ -59,6 +60,7 @@ def context_of(toolchain: Toolchain, backend: Backend) -> str:
             cpu_name(),
             _METHOD,
             *([] if measure == Measuring() else astuple(measure)),
+            *((repr(each), each.version) for each in libraries),
         ]
     )
 

@@ -47,7 +47,8 @@ class KernelTask:
     put into users' modules, but without most of its weights, so that it is small: it has
     parameters for so many `weights`, which come after the others, before that of dimensions.
     Symbolic dimensions are what `sizes` say. `can_warm` says that the backend can run the small
-    kernel of which overheads are measured.
+    kernel of which overheads are measured. `libraries` are the backends of those that the kernel is
+    linked to.
     """
 
     module: Any
@@ -56,10 +57,16 @@ class KernelTask:
     toolchain: Toolchain
     backend: Backend
     can_warm: bool
+    libraries: tuple[Backend, ...] = ()
 
 
 def kernel_task(
-    candidate: CandidateKernel, backend: Backend, sizes: Sizes, *, can_warm: bool
+    candidate: CandidateKernel,
+    backend: Backend,
+    sizes: Sizes,
+    *,
+    can_warm: bool,
+    libraries: tuple[Backend, ...] = (),
 ) -> KernelTask:
     """What a worker needs to time a candidate. Constants that steer it keep their values."""
     flow = dataflow_of(candidate.graph)
@@ -80,6 +87,7 @@ def kernel_task(
         candidate.toolchain,
         backend,
         can_warm,
+        libraries,
     )
 
 
@@ -105,7 +113,11 @@ class Overhead:
 def measure(task: KernelTask | OverheadTask) -> float | Overhead:
     """Do what `task` says; what a worker process runs. OSError is the machine's fault."""
     task.backend.prepare()
-    return measure_kernel(task) if isinstance(task, KernelTask) else measure_overhead(task)
+    if isinstance(task, OverheadTask):
+        return measure_overhead(task)
+    for library in task.libraries:
+        library.prepare()
+    return measure_kernel(task)
 
 
 def measure_kernel(task: KernelTask) -> float:
@@ -158,7 +170,8 @@ def runner(task: KernelTask, generator: np.random.Generator) -> Callable[[], obj
     module = kernel_module(task, generator)
     inputs = [_argument(param.ty, task.sizes, generator) for param in module["main"].params]
     target = kernel_target(task.toolchain)
-    main = relax.VirtualMachine(build(module, target, [task.backend]), tvm.cpu())["main"]
+    executable = build(module, target, [task.backend, *task.libraries])
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
     return lambda: main(*inputs)
 
 

@@ -1,70 +1,126 @@
 """Primitive kernels linked to a library: their composites become kernels of the library."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax
 
-from collage_dsl.realization.place import TARGET
+from collage_dsl.realization.place import BACKEND, TARGET, library_of, unique
+
+_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
 def linked(module: tvm.IRModule) -> tvm.IRModule:
     """
     `module` in which each primitive kernel that has inner `Composite` functions is an ordinary
-    function. It calls a kernel of the library for each composite: that which the label begins
-    with, say `onednn.conv`. TVM fuses what is around these calls.
+    function. It calls a kernel of a library for each composite: of the library that the label
+    begins with, `onednn` for `onednn.conv`. TVM fuses what is around these calls.
     """
-    result = module
+    functions = dict(module.functions_items())
+    taken = {str(var.name_hint) for var in functions}
     for var, function in module.functions_items():
-        if isinstance(function, relax.Function) and _is_linked(function):
-            if result is module:
-                result = tvm.IRModule(dict(module.functions_items()), module.attrs)
-                result = result.with_attrs(dict(module.attrs or {}))
-            _link(result, var, function)
-    return result
+        if _is_primitive(function) and (composites := _composites(function)):
+            callees = {}
+            for key, composite in composites.items():
+                name = unique(f"{var.name_hint}_{_library(composite)}", taken)
+                made = _library_kernel(composite, name, function.attrs[TARGET])
+                callees[key] = _global(name, made.ty)
+                functions[callees[key]] = made
+            functions[var] = _calling(function, callees)
+    if len(functions) == len(module.functions):
+        return module
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 
-def _is_linked(function: Any) -> bool:
-    return bool((function.attrs or {}).get("Primitive")) and bool(_composites(function))
+def is_linked(function: Any) -> bool:
+    """Whether a function is what `linked` makes of a primitive kernel."""
+    attrs = function.attrs or {}
+    is_kernel = isinstance(function, relax.Function) and attrs.get(BACKEND) is not None
+    return is_kernel and not attrs.get("Primitive")
+
+
+def with_own_functions(module: tvm.IRModule) -> tvm.IRModule:
+    """
+    `module` in which each linked kernel calls PrimFuncs that nothing else calls, so that they can
+    be scheduled for its target.
+    """
+    functions = dict(module.functions_items())
+    taken = {str(var.name_hint) for var in functions}
+    for var, function in module.functions_items():
+        if not is_linked(function):
+            continue
+        own = {}
+        for called in called_functions(function):
+            name = unique(f"{var.name_hint}_{called.name_hint}", taken)
+            own[hash(called)] = _global(name, called.ty)
+            functions[own[hash(called)]] = functions[called]
+        functions[var] = _replaced(function, own)
+    if len(functions) == len(module.functions):
+        return module
+    changed = tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    return relax.transform.DeadCodeElimination()(changed)
+
+
+def called_functions(function: Any) -> list[Any]:
+    """The global variables of the PrimFuncs that a linked kernel calls, each once."""
+    bindings = (binding for block in function.body.blocks for binding in block.bindings)
+    calls = [b.value for b in bindings if isinstance(b.value, tvm.ir.Call)]
+    callees = {hash(call.args[0]): call.args[0] for call in calls if call.op == _CALL_TIR}
+    return list(callees.values())
+
+
+def _is_primitive(function: Any) -> bool:
+    return isinstance(function, relax.Function) and bool((function.attrs or {}).get("Primitive"))
 
 
 def _composites(function: Any) -> dict[int, Any]:
-    """The binding of each inner function, by its variable."""
+    """The inner functions by their variable."""
     every = (binding for block in function.body.blocks for binding in block.bindings)
-    return {hash(b.var): b for b in every if isinstance(b.value, relax.Function)}
+    return {hash(b.var): b.value for b in every if isinstance(b.value, relax.Function)}
 
 
-def _link(module: tvm.IRModule, var: Any, function: Any) -> None:
-    """Put `function`, and a function of a library for each of its composites, into `module`."""
-    callees = {}
-    for key, binding in _composites(function).items():
-        name = f"{var.name_hint}_{binding.var.name}"
-        callees[key] = _library_kernel(module, name, binding.value, function.attrs[TARGET])
-    blocks = [_without(block, callees) for block in function.body.blocks]
-    body = relax.SeqExpr(blocks, function.body.body)
+def _library(composite: Any) -> str:
+    return library_of(str(composite.attrs["Composite"]))
+
+
+def _library_kernel(composite: Any, name: str, target: Any) -> Any:
+    """The kernel of a library that is one composite and nothing else."""
+    builder = relax.BlockBuilder()
+    with builder.function(name, composite.params, private=True):
+        callee = builder.emit(composite)
+        builder.emit_func_output(builder.emit(relax.Call(callee, composite.params)))
+    (function,) = builder.get().functions.values()
+    marks = {"Codegen": _library(composite), "global_symbol": name, TARGET: target}
+    return relax.utils.copy_with_new_vars(function).with_attrs(marks)
+
+
+def _calling(function: Any, callees: Mapping[int, Any]) -> Any:
+    """
+    The kernel with calls of `callees` in place of its inner functions, in one dataflow block, in
+    which TVM fuses.
+    """
+    every = [binding for block in function.body.blocks for binding in block.bindings]
+    kept = [binding for binding in every if hash(binding.var) not in callees]
+    returned = {hash(var) for var in relax.analysis.free_vars(function.body.body)}
+    inner = [binding.var for binding in kept if hash(binding.var) not in returned]
+    local = {hash(var): relax.DataflowVar(var.name, var.ty) for var in inner}
+    body = relax.SeqExpr([relax.DataflowBlock(kept)], function.body.body)
     relax.expr._update_type(body, function.body.ty)
-    plain = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
-    changed = tvm_ffi.structural_map(
-        plain, (tvm.ir.Var, lambda each: callees.get(hash(each), each))
+    plain = relax.Function(
+        function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
     )
-    module[var] = changed.without_attr("Primitive")
+    return _replaced(plain, {**callees, **local}).without_attr("Primitive")
 
 
-def _library_kernel(module: tvm.IRModule, name: str, composite: Any, target: Any) -> Any:
-    """The global variable of the library's kernel of an inner function."""
-    library = str(composite.attrs["Composite"]).partition(".")[0]
-    callee = tvm.ir.GlobalVar(name)
-    relax.expr._update_type(callee, composite.ty)
-    marks = {"Codegen": library, "global_symbol": name, TARGET: target}
-    module[callee] = composite.without_attr("Composite").with_attrs(marks)
-    return callee
+def _global(name: str, type_: Any) -> Any:
+    variable = tvm.ir.GlobalVar(name)
+    relax.expr._update_type(variable, type_)
+    return variable
 
 
-def _without(block: Any, callees: dict[int, Any]) -> Any:
-    kept = [binding for binding in block.bindings if hash(binding.var) not in callees]
-    return (
-        relax.DataflowBlock(kept)
-        if isinstance(block, relax.DataflowBlock)
-        else relax.BindingBlock(kept)
-    )
+def _replaced(function: Any, new: Mapping[int, Any]) -> Any:
+    """`function` with other variables in place of some, by their hash."""
+    variables = (tvm.ir.Var, tvm.ir.GlobalVar)
+    return tvm_ffi.structural_map(function, (variables, lambda var: new.get(hash(var), var)))

@@ -14,7 +14,7 @@ from collage_dsl.backends.registry import UnknownBackend, find_backend
 from collage_dsl.backends.tvm import Tvm, host_target
 from collage_dsl.frontend.attributes import plain
 from collage_dsl.frontend.from_relax import from_relax
-from collage_dsl.realization.link import linked
+from collage_dsl.realization.link import called_functions, is_linked, linked, with_own_functions
 from collage_dsl.realization.place import BACKEND, OPTION_PREFIX, TARGET
 
 _FUSE = (
@@ -41,8 +41,9 @@ _TO_VM = (
 """What follows fusion in TVM's own pipeline for CPUs, before and after memory is planned."""
 
 
+@tvm_ffi.error.register_error
 class BuildError(Exception):
-    """A kernel cannot be built."""
+    """A kernel cannot be built. TVM keeps the class of errors that it knows."""
 
 
 def lowering(backends: Sequence[Backend] = ()) -> Any:
@@ -117,10 +118,11 @@ def lower(module: tvm.IRModule, target: Any, backends: Sequence[Backend] = ()) -
     marks = dict(_marks(module, backends))
     before = {var.name_hint for var, each in module.functions_items() if _is_prim(each)}
     with code_generators(module, backends):
-        module = relax.transform.RunCodegen()(module)
+        module = relax.transform.RunCodegen(entry_functions=_callers(module))(module)
     module = relax.backend.DispatchSampling()(module)
     module = relax.backend.DispatchSortScan()(module)  # LegalizeOps leaves sort, topk, cumsum
     module = _in_turn(_FUSE, module)
+    module = with_own_functions(module)
     marks = {**dict(_inherited(module, backends)), **marks}
     return _scheduled(module, marks, before, target)
 
@@ -135,13 +137,11 @@ def code_generators(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterat
     afterwards what it found before.
     """
     names = {str(each.attrs["Codegen"]) for each in _with_attribute(module, "Codegen")}
-    before = {}
-    for name in sorted(names):
-        backend = _library(name, backends)
-        if backend is not None:
-            before[name] = _registered(name)
-            _register(backend)
+    ours = [backend for name in sorted(names) if (backend := _library(name, backends))]
+    before = {each.name: _registered(each.name) for each in ours}
     try:
+        for each in ours:
+            _register(each)
         yield
     finally:
         for name, function in before.items():
@@ -176,17 +176,38 @@ def _register(backend: LibraryBackend) -> None:
     tvm_ffi.register_global_func(_generator(backend.name), codegen, override=True)
 
 
+def _callers(module: tvm.IRModule) -> list[str]:
+    """The functions in which kernels of libraries may be called; TVM looks at public ones only."""
+    return [
+        var.name_hint
+        for var, each in module.functions_items()
+        if isinstance(each, relax.Function) and not _is_kernel(each)
+    ]
+
+
+def _is_kernel(function: Any) -> bool:
+    attrs = function.attrs or {}
+    return any(attrs.get(name) for name in ("Codegen", "Primitive"))
+
+
 def _generator(name: str) -> str:
     return f"relax.ext.{name}"
 
 
 def _library(name: str, backends: Sequence[Backend]) -> LibraryBackend | None:
-    """The backend of a compiler; None where it is not one of ours, and TVM may know it."""
+    """
+    The backend of a compiler; None where it is not one of ours, and TVM knows it. Raises
+    `BuildError` where nobody does.
+    """
     try:
         backend = find_backend(name, backends)
-    except (UnknownBackend, ModuleNotFoundError):
+    except (UnknownBackend, ModuleNotFoundError) as error:
+        if tvm_ffi.get_global_func(_generator(name), allow_missing=True) is None:
+            raise BuildError(f"nothing makes kernels of the library `{name}`: {error}") from error
         return None
-    return backend if isinstance(backend, LibraryBackend) else None
+    if not isinstance(backend, LibraryBackend):
+        raise BuildError(f"nothing makes kernels of the library `{name}`: it is no library")
+    return backend
 
 
 def _compiled(backend: LibraryBackend, function: Any) -> Any:
@@ -224,13 +245,11 @@ def _marks(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterator[tuple[
 
 def _inherited(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterator[tuple[str, _Mark]]:
     """The mark of each PrimFunc that a kernel linked to a library calls, by its name."""
-    for function in _with_attribute(module, BACKEND):
-        mark = _mark(function.attrs, backends)
-        for block in function.body.blocks:
-            for binding in block.bindings:
-                call = binding.value
-                if isinstance(call, tvm.ir.Call) and call.op == _CALL_TIR:
-                    yield call.args[0].name_hint, mark
+    for _, function in module.functions_items():
+        if is_linked(function):
+            mark = _mark(function.attrs, backends)
+            for called in called_functions(function):
+                yield called.name_hint, mark
 
 
 def _mark(attrs: Any, backends: Sequence[Backend]) -> _Mark:
@@ -277,7 +296,10 @@ def _with_attribute(module: tvm.IRModule, name: str) -> list[Any]:
 
 
 def _is_same_target(one: Any, other: Any) -> bool:
-    """Whether code for the two is the same: they differ in their host and features at most."""
+    """
+    Whether code for the two is the same: they differ in their host, their features and the
+    libraries that they link to at most.
+    """
     return _code_options(one) == _code_options(other)
 
 
@@ -285,7 +307,7 @@ def _code_options(target: Any) -> dict[str, Any]:
     return {
         str(name): str(value)
         for name, value in target.export().items()
-        if name not in ("host", "tag", "keys") and not name.startswith("feature.")
+        if name not in ("host", "tag", "keys", "libs") and not name.startswith("feature.")
     }
 
 

@@ -81,7 +81,25 @@ def kept_composites(candidate: CandidateKernel, backend: Backend) -> tuple[Compo
     if backend.placement is Placement.CODEGEN:
         return composites
     linked = libraries(candidate.toolchain)
-    return tuple(each for each in composites if each.label.partition(".")[0] in linked)
+    return tuple(each for each in composites if library_of(each.label) in linked)
+
+
+def library_of(label: str) -> str:
+    """The library that runs a composite, by its label: `onednn` for `onednn.conv`."""
+    return label.partition(".")[0]
+
+
+def makers(candidate: CandidateKernel, backend_of: BackendOf) -> tuple[Backend, ...]:
+    """
+    The backends that make the code of a kernel: that of its toolchain, then those of the libraries
+    that a primitive kernel is linked to. Raises what `backend_of` does.
+    """
+    backend = backend_of(candidate.toolchain)
+    if backend.placement is Placement.CODEGEN:
+        return (backend,)
+    labels = (each.label for each in kept_composites(candidate, backend))
+    names = sorted({library_of(label) for label in labels})
+    return backend, *(backend_of(Toolchain(name, compiler=name)) for name in names)
 
 
 def constants_of(graph: Graph, inside: OpSet) -> OpSet:
@@ -184,7 +202,7 @@ class Placer:
             is_equal = tvm_ffi.structural_equal(placed.function, function, map_free_vars=True)
             if placed.target == candidate.target and is_equal:
                 return placed.callee
-        name = self.unique(kernel_name(candidate))
+        name = unique(kernel_name(candidate), self.taken)
         callee = tvm.ir.GlobalVar(name)
         relax.expr._update_type(callee, function.ty)
         backend = self.backend_of(candidate.toolchain)
@@ -192,13 +210,15 @@ class Placer:
         alike.append(_Placed(candidate.target, function, callee))
         return callee
 
-    def unique(self, stem: str) -> str:
-        name, count = stem, 1
-        while name in self.taken:
-            count += 1
-            name = f"{stem}_{count}"
-        self.taken.add(name)
-        return name
+
+def unique(stem: str, taken: set[str]) -> str:
+    """A name that is not `taken`, and is now."""
+    name, count = stem, 1
+    while name in taken:
+        count += 1
+        name = f"{stem}_{count}"
+    taken.add(name)
+    return name
 
 
 def _moved(kernel: Kernel, candidate: CandidateKernel, view: Extract) -> Kernel:

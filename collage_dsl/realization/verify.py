@@ -19,7 +19,7 @@ from collage_dsl.graph import CandidateKernel, Form, Graph, Node, TensorType, me
 from collage_dsl.realization.alone import alone, called_functions
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.outline import weights_of
-from collage_dsl.realization.place import kernel_of
+from collage_dsl.realization.place import kernel_of, makers
 
 Array = np.ndarray[Any, Any]
 
@@ -162,11 +162,11 @@ def reference_values(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Arr
 
 
 def _is_wrong(kernel: CandidateKernel, values: Mapping[str, Array], backend_of: BackendOf) -> bool:
-    nodes, backend = kernel.graph.nodes, backend_of(kernel.toolchain)
+    nodes, (backend, *libraries) = kernel.graph.nodes, makers(kernel, backend_of)
     outlined = kernel_of(kernel, backend)
     function = outlined.bound(weights_of(dataflow_of(kernel.graph), outlined))
     module = alone(function, called_functions(kernel), kernel.toolchain, backend)
-    executable = build(module, kernel_target(kernel.toolchain), [backend])
+    executable = build(module, kernel_target(kernel.toolchain), [backend, *libraries])
     arguments = [_value(nodes[index], values) for index in outlined.arguments]
     result = relax.VirtualMachine(executable, tvm.cpu())["main"](
         *map(tvm.runtime.tensor, arguments)

@@ -1,22 +1,26 @@
 """The `check` of a registered pattern, asked about a match in a graph."""
 
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+import tvm
+from tvm import relax
 from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 from tvm.relax.transform import PatternCheckContext
-from tvm_ffi import Map
+from tvm_ffi import Map, structural_map
 
-from collage_dsl.frontend.to_relax import literal, to_relax
-from collage_dsl.graph import Form, Graph, Node, TensorType, members
+from collage_dsl.frontend.arrays import constant
+from collage_dsl.frontend.to_relax import dataflow_of
+from collage_dsl.graph import Form, Graph, Node, TensorType, members, opset
 from collage_dsl.language.pattern_tables import SOURCE, NoTableError, parted, registered
 from collage_dsl.rules.predicate import Answer, Predicate, PredicateError, Question
 from collage_dsl.targets.registered_tables import registered_check
 
 _SMALL = 16
-"""Constants of at most this many elements keep their values: TVM's checks look at scales."""
+"""Checks look at the values of constants of at most this many elements: at scales."""
 
 
 def table_check(predicate: Predicate, *, allow_extern: bool = False) -> Answer:
@@ -79,29 +83,63 @@ def _program(graph: Graph, whole: bool) -> "_Program":
 
 class _Program:
     """
-    A graph as one Relax function: for each node the variable it is bound to, if it is, and its
-    value. A parameter is its own value, as in what TVM tells a check.
+    The bindings that a graph is a view of, as TVM tells a check of them: for each node the
+    variable that it is bound to, if it is, and its value. A parameter is its own value.
+
+    A variable that nothing takes outside of the graph is one of a dataflow block here.
     """
 
     def __init__(self, graph: Graph, whole: bool) -> None:
         self.graph = graph
-        light = _light(graph, whole)
-        (function,) = to_relax(light).functions.values()  # named as TVM can say the graph's name
-        bindings = [binding for block in function.body.blocks for binding in block.bindings]
-        variables = {str(var.name): var for var in function.params}
-        values = dict(variables)
-        for binding in bindings:
-            variables[str(binding.var.name)] = binding.var
-            values[str(binding.var.name)] = binding.value
-        for node in light.nodes:
-            if node.form in (Form.CONSTANT, Form.LITERAL):
-                values[node.name] = literal(node, {})
-        self.variables = [variables.get(node.name) for node in graph.nodes]
-        self.values = [values.get(node.name) for node in graph.nodes]
+        self.whole = whole
+        self.flow = dataflow_of(graph)
+        self.variables: list[Any] = [None] * len(graph)
+        self.values: list[Any] = list(self.flow.origins)
+        for binding, index in zip(self.flow.bindings, self.flow.bound, strict=True):
+            if self.variables[index] is None:
+                self.variables[index], self.values[index] = binding.var, binding.value
+        for index in members(graph.parameters):
+            self.variables[index] = self.values[index] = self.flow.origins[index]
+        self.substitute()
+        for index in members(graph.computed):
+            if self.values[index] is None:
+                self.values[index] = self.written(graph.nodes[index])
         bound = [i for i, variable in enumerate(self.variables) if variable is not None]
         self.usages = Map({self.variables[i]: self.users(i) for i in bound})
         computed = [i for i in bound if graph.computed >> i & 1]
         self.bound_to = Map({self.values[i]: self.variables[i] for i in computed})
+
+    def substitute(self) -> None:
+        """Put local variables, and constants where values are missing, into all values."""
+        new = {hash(old): expr for old, expr in self.substitutes()}
+        if not new:
+            return
+
+        def changed(expr: Any) -> Any:
+            replaced = (tvm.ir.Var, lambda var: new.get(hash(var), var))
+            return None if expr is None else structural_map(expr, replaced)
+
+        self.variables = [new.get(hash(each), each) for each in self.variables]
+        self.values = [changed(each) for each in self.values]
+
+    def substitutes(self) -> Iterator[tuple[Any, Any]]:
+        graph = self.graph
+        for index in members(graph.constants):
+            if graph.nodes[index].value is None:
+                type_ = graph.nodes[index].tensor
+                yield self.flow.origins[index], _stand_in(type_, self.whole)
+        for index in members(graph.computed & ~opset(graph.outputs)):
+            variable = self.variables[index]
+            if variable is not None and not isinstance(variable, relax.DataflowVar):
+                yield variable, relax.DataflowVar(variable.name, variable.ty)
+
+    def written(self, node: Node) -> Any:
+        """A tuple or projection that is written where it is used."""
+        known = [(self.variables[i], self.values[i]) for i in node.inputs]
+        operands = [value if variable is None else variable for variable, value in known]
+        if node.form is Form.TUPLE:
+            return relax.Tuple(operands)
+        return relax.TupleGetItem(operands[0], node.value)
 
     def users(self, index: int) -> list[Any]:
         """The variables of what uses a node; a tuple that has none stands for what uses it."""
@@ -127,29 +165,14 @@ class _Program:
         )
 
 
-def _light(graph: Graph, whole: bool) -> Graph:
+def _stand_in(type_: TensorType, whole: bool) -> Any:
     """
-    `graph` with a value for every constant. Where it need not be `whole`, only the small ones
-    have their own: weights are not copied, and no check of TVM's reads them. One whose value is
-    not known, and which a check may read, is given none that a check looks for.
+    A constant in place of one whose value is not known. Where a check may read it, as it may all
+    constants with `whole`, it has none of the values that a check looks for.
     """
-    return Graph(
-        (_with_value(node, whole) for node in graph.nodes),
-        graph.outputs,
-        name=graph.name,
-        returns_tuple=graph.returns_tuple,
-        output_names=graph.output_names,
-    )
-
-
-def _with_value(node: Node, whole: bool) -> Node:
-    if node.form is not Form.CONSTANT or not isinstance(node.type, TensorType):
-        return node
-    is_read = whole or (node.type.size is not None and node.type.size <= _SMALL)
-    if is_read and node.value is not None:
-        return node
-    value = _unknown(node.type) if is_read else np.empty(node.type.static_shape, node.type.dtype)
-    return Node(node.name, node.form, node.type, value=value)
+    is_read = whole or (type_.size is not None and type_.size <= _SMALL)
+    value = _unknown(type_) if is_read else np.empty(type_.static_shape, type_.dtype)
+    return constant(value)
 
 
 def _unknown(type_: TensorType) -> Any:
