@@ -18,8 +18,8 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain, members
 from collage_dsl.realization.build import BuildError, build
 from collage_dsl.realization.cost import MeasuredCost, MeasuringError, context_of
-from collage_dsl.realization.executable import ExecutableError
 from collage_dsl.realization.module import realize
+from collage_dsl.realization.signature import ExecutableError
 from collage_dsl.realization.verify import VerificationError, relative_error, run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from collage_dsl.targets.attach import TargetError

@@ -25,8 +25,9 @@ from collage_dsl.graph import (
     members,
 )
 from collage_dsl.realization.build import build
-from collage_dsl.realization.executable import ModelExecutable, Signature
+from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.module import realize
+from collage_dsl.realization.signature import Signature
 from collage_dsl.rules import OpCallByKind
 from collage_dsl.rules.rule import Tagged
 from collage_dsl.rules.trace import Trace

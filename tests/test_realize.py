@@ -26,8 +26,9 @@ from collage_dsl.graph import (
     members,
 )
 from collage_dsl.realization.build import build
-from collage_dsl.realization.executable import ModelExecutable, Signature
+from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.module import Realized, kernel_name, realize
+from collage_dsl.realization.signature import Signature
 from collage_dsl.realization.verify import relative_error, run_onnx
 from tests.models import small_convolution
 

@@ -12,6 +12,7 @@ from collage_dsl.backends.schedule import schedule
 from collage_dsl.backends.tvm import machine_target, tvm_target
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.graph import Option, Toolchain
+from collage_dsl.realization.alignment import accept_any_alignment
 from collage_dsl.realization.module import OPTION_PREFIX, BackendOf, Realized
 
 _FUSE = (
@@ -129,7 +130,7 @@ def _scheduled(module: tvm.IRModule, realized: Realized, backend_of: BackendOf) 
         result[var] = function
     if not any(isinstance(f, tirx.PrimFunc) for _, f in result.functions_items()):
         result[_PLACEHOLDER] = _placeholder()
-    return result
+    return accept_any_alignment(result)
 
 
 _PLACEHOLDER = "collage_placeholder"

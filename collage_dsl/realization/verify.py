@@ -12,8 +12,9 @@ from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, TensorType, extract, members
 from collage_dsl.realization.build import build
-from collage_dsl.realization.executable import ModelExecutable, Signature
+from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.module import BackendOf, realize
+from collage_dsl.realization.signature import Signature
 
 Array = np.ndarray[Any, Any]
 
