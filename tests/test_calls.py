@@ -14,12 +14,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 import collage_dsl as collage
 from collage_dsl.backends.tvm import Tvm
+from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain
-from collage_dsl.realization.build import build
+from collage_dsl.realization.build import build, lower
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.module import realize
 from collage_dsl.realization.ownership import owned_outputs
 from collage_dsl.realization.signature import ExecutableError, Signature
+from collage_dsl.realization.verify import run_onnx
+from tests.models import small_convolution
 
 Array = np.ndarray[Any, Any]
 
@@ -257,6 +260,32 @@ def test_inputs_have_the_names_of_the_model(
             call(inputs)
 
 
+# ---- Alignment ----
+
+
+@pytest.mark.parametrize("elements", [0, 1, 4, 8])
+def test_kernels_of_every_kind_take_any_alignment(elements: int) -> None:
+    x = np.random.default_rng(3).normal(size=(1, 3, 12, 12)).astype(np.float32)
+    given = compiled(small_convolution(), "native").executable
+
+    (y,) = given.run({"x": shifted(x, elements)}).values()
+
+    np.testing.assert_allclose(y, run_onnx(small_convolution(), {"x": x})["y"], rtol=1e-4)
+
+
+def test_no_native_function_assumes_more_than_its_elements_need() -> None:
+    graph = from_onnx(small_convolution())
+    (spec,) = collage.load(SPECS / "native.collage").values()
+    plan = collage.choose(graph, collage.propose(graph, spec), cost=lambda _: 1e-6)
+    module = lower(realize(graph, plan.candidates, lambda _: Tvm()), lambda _: Tvm())
+
+    functions = [f for _, f in module.functions_items() if isinstance(f, tvm.tirx.PrimFunc)]
+    found = {(str(p.dtype), p.data_alignment) for f in functions for p in f.params}
+
+    assert len(functions) > 2
+    assert found == {("float32", 4)}
+
+
 # ---- Outputs ----
 
 
@@ -416,9 +445,9 @@ def test_an_output_that_is_an_input_is_written_before_the_input_is(spec: str) ->
         ({"z": read_only(np.empty(SHAPE, np.float32))}, "given for output `z` is read-only"),
         ({"z": Foreign(read_only(np.empty(SHAPE, np.float32)))}, "for output `z` is read-only"),
         ({"z": Old(np.empty(SHAPE, np.float32))}, "for output `z` is read-only"),
-        ({"z": Foreign(np.empty(SHAPE, np.float32), kind=2)}, "for output `z` is on a device"),
-        ({"z": [0.0]}, "what is given for output `z` is of type list, which is no array"),
-        ({"z": np.float32(0)}, "what is given for output `z` is of type float32, which is no"),
+        ({"z": Foreign(np.empty(SHAPE, np.float32), kind=2)}, "output `z` in `out` is on a device"),
+        ({"z": [0.0]}, "output `z` in `out` is of type list, which is no array"),
+        ({"z": np.float32(0)}, "output `z` in `out` is of type float32, which is no"),
     ],
 )
 def test_nothing_is_written_where_an_output_has_no_place(
@@ -430,6 +459,14 @@ def test_nothing_is_written_where_an_output_has_no_place(
         executable.run(arrays(), out={"y": y, **wrong})
 
     assert not y.any()
+
+
+def test_outputs_are_given_by_name(executable: ModelExecutable) -> None:
+    for wrong in ([np.empty(SHAPE)], np.empty(SHAPE), 1):
+        with pytest.raises(
+            ExecutableError, match="`out` is a dict of arrays by"
+        ):
+            executable.run(arrays(), out=wrong)  # type: ignore[arg-type]
 
 
 def test_a_compiled_model_takes_out_too() -> None:

@@ -31,13 +31,8 @@ class Input:
     def __init__(self, value: Value, *, borrows: bool) -> None:
         self.value = value
         self.dtype = np.dtype(value.dtype)
-        self.borrows = borrows and _is_exchanged(self.dtype)
+        self.borrows = borrows and is_exchanged(self.dtype)
         self.buffers: list[tuple[Any, Array]] = []
-
-    @property
-    def borrowed_dtype(self) -> np.dtype[Any] | None:
-        """The dtype of a plain array that TVM takes as it is; None where it takes none."""
-        return self.dtype if self.borrows else None
 
     def tensor(self, given: object, lent: Lent) -> Any:
         """The tensor. A buffer that is taken for it is added to `lent`."""
@@ -48,7 +43,7 @@ class Input:
 
     def copy(self, array: Array, lent: Lent) -> Any:
         """A tensor of TVM's own memory with the values of `array`."""
-        if not _is_exchanged(self.dtype):
+        if not is_exchanged(self.dtype):
             return tvm.runtime.tensor(np.asarray(array, order="C"))
         try:
             buffer = self.buffers.pop()
@@ -72,44 +67,20 @@ class Input:
         return array
 
 
-class Output:
-    """
-    Makes an array of the tensor that a model returns for one output, without a copy where the
-    tensor is `owned`: of this call and this output alone.
-    """
-
-    def __init__(self, value: Value, *, owned: bool) -> None:
-        self.value = value
-        self.dtype = np.dtype(value.dtype)
-        self.owned = owned
-
-    @property
-    def is_view(self) -> bool:
-        """Whether `array` without a target is just `numpy.from_dlpack`."""
-        return self.owned and _is_exchanged(self.dtype)
-
-    def array(self, tensor: Any, target: Array | None) -> Array:
-        """`target` with the values of `tensor`; without one, an array that no call changes."""
-        found = np.from_dlpack(tensor) if _is_exchanged(self.dtype) else tensor.numpy()
-        if target is not None:
-            np.copyto(target, found)
-            return target
-        return found if self.owned else found.copy()
-
-    def target(self, given: object) -> Array:
-        """The memory of `given`, which `run` is to fill. Raises `ExecutableError`."""
-        array = _array(f"what is given for output `{self.value.name}`", given)
-        if array.shape != self.value.shape or array.dtype != self.dtype:
-            raise ExecutableError(
-                f"output `{self.value.name}` is {self.value}, "
-                f"the array given for it is {array.dtype}{list(array.shape)}"
-            )
-        if not array.flags.writeable:
-            raise ExecutableError(f"the array given for output `{self.value.name}` is read-only")
-        return array
+def writable(value: Value, dtype: np.dtype[Any], given: object) -> Array:
+    """The memory of `given`, to be filled with the output `value`. Raises `ExecutableError`."""
+    array = given if type(given) is np.ndarray else _array(f"output `{value.name}` in `out`", given)
+    if array.shape != value.shape or array.dtype != dtype:
+        raise ExecutableError(
+            f"output `{value.name}` is {value}, "
+            f"the array given for it is {array.dtype}{list(array.shape)}"
+        )
+    if not array.flags.writeable:
+        raise ExecutableError(f"the array given for output `{value.name}` is read-only")
+    return array
 
 
-def _is_exchanged(dtype: np.dtype[Any]) -> bool:
+def is_exchanged(dtype: np.dtype[Any]) -> bool:
     """Whether numpy knows the dtype by itself, and so exchanges its arrays by DLPack."""
     return dtype.isbuiltin == 1
 

@@ -9,13 +9,11 @@ from numpy import from_dlpack, ndarray
 from tvm import relax
 
 from collage_dsl.realization.bytecode import UnusedExecutable
-from collage_dsl.realization.exchange import Input, Lent, Output
+from collage_dsl.realization.exchange import Input, Lent, is_exchanged, writable
 from collage_dsl.realization.ownership import owned_outputs
 from collage_dsl.realization.signature import ExecutableError, Signature
 
 Array = np.ndarray[Any, Any]
-
-_NONE: dict[str, Array] = {}
 
 
 class ModelExecutable:
@@ -36,13 +34,17 @@ class ModelExecutable:
         # A machine keeps its last result, which may be part of an input unless it is owned.
         borrows = signature.any_alignment and all(owned)
         self._inputs = [Input(value, borrows=borrows) for value in signature.inputs]
-        self._outputs = [
-            Output(value, owned=mine) for value, mine in zip(signature.outputs, owned, strict=True)
-        ]
+        self._outputs = {each.name: (each, np.dtype(each.dtype)) for each in signature.outputs}
         # What `run` needs of these, at hand: where a model has emptied the caches, each look-up
         # takes a microsecond.
-        self._takes = [(i.value.name, i.value.shape, i.borrowed_dtype, i) for i in self._inputs]
-        self._gives = [(k, o.value.name, o.is_view, o) for k, o in enumerate(self._outputs)]
+        self._takes = [
+            (each.value.name, each.value.shape, each.dtype if each.borrows else None, each)
+            for each in self._inputs
+        ]
+        self._gives = [
+            (index, name, is_exchanged(dtype), owned[index])
+            for index, (name, (_, dtype)) in enumerate(self._outputs.items())
+        ]
 
     def run(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
@@ -60,18 +62,22 @@ class ModelExecutable:
         Raises `ExecutableError` for arrays that are missing, unknown, of another dtype or
         shape, or elsewhere; then nothing was written.
         """
-        targets = self._targets(out) if out else _NONE
+        targets = {} if out is None else self._targets(out)
         lent: Lent = []
         results = self.call(self._taken(inputs, lent))
-        outputs = {}
-        for index, name, is_view, output in self._gives:
-            if is_view and name not in targets:
-                outputs[name] = from_dlpack(results[index])
-            else:
-                outputs[name] = output.array(results[index], targets.get(name))
+        outputs: dict[str, Any] = {}
+        for index, name, exchanged, owned in self._gives:
+            array = from_dlpack(results[index]) if exchanged else results[index].numpy()
+            if name in targets:
+                memory, given = targets[name]
+                memory[...] = array
+                array = given
+            elif not owned:
+                array = array.copy()
+            outputs[name] = array
         for buffers, buffer in lent:
             buffers.append(buffer)
-        return {**outputs, **out} if out else outputs
+        return outputs
 
     def tensors(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Copies of `inputs` as TVM tensors, in the order of the signature."""
@@ -88,7 +94,7 @@ class ModelExecutable:
             machine = self._machine()
         result = machine(*tensors)
         self._idle.append(machine)
-        return [result] if len(self._outputs) == 1 else list(result)
+        return [result] if len(self._gives) == 1 else list(result)
 
     def _taken(self, inputs: Mapping[str, Any], lent: Lent) -> list[Any]:
         """What the virtual machine takes for `inputs`: a plain numpy array as it is."""
@@ -124,9 +130,14 @@ class ModelExecutable:
         missing = next(name for name in names if name not in inputs)
         return ExecutableError(f"input `{missing}` is missing")
 
-    def _targets(self, out: Mapping[str, Any]) -> dict[str, Array]:
-        outputs = {each.value.name: each for each in self._outputs}
-        unknown = sorted(str(name) for name in out if name not in outputs)
-        if unknown:
-            raise ExecutableError(f"the model has no output `{unknown[0]}`")
-        return {name: outputs[name].target(given) for name, given in out.items()}
+    def _targets(self, out: Mapping[str, Any]) -> dict[str, tuple[Array, Any]]:
+        """What is given in `out` by name, each with its memory. Raises `ExecutableError`."""
+        if not hasattr(out, "items"):
+            kind = type(out).__name__
+            raise ExecutableError(f"`out` is a dict of arrays by the outputs' names, not a {kind}")
+        targets = {}
+        for name, given in out.items():
+            if name not in self._outputs:
+                raise ExecutableError(f"the model has no output `{name}`")
+            targets[name] = writable(*self._outputs[name], given), given
+        return targets
