@@ -463,9 +463,7 @@ def test_nothing_is_written_where_an_output_has_no_place(
 
 def test_outputs_are_given_by_name(executable: ModelExecutable) -> None:
     for wrong in ([np.empty(SHAPE)], np.empty(SHAPE), 1):
-        with pytest.raises(
-            ExecutableError, match="`out` is a dict of arrays by"
-        ):
+        with pytest.raises(ExecutableError, match="`out` is a dict of arrays by"):
             executable.run(arrays(), out=wrong)  # type: ignore[arg-type]
 
 
