@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collage_dsl.graph import CandidateKernel, Graph
     from collage_dsl.language import format_graph, parse_graph, to_text
     from collage_dsl.realization.lower import lowering
+    from collage_dsl.realization.saving import load_executable
     from collage_dsl.rules import FusionSpec
     from collage_dsl.search import NoPlanError, Plan
     from collage_dsl.targets.attach import attach, extract, extract_all
@@ -55,6 +56,7 @@ _HOME = {
     "gather": "targets.gather",
     "gather_all": "targets.gather",
     "load": "engine.spec_files",
+    "load_executable": "realization.saving",
     "lowering": "realization.lower",
     "near": "engine.why",
     "parse_graph": "language",
@@ -91,6 +93,7 @@ __all__ = [
     "gather",
     "gather_all",
     "load",
+    "load_executable",
     "lowering",
     "near",
     "parse_graph",

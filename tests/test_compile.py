@@ -18,9 +18,10 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain, members
 from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
 from collage_dsl.measuring.key import context_of
-from collage_dsl.realization.executable import ExecutableError, ModelExecutable, Signature
+from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
+from collage_dsl.realization.signature import ExecutableError, Signature
 from collage_dsl.realization.verify import VerificationError, relative_error, run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from collage_dsl.targets.attach import TargetError

@@ -284,9 +284,10 @@ def test_d9_an_opaque_operator_is_run_by_the_target_that_has_every_operator() ->
     It is a kernel of its own in the native spec, and TVM builds it.
     """
     from collage_dsl.backends.registry import find_backend
-    from collage_dsl.realization.executable import ModelExecutable, Signature
+    from collage_dsl.realization.executable import ModelExecutable
     from collage_dsl.realization.lower import build
     from collage_dsl.realization.partition import realize
+    from collage_dsl.realization.signature import Signature
 
     path = shipped_spec("native")
     assert path is not None

@@ -24,9 +24,10 @@ from collage_dsl.graph import (
     label_of,
     members,
 )
-from collage_dsl.realization.executable import ModelExecutable, Signature
+from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
+from collage_dsl.realization.signature import Signature
 from collage_dsl.rules import OpCallByKind
 from collage_dsl.rules.rule import Tagged
 from collage_dsl.rules.trace import Trace

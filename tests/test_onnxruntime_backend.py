@@ -7,18 +7,21 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from onnx import TensorProto, helper
 from tvm import relax
 
 from collage_dsl.backends.base import Backend, LibraryBackend
-from collage_dsl.backends.engines import pack, unpack
+from collage_dsl.backends.engines import _Kernel, pack, run_onnxruntime, unpack
 from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.backends.registry import UnknownBackend, backend_names, find_backend
 from collage_dsl.backends.runtime.build import addons
@@ -187,6 +190,60 @@ def test_a_kernel_follows_its_tensors_from_call_to_call() -> None:
 
     for x, y in kept:
         np.testing.assert_allclose(y.numpy(), np.maximum(x @ w + b, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_a_kernel_of_any_length_follows_the_length_at_one_address() -> None:
+    value = partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT, shape=["n"])
+    neg = helper.make_node("Neg", ["x"], ["y"])
+    graph = helper.make_graph([neg], "kernel", [value("x")], [value("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    kernel = run_onnxruntime("kernel", pack(model.SerializeToString(), {}), {})
+    x, y = f32(8), np.zeros(8, np.float32)
+
+    for length in (8, 2, 8, 5):
+        y[:] = 0
+        kernel(*(tvm_ffi.from_dlpack(array[:length]) for array in (x, y)))
+
+        np.testing.assert_array_equal(y, np.concatenate([-x[:length], np.zeros(8 - length)]))
+
+
+@pytest.mark.parametrize("offset", [1, 2, 4, 15])
+def test_a_kernel_takes_tensors_that_are_aligned_to_their_elements(offset: int) -> None:
+    w, b = f32(16, 4), f32(4)
+    kernel = BACKEND.codegen(dense(w, b), "kernel", {})["kernel"]
+    x, y = f32(offset + 8 * 16)[offset:].reshape(8, 16), f32(offset + 8 * 4)[offset:].reshape(8, 4)
+
+    kernel(tvm_ffi.from_dlpack(x), tvm_ffi.from_dlpack(y))
+
+    np.testing.assert_allclose(y, np.maximum(x @ w + b, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_two_calls_at_once_do_not_share_a_binding() -> None:
+    class Session:
+        """Calls the kernel on the same tensors again, once, while the first call runs."""
+
+        used: ClassVar[list[object]] = []
+
+        def get_inputs(self) -> list[Any]:
+            return [SimpleNamespace(name="x", type="tensor(float)", shape=[8])]
+
+        get_outputs = get_inputs
+
+        def io_binding(self) -> Any:
+            return SimpleNamespace(bind_input=lambda *_: None, bind_output=lambda *_: None)
+
+        def run_with_iobinding(self, binding: object) -> None:
+            self.used.append(binding)
+            if len(self.used) == 1:
+                kernel(*tensors)
+
+    tensors = [tvm.runtime.tensor(f32(8)) for _ in range(2)]
+    kernel = _Kernel("kernel", Session(), [])
+
+    kernel(*tensors)
+
+    first, second = Session.used
+    assert first is not second
 
 
 def test_threads_may_share_a_kernel() -> None:

@@ -13,7 +13,6 @@ from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import Form, Graph, Node, TensorType
-from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.verify import run_onnx
 
 SPECS = Path(__file__).parent.parent / "specs"
@@ -72,7 +71,7 @@ def test_the_names_of_outputs_are_saved(tmp_path: Path) -> None:
     given = model([RELU, helper.make_node("Identity", ["y"], ["z"])], "y z", (4, 8))
     compiled(given, "native").save(tmp_path / "out")
 
-    loaded = ModelExecutable.load(tmp_path / "out")
+    loaded = collage.load_executable(tmp_path / "out")
 
     assert [value.name for value in loaded.signature.outputs] == ["y", "z"]
     assert loaded.run({"x": np.ones((4, 8), np.float32)}).keys() == {"y", "z"}

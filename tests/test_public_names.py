@@ -10,7 +10,7 @@ import collage_dsl
 CONTRACT = {
     *{"CandidateKernel", "CostTable", "FusionSpec", "Graph", "Infeasible", "Plan", "RuleError"},
     *{"choose", "compile", "from_onnx", "from_relax", "load", "parse_graph", "propose"},
-    *{"near", "patterns", "realize", "to_text", "why"},
+    *{"load_executable", "near", "patterns", "realize", "to_text", "why"},
 }
 
 

@@ -89,6 +89,8 @@ class LibraryBackend(Backend):
         """
         The `tvm.runtime.Module` whose function `symbol` runs `graph`.
 
-        The function takes the inputs and then the outputs of `graph` as tensors. Constants must
-        have values. `options` are the target's, of which unknown ones mean nothing.
+        The function takes the inputs and then the outputs of `graph` as tensors, which may start
+        at any multiple of the size of their elements. It may be called from several threads at
+        once. Constants must have values. `options` are the target's, of which unknown ones mean
+        nothing.
         """

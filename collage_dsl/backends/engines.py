@@ -7,7 +7,7 @@ libraries themselves are imported when a kernel first needs them.
 
 An engine is called once for each kernel as (symbol, payload, constants) and returns the function
 that runs it, given the input and then the output tensors. That function may be called from
-several threads at once.
+several threads at once. The tensors may start at any multiple of the size of their elements.
 """
 
 import json
@@ -20,7 +20,7 @@ import tvm_ffi
 from collage_dsl.graph import Option, cores_of
 
 _BINDINGS = 32
-"""So many sets of addresses are kept bound for a kernel."""
+"""At most so many bindings are kept for a kernel."""
 
 _SESSION_OPTIONS = ("num_cores",)
 _DTYPES = {
@@ -99,9 +99,8 @@ class _Kernel:
     """
     Runs a session on the tensors where they are.
 
-    The virtual machine uses the same few buffers again and again, so a kernel keeps what it
-    bound for each set of addresses, and of shapes where the model does not say them all. A set
-    has one output, hence one caller at a time.
+    Most calls find the tensors of an earlier call at the same addresses, so what was bound to
+    them is kept and used again. While a call uses a binding, no other call can find it.
     """
 
     def __init__(self, symbol: str, session: Any, constants: Sequence[Any]) -> None:
@@ -111,33 +110,39 @@ class _Kernel:
         self.run = session.run_with_iobinding
         self.inputs = [(each.name, _DTYPES[each.type]) for each in session.get_inputs()]
         self.outputs = [(each.name, _DTYPES[each.type]) for each in session.get_outputs()]
-        ends = (*session.get_inputs(), *session.get_outputs())
-        self.is_static = all(isinstance(dim, int) for each in ends for dim in each.shape)
+        self.one_shape = all(_is_known(each.shape) for each in session.get_inputs())
         self.bound: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, *tensors: Any) -> None:
         try:
-            key = tuple([tensor.data_ptr() for tensor in tensors])
-            if not self.is_static:
-                key = (*key, *[tuple(tensor.shape) for tensor in tensors])
-            binding = self.bound.get(key)
-            if binding is None:
-                binding = self.bound[key] = self.bind(tensors)
+            places = self.places(tensors)
+            binding = self.bound.pop(places, None) or self.bind(tensors)
             self.run(binding)
+            if len(self.bound) >= _BINDINGS:
+                self.bound.clear()
+            self.bound[places] = binding
         except Exception as error:
             message = f"onnxruntime cannot run kernel `{self.symbol}`: {error}"
             raise EngineError(message) from error
+
+    def places(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+        """All that a binding depends on: addresses, and shapes where the session takes several."""
+        addresses = tuple([tensor.data_ptr() for tensor in tensors])
+        return addresses if self.one_shape else (addresses, *(each.shape for each in tensors))
 
     def bind(self, tensors: Sequence[Any]) -> Any:
         """The session's inputs and outputs, bound to `tensors`."""
         wanted = len(self.inputs) + len(self.outputs)
         if len(tensors) != wanted:
             raise ValueError(f"{len(tensors)} tensors given, {wanted} wanted")
-        if len(self.bound) >= _BINDINGS:
-            self.bound.clear()
         binding = self.session.io_binding()
         binds = [binding.bind_input] * len(self.inputs) + [binding.bind_output] * len(self.outputs)
         arguments = zip(binds, self.inputs + self.outputs, tensors, strict=True)
         for bind, (name, dtype), tensor in arguments:
             bind(name, "cpu", 0, dtype, tensor.shape, tensor.data_ptr())
         return binding
+
+
+def _is_known(shape: Sequence[Any]) -> bool:
+    """Whether a session takes only this one shape: each dimension is a number, not a name."""
+    return all(isinstance(dim, int) for dim in shape)

@@ -18,7 +18,7 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
-from collage_dsl.realization.executable import check_writable
+from collage_dsl.realization.saving import check_writable
 from collage_dsl.report.documents import (
     CandidateDocument,
     CandidatesDocument,

@@ -15,6 +15,7 @@ from collage_dsl.graph import TensorType
 from collage_dsl.measuring.task import random_array
 from collage_dsl.measuring.timing import interleaved
 from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.saving import load_executable
 from collage_dsl.report.documents import RunDocument, TensorDocument
 from collage_dsl.report.text import run_text
 
@@ -27,7 +28,7 @@ def run_folder(
     """Run the model in `folder` on the arrays in `inputs`, or on random ones."""
     if seed < 0:
         raise CommandError(f"--seed {seed}: a seed is not negative")
-    executable = ModelExecutable.load(folder)
+    executable = load_executable(folder)
     given = _read(inputs) if inputs else _random(executable, seed)
     results = executable.run(given)
     if outputs:

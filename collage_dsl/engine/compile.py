@@ -24,9 +24,11 @@ from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import Counts, MeasuredCost
 from collage_dsl.measuring.task import random_inputs
 from collage_dsl.measuring.timing import interleaved, low
-from collage_dsl.realization.executable import PLAN, REPORT, ModelExecutable, Signature
+from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
+from collage_dsl.realization.saving import PLAN, REPORT, save
+from collage_dsl.realization.signature import Signature
 from collage_dsl.realization.verify import Verification, failed, run_onnx, verify
 from collage_dsl.report.documents import (
     CompileDocument,
@@ -62,17 +64,19 @@ class Compiled:
     plan: Plan
     report: CompileDocument
 
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs by name."""
-        return self.executable.run(inputs)
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The outputs by name; see `ModelExecutable.run`."""
+        return self.executable.run(inputs, out)
 
     def save(self, folder: str | Path) -> None:
-        """Write executable, plan and report to `folder`; see `ModelExecutable.save`."""
+        """Write executable, plan and report to `folder`; see `saving.save`."""
         documents = {
             PLAN: self.report.plan.model_dump_json(indent=2),
             REPORT: self.report.model_dump_json(indent=2),
         }
-        self.executable.save(Path(folder), documents)
+        save(self.executable, Path(folder), documents)
 
 
 def backends_of(specs: Sequence[FusionSpec], given: Sequence[Backend] = ()) -> BackendOf:

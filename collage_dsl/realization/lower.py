@@ -14,6 +14,7 @@ from collage_dsl.backends.registry import UnknownBackend, find_backend
 from collage_dsl.backends.tvm import Tvm, host_target
 from collage_dsl.frontend.attributes import plain
 from collage_dsl.frontend.from_relax import from_relax
+from collage_dsl.realization.alignment import with_any_alignment
 from collage_dsl.realization.link import called_functions, is_linked, linked, with_own_functions
 from collage_dsl.realization.place import BACKEND, OPTION_PREFIX, TARGET
 
@@ -272,10 +273,12 @@ def _scheduled(
             raise BuildError(f"TVM does not fuse {name} into one kernel")
         if _is_prim(function) and (name in marks or name not in kept):
             mark = marks.get(name, usual)
-            function = mark.backend.schedule(function, mark.target)
+            function = with_any_alignment(mark.backend.schedule(function, mark.target))
             if not _is_same_target(mark.target, target):
                 elsewhere.append((mark.target, var, function))
                 continue
+        elif _is_prim(function):
+            function = with_any_alignment(function)
         result[var] = function
     result = _with_external(result, elsewhere)
     if not any(_is_prim(function) for _, function in result.functions_items()):

@@ -1,0 +1,102 @@
+"""Arrays of a user as inputs and outputs of a model, without a copy where that is possible."""
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm_ffi import from_dlpack
+
+from collage_dsl.realization.signature import ExecutableError, Value
+
+Array = np.ndarray[Any, Any]
+
+_DLPACK = (1, 1)
+"""The version of the protocol that exchanges read-only arrays. Inputs are only read."""
+
+_HOST_DEVICES = (1, 3, 11, 13)
+"""CPU, and the memory of CUDA and ROCm that the CPU reads too, as DLPack numbers them."""
+
+Lent = list[tuple[list[Any], Any]]
+"""The buffers that a call uses, each with the list that it goes back to."""
+
+
+class Input:
+    """
+    Makes of what a user gives for one input what the virtual machine takes.
+
+    A C-contiguous array is used where it is, if `borrows` is set. Any other is copied to a
+    buffer that later calls use again.
+    """
+
+    def __init__(self, value: Value, *, borrows: bool) -> None:
+        self.value = value
+        self.dtype = np.dtype(value.dtype)
+        self.borrows = borrows and is_exchanged(self.dtype)
+        self.buffers: list[tuple[Any, Array]] = []
+
+    def tensor(self, given: object, lent: Lent) -> Any:
+        """The tensor. A buffer that is taken for it is added to `lent`."""
+        array = self.array(given)
+        if self.borrows and array.flags.c_contiguous and array.flags.aligned:
+            return from_dlpack(array.__dlpack__(max_version=_DLPACK))
+        return self.copy(array, lent)
+
+    def copy(self, array: Array, lent: Lent) -> Any:
+        """A tensor of TVM's own memory with the values of `array`."""
+        if not is_exchanged(self.dtype):
+            return tvm.runtime.tensor(np.asarray(array, order="C"))
+        try:
+            buffer = self.buffers.pop()
+        except IndexError:
+            new = tvm.runtime.empty(self.value.shape, self.value.dtype)
+            buffer = new, np.from_dlpack(new)
+        tensor, content = buffer
+        np.copyto(content, array)
+        lent.append((self.buffers, buffer))
+        return tensor
+
+    def array(self, given: object) -> Array:
+        """The memory of `given`. Raises `ExecutableError` for another dtype or shape."""
+        is_scalar = isinstance(given, np.generic)
+        array = np.asarray(given) if is_scalar else _array(f"input `{self.value.name}`", given)
+        if array.shape != self.value.shape or array.dtype != self.dtype:
+            raise ExecutableError(
+                f"input `{self.value.name}` is {array.dtype}{list(array.shape)}, "
+                f"the model takes {self.value}"
+            )
+        return array
+
+
+def writable(value: Value, dtype: np.dtype[Any], given: object) -> Array:
+    """The memory of `given`, to be filled with the output `value`. Raises `ExecutableError`."""
+    array = given if type(given) is np.ndarray else _array(f"output `{value.name}` in `out`", given)
+    if array.shape != value.shape or array.dtype != dtype:
+        raise ExecutableError(
+            f"output `{value.name}` is {value}, "
+            f"the array given for it is {array.dtype}{list(array.shape)}"
+        )
+    if not array.flags.writeable:
+        raise ExecutableError(f"the array given for output `{value.name}` is read-only")
+    return array
+
+
+def is_exchanged(dtype: np.dtype[Any]) -> bool:
+    """Whether numpy knows the dtype by itself, and so exchanges its arrays by DLPack."""
+    return dtype.isbuiltin == 1
+
+
+def _array(what: str, given: object) -> Array:
+    """The memory of `given` as a numpy array. Raises `ExecutableError` where it is not one."""
+    if isinstance(given, np.ndarray):
+        return given
+    if not (hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__")):
+        raise ExecutableError(f"{what} is of type {type(given).__name__}, which is no array")
+    kind, _ = given.__dlpack_device__()
+    if int(kind) not in _HOST_DEVICES:
+        raise ExecutableError(
+            f"{what} is on a device of DLPack type {int(kind)}; the model runs on the CPU"
+        )
+    try:
+        return np.from_dlpack(given)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ExecutableError(f"{what} cannot be used: {error}") from error

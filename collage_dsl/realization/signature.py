@@ -1,0 +1,81 @@
+"""What goes into a compiled model and comes out of it, and how that is written to a file."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from collage_dsl.graph import Graph, TensorType, members
+
+SIGNATURE = "signature.json"
+
+
+class ExecutableError(Exception):
+    """A folder does not hold an executable, cannot be written, or was given wrong arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An input or output: its name, dtype and shape."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """
+    What goes into a model and comes out of it, in order.
+
+    `any_alignment` says that the code takes inputs that are aligned as their elements are. Other
+    code of TVM crashes where one does not start at a multiple of 64 bytes.
+
+    `library_bytes` is the size of the library that was saved: to load one that is cut short
+    ends the process.
+    """
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    any_alignment: bool = False
+    library_bytes: int = 0
+
+    @classmethod
+    def of(cls, graph: Graph) -> "Signature":
+        """The signature of what `build` makes of `graph`."""
+        inputs = (graph.nodes[index] for index in members(graph.parameters))
+        outputs = zip(graph.output_names, graph.outputs, strict=True)
+        return cls(
+            tuple(_value(node.name, node.tensor) for node in inputs),
+            tuple(_value(name, graph.nodes[index].tensor) for name, index in outputs),
+            any_alignment=True,
+        )
+
+    def to_json(self) -> str:
+        fields = asdict(self)
+        return json.dumps({**fields, "checksum": _checksum(fields)}, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Signature":
+        """The signature that `to_json` wrote. Raises ValueError where it did not."""
+        fields = json.loads(text)
+        if not isinstance(fields, dict) or fields.pop("checksum", "") != _checksum(fields):
+            raise ValueError(f"{SIGNATURE} is not as it was saved")
+        inputs, outputs = (
+            tuple(Value(row["name"], row["dtype"], tuple(row["shape"])) for row in fields[side])
+            for side in ("inputs", "outputs")
+        )
+        any_alignment = fields.get("any_alignment", False)  # Older folders do not say.
+        return cls(inputs, outputs, any_alignment, fields["library_bytes"])
+
+
+def _checksum(fields: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def _value(name: str, type_: TensorType) -> Value:
+    return Value(name, type_.dtype, type_.static_shape)

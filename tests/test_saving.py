@@ -1,0 +1,160 @@
+"""What is saved is loaded again by whoever has TVM, and nothing is said on stderr."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+
+import collage_dsl as collage
+from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.saving import save
+from collage_dsl.realization.signature import ExecutableError, Signature, _checksum
+from tests.models import small_convolution
+
+SPECS = Path(__file__).parent.parent / "specs"
+X = np.random.default_rng(3).normal(size=(1, 3, 12, 12)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def compiled() -> collage.Compiled:
+    """A model with constants in its executable, which ran."""
+    specs = [SPECS / "native.collage"]
+    made = collage.compile(small_convolution(), specs, cost=lambda _: 1e-6, race_seconds=0.01)
+    made.run({"x": X})
+    return made
+
+
+@pytest.fixture(scope="module")
+def folder(compiled: collage.Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("saved") / "out"
+    compiled.save(path)
+    return path
+
+
+@pytest.mark.parametrize("form", [str, Path])
+def test_what_was_saved_is_loaded_and_computes_the_same(
+    compiled: collage.Compiled, folder: Path, form: type
+) -> None:
+    executable = collage.load_executable(form(folder))
+
+    assert executable.signature.inputs == compiled.executable.signature.inputs
+    assert executable.signature.outputs == compiled.executable.signature.outputs
+    np.testing.assert_array_equal(executable.run({"x": X})["y"], compiled.run({"x": X})["y"])
+
+
+def test_a_fresh_process_needs_neither_onnx_nor_the_engine(folder: Path) -> None:
+    program = f"""
+import sys
+import numpy as np
+import collage_dsl as collage
+executable = collage.load_executable({str(folder)!r})
+executable.run({{"x": np.zeros((1, 3, 12, 12), np.float32)}})
+unneeded = ("onnx", "onnxruntime", "collage_dsl.engine", "collage_dsl.frontend")
+print([name for name in unneeded if name in sys.modules])
+"""
+    assert said_by(program) == ("[]\n", "")
+
+
+def test_a_folder_without_a_model_is_no_executable(tmp_path: Path) -> None:
+    with pytest.raises(ExecutableError, match="holds no compiled model"):
+        collage.load_executable(str(tmp_path))
+
+
+def test_an_executable_that_was_loaded_is_not_saved_again(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ExecutableError, match="was loaded is saved already: copy its folder"):
+        save(collage.load_executable(folder), tmp_path / "again", {})
+
+    assert not list(tmp_path.iterdir())
+
+
+# ---- stderr ----
+
+
+QUIET = """
+import os, threading
+import numpy as np
+import tvm
+import collage_dsl as collage
+from tests.models import small_convolution
+
+stop = threading.Event()
+
+def write() -> None:
+    number = 0
+    while not stop.wait(0.0005):
+        os.write(2, b"%d\\n" % number)
+        number += 1
+    print(number)
+
+writer = threading.Thread(target=write)
+writer.start()
+compiled = collage.compile(
+    small_convolution(), [SPEC], cost=lambda _: 1e-6, race_seconds=0.01
+)
+compiled.run({"x": np.zeros((1, 3, 12, 12), np.float32)})
+for name in ("first", "second"):
+    compiled.save(name)
+    collage.load_executable(name)
+    tvm.runtime.load_module(name + "/model.so")
+stop.set()
+writer.join()
+"""
+
+
+@pytest.mark.parametrize("spec", ["native", "onnxruntime"])
+def test_saving_and_loading_neither_write_nor_lose_a_line_of_stderr(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
+    path = SPECS / f"{spec}.collage"
+    written, err = said_by(QUIET.replace("SPEC", repr(str(path))), tmp_path)
+
+    assert err.splitlines() == [str(number) for number in range(int(written))]
+
+
+def said_by(program: str, folder: Path | None = None) -> tuple[str, str]:
+    """What a process that runs `program` says on stdout and stderr."""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+# ---- Folders of other versions ----
+
+
+def test_a_signature_that_says_nothing_of_alignment_has_its_inputs_copied(folder: Path) -> None:
+    fields = json.loads((folder / "signature.json").read_text())
+    del fields["any_alignment"], fields["checksum"]
+    older = Signature.from_json(json.dumps({**fields, "checksum": _checksum(fields)}))
+    now = Signature.from_json((folder / "signature.json").read_text())
+
+    assert now.any_alignment
+    assert older == replace(now, any_alignment=False)
+
+
+def test_inputs_of_code_that_wants_alignment_are_copied_to_aligned_memory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = tvm.runtime.load_module(str(folder / "model.so"))
+    signature = Signature.from_json((folder / "signature.json").read_text())
+    executable = ModelExecutable(loaded, replace(signature, any_alignment=False))
+    seen: list[int] = []
+    call = executable.call
+
+    def watched(tensors: list[tvm.runtime.Tensor]) -> list[tvm.runtime.Tensor]:
+        seen.extend(tensor.data_ptr() % 64 for tensor in tensors)
+        return call(tensors)
+
+    monkeypatch.setattr(executable, "call", watched)
+    x = np.concatenate([[0], X.ravel()]).astype(np.float32)[1:].reshape(X.shape)
+
+    found = executable.run({"x": x})["y"]
+
+    assert seen == [0]
+    np.testing.assert_array_equal(found, collage.load_executable(folder).run({"x": X})["y"])
