@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collage_dsl.graph import CandidateKernel, Graph
     from collage_dsl.language import format_graph, load, parse_graph, to_text
     from collage_dsl.language.loading import patterns
+    from collage_dsl.realization.lower import lowering
     from collage_dsl.rules import FusionSpec
     from collage_dsl.search import NoPlanError, Plan
     from collage_dsl.targets.attach import attach, extract
@@ -48,6 +49,7 @@ _HOME = {
     "from_relax": "frontend.from_relax",
     "gather": "targets.gather",
     "load": "language",
+    "lowering": "realization.lower",
     "near": "engine.why",
     "parse_graph": "language",
     "patterns": "language.loading",
@@ -80,6 +82,7 @@ __all__ = [
     "from_relax",
     "gather",
     "load",
+    "lowering",
     "near",
     "parse_graph",
     "patterns",
