@@ -18,9 +18,6 @@ from collage_dsl.graph import Form, Graph, Node, TensorType, members, opset
 from collage_dsl.language.pattern_tables import registered
 from collage_dsl.rules.predicate import Answer, Predicate, PredicateError, Question
 
-_SMALL = 16
-"""Checks look at the values of constants of at most this many elements: at scales."""
-
 
 def table_check(predicate: Predicate) -> Answer:
     """
@@ -141,16 +138,7 @@ class _Program:
 
 
 def _stand_in(type_: TensorType) -> Any:
-    """
-    A constant in place of one whose value is not known. A small one has none of the values that
-    a check looks for.
-    """
-    is_small = type_.size is not None and type_.size <= _SMALL
-    value = _unknown(type_) if is_small else np.empty(type_.static_shape, type_.dtype)
-    return constant(value)
-
-
-def _unknown(type_: TensorType) -> Any:
+    """A constant in place of one whose value is not known, with no value that a check looks for."""
     dtype = np.dtype(type_.dtype)
     whole = {"i": -1, "u": 1, "b": True}
-    return np.full(type_.static_shape, whole.get(dtype.kind, np.nan), dtype)
+    return constant(np.full(type_.static_shape, whole.get(dtype.kind, np.nan), dtype))
