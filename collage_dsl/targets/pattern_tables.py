@@ -19,9 +19,6 @@ from collage_dsl.language.pattern_tables import SOURCE, NoTableError, parted, re
 from collage_dsl.rules.predicate import Answer, Predicate, PredicateError, Question
 from collage_dsl.targets.registered_tables import registered_check
 
-_SMALL = 16
-"""Checks look at the values of constants of at most this many elements: at scales."""
-
 
 def table_check(predicate: Predicate, *, allow_extern: bool = False) -> Answer:
     """
@@ -35,9 +32,9 @@ def table_check(predicate: Predicate, *, allow_extern: bool = False) -> Answer:
     if shipped is not None:
         import_module(shipped.module)
         check = _check(shipped.name, shipped.place)
-        return _answer(shipped.name, check, whole=False)
+        return _answer(shipped.name, check)
     said = predicate.source.removeprefix(SOURCE)
-    return _answer(parted(said)[1], _registered_check(said, allow_extern), whole=True)
+    return _answer(parted(said)[1], _registered_check(said, allow_extern))
 
 
 def _registered_check(said: str, allow_extern: bool) -> Any:
@@ -53,12 +50,12 @@ def _registered_check(said: str, allow_extern: bool) -> Any:
     return check
 
 
-def _answer(name: str, check: Any, *, whole: bool) -> Answer:
-    """The answer of a check, which with `whole` sees the values of all constants."""
+def _answer(name: str, check: Any) -> Answer:
+    """The answer of the check of the pattern `name`."""
 
     def answer(question: Question) -> str:
         try:
-            holds = check(_program(question.graph, whole).context(question))
+            holds = check(_program(question.graph).context(question))
         except Exception as error:  # whatever the code of a table may raise
             node = question.graph.nodes[question.root].name
             said = f"{type(error).__name__}: {error}"
@@ -77,8 +74,8 @@ def _check(name: str, place: int) -> Any:
 
 
 @lru_cache(maxsize=2)
-def _program(graph: Graph, whole: bool) -> "_Program":
-    return _Program(graph, whole)
+def _program(graph: Graph) -> "_Program":
+    return _Program(graph)
 
 
 class _Program:
@@ -89,9 +86,8 @@ class _Program:
     A variable that nothing takes outside of the graph is one of a dataflow block here.
     """
 
-    def __init__(self, graph: Graph, whole: bool) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.whole = whole
         self.flow = dataflow_of(graph)
         self.variables: list[Any] = [None] * len(graph)
         self.values: list[Any] = list(self.flow.origins)
@@ -127,7 +123,7 @@ class _Program:
         for index in members(graph.constants):
             if graph.nodes[index].value is None:
                 type_ = graph.nodes[index].tensor
-                yield self.flow.origins[index], _stand_in(type_, self.whole)
+                yield self.flow.origins[index], _stand_in(type_)
         for index in members(graph.computed & ~opset(graph.outputs)):
             variable = self.variables[index]
             if variable is not None and not isinstance(variable, relax.DataflowVar):
@@ -165,17 +161,8 @@ class _Program:
         )
 
 
-def _stand_in(type_: TensorType, whole: bool) -> Any:
-    """
-    A constant in place of one whose value is not known. Where a check may read it, as it may all
-    constants with `whole`, it has none of the values that a check looks for.
-    """
-    is_read = whole or (type_.size is not None and type_.size <= _SMALL)
-    value = _unknown(type_) if is_read else np.empty(type_.static_shape, type_.dtype)
-    return constant(value)
-
-
-def _unknown(type_: TensorType) -> Any:
+def _stand_in(type_: TensorType) -> Any:
+    """A constant in place of one whose value is not known, with no value that a check looks for."""
     dtype = np.dtype(type_.dtype)
     whole = {"i": -1, "u": 1, "b": True}
-    return np.full(type_.static_shape, whole.get(dtype.kind, np.nan), dtype)
+    return constant(np.full(type_.static_shape, whole.get(dtype.kind, np.nan), dtype))

@@ -1,0 +1,134 @@
+"""The second half of the pipeline, `collage.lowering`: what it builds computes what was said."""
+# TVMScript has the syntax of Python, and other habits.
+# ruff: noqa: N805, N812
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+import collage_dsl as collage
+from collage_dsl.resources import shipped_spec
+from tests.partitioned import LLVM
+
+Array = np.ndarray[Any, Any]
+
+NATIVE = [shipped_spec("native")]
+
+
+def partitioned(module: tvm.IRModule) -> tvm.IRModule:
+    return collage.CollagePartition(NATIVE, cost=lambda _: 1e-5)(module)
+
+
+def run(module: tvm.IRModule, *arguments: Array) -> list[Array]:
+    """What `main` returns, after the pass and the second half."""
+    executable = tvm.compile(partitioned(module), LLVM, relax_pipeline=collage.lowering())
+    result = relax.VirtualMachine(executable, tvm.cpu())["main"](
+        *map(tvm.runtime.tensor, arguments)
+    )
+    fields = [result] if hasattr(result, "numpy") else result
+    return [field.numpy() for field in fields]
+
+
+def kernels(module: tvm.IRModule) -> set[str]:
+    found = ((v, f) for v, f in module.functions_items() if isinstance(f, relax.Function))
+    return {str(var.name_hint) for var, f in found if (f.attrs or {}).get("Primitive")}
+
+
+Operator = Callable[[Any], Any]
+
+SORTED: dict[str, tuple[Operator, Callable[[Array], tuple[Array, ...]]]] = {
+    "sort": (lambda x: relax.op.sort(x, axis=1), lambda x: (np.sort(x, 1),)),
+    "sort, largest first": (
+        lambda x: relax.op.sort(x, axis=0, descending=True),
+        lambda x: (-np.sort(-x, 0),),
+    ),
+    "argsort": (lambda x: relax.op.argsort(x, axis=0), lambda x: (np.argsort(x, 0),)),
+    "topk": (
+        lambda x: relax.op.topk(x, k=2, axis=1),
+        lambda x: (-np.sort(-x, 1)[:, :2], np.argsort(-x, 1)[:, :2]),
+    ),
+    "topk, its indices": (
+        lambda x: relax.op.topk(x, k=2, axis=0, ret_type="indices"),
+        lambda x: (np.argsort(-x, 0)[:2],),
+    ),
+    "cumsum": (lambda x: relax.op.cumsum(x, axis=0), lambda x: (np.cumsum(x, 0),)),
+    "cumsum of all": (lambda x: relax.op.cumsum(x), lambda x: (np.cumsum(x),)),
+    "cumprod": (lambda x: relax.op.cumprod(x, axis=1), lambda x: (np.cumprod(x, 1),)),
+    "cumsum among others": (
+        lambda x: relax.op.nn.relu(relax.op.cumsum(relax.op.exp(x), axis=1)),
+        lambda x: (np.cumsum(np.exp(x), 1),),
+    ),
+}
+
+
+def module_of(operator: Operator, rows: int | str) -> tvm.IRModule:
+    """The operator on a tensor of (rows, 6), in a function of one dataflow block."""
+    dimension = tvm.tirx.Var(rows, "int64") if isinstance(rows, str) else rows
+    x = relax.Var("x", relax.TensorType((dimension, 6), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(operator(x))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+@pytest.mark.parametrize("rows", [4, "n"])
+@pytest.mark.parametrize("case", SORTED)
+def test_sorts_and_scans_are_native_kernels(case: str, rows: int | str) -> None:
+    operator, expected = SORTED[case]
+    module = module_of(operator, rows)
+    x = np.random.default_rng(2).normal(size=(4, 6)).astype(np.float32)
+
+    assert kernels(partitioned(module))
+    for actual, wanted in zip(run(module, x), expected(x), strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6)
+        assert actual.shape == wanted.shape
+
+
+@I.ir_module
+class Branches:
+    """Sorts and scans in the branches of an `If`, on a batch of any size."""
+
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor(("n", 6), "float32")) -> R.Tensor(
+        ("n", 6), "float32"
+    ):
+        if c:
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.cumsum(a, axis=1)
+                R.output(b)
+            r = R.negative(b)
+        else:
+            with R.dataflow():
+                d = R.tanh(x)
+                e = R.sort(d, axis=0)
+                f = R.add(e, x)
+                R.output(f)
+            r = R.abs(f)
+        return r
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_branches_are_lowered(condition: bool) -> None:
+    x = np.random.default_rng(2).normal(size=(4, 6)).astype(np.float32)
+    wanted = -np.cumsum(np.exp(x), 1) if condition else np.abs(np.sort(np.tanh(x), 0) + x)
+
+    (actual,) = run(Branches, np.array(condition), x)
+
+    np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_kernels_of_sorts_and_scans_are_measured(tmp_path: Any) -> None:
+    module = module_of(lambda x: relax.op.cumsum(relax.op.sort(x, axis=1), axis=1), 4)
+
+    measured = collage.CollagePartition(NATIVE, store=tmp_path / "costs")(module)
+
+    assert kernels(measured) == {"tvm_sort", "tvm_cumsum"}
