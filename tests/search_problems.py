@@ -15,7 +15,7 @@ from collage_dsl.graph import (
     TupleType,
     members,
 )
-from collage_dsl.search import LowerBound, Plan, Problem
+from collage_dsl.search import NO_REPORTER, LowerBound, Plan, Problem, Reporter
 from tests.graphs import F32, LIBRARY, NATIVE
 
 Rank = tuple[int, int, int]
@@ -70,10 +70,12 @@ def random_problem(seed: int, *, calls: int = 7, bounded: bool = False) -> Probl
     return Problem(graph, found, costs, lower_bound=costs.bound() if bounded else None)
 
 
-def again(problem: Problem, *, bounded: bool = True) -> Problem:
+def again(problem: Problem, *, bounded: bool = True, reporter: Reporter = NO_REPORTER) -> Problem:
     """The same problem with nothing asked yet."""
     bound = problem._lower_bound if problem.has_bounds and bounded else None
-    return Problem(problem.graph, problem.candidates, problem._cost, lower_bound=bound)
+    return Problem(
+        problem.graph, problem.candidates, problem._cost, lower_bound=bound, reporter=reporter
+    )
 
 
 def rank(plan: Plan) -> Rank:

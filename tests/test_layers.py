@@ -95,3 +95,12 @@ def test_no_layer_can_reach_itself() -> None:
 
     for layer in MAY_IMPORT:
         below(layer)
+
+
+@pytest.mark.parametrize(
+    ("layer", "path"), list(modules()), ids=lambda v: v if isinstance(v, str) else v.stem
+)
+def test_a_module_keeps_its_private_names_to_itself(layer: str, path: Path) -> None:
+    for name in imports(path):
+        if name.startswith("collage_dsl."):
+            assert not name.rpartition(".")[2].startswith("_"), f"{path} imports {name}"

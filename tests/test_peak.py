@@ -191,4 +191,4 @@ def test_a_kernel_that_cannot_be_fast_enough_is_never_measured() -> None:
     assert asked == ["four"]
     assert plan.kernels[0].target == "four"
     assert plan.record is not None
-    assert plan.record.never_asked == 1
+    assert plan.record.never_priced == 1

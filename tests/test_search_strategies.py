@@ -106,8 +106,8 @@ def test_no_kernel_is_priced_that_cannot_be_in_a_cheapest_plan_and_the_plan_is_a
             assert least.cost + regret <= optimum[0] / 10**15 + 1e-12
     assert best(milp, problem) == optimum
     assert plan.record is not None
-    assert plan.record.asked == len(late._known)
-    assert plan.record.never_asked == len(problem.candidates) - len(late._known)
+    assert plan.record.priced == len(late._known)
+    assert plan.record.never_priced == len(problem.candidates) - len(late._known)
 
 
 @cases(60)
@@ -267,7 +267,7 @@ class TestEveryStrategy:
         assert plan.record is not None
         assert plan.record.proven
         assert plan.record.bound == plan.cost == 3.0
-        assert plan.record.candidates == plan.record.asked == 3
+        assert plan.record.candidates == plan.record.priced == 3
         assert plan.record.gap == 0
 
 
@@ -324,7 +324,7 @@ def test_a_kernel_whose_bound_is_above_the_best_plan_is_never_priced() -> None:
 
     assert sorted(asked, key=SINGLES.index) == SINGLES
     assert plan.record is not None
-    assert plan.record.never_asked == 1
+    assert plan.record.never_priced == 1
 
 
 def bounded(
@@ -401,7 +401,7 @@ def test_all_states_are_counted_and_no_more_than_may_be_are_expanded(
             assert len(expanded) <= budget
         else:
             assert plan.record is not None
-            assert plan.record.steps == len(expanded) <= budget
+            assert plan.record.states == len(expanded) <= budget
     assert "3 states were not enough" in said
     assert len(said) < 60
 
@@ -538,7 +538,7 @@ def test_a_beam_counts_the_states_of_every_width_that_it_tried(
 
     assert sorted(sorted(kernel.nodes) for kernel in plan.kernels) == [["a"], ["b", "c"]]
     assert plan.record is not None
-    assert plan.record.steps == 2 + 3
+    assert plan.record.states == 2 + 3
 
 
 def test_what_is_no_lower_bound_is_refused_as_such() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collage_dsl.cli.failure import CommandError
-from collage_dsl.cli.progress import progress_on_stderr
+from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.cost import CostFunction, CostStore, CostTable
 from collage_dsl.cost.store import default_store_path
@@ -28,7 +28,7 @@ from collage_dsl.report.documents import (
 from collage_dsl.report.picture import plan_picture
 from collage_dsl.report.text import candidates_text, compile_text, plan_text
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import LowerBound, Plan, Strategy
+from collage_dsl.search import LowerBound, Plan, Reporter, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,14 @@ def show_plan(
     costs = CostTable.load(table) if table else None
     graph = from_onnx(request.model, shapes=parse_shapes(request.shapes))
     name = str(request.model)
-    if costs:
-        plan = _chosen(request, graph, specs, costs)
-        document = PlanDocument.of(name, plan)
-    else:
-        with _measured(request, specs) as measured:
-            plan = _chosen(request, graph, specs, measured, lower_bound(measured))
-        document = PlanDocument.of(name, plan, measurements_of(measured.counts))
+    with progress_on_stderr() as now:
+        if costs:
+            plan = _chosen(request, graph, specs, now, costs)
+            document = PlanDocument.of(name, plan)
+        else:
+            with _measured(request, specs, now) as measured:
+                plan = _chosen(request, graph, specs, now, measured, lower_bound(measured))
+            document = PlanDocument.of(name, plan, measurements_of(measured.counts))
     if picture:
         picture.write_text(plan_picture(plan), "utf-8")
     answer(document, plan_text(document), output_format)
@@ -88,27 +89,27 @@ def _chosen(
     request: Request,
     graph: Graph,
     specs: Sequence[FusionSpec],
+    reporter: Reporter,
     cost: CostFunction,
     bound: LowerBound | None = None,
 ) -> Plan:
     """The cheapest plan among that of all targets together and those of each target alone."""
     code = lookup(allow_extern=request.allow_extern)
-    plans = plans_of(graph, specs, cost, code, request.strategy, bound).values()
+    plans = plans_of(graph, specs, cost, code, request.strategy, bound, reporter).values()
     found = (plan for plan in plans if isinstance(plan, Plan))
     return min(found, key=lambda plan: (plan.cost, -plan.priority, len(plan.kernels)))
 
 
 @contextmanager
-def _measured(request: Request, specs: Sequence[FusionSpec]) -> Iterator[MeasuredCost]:
-    """Measured costs, kept in the store of `request`, with progress on stderr."""
+def _measured(request: Request, specs: Sequence[FusionSpec], now: Now) -> Iterator[MeasuredCost]:
+    """Measured costs, kept in the store of `request`; `now` hears of them."""
     with (
-        progress_on_stderr() as watch,
         CostStore(request.store or default_store_path()) as store,
         MeasuredCost(
             backends_of(specs),
             store,
             timeout=request.timeout,
-            watch=lambda counts: watch("measure", counts),
+            watch=lambda counts: now.watch("measure", counts),
         ) as cost,
     ):
         yield cost
@@ -128,7 +129,7 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
 def compiled_model(request: Request, model: object = None) -> Compiled:
     """Compile the model of `request`, or `model` under its name, with progress on stderr."""
     specs = _specs(request)
-    with progress_on_stderr() as watch:
+    with progress_on_stderr() as now:
         return compile_model(
             model or request.model,
             specs,
@@ -138,7 +139,8 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             timeout=request.timeout,
             allow_extern=request.allow_extern,
             strategy=request.strategy,
-            watch=watch,
+            watch=now.watch,
+            reporter=now,
         )
 
 

@@ -5,15 +5,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
+from rich.text import Text
+
+from collage_dsl.report.text import seconds
+from collage_dsl.search import NoReporter, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from collage_dsl.measuring.cost import Counts
 
 _STEPS = {
     "import": "importing the model",
+    "choose": "choosing kernels",
     "measure": "measuring kernels",
     "build": "building plans",
     "race": "racing plans",
@@ -21,23 +24,71 @@ _STEPS = {
 }
 
 
+class Now(NoReporter):
+    """What a command does now: its step, what its search has done, and the kernels measured."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.step = "choose"
+        self.told: set[str] = set()
+        self.counts: Counts | None = None
+        self.problem: Problem | None = None
+        self.states = 0
+        self.best: float | None = None
+
+    def watch(self, step: str, counts: "Counts") -> None:
+        """Hears each step, and the kernels counted so far."""
+        if step not in self.told and not self.console.is_terminal:
+            self.console.print(_STEPS[step])
+        self.told.add(step)
+        self.step, self.counts = step, counts
+
+    def started(self, problem: Problem, strategy: str, because: str) -> None:
+        self.step, self.problem = "choose", problem
+        self.states, self.best = 0, None
+
+    def explored(self, states: int) -> None:
+        self.states += states
+
+    def improved(self, cost: float) -> None:
+        self.best = cost
+
+    def __str__(self) -> str:
+        said = []
+        if self.problem and self.step in ("choose", "measure"):
+            said.append(self._searched(self.problem))
+        if self.counts and self.counts.found:
+            said.append(counts_text(self.counts))
+        step = _STEPS[self.step]
+        return f"{step}: {'; '.join(said)}" if said else step
+
+    def _searched(self, problem: Problem) -> str:
+        known = "" if self.best is None else f", best plan {seconds(self.best)}"
+        states = f"{self.states} state{'s' * (self.states != 1)} explored"
+        priced = f"{len(problem.priced)} of {len(problem.candidates)} candidates priced"
+        return f"{priced}, {states}{known}"
+
+
+class _Line(ProgressColumn):
+    """What a command does now, read whenever the line is drawn."""
+
+    def __init__(self, now: Now) -> None:
+        super().__init__()
+        self.now = now
+
+    def render(self, task: Task) -> Text:
+        return Text(str(self.now))
+
+
 @contextmanager
-def progress_on_stderr() -> "Iterator[Callable[[str, Counts], None]]":
-    """A function that shows a step and its counts; on a terminal, in one line that changes."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+def progress_on_stderr() -> Iterator[Now]:
+    """Hears what a command does, and shows it: on a terminal, in one line that changes."""
     console = Console(stderr=True)
+    now = Now(console)
+    columns = (SpinnerColumn(), _Line(now), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting")
-        shown = {"step": ""}
-
-        def watch(step: str, counts: "Counts") -> None:
-            text = f"{_STEPS[step]}: {counts_text(counts)}" if counts.found else _STEPS[step]
-            progress.update(task, description=text)
-            if step != shown["step"] and not console.is_terminal:
-                console.print(_STEPS[step])
-            shown["step"] = step
-
-        yield watch
+        progress.add_task("")
+        yield now
 
 
 def counts_text(counts: "Counts") -> str:

@@ -40,7 +40,7 @@ from collage_dsl.report.documents import (
     shares,
 )
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import Plan, Strategy
+from collage_dsl.search import NO_REPORTER, Plan, Reporter, Strategy
 from collage_dsl.targets.attach import TargetError
 
 Array = np.ndarray[Any, Any]
@@ -121,13 +121,15 @@ def compile_model(
     allow_extern: bool = False,
     strategy: Strategy = "auto",
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
+    reporter: Reporter = NO_REPORTER,
 ) -> Compiled:
     """
     Compile an ONNX model (a path or a `ModelProto`) for `specs`.
 
     The cheapest plan over all targets and that of each target alone are built and run in
     turn; the fastest is kept. It is compared with onnxruntime on random inputs; a difference
-    raises `VerificationError`. `watch` hears the name of each step and the kernels counted.
+    raises `VerificationError`. `watch` hears the name of each step and the kernels counted,
+    `reporter` what the search for each plan explores and prices.
     `backends` come before those that are installed: they make kernels, and say what they support.
     `allow_extern` lets predicates of the specs run host code. `strategy` is
     how plans are searched for. The sources `cost` are asked in turn what a kernel costs; what
@@ -155,7 +157,7 @@ def compile_model(
         price = first_known([*given, lambda kernel: measuring()(kernel)])
         code = lookup(allow_extern=allow_extern, backends=backends)
         bound = None if given else lower_bound(measuring())
-        plans = plans_of(graph, specs, price, code, strategy, bound)
+        plans = plans_of(graph, specs, price, code, strategy, bound, reporter)
         measured = measuring() if measuring.cache_info().currsize else None
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)

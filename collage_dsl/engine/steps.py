@@ -11,7 +11,17 @@ from collage_dsl.rules import FusionSpec, Trace
 from collage_dsl.rules.placement import Placed
 from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
-from collage_dsl.search import LowerBound, NoPlanError, Plan, Problem, Strategy, coalesce, search
+from collage_dsl.search import (
+    NO_REPORTER,
+    LowerBound,
+    NoPlanError,
+    Plan,
+    Problem,
+    Reporter,
+    Strategy,
+    coalesce,
+    search,
+)
 
 MIXED = "mixed"
 """What reports call the plan over all targets."""
@@ -83,18 +93,20 @@ def choose(
     merge: Sequence[FusionSpec] = (),
     strategy: Strategy = "auto",
     lower_bound: LowerBound | None = None,
+    reporter: Reporter = NO_REPORTER,
 ) -> Plan:
     """
     A cheapest plan of the candidates `found`, by `strategy` (docs/search.md). Raises
     `search.NoPlanError`. What costs less than `lower_bound` says would be overlooked. Several
-    sources of costs are asked in turn; raises `CostError` where none knows a cost.
+    sources of costs are asked in turn; raises `CostError` where none knows a cost. `reporter`
+    hears what the search explores and prices.
 
     Neighbouring kernels of those specs in `merge` that say `after max_coalesce()` are merged
     afterwards, within the limits of the spec, where that costs no more. What is pinned or
     forbidden stays so, since a merged kernel has the calls of its parts and no other.
     """
     price = always_known(cost)
-    problem = Problem(graph, found, price, lower_bound=lower_bound)
+    problem = Problem(graph, found, price, lower_bound=lower_bound, reporter=reporter)
     return merged(search(problem, strategy), price, merge)
 
 
@@ -116,6 +128,7 @@ def plans_of(
     lookup: Lookup,
     strategy: Strategy = "auto",
     lower_bound: LowerBound | None = None,
+    reporter: Reporter = NO_REPORTER,
 ) -> dict[str, Plan | str]:
     """
     The plan over all targets, named `MIXED`, then that of each target alone, or the reason
@@ -128,7 +141,13 @@ def plans_of(
     def chosen(targets: Sequence[FusionSpec]) -> Plan:
         found = proposed(graph, targets, specs, lookup)
         return choose(
-            graph, found, cost=cost, merge=targets, strategy=strategy, lower_bound=lower_bound
+            graph,
+            found,
+            cost=cost,
+            merge=targets,
+            strategy=strategy,
+            lower_bound=lower_bound,
+            reporter=reporter,
         )
 
     try:

@@ -104,9 +104,10 @@ class SearchDocument(Document):
     proven: bool = Field(description="no plan of these candidates is better")
     bound: float = Field(description="no plan of these candidates costs less")
     gap: float = Field(description="what part of its cost a cheaper plan may save")
-    steps: int = Field(description="states expanded, covers tried or nodes of branch and bound")
-    candidates: int
+    states: int = Field(description="states, whole covers or nodes of branch and bound explored")
+    candidates: int = Field(description="candidates that the rules proposed")
     priced: int = Field(description="candidates whose cost the search asked for")
+    infeasible: int = Field(description="those of the priced ones that cannot be used")
 
     @classmethod
     def of(cls, record: SearchRecord) -> "SearchDocument":
@@ -116,9 +117,10 @@ class SearchDocument(Document):
             proven=record.proven,
             bound=record.bound,
             gap=record.gap,
-            steps=record.steps,
+            states=record.states,
             candidates=record.candidates,
-            priced=record.asked,
+            priced=record.priced,
+            infeasible=record.infeasible,
         )
 
 

@@ -65,11 +65,10 @@ def search_text(document: SearchDocument) -> str:
         known = "no plan is cheaper"
     else:
         known = f"a cheaper one saves at most {document.gap:.1%}"
-    left = document.candidates - document.priced
     return (
         f"searched by {document.strategy} ({document.because}): {known}\n"
-        f"{_count(document.steps, 'step')}; {document.priced} of "
-        f"{_count(document.candidates, 'candidate')} priced, {left} never had to be\n"
+        f"{_count(document.states, 'state')} explored; {document.priced} of "
+        f"{_count(document.candidates, 'candidate')} priced, {document.infeasible} infeasible\n"
     )
 
 

@@ -264,7 +264,7 @@ class _Writer:
             optional=optional,
             place=_place(span),
             node=_node(self.graph.nodes[step.node]),
-            held=step.held > 0,
+            held=step.held,
             has_reason=step in self.path,
             conditions=[self.condition(asked) for asked in step.asked],
             refusals=[self.refusal(refused) for refused in step.refused],
@@ -275,7 +275,7 @@ class _Writer:
         return WayDocument(
             how=way.how,
             pattern=way.pattern.name if way.pattern else None,
-            held=way.held > 0,
+            held=way.held,
             has_reason=way in self.path,
             steps=[self.step(step, around, depth + 1) for step in way.steps],
             conditions=[self.condition(asked) for asked in way.asked],

@@ -198,6 +198,9 @@ Attributes = Mapping[str, Attribute]
 class World(Protocol):
     """What a condition can ask about besides the nodes that names are bound to."""
 
+    said: str
+    """Why the predicate that was asked last does not hold; empty where it does."""
+
     def uses(self, node: Node) -> int:
         """How many nodes take `node`, and one more where the function returns it."""
         ...

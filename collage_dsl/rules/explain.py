@@ -1,19 +1,21 @@
 """
 Why a pattern matches at a node or does not: everything that was tried there.
 
-The matcher is watched while it works: what it wants, at which node, and what it refuses. Trying
+An observer of the matcher records what is wanted, at which node, and what is refused. Trying
 the same thing at the same node again, with something else before it, is recorded once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
 import collage_dsl.rules.condition as conditions
-from collage_dsl.graph import Graph, Node
-from collage_dsl.rules.condition import UNKNOWN, Given, Where
+from collage_dsl.graph import Graph
+from collage_dsl.rules.condition import UNKNOWN, Given, Unknown, Value, Where
 from collage_dsl.rules.facts import Fact, facts, has_predicate
-from collage_dsl.rules.matcher import Attempt, Match, _Frame, _Matcher, _Partial, _World, matches
+from collage_dsl.rules.frame import Frame
+from collage_dsl.rules.matcher import Attempt, Match, matches
+from collage_dsl.rules.observer import T
 from collage_dsl.rules.pattern import (
     Call,
     Either,
@@ -80,7 +82,7 @@ class How(Enum):
 
 @dataclass(slots=True, eq=False)
 class Way:
-    """One way in which a step was tried. `held` counts the ways in which all in it did."""
+    """One way in which a step was tried; it `held` where all in it did, at least once."""
 
     how: How
     pattern: Pattern | None = None
@@ -89,7 +91,7 @@ class Way:
     steps: list["Step"] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
-    held: int = 0
+    held: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -101,13 +103,13 @@ class Step:
 
     wanted: Operand
     node: int
-    frame: _Frame
+    frame: Frame
     name: str = ""
     parameter: Parameter | None = None
     asked: list[Asked] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     ways: list[Way] = field(default_factory=list)
-    held: int = 0
+    held: bool = False
 
     def is_for(self, wanted: Operand) -> bool:
         named = isinstance(wanted, Reference) and wanted.name == self.name
@@ -135,118 +137,33 @@ def explain(
     pattern: Pattern, graph: Graph, root: int, lookup: Lookup = no_host_code
 ) -> Explanation:
     """What is tried to match `pattern` at node `root`. Raises PredicateError as `matches` does."""
-    attempt = Attempt()
-    recorder = _Recorder(pattern, graph, attempt, lookup, root)
-    recorder.root.held = sum(1 for _ in recorder.run(root))
-    found = recorder.root.held > 0
-    return Explanation(
-        graph,
-        root,
-        matches(pattern, graph, root, Attempt(), lookup) if found else (),
-        attempt,
-        recorder.root,
-        None if found else recorder.reason,
-        recorder.count < MOST_STEPS,
-    )
+    record = _Record(graph)
+    parameters = tuple(Reference(parameter.name) for parameter in pattern.parameters)
+    step = Step(PatternCall(pattern, parameters), root, Frame.of(pattern))
+    found = matches(pattern, graph, root, _Part(record, step), lookup)
+    step.held = bool(found)
+    reason = None if found else record.reason
+    return Explanation(graph, root, found, record.attempt, step, reason, not record.is_full)
 
 
-class _Recorder(_Matcher):
-    """
-    A matcher that records. What it does is at `step` or, in one way of it, in `way`: each
-    generator sets them where it goes on and restores them where it gives something.
-    """
+@dataclass(slots=True, eq=False)
+class _Record:
+    """What the observers of all parts of one attempt have in common."""
 
-    def __init__(
-        self, pattern: Pattern, graph: Graph, attempt: Attempt, lookup: Lookup, root: int
-    ) -> None:
-        super().__init__(pattern, graph, attempt, lookup)
-        names = tuple(Reference(parameter.name) for parameter in pattern.parameters)
-        self.root = Step(PatternCall(pattern, names), root, _Frame(pattern, {}, {}))
-        self.step = self.root
-        self.way: Way | None = None
-        self.count = 0
-        self.reason: Asked | Refused | None = None
-        self.frame: _Frame | None = None
-        self.asking: list[Asked] = []
-        self.subject: Asked | None = None
+    graph: Graph
+    attempt: Attempt = field(default_factory=Attempt)
+    reason: Asked | Refused | None = None
+    """The record of the refusal that `attempt` has."""
+    asking: list[Asked] = field(default_factory=list)
+    """The conditions that were asked since others were settled."""
+    count: int = 0
 
-    # What is tried.
-
-    def result(self, frame: _Frame, index: int, so_far: _Partial) -> Iterator[_Partial]:
-        tried = super().result(frame, index, so_far)
-        if self.is_full():
-            return tried
-        way = self.way_of(self.step, How.PATTERN)
-        way.pattern = frame.pattern
-        return self.during(self.step, way, tried)
-
-    def reference(
-        self, frame: _Frame, name: str, index: int, so_far: _Partial
-    ) -> Iterator[_Partial]:
-        tried = super().reference(frame, name, index, so_far)
-        if self.is_full():
-            return tried
-        implicit = self.implicit_way(Reference(name))
-        step = self.step_of(self.way or implicit, Reference(name), index, frame)
-        step.name, step.parameter = name, frame.pattern.parameter(name)
-        return self.during(step, None, tried, implicit)
-
-    def operand(
-        self, frame: _Frame, operand: Operand, index: int, so_far: _Partial
-    ) -> Iterator[_Partial]:
-        tried = super().operand(frame, operand, index, so_far)
-        if isinstance(operand, Reference) or self.is_full():
-            return tried
-        if self.is_value_of(self.step, frame, operand):
-            self.step.wanted = operand
-            return tried
-        implicit = self.implicit_way(operand)
-        step = self.step_of(self.way or implicit, operand, index, frame)
-        return self.during(step, None, tried, implicit)
-
-    def operands(
-        self,
-        frame: _Frame,
-        wanted: tuple[Operand, ...],
-        given: tuple[int, ...],
-        so_far: _Partial,
-    ) -> Iterator[_Partial]:
-        tried = super().operands(frame, wanted, given, so_far)
-        if self.way is not None or self.is_full():  # the rest of the operands
-            return tried
-        as_written = given == self.graph.nodes[self.step.node].inputs
-        way = self.way_of(self.step, How.PARTS if as_written else How.SWAPPED)
-        way.given = given
-        return self.during(self.step, way, tried)
-
-    def during(
-        self,
-        step: Step,
-        way: Way | None,
-        tried: Iterator[_Partial],
-        implicit: Way | None = None,
-    ) -> Iterator[_Partial]:
-        """What `tried` gives, at `step` or in `way`. An `implicit` way holds where `step` does."""
-        before = self.step, self.way
-        self.step, self.way = step, way
-        for partial in tried:
-            (way or step).held += 1
-            if implicit:
-                implicit.held += 1
-            self.step, self.way = before
-            yield partial
-            self.step, self.way = step, way
-        self.step, self.way = before
-
-    def is_value_of(self, step: Step, frame: _Frame, operand: Operand) -> bool:
-        """Whether the name of `step` was looked up, and this is what it stands for."""
-        return self.way is None and bool(step.name) and frame.values.get(step.name) is operand
-
+    @property
     def is_full(self) -> bool:
         return self.count >= MOST_STEPS
 
-    def step_of(self, way: Way | None, wanted: Operand, index: int, frame: _Frame) -> Step:
-        assert way is not None
+    def step(self, way: Way, wanted: Operand, index: int, frame: Frame) -> Step:
+        """The step of `way` in which `wanted` is tried at node `index`."""
         for step in way.steps:
             if step.node == index and step.is_for(wanted):
                 return step
@@ -254,99 +171,123 @@ class _Recorder(_Matcher):
         way.steps.append(Step(wanted, index, frame))
         return way.steps[-1]
 
-    def implicit_way(self, wanted: Operand) -> Way | None:
-        """The way that begins with trying `wanted`; None where one has begun."""
-        if self.way is not None:
-            return None
+    def settled(self, wheres: Iterable[Where], index: int, given: Given) -> list[Asked]:
+        """The conditions that were asked, and what those of `wheres` are that were not."""
+        asked, self.asking = self.asking, []
+        known = {id(each.where) for each in asked}
+        rest = (where for where in wheres if id(where) not in known)
+        return [*asked, *(_not_asked(where, index, given) for where in rest)]
+
+
+class _Part:
+    """
+    The observer that records one part of an attempt: `step`, or one `way` in which it is tried.
+
+    A step that begins a way of the step around it holds when this `begun` way does.
+    """
+
+    __slots__ = ("begun", "record", "step", "way")
+
+    def __init__(
+        self, record: _Record, step: Step, way: Way | None = None, begun: Way | None = None
+    ) -> None:
+        self.record = record
+        self.step = step
+        self.way = way
+        self.begun = begun
+
+    def operand(self, operand: Operand, index: int, frame: Frame) -> "_Part":
+        if self.record.is_full:
+            return _Unrecorded(self.record, self.step, self.way)
+        if self.is_named(operand, frame):
+            self.step.wanted = operand
+            return self
+        way = self.way or self.way_beginning_with(operand)
+        step = self.record.step(way, operand, index, frame)
+        if isinstance(operand, Reference):
+            step.name, step.parameter = operand.name, frame.parameters.get(operand.name)
+        return _Part(self.record, step, begun=None if self.way else way)
+
+    def pattern(self, pattern: Pattern) -> "_Part":
+        part = self.in_way(How.PATTERN)
+        if part.way:
+            part.way.pattern = pattern
+        return part
+
+    def operands(self, given: tuple[int, ...]) -> "_Part":
+        as_written = given == self.record.graph.nodes[self.step.node].inputs
+        part = self.in_way(How.PARTS if as_written else How.SWAPPED)
+        if part.way:
+            part.way.given = given
+        return part
+
+    def each(self, tried: Iterable[T]) -> Iterable[T]:
+        for match in tried:
+            (self.way or self.step).held = True
+            if self.begun:
+                self.begun.held = True
+            yield match
+
+    def asked(
+        self, where: Where, index: int, given: Given, held: Value | Unknown, said: str
+    ) -> None:
+        found = facts(where.condition, given)
+        self.record.asking.append(Asked(where, index, _answer(held), found, said))
+
+    def settled(self, wheres: Iterable[Where], index: int, given: Given) -> None:
+        if self.way and self.way.refused:
+            wheres = ()
+        asked = self.record.settled(wheres, index, given)
+        if self.way:
+            self.keep(self.way, asked)
+        elif not self.step.asked and not self.record.is_full:
+            self.step.asked = asked
+
+    def hears(self, progress: int) -> bool:
+        return self.record.attempt.hears(progress)
+
+    def refused(self, progress: int, because: str, span: Span | None, reason: str) -> None:
+        record = self.record
+        refused = record.asking[-1] if record.asking else self.refusal(because, span)
+        if self.hears(progress):
+            record.reason = refused
+        record.attempt.refused(progress, because, span, reason)
+
+    def is_named(self, operand: Operand, frame: Frame) -> bool:
+        """Whether `operand` is the value whose name this step is for."""
+        if self.way or isinstance(operand, Reference):
+            return False
+        return frame.values.get(self.step.name) is operand
+
+    def in_way(self, how: How) -> "_Part":
+        if self.record.is_full:
+            return _Unrecorded(self.record, self.step, self.way)
+        return _Part(self.record, self.step, self.way_of(how))
+
+    def way_of(self, how: How) -> Way:
+        for way in self.step.ways:
+            if way.how is how:
+                return way
+        self.step.ways.append(Way(how))
+        return self.step.ways[-1]
+
+    def way_beginning_with(self, wanted: Operand) -> Way:
         how = _how(self.step, wanted)
         if how is not How.ALTERNATIVE:
-            return self.way_of(self.step, how)
+            return self.way_of(how)
         for way in self.step.ways:
             if way.steps[0].is_for(wanted):
                 return way
         self.step.ways.append(Way(how))
         return self.step.ways[-1]
 
-    def way_of(self, step: Step, how: How) -> Way:
-        for way in step.ways:
-            if way.how is how:
-                return way
-        step.ways.append(Way(how))
-        return step.ways[-1]
-
-    # What is refused.
-
-    def attributes_hold(self, call: Call, node: Node, so_far: _Partial) -> bool:
-        self.asking = []
-        held = super().attributes_hold(call, node, so_far)
-        plain = [w for w in call.attributes if not conditions.depends_on_facts(w.condition)]
-        if not self.step.asked and not self.is_full():
-            given = Given(attrs=node.attrs)
-            self.step.asked = [*self.asking, *self.not_asked(plain, self.step.node, given)]
-        return held
-
-    def holds(self, frame: _Frame, partial: _Partial, index: int) -> bool:
-        self.frame, self.asking = frame, []
-        held = super().holds(frame, partial, index)
-        self.frame = None
-        if self.way is None or self.way.pattern is not frame.pattern:
-            return held
-        given = self.given(frame, partial, self.graph.nodes[index])
-        rest = () if self.way.refused else self.not_asked(frame.pattern.conditions, index, given)
-        self.keep(self.way, [*self.asking, *rest])
-        return held
-
     def keep(self, way: Way, asked: list[Asked]) -> None:
         """Of all that was asked of the values bound, show what decided, or the most that held."""
-        has_reason = any(each is self.reason for each in asked)
-        had_reason = any(each is self.reason for each in way.asked)
+        reason = self.record.reason
+        has_reason = any(each is reason for each in asked)
+        had_reason = any(each is reason for each in way.asked)
         if has_reason or not way.asked or (not had_reason and _held(asked) > _held(way.asked)):
             way.asked = asked
-
-    def not_asked(
-        self, wheres: "tuple[Where, ...] | list[Where]", index: int, given: Given
-    ) -> Iterator[Asked]:
-        """The conditions after the first that failed: nothing hangs on them, but users do."""
-        known = {id(asked.where) for asked in self.asking}
-        for where in wheres:
-            if id(where) in known:
-                continue
-            if has_predicate(where.condition):
-                yield Asked(where, index, Answer.NOT_ASKED, facts(where.condition, given))
-            else:
-                held = conditions.evaluate(where.condition, given)
-                yield Asked(where, index, _answer(held), facts(where.condition, given))
-
-    def is_true(
-        self, where: Where, so_far: _Partial, node: Node, held: object, said: str = ""
-    ) -> bool:
-        given = Given(attrs=node.attrs)
-        if self.frame is not None:
-            given = self.given(self.frame, so_far, node)
-        index = self.graph.index(node.name)
-        self.subject = Asked(where, index, _answer(held), facts(where.condition, given), said)
-        self.asking.append(self.subject)
-        answer = super().is_true(where, so_far, node, held, said)
-        self.subject = None
-        return answer
-
-    def given(self, frame: _Frame, partial: _Partial, node: Node) -> Given:
-        bound = {
-            name[len(frame.prefix) :]: self.graph.nodes[index]
-            for name, index in partial.bound.items()
-            if name.startswith(frame.prefix)
-        }
-        world = _World(self.graph, self.lookup, partial.inside, self.root.node)
-        return Given(bound, node.attrs, world)
-
-    def refuse(
-        self, so_far: _Partial, because: str, span: Span | None = None, reason: str = ""
-    ) -> None:
-        before = self.attempt.progress
-        super().refuse(so_far, because, span, reason)
-        record: Asked | Refused = self.subject or self.refusal(because, span)
-        if self.attempt.progress != before:
-            self.reason = record
 
     def refusal(self, because: str, span: Span | None) -> Refused:
         """The record of a refusal that is no condition's, one for each text."""
@@ -356,6 +297,35 @@ class _Recorder(_Matcher):
                 return each
         refused.append(Refused(because, span))
         return refused[-1]
+
+
+class _Unrecorded(_Part):
+    """What is tried after `MOST_STEPS`: only its refusals are recorded, in the last part before."""
+
+    __slots__ = ()
+
+    def operand(self, operand: Operand, index: int, frame: Frame) -> "_Unrecorded":
+        return self
+
+    def pattern(self, pattern: Pattern) -> "_Unrecorded":
+        return self
+
+    def operands(self, given: tuple[int, ...]) -> "_Unrecorded":
+        return self
+
+    def each(self, tried: Iterable[T]) -> Iterable[T]:
+        return tried
+
+    def settled(self, wheres: Iterable[Where], index: int, given: Given) -> None:
+        self.record.asking = []
+
+
+def _not_asked(where: Where, index: int, given: Given) -> Asked:
+    """A condition after the first that failed: nothing hangs on it, but users want to know."""
+    if has_predicate(where.condition):
+        return Asked(where, index, Answer.NOT_ASKED, facts(where.condition, given))
+    held = conditions.evaluate(where.condition, given)
+    return Asked(where, index, _answer(held), facts(where.condition, given))
 
 
 def _how(step: Step, wanted: Operand) -> How:
@@ -380,7 +350,7 @@ def _is_chain(wanted: Operand) -> bool:
             return False
 
 
-def _answer(held: object) -> Answer:
+def _answer(held: Value | Unknown) -> Answer:
     if held is UNKNOWN:
         return Answer.UNKNOWN
     return Answer.HELD if held else Answer.REFUSED

@@ -1,7 +1,7 @@
 """Matching a pattern at a node of a graph, with backtracking."""
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple, assert_never
@@ -10,6 +10,8 @@ import collage_dsl.rules.condition as conditions
 from collage_dsl.graph import Form, Graph, Node, OpSet, members, opset
 from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import UNKNOWN, Given, Where
+from collage_dsl.rules.frame import Frame
+from collage_dsl.rules.observer import NO_OBSERVER, NoObserver, Observer
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -17,7 +19,6 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
-    Parameter,
     Pattern,
     PatternCall,
     Reference,
@@ -42,8 +43,8 @@ class Match:
 
 
 @dataclass(slots=True)
-class Attempt:
-    """The refusal that came after the most of a pattern had matched."""
+class Attempt(NoObserver):
+    """An observer that keeps the refusal that came after the most of a pattern had matched."""
 
     because: str = "the pattern matches nothing"
     span: Span | None = None
@@ -51,33 +52,40 @@ class Attempt:
     reason: str = ""
     """What the pattern itself says, where its condition has a text."""
 
-    def refuse(self, progress: int, because: str, span: Span | None, reason: str) -> None:
+    def hears(self, progress: int) -> bool:
+        return progress > self.progress
+
+    def refused(self, progress: int, because: str, span: Span | None, reason: str) -> None:
         if progress > self.progress:
             self.because, self.span, self.progress = because, span, progress
             self.reason = reason
 
 
 def matches(
-    pattern: Pattern, graph: Graph, root: int, attempt: Attempt, lookup: Lookup = no_host_code
+    pattern: Pattern,
+    graph: Graph,
+    root: int,
+    observer: Observer = NO_OBSERVER,
+    lookup: Lookup = no_host_code,
 ) -> tuple[Match, ...]:
     """
-    The matches of `pattern` whose result is node `root`; where there are none, `attempt`
-    holds the reason. Raises PredicateError where `lookup` does for a predicate it asks.
+    The matches of `pattern` whose result is node `root`; `observer` hears how they are found, or
+    why there are none. Raises PredicateError where `lookup` does for a predicate it asks.
 
     Matches of the same nodes count as one: that which binds the most constants, and of
     those the one in which optional nodes are present and operands in the order written.
     """
-    return _distinct(_Matcher(pattern, graph, attempt, lookup).run(root))
+    return _distinct(_Matcher(pattern, graph, lookup).run(root, observer))
 
 
 def matches_everywhere(
     pattern: Pattern, graph: Graph, lookup: Lookup
 ) -> Iterator[tuple[int, tuple[Match, ...], Attempt]]:
     """What `matches` finds with each call, tuple and projection as the root, and its attempt."""
-    matcher = _Matcher(pattern, graph, Attempt(), lookup)
+    matcher = _Matcher(pattern, graph, lookup)
     for root in members(graph.computed):
-        matcher.attempt = Attempt()
-        yield root, _distinct(matcher.run(root)), matcher.attempt
+        attempt = Attempt()
+        yield root, _distinct(matcher.run(root, attempt)), attempt
 
 
 def _distinct(found: Iterator[Match]) -> tuple[Match, ...]:
@@ -94,7 +102,7 @@ class _Partial(NamedTuple):
     """
     What has matched so far; `frames` counts the calls of patterns on the way.
 
-    So many are made that they are no dataclass, which is made more slowly.
+    A named tuple, because so many are made; `_make` takes half the time of a call.
     """
 
     inside: OpSet = 0
@@ -108,270 +116,307 @@ class _Partial(NamedTuple):
     steps: int = 0
     """How many parts of the pattern are inside; two may be at one node."""
 
-    def binding(self, name: str, index: int) -> "_Partial":
-        bound = {**self.bound, name: index}
-        return _Partial(
-            self.inside,
-            self.constants,
-            bound,
-            self.frames,
-            self.shared,
-            self.pending,
-            self.steps,
-        )
+    def binding(self, name: str, index: int, constants: OpSet) -> "_Partial":
+        inside, known, bound, *rest = self
+        return _Partial._make((inside, known | constants, {**bound, name: index}, *rest))
 
     def covering(self, index: int, *, shared: bool) -> "_Partial":
-        return _Partial(
-            self.inside | 1 << index,
-            self.constants,
-            self.bound,
-            self.frames,
-            self.shared | 1 << index if shared else self.shared,
-            self.pending,
-            self.steps + 1,
-        )
-
-    def holding(self, constant: int) -> "_Partial":
-        return _Partial(
-            self.inside,
-            self.constants | 1 << constant,
-            self.bound,
-            self.frames,
-            self.shared,
-            self.pending,
-            self.steps,
+        inside, constants, bound, frames, may_leave, pending, steps = self
+        node = 1 << index
+        may_leave |= node if shared else 0
+        return _Partial._make(
+            (inside | node, constants, bound, frames, may_leave, pending, steps + 1)
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """
-    The pattern that names belong to. In a called pattern the parameters stand for `operands`
-    of the caller, and bound names have a prefix that tells calls apart.
-    """
-
-    pattern: Pattern
-    values: Mapping[str, Operand]
-    parameters: Mapping[str, Parameter]
-    prefix: str = ""
-    operands: Mapping[str, Operand] = field(default_factory=dict)
-    caller: "_Frame | None" = None
-
-
-def _frame(pattern: Pattern) -> _Frame:
-    values = {binding.name: binding.value for binding in pattern.bindings}
-    return _Frame(pattern, values, {each.name: each for each in pattern.parameters})
+_NOTHING_YET = _Partial()
 
 
 class _Matcher:
-    def __init__(self, pattern: Pattern, graph: Graph, attempt: Attempt, lookup: Lookup) -> None:
-        self.pattern = pattern
+    """
+    Finds the ways in which a pattern matches, with backtracking.
+
+    Each method gives the ways in which one part of the pattern matches after what matched
+    `so_far`, and tells the `observer` of that part. An observer that gives itself for a smaller
+    part is not asked for `each` of it, so that one which hears little costs little.
+    """
+
+    def __init__(self, pattern: Pattern, graph: Graph, lookup: Lookup) -> None:
         self.graph = graph
-        self.attempt = attempt
         self.lookup = lookup
-        self.outermost = _frame(pattern)
+        self.outermost = Frame.of(pattern)
 
-    def run(self, root: int) -> Iterator[Match]:
-        for partial in self.result(self.outermost, root, _Partial()):
-            if partial.inside and self.is_closed(partial, root):
+    def run(self, root: int, observer: Observer) -> Iterator[Match]:
+        for partial in self.result(self.outermost, root, _NOTHING_YET, observer):
+            if partial.inside and self.is_closed(partial, root, observer):
                 own = {name: i for name, i in partial.bound.items() if "." not in name}
-                anchor = own.get(self.pattern.anchor)
-                yield Match(partial.inside, partial.constants, own, anchor)
+                yield Match(
+                    partial.inside, partial.constants, own, own.get(self.outermost.pattern.anchor)
+                )
 
-    def result(self, frame: _Frame, index: int, so_far: _Partial) -> Iterator[_Partial]:
-        """The ways in which the pattern of `frame` matches at `index`, conditions and all."""
-        pattern = frame.pattern
-        for first in self.reference(frame, pattern.result, index, so_far):
-            for partial in self.others(frame, pattern.others, first):
-                if self.holds(frame, partial, index):
-                    yield partial
+    def result(
+        self, frame: Frame, index: int, so_far: _Partial, observer: Observer
+    ) -> Iterable[_Partial]:
+        """The pattern of `frame` at `index`, conditions and all."""
+        inner = observer.pattern(frame.pattern)
+        tried = self.results(frame, index, so_far, inner)
+        return tried if inner is observer else inner.each(tried)
 
-    def others(self, frame: _Frame, names: tuple[str, ...], so_far: _Partial) -> Iterator[_Partial]:
+    def results(
+        self, frame: Frame, index: int, so_far: _Partial, observer: Observer
+    ) -> Iterator[_Partial]:
+        first, others = frame.results[0], frame.results[1:]
+        for partial in self.operand(frame, first, index, so_far, observer):
+            for whole in self.others(frame, others, partial, observer):
+                if self.holds(frame, whole, index, observer):
+                    yield whole
+
+    def others(
+        self, frame: Frame, results: Sequence[Reference], so_far: _Partial, observer: Observer
+    ) -> Iterator[_Partial]:
         """
         The ways in which further results match. What they have in common with the first leads
         to them, so that each is below what is bound. Where one is an operator of its own, and
         not, say, an optional one that is missing, this is another than those inside.
         """
-        if not names:
+        if not results:
             yield so_far
             return
-        bound = so_far.bound.get(frame.prefix + names[0])
+        bound = so_far.bound.get(frame.prefix + results[0].name)
         places = opset(so_far.bound.values()) if bound is None else 1 << bound
         for index in members(places) if bound is None else ():
             places |= self.graph.downstream_of[index]
         for index in members(places):
-            for partial in self.reference(frame, names[0], index, so_far):
+            for partial in self.operand(frame, results[0], index, so_far, observer):
                 if so_far.inside >> index & 1 and partial.steps > so_far.steps:
                     continue
                 shared = partial._replace(shared=partial.shared | 1 << index)
-                yield from self.others(frame, names[1:], shared)
+                yield from self.others(frame, results[1:], shared, observer)
 
     def operand(
-        self, frame: _Frame, operand: Operand, index: int, so_far: _Partial
-    ) -> Iterator[_Partial]:
+        self, frame: Frame, operand: Operand, index: int, so_far: _Partial, observer: Observer
+    ) -> Iterable[_Partial]:
+        inner = observer.operand(operand, index, frame)
+        tried: Iterable[_Partial]
         match operand:
             case Reference():
-                yield from self.reference(frame, operand.name, index, so_far)
-            case Anything():
-                yield so_far
-            case Number():
-                if self.is_number(operand, self.graph.nodes[index], so_far):
-                    yield so_far
-            case Call() | PatternCall():
-                if isinstance(operand, Call):
-                    yield from self.call(frame, operand, index, so_far)
-                else:
-                    yield from self.inner(frame, operand, index, so_far)
+                tried = self.reference(frame, operand.name, index, so_far, inner)
+            case Call():
                 if operand.optional:
-                    yield from self.operand(frame, operand.operands[0], index, so_far)
+                    tried = self.optional(frame, operand, index, so_far, inner)
+                else:
+                    tried = self.call(frame, operand, index, so_far, inner)
+            case PatternCall():
+                if operand.optional:
+                    tried = self.optional(frame, operand, index, so_far, inner)
+                else:
+                    tried = self.called(frame, operand, index, so_far, inner)
+            case Anything():
+                tried = (so_far,)
+            case Number():
+                held = self.is_number(operand, self.graph.nodes[index], so_far, inner)
+                tried = (so_far,) if held else ()
             case TupleOf(fields):
-                yield from self.tuple_of(frame, fields, index, so_far)
+                tried = self.tuple_of(frame, fields, index, so_far, inner)
             case FieldOf():
-                yield from self.field_of(frame, operand, index, so_far)
+                tried = self.field_of(frame, operand, index, so_far, inner)
             case Repeat():
-                yield from self.repeat(frame, operand, index, so_far)
+                tried = self.repeat(frame, operand, index, so_far, inner)
             case Either(choices):
-                for choice in choices:
-                    yield from self.operand(frame, choice, index, so_far)
+                tried = self.either(frame, choices, index, so_far, inner)
             case _:
                 assert_never(operand)
+        return tried if inner is observer else inner.each(tried)
+
+    def either(
+        self,
+        frame: Frame,
+        choices: tuple[Operand, ...],
+        index: int,
+        so_far: _Partial,
+        observer: Observer,
+    ) -> Iterator[_Partial]:
+        for choice in choices:
+            yield from self.operand(frame, choice, index, so_far, observer)
+
+    def optional(
+        self,
+        frame: Frame,
+        call: Call | PatternCall,
+        index: int,
+        so_far: _Partial,
+        observer: Observer,
+    ) -> Iterator[_Partial]:
+        """The call, then its first operand in its place."""
+        if isinstance(call, Call):
+            yield from self.call(frame, call, index, so_far, observer)
+        else:
+            yield from self.called(frame, call, index, so_far, observer)
+        yield from self.operand(frame, call.operands[0], index, so_far, observer)
+
+    def called(
+        self, frame: Frame, call: PatternCall, index: int, so_far: _Partial, observer: Observer
+    ) -> Iterable[_Partial]:
+        """The match of a called pattern, with names of its own."""
+        number = so_far.frames + 1
+        callee = Frame.called(call, number, frame)
+        return self.result(callee, index, so_far._replace(frames=number), observer)
 
     def tuple_of(
-        self, frame: _Frame, fields: tuple[Operand, ...], index: int, so_far: _Partial
-    ) -> Iterator[_Partial]:
+        self,
+        frame: Frame,
+        fields: tuple[Operand, ...],
+        index: int,
+        so_far: _Partial,
+        observer: Observer,
+    ) -> Iterable[_Partial]:
         node = self.graph.nodes[index]
         if node.form is not Form.TUPLE or len(node.inputs) != len(fields):
-            self.refuse(so_far, f"`{node.name}` is {_what(node)}, not a tuple of {len(fields)}")
-            return
+            because = f"`{node.name}` is {_what(node)}, not a tuple of {len(fields)}"
+            return _refuse(observer, so_far, because)
         covered = so_far.covering(index, shared=frame.pattern.taps)
-        yield from self.operands(frame, fields, node.inputs, covered)
+        return self.operands(frame, fields, node.inputs, covered, observer)
 
     def field_of(
-        self, frame: _Frame, field_of: FieldOf, index: int, so_far: _Partial
-    ) -> Iterator[_Partial]:
+        self, frame: Frame, field_of: FieldOf, index: int, so_far: _Partial, observer: Observer
+    ) -> Iterable[_Partial]:
         node = self.graph.nodes[index]
         if node.form is not Form.PROJECTION or node.value != field_of.index:
-            self.refuse(so_far, f"`{node.name}` is {_what(node)}, not field {field_of.index}")
-            return
+            because = f"`{node.name}` is {_what(node)}, not field {field_of.index}"
+            return _refuse(observer, so_far, because)
         covered = so_far.covering(index, shared=frame.pattern.taps)
-        yield from self.operand(frame, field_of.of, node.inputs[0], covered)
+        return self.operand(frame, field_of.of, node.inputs[0], covered, observer)
 
     def repeat(
-        self, frame: _Frame, repeat: Repeat, index: int, so_far: _Partial
+        self, frame: Frame, repeat: Repeat, index: int, so_far: _Partial, observer: Observer
     ) -> Iterator[_Partial]:
         """The longest chain first."""
         call, least, most = repeat.call, repeat.least, repeat.most
         if most > 0:
             rest = Repeat(call, max(least - 1, 0), most - 1)
             longer = replace(call, operands=(rest, *call.operands[1:]))
-            yield from self.operand(frame, longer, index, so_far)
+            yield from self.operand(frame, longer, index, so_far, observer)
         if least == 0:
-            yield from self.operand(frame, call.operands[0], index, so_far)
+            yield from self.operand(frame, call.operands[0], index, so_far, observer)
 
     def reference(
-        self, frame: _Frame, name: str, index: int, so_far: _Partial
-    ) -> Iterator[_Partial]:
+        self, frame: Frame, name: str, index: int, so_far: _Partial, observer: Observer
+    ) -> Iterable[_Partial]:
         key = frame.prefix + name
         if key in so_far.bound:
             if so_far.bound[key] == index:
-                yield so_far
-            else:
-                seen = self.graph.nodes[so_far.bound[key]].name
-                here = self.graph.nodes[index].name
-                self.refuse(so_far, f"`{name}` is `{seen}` already and cannot be `{here}` too")
-            return
+                return (so_far,)
+            seen = self.graph.nodes[so_far.bound[key]].name
+            here = self.graph.nodes[index].name
+            because = f"`{name}` is `{seen}` already and cannot be `{here}` too"
+            return _refuse(observer, so_far, because)
         parameter = frame.parameters.get(name)
         if parameter is None:
-            for partial in self.operand(frame, frame.values[name], index, so_far):
-                yield partial.binding(key, index)
-        elif self.accepts(parameter, index, so_far):
-            held = so_far.holding(index) if parameter.constant else so_far
-            if frame.caller is None:
-                yield held.binding(key, index)
-                return
-            stands_for = frame.operands[name]
-            for partial in self.operand(frame.caller, stands_for, index, held):
-                yield partial.binding(key, index)
-
-    def inner(
-        self, frame: _Frame, call: PatternCall, index: int, so_far: _Partial
-    ) -> Iterator[_Partial]:
-        """The match of a called pattern, with names of its own."""
-        number = so_far.frames + 1
-        names = (parameter.name for parameter in call.pattern.parameters)
-        callee = replace(
-            _frame(call.pattern),
-            prefix=f"{number}.",
-            operands=dict(zip(names, call.operands, strict=True)),
-            caller=frame,
-        )
-        yield from self.result(callee, index, so_far._replace(frames=number))
-
-    def accepts(self, parameter: Parameter, index: int, so_far: _Partial) -> bool:
+            value = self.operand(frame, frame.values[name], index, so_far, observer)
+            return _binding(key, index, 0, value)
         node = self.graph.nodes[index]
         if parameter.constant and node.form is not Form.CONSTANT:
-            self.refuse(so_far, f"`{node.name}` is not a constant, as `{parameter.name}` must be")
-            return False
-        return True
+            because = f"`{node.name}` is not a constant, as `{parameter.name}` must be"
+            return _refuse(observer, so_far, because)
+        constants = 1 << index if parameter.constant else 0
+        if frame.caller is None:
+            return (so_far.binding(key, index, constants),)
+        given = self.operand(frame.caller, frame.operands[name], index, so_far, observer)
+        return _binding(key, index, constants, given)
 
-    def call(self, frame: _Frame, call: Call, index: int, so_far: _Partial) -> Iterator[_Partial]:
+    def call(
+        self, frame: Frame, call: Call, index: int, so_far: _Partial, observer: Observer
+    ) -> Iterable[_Partial]:
         node = self.graph.nodes[index]
         if node.op not in call.ops or len(node.inputs) != len(call.operands):
-            if self.is_told(so_far):
-                self.refuse(so_far, f"`{node.name}` {_other_than(call, node)}", call.span)
-            return
+            progress = so_far.inside.bit_count()
+            if observer.hears(progress):  # most nodes are refused here
+                because = f"`{node.name}` {_other_than(call, node)}"
+                observer.refused(progress, because, call.span, "")
+            return ()
         covered = so_far.covering(index, shared=call.shared or frame.pattern.taps)
         if call.attributes:
-            if not self.attributes_hold(call, node, covered):
-                return
             waiting = [w for w in call.attributes if conditions.depends_on_facts(w.condition)]
+            if not self.attributes_hold(call.attributes, index, covered, observer):
+                return ()
             added = ((frame.prefix, where, index) for where in waiting)
             covered = covered._replace(pending=(*covered.pending, *added))
-        yield from self.operands(frame, call.operands, node.inputs, covered)
         if len(node.inputs) == 2 and is_commutative(node.op) and not call.ordered:
-            yield from self.operands(frame, call.operands, node.inputs[::-1], covered)
+            return self.either_order(frame, call.operands, node.inputs, covered, observer)
+        return self.operands(frame, call.operands, node.inputs, covered, observer)
 
-    def operands(
+    def either_order(
         self,
-        frame: _Frame,
+        frame: Frame,
         wanted: tuple[Operand, ...],
         given: tuple[int, ...],
         so_far: _Partial,
+        observer: Observer,
     ) -> Iterator[_Partial]:
+        yield from self.operands(frame, wanted, given, so_far, observer)
+        yield from self.operands(frame, wanted, given[::-1], so_far, observer)
+
+    def operands(
+        self,
+        frame: Frame,
+        wanted: tuple[Operand, ...],
+        given: tuple[int, ...],
+        so_far: _Partial,
+        observer: Observer,
+    ) -> Iterable[_Partial]:
+        inner = observer.operands(given)
+        tried = self.in_order(frame, wanted, given, so_far, inner)
+        return tried if inner is observer else inner.each(tried)
+
+    def in_order(
+        self,
+        frame: Frame,
+        wanted: tuple[Operand, ...],
+        given: tuple[int, ...],
+        so_far: _Partial,
+        observer: Observer,
+    ) -> Iterable[_Partial]:
+        """Each of `wanted` at its place in `given`, the first of them first."""
         if not wanted:
-            yield so_far
-            return
-        ways = self.operand(frame, wanted[0], given[0], so_far)
-        if len(wanted) == 1:
-            yield from ways
-            return
+            return (so_far,)
+        ways = self.operand(frame, wanted[0], given[0], so_far, observer)
+        return self.rest(frame, wanted[1:], given[1:], ways, observer) if wanted[1:] else ways
+
+    def rest(
+        self,
+        frame: Frame,
+        wanted: tuple[Operand, ...],
+        given: tuple[int, ...],
+        ways: Iterable[_Partial],
+        observer: Observer,
+    ) -> Iterator[_Partial]:
         for partial in ways:
-            yield from self.operands(frame, wanted[1:], given[1:], partial)
+            yield from self.in_order(frame, wanted, given, partial, observer)
 
-    def attributes_hold(self, call: Call, node: Node, so_far: _Partial) -> bool:
-        return all(
-            self.is_true(
-                where, so_far, node, conditions.evaluate(where.condition, Given(attrs=node.attrs))
-            )
-            for where in call.attributes
-            if not conditions.depends_on_facts(where.condition)
-        )
+    def attributes_hold(
+        self, wheres: Sequence[Where], index: int, so_far: _Partial, observer: Observer
+    ) -> bool:
+        wheres = [w for w in wheres if not conditions.depends_on_facts(w.condition)]
+        given = Given(attrs=self.graph.nodes[index].attrs)
+        held = all(self.asks(where, index, given, so_far, observer) for where in wheres)
+        observer.settled(wheres, index, given)
+        return held
 
-    def is_closed(self, partial: _Partial, root: int) -> bool:
+    def is_closed(self, partial: _Partial, root: int, observer: Observer) -> bool:
         """Whether no inner value is used outside the match."""
         for index in members(partial.inside & ~(1 << root | partial.shared)):
             node = self.graph.nodes[index]
             if self.graph.users_of[index] & ~partial.inside or self.graph.results >> index & 1:
-                self.refuse(partial, f"`{node.name}` is used outside the match too")
+                _refuse(observer, partial, f"`{node.name}` is used outside the match too")
                 return False
         return True
 
-    def holds(self, frame: _Frame, partial: _Partial, index: int) -> bool:
+    def holds(self, frame: Frame, partial: _Partial, index: int, observer: Observer) -> bool:
         """Whether the parameters of a pattern are matched, and its conditions hold."""
         pattern, start = frame.pattern, len(frame.prefix)
         for parameter in pattern.parameters:
             if not parameter.optional and frame.prefix + parameter.name not in partial.bound:
-                self.refuse(partial, f"nothing was matched by `{parameter.name}`")
+                _refuse(observer, partial, f"nothing was matched by `{parameter.name}`")
                 return False
         if not pattern.conditions and not partial.pending:
             return True
@@ -381,60 +426,69 @@ class _Matcher:
             if name.startswith(frame.prefix)
         }
         world = _World(self.graph, self.lookup, partial.inside, index)
-        for prefix, where, at in partial.pending:
-            if prefix == frame.prefix:
-                node = self.graph.nodes[at]
-                if not self.asks(where, partial, node, Given(bound, node.attrs, world), world):
-                    return False
         given = Given(bound, world=world)
-        result = self.graph.nodes[index]
-        return all(self.asks(where, partial, result, given, world) for where in pattern.conditions)
+        held = all(
+            self.asks(where, at, Given(bound, self.graph.nodes[at].attrs, world), partial, observer)
+            for prefix, where, at in partial.pending
+            if prefix == frame.prefix
+        ) and all(self.asks(where, index, given, partial, observer) for where in pattern.conditions)
+        observer.settled(pattern.conditions, index, given)
+        return held
 
     def asks(
-        self, where: Where, partial: _Partial, node: Node, given: Given, world: "_World"
+        self, where: Where, index: int, given: Given, so_far: _Partial, observer: Observer
     ) -> bool:
-        world.said = ""  # what was said of a condition before this one, which held all the same
-        held = conditions.evaluate(where.condition, given)
-        return self.is_true(where, partial, node, held, world.said)
-
-    def is_true(
-        self, where: Where, so_far: _Partial, node: Node, held: object, said: str = ""
-    ) -> bool:
+        """Whether a condition on node `index` holds."""
+        world, said = given.world, ""
+        if world is None:
+            held = conditions.evaluate(where.condition, given)
+        else:
+            world.said = ""  # by a condition before this one, which held all the same
+            held = conditions.evaluate(where.condition, given)
+            said = world.said
+        observer.asked(where, index, given, held, said)
+        node = self.graph.nodes[index]
         if held is UNKNOWN:
             reason = where.reason or "the condition"
-            self.refuse(so_far, f"{reason}: unknown at `{node.name}`", where.span)
+            _refuse(observer, so_far, f"{reason}: unknown at `{node.name}`", where.span)
         elif not held:
             written = where.span.text if where.span else "a condition"
             reason = where.reason or said or f"`{written}` does not hold"
-            self.refuse(so_far, f"{reason} (at `{node.name}`)", where.span, where.reason)
+            _refuse(observer, so_far, f"{reason} (at `{node.name}`)", where.span, where.reason)
         return held is not UNKNOWN and bool(held)
 
-    def is_number(self, number: Number, node: Node, so_far: _Partial) -> bool:
+    def is_number(self, number: Number, node: Node, so_far: _Partial, observer: Observer) -> bool:
         if node.form is Form.CONSTANT and node.value is not None:
             values = node.value.ravel().tolist()  # type: ignore[attr-defined]
         elif node.form is Form.LITERAL and isinstance(node.value, int | float):
             values = [node.value]
         elif node.form is Form.CONSTANT:
-            self.refuse(so_far, f"the value of `{node.name}` is not known")
+            _refuse(observer, so_far, f"the value of `{node.name}` is not known")
             return False
         else:
-            self.refuse(so_far, f"`{node.name}` is not a constant")
+            _refuse(observer, so_far, f"`{node.name}` is not a constant")
             return False
         wanted = rounded(number.value, getattr(node.type, "dtype", "float32"))
         allowed = number.tolerance * abs(number.value)
         if all(value == wanted or abs(value - number.value) <= allowed for value in values):
             return True
-        self.refuse(so_far, f"`{node.name}` is not {number.value:g}")
+        _refuse(observer, so_far, f"`{node.name}` is not {number.value:g}")
         return False
 
-    def is_told(self, so_far: _Partial) -> bool:
-        """Whether a refusal now says more than those before, and is worth its text."""
-        return so_far.inside.bit_count() > self.attempt.progress
 
-    def refuse(
-        self, so_far: _Partial, because: str, span: Span | None = None, reason: str = ""
-    ) -> None:
-        self.attempt.refuse(so_far.inside.bit_count(), because, span, reason)
+def _binding(
+    name: str, index: int, constants: OpSet, ways: Iterable[_Partial]
+) -> Iterator[_Partial]:
+    for partial in ways:
+        yield partial.binding(name, index, constants)
+
+
+def _refuse(
+    observer: Observer, so_far: _Partial, because: str, span: Span | None = None, reason: str = ""
+) -> tuple[()]:
+    """Tell `observer` why there is no match, and give none."""
+    observer.refused(so_far.inside.bit_count(), because, span, reason)
+    return ()
 
 
 class _World:
@@ -483,9 +537,9 @@ def _other_than(call: Call, node: Node) -> str:
 
 
 def _what(node: Node) -> str:
-    if node.is_call:
-        return f"a call of {node.op}"
     match node.form:
+        case Form.CALL:
+            return f"a call of {node.op}"
         case Form.TUPLE:
             return f"a tuple of {len(node.inputs)}"
         case Form.PROJECTION:

@@ -7,7 +7,7 @@ from typing import assert_never
 from collage_dsl.graph import Graph, members
 from collage_dsl.rules.condition import depends_on_facts
 from collage_dsl.rules.explain import Answer, Explanation, How, Step, Way, explain
-from collage_dsl.rules.matcher import _Frame, _frame
+from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -101,7 +101,7 @@ class _Counter:
             case Call() as call:
                 return self.call(step, call)
             case Number():
-                return Share(int(step.held > 0), 1)
+                return Share(int(step.held), 1)
             case TupleOf() | FieldOf():
                 return self.best(step, Share(1, 1)) if step.ways else self.missing(step)
             case Reference() if step.parameter and step.parameter.constant:
@@ -181,10 +181,10 @@ class _Counter:
     def missing(self, step: Step) -> Share:
         return Share(0, self.size(step.frame, step.wanted))
 
-    def sizes(self, frame: _Frame, operands: tuple[Operand, ...]) -> int:
+    def sizes(self, frame: Frame, operands: tuple[Operand, ...]) -> int:
         return sum(self.size(frame, operand) for operand in operands)
 
-    def size(self, frame: _Frame, operand: Operand) -> int:
+    def size(self, frame: Frame, operand: Operand) -> int:
         """How many parts `operand` has at least."""
         match operand:
             case Anything():
@@ -214,7 +214,7 @@ class _Counter:
             case _:
                 assert_never(operand)
 
-    def size_of_name(self, frame: _Frame, name: str) -> int:
+    def size_of_name(self, frame: Frame, name: str) -> int:
         key = (frame.prefix, name)
         if key in self.counted:
             return 0
@@ -226,7 +226,5 @@ class _Counter:
         return int(parameter.constant) + behind
 
     def pattern_size(self, pattern: Pattern) -> int:
-        frame = _frame(pattern)
-        return len(pattern.conditions) + self.sizes(
-            frame, tuple(Reference(name) for name in (pattern.result, *pattern.others))
-        )
+        frame = Frame.of(pattern)
+        return len(pattern.conditions) + self.sizes(frame, frame.results)

@@ -13,20 +13,23 @@ from collage_dsl.search.plan import (
     Plan,
     PlannedKernel,
     Problem,
-    SearchRecord,
 )
 from collage_dsl.search.regret import regrets
+from collage_dsl.search.reporter import NO_REPORTER, NoReporter, Reporter, SearchRecord
 from collage_dsl.search.strategies import STRATEGIES, Strategy, search
 
 __all__ = [
+    "NO_REPORTER",
     "STRATEGIES",
     "BudgetSpentError",
     "CostError",
     "LowerBound",
     "NoPlanError",
+    "NoReporter",
     "Plan",
     "PlannedKernel",
     "Problem",
+    "Reporter",
     "SearchRecord",
     "Strategy",
     "auto",

@@ -1,7 +1,6 @@
 """The strategy that suits a problem."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
 from collage_dsl.search.milp import has_solver, milp
@@ -22,19 +21,18 @@ def auto(problem: Problem, *, budget: int = BUDGET) -> Plan:
     would meet too many states. The record of the plan says why. Raises `NoPlanError`.
     """
     if not has_solver():
-        return _because(dijkstra(problem), "scipy is not installed, which milp needs")
+        return dijkstra(problem, because="scipy is not installed, which milp needs")
     moves = Moves(problem, usable(problem))
     open_ = most_open(moves)
     if open_ > MOST_OPEN:
-        return _because(milp(problem), f"{open_} kernels with several results may be open at once")
+        because = f"{open_} kernels with several results may be open at once"
+        return milp(problem, because=because)
     few = f"at most {open_} kernel{'s' * (open_ > 1)}" if open_ else "no kernels"
     try:
-        return _because(
-            dijkstra(problem, budget=budget, moves=moves),
-            f"{few} with several results can be open at once",
-        )
+        because = f"{few} with several results can be open at once"
+        return dijkstra(problem, budget=budget, moves=moves, because=because)
     except BudgetSpentError as spent:
-        return _because(milp(problem), f"dijkstra gave up: {spent}")
+        return milp(problem, because=f"dijkstra gave up: {spent}")
 
 
 def most_open(moves: Iterable[Move]) -> int:
@@ -55,8 +53,3 @@ def most_open(moves: Iterable[Move]) -> int:
         open_ += change[place]
         most = max(most, open_)
     return most
-
-
-def _because(plan: Plan, reason: str) -> Plan:
-    assert plan.record is not None
-    return replace(plan, record=replace(plan.record, because=reason))

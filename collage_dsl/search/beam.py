@@ -9,6 +9,7 @@ from collage_dsl.search.milp import has_solver
 from collage_dsl.search.moves import Key, Move, Moves
 from collage_dsl.search.plan import SECOND, Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
+from collage_dsl.search.tally import Tally
 
 WIDTH = 100
 
@@ -35,15 +36,16 @@ def beam(problem: Problem, *, width: int = WIDTH) -> Plan:
     """
     if width < 1:
         raise ValueError(f"a beam keeps 1 state or more, not {width}")
+    tally = Tally(problem, "beam")
     candidates = usable(problem)
     moves = Moves(problem, candidates)
     quick = greedy(problem, moves)
+    if quick is not None:
+        tally.found(rank_of(problem, quick)[0])
     worth, bound = _worth(problem, candidates)
-    steps = 0
     while True:
-        search = _Beam(problem, moves, worth, width)
+        search = _Beam(problem, moves, worth, width, tally)
         found = search.best()
-        steps += search.expanded
         if found is not None or quick is not None or search.is_complete:
             break
         width *= 2
@@ -51,8 +53,7 @@ def beam(problem: Problem, *, width: int = WIDTH) -> Plan:
     if not plans:
         raise problem.no_plan()
     chosen = min(plans, key=lambda plan: rank_of(problem, plan))
-    record = problem.record("beam", steps, None if search.is_complete else bound)
-    return problem.plan(chosen, record)
+    return tally.plan(chosen, None if search.is_complete else bound)
 
 
 def _worth(
@@ -73,15 +74,20 @@ def _worth(
 
 class _Beam:
     def __init__(
-        self, problem: Problem, moves: Moves, worth: Mapping[int, int], width: int
+        self,
+        problem: Problem,
+        moves: Moves,
+        worth: Mapping[int, int],
+        width: int,
+        tally: Tally,
     ) -> None:
         self.problem = problem
         self.moves = moves
         self.width = width
+        self.tally = tally
         self.waiting: dict[int, dict[Key, _State]] = {}
         """By their next call; the best state of each key."""
         self.goal: _State | None = None
-        self.expanded = 0
         self.is_complete = True
         self.surplus = {move.number: self._surplus(move, worth) for move in moves}
 
@@ -96,7 +102,7 @@ class _Beam:
         return None if self.goal is None else _chosen(self.goal)
 
     def expand(self, state: _State) -> None:
-        self.expanded += 1
+        self.tally.explored()
         for move in self.moves.from_(state.key):
             surplus = self.surplus[move.number]
             key = None if surplus is None else self.moves.after(state.key, move)

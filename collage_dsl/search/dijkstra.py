@@ -11,6 +11,7 @@ from collage_dsl.graph import Kind, members
 from collage_dsl.search.moves import Key, Move, Moves
 from collage_dsl.search.plan import Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
+from collage_dsl.search.tally import ASKED_FOR, Tally
 
 Rank = tuple[int, int, int]
 """
@@ -45,12 +46,18 @@ class _State(NamedTuple):
     by: Move | None = None
 
 
-def dijkstra(problem: Problem, *, budget: int | None = None, moves: Moves | None = None) -> Plan:
+def dijkstra(
+    problem: Problem,
+    *,
+    budget: int | None = None,
+    moves: Moves | None = None,
+    because: str = ASKED_FOR,
+) -> Plan:
     """
     A cheapest plan; of equally cheap ones, one with the highest priority, then one with the
     fewest kernels, then the one found first. Raises `NoPlanError`, and `BudgetSpentError` where
     more than `budget` states would have to be expanded. `moves` are those of the candidates that
-    are `usable`, where they are known already.
+    are `usable`, where they are known already. The record says why `dijkstra`: `because`.
 
     A state is a set of covered nodes, by rank. Only candidates whose first call is the next
     uncovered one extend it, so that each set of kernels is reached in one order only (Collage
@@ -61,41 +68,37 @@ def dijkstra(problem: Problem, *, budget: int | None = None, moves: Moves | None
     that their uncovered calls will cost besides (A*). Where the problem has lower bounds above 0,
     costs are taken to be dear, and asked for later still.
     """
+    tally = Tally(problem, "dijkstra", because)
     moves = moves or Moves(problem, usable(problem))
-    chosen, spent = None, 0
+    chosen = None
     if any(problem.least(move.candidate) for move in moves):
         ahead = LOOKED_AHEAD if budget is None else min(LOOKED_AHEAD, budget // 2)
-        chosen, spent = _looking_ahead(problem, moves, ahead)
+        chosen = _looking_ahead(problem, moves, tally, ahead)
     if chosen is None:
-        search = _Search(problem, None if budget is None else budget - spent, moves)
         try:
-            chosen = search.moves_of_best()
+            chosen = _Search(problem, moves, tally, budget).moves_of_best()
         except BudgetSpentError:
             raise BudgetSpentError(f"{budget} states were not enough") from None
-        spent += search.expanded
-    return problem.plan([move.candidate for move in chosen], problem.record("dijkstra", spent))
+    return tally.plan([move.candidate for move in chosen])
 
 
-def _looking_ahead(problem: Problem, moves: Moves, most: int) -> tuple[list[Move] | None, int]:
+def _looking_ahead(problem: Problem, moves: Moves, tally: Tally, most: int) -> list[Move] | None:
     """
     A plan that is best where what is not known costs as little as it can; then some of it is
-    asked for, until all of a plan is known, which no other can be better than. And how many
-    states that took.
+    asked for, until all of a plan is known, which no other can be better than.
 
     No plan where `most` states are not enough.
     """
-    spent = 0
     while True:
-        search = _Search(problem, most - spent, moves)
+        search = _Search(problem, moves, tally, most)
         search.prices = {move.number: problem.estimate(move.candidate) for move in moves}
         try:
             chosen = search.moves_of_best()
         except BudgetSpentError:
-            return None, spent + search.expanded
-        spent += search.expanded
+            return None
         unknown = [move for move in chosen if not problem.is_asked(move.candidate)]
         if not unknown:
-            return chosen, spent
+            return chosen
         for move in _telling(problem, moves, unknown):
             problem.cost(move.candidate)
 
@@ -133,10 +136,11 @@ def _kind(move: Move) -> Kind:
 
 
 class _Search:
-    def __init__(self, problem: Problem, budget: int | None, moves: Moves) -> None:
+    def __init__(self, problem: Problem, moves: Moves, tally: Tally, budget: int | None) -> None:
         self.problem = problem
-        self.budget = budget
         self.moves = moves
+        self.tally = tally
+        self.budget = budget
         self.least = least_by_call(problem, moves.candidates)
         self.worth: Mapping[int, int] = defaultdict(int)
         self.prices: dict[int, int | None] = {}
@@ -150,7 +154,6 @@ class _Search:
         self.best: dict[Key, Rank] = {}
         self.queue: list[tuple[Rank, int, _State]] = []
         self.order = count()
-        self.expanded = 0
 
     def moves_of_best(self) -> list[Move]:
         """A cheapest way to the end."""
@@ -184,9 +187,9 @@ class _Search:
         return known is not None and rank >= known
 
     def expand(self, state: _State) -> None:
-        if self.expanded == self.budget:
+        if self.tally.states == self.budget:
             raise BudgetSpentError
-        self.expanded += 1
+        self.tally.explored()
         key, place = None, None
         for move in self.moves.from_(state.key):
             if move.place is not place:  # mostly those of one place come one after the other

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from collage_dsl.cost import Infeasible
 from collage_dsl.graph import CandidateKernel, OpSet, first
 from collage_dsl.search.plan import Plan, Problem, is_acyclic
+from collage_dsl.search.tally import Tally
 
 
 def exhaustive(problem: Problem) -> Plan:
@@ -15,16 +16,17 @@ def exhaustive(problem: Problem) -> Plan:
     Time grows exponentially: for graphs of some ten operator calls.
     """
     best: tuple[tuple[int, int, int], tuple[CandidateKernel, ...]] | None = None
-    tried = 0
+    tally = Tally(problem, "exhaustive")
     for chosen in covers(problem):
-        tried += 1
+        tally.explored()
         cost = sum(_price(problem, candidate) for candidate in chosen)
         rank = cost, sum(map(problem.demotion, chosen)), len(chosen)
         if best is None or rank < best[0]:
             best = rank, chosen
+            tally.found(cost)
     if best is None:
         raise problem.no_plan()
-    return problem.plan(best[1], problem.record("exhaustive", tried))
+    return tally.plan(best[1])
 
 
 def covers(problem: Problem) -> Iterator[tuple[CandidateKernel, ...]]:

@@ -13,6 +13,7 @@ from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.search.columns import Array, Columns, surplus_of, worth_of
 from collage_dsl.search.cycles import Passage, shortest_cycle
 from collage_dsl.search.plan import Problem
+from collage_dsl.search.tally import Tally
 
 _RETRIES = 100
 """So many plans are refused, at most, that only the solver's tolerance finds as cheap."""
@@ -32,9 +33,9 @@ class Program:
 
     graph: Graph
     columns: Columns
+    tally: Tally
     rows: list[Any] = field(default_factory=list)
     open: Array = field(default_factory=lambda: np.empty(0))
-    steps: int = 0
 
     def __post_init__(self) -> None:
         self.rows = self.columns.constraints
@@ -74,7 +75,7 @@ class Program:
             return None
         if solved.status != 0 or solved.x is None:
             raise SolverError(f"HiGHS found no cheapest plan: {solved.message}")
-        self.steps += int(solved.mip_node_count or 0)
+        self.tally.explored(int(solved.mip_node_count or 0))
         return tuple(int(i) for i in np.flatnonzero(solved.x > 0.5))
 
     def _not_all(self, ring: Sequence[Passage]) -> Any:
@@ -90,21 +91,19 @@ class Program:
         return LinearConstraint(csr_array(np.array([row])), -np.inf, len(ring) - 1)
 
 
-def cheapest(problem: Problem) -> tuple[tuple[CandidateKernel, ...], int]:
+def cheapest(problem: Problem, tally: Tally) -> tuple[CandidateKernel, ...]:
     """
-    The candidates of a best plan, and how many nodes branch and bound took. Raises `NoPlanError`.
+    The candidates of a best plan; `tally` counts nodes of branch and bound. Raises `NoPlanError`.
 
     Where the problem has lower bounds, they stand in for costs that are not known; those of a
     plan that is best so are then asked for, until that changes nothing.
     """
-    steps = 0
     while True:
-        program = Program(problem.graph, Columns.of(problem, late=problem.has_bounds))
-        chosen = _best(problem, program)
-        steps += program.steps
+        columns = Columns.of(problem, late=problem.has_bounds)
+        chosen = _best(problem, Program(problem.graph, columns, tally))
         unknown = [each for each in chosen if not problem.is_asked(each)]
         if not unknown:
-            return chosen, steps
+            return chosen
         for each in unknown:
             problem.cost(each)
 

@@ -1,13 +1,14 @@
 """The problem that a search solves, and its answer."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
 from math import floor, fsum, isfinite
 
-from collage_dsl.cost import CostError, CostFunction, Infeasible
+from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members, opset
+from collage_dsl.search.reporter import NO_REPORTER, Reporter, SearchRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,38 +29,6 @@ class PlannedKernel:
     @property
     def label(self) -> str:
         return self.candidate.label
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRecord:
-    """
-    How a plan was found, and what is known of how good it is.
-
-    `steps` counts what the strategy counts: states expanded, covers tried, or nodes of branch
-    and bound. Of `candidates`, `asked` had to be priced. No plan costs less than `bound`
-    seconds; where the plan is `proven`, none is better in cost, priority and kernels either
-    (by `milp`: as far as its solver can tell costs apart, docs/search.md).
-    """
-
-    strategy: str
-    because: str
-    proven: bool
-    bound: float
-    steps: int
-    candidates: int
-    asked: int
-    cost: float = 0.0
-    """Of the plan in seconds, before kernels are merged."""
-
-    @property
-    def gap(self) -> float:
-        """What part of its cost a cheaper plan may save; 0 where there is none."""
-        return max(0.0, 1 - self.bound / self.cost) if self.cost and not self.proven else 0.0
-
-    @property
-    def never_asked(self) -> int:
-        """How many candidates never had to be priced."""
-        return self.candidates - self.asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +92,8 @@ class Problem:
 
     `cost` is asked at most once per candidate, and only when a search wants to know. What
     `lower_bound` says of a candidate is never above its cost: a search that takes its time to
-    ask then mostly asks less often, and finds a plan just as good.
+    ask then mostly asks less often, and finds a plan just as good. `reporter` hears what a search
+    does.
     """
 
     def __init__(
@@ -133,8 +103,10 @@ class Problem:
         cost: CostFunction,
         *,
         lower_bound: LowerBound | None = None,
+        reporter: Reporter = NO_REPORTER,
     ) -> None:
         self.graph = graph
+        self.reporter = reporter
         self.candidates = tuple(dict.fromkeys(candidates))
         self.has_bounds = lower_bound is not None
         self.broken_bounds = 0
@@ -152,12 +124,18 @@ class Problem:
             least = self._least.get(candidate, 0)
             if not isinstance(known, Infeasible) and femtoseconds(known) < least:
                 self.broken_bounds += 1
+            self.reporter.priced(candidate, known)
         return known
 
     def price(self, candidate: CandidateKernel) -> int | None:
         """The cost in whole femtoseconds; None where the candidate is infeasible."""
         cost = self.cost(candidate)
         return None if isinstance(cost, Infeasible) else femtoseconds(cost)
+
+    @property
+    def priced(self) -> Mapping[CandidateKernel, Cost]:
+        """The costs that were asked for."""
+        return self._known
 
     @property
     def is_informed(self) -> bool:
@@ -247,31 +225,14 @@ class Problem:
                 covered |= candidate.sub_graph.inside
         return NoPlanError(self.graph, self.graph.calls & ~covered)
 
-    def record(self, strategy: str, steps: int, bound: int | None = None) -> SearchRecord:
-        """What `strategy` did; without a `bound` in femtoseconds, that nothing is better."""
-        proven = bound is None and not self.broken_bounds
-        return SearchRecord(
-            strategy,
-            because="asked for",
-            proven=proven,
-            bound=0.0 if bound is None else bound / SECOND,
-            steps=steps,
-            candidates=len(self.candidates),
-            asked=len(self._known),
-        )
-
-    def plan(self, chosen: Sequence[CandidateKernel], record: SearchRecord | None = None) -> Plan:
+    def plan(self, chosen: Sequence[CandidateKernel]) -> Plan:
         """The plan of the feasible candidates `chosen`, which cover the graph."""
         kernels = []
         for candidate in in_execution_order(self.graph, chosen):
             cost = self.cost(candidate)
             assert not isinstance(cost, Infeasible), cost.reason
             kernels.append(PlannedKernel(candidate, cost))
-        plan = Plan(self.graph, tuple(kernels), record)
-        if record is None:
-            return plan
-        bound = plan.cost if record.proven else min(record.bound, plan.cost)
-        return replace(plan, record=replace(record, bound=bound, cost=plan.cost))
+        return Plan(self.graph, tuple(kernels))
 
 
 def femtoseconds(seconds: float) -> int:

@@ -1,0 +1,61 @@
+"""What a strategy has done so far on a problem."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from collage_dsl.cost import Infeasible
+from collage_dsl.graph import CandidateKernel
+from collage_dsl.search.plan import SECOND, Plan, Problem, femtoseconds
+from collage_dsl.search.reporter import SearchRecord
+
+ASKED_FOR = "asked for"
+"""Why a strategy is used that the user has chosen."""
+
+
+class Tally:
+    """Counts what a strategy does, and tells the reporter of the problem."""
+
+    def __init__(self, problem: Problem, strategy: str, because: str = ASKED_FOR) -> None:
+        self.problem = problem
+        self.strategy = strategy
+        self.because = because
+        self.states = 0
+        self.least: int | None = None
+        """What the cheapest plan costs that is known, in femtoseconds."""
+        problem.reporter.started(problem, strategy, because)
+
+    def explored(self, states: int = 1) -> None:
+        """So many more states were explored."""
+        self.states += states
+        self.problem.reporter.explored(states)
+
+    def found(self, cost: int) -> None:
+        """A plan of `cost` femtoseconds was found."""
+        if self.least is None or cost < self.least:
+            self.least = cost
+            self.problem.reporter.improved(cost / SECOND)
+
+    def plan(self, chosen: Sequence[CandidateKernel], bound: int | None = None) -> Plan:
+        """
+        The plan of `chosen`, with its record. Without a `bound` in femtoseconds, none is better.
+        """
+        plan = self.problem.plan(chosen)
+        self.found(sum(femtoseconds(kernel.cost) for kernel in plan.kernels))
+        record = self._record(plan.cost, bound)
+        self.problem.reporter.ended(record)
+        return replace(plan, record=record)
+
+    def _record(self, cost: float, bound: int | None) -> SearchRecord:
+        proven = bound is None and not self.problem.broken_bounds
+        priced = self.problem.priced
+        return SearchRecord(
+            self.strategy,
+            self.because,
+            proven=proven,
+            bound=cost if proven else min((bound or 0) / SECOND, cost),
+            states=self.states,
+            candidates=len(self.problem.candidates),
+            priced=len(priced),
+            infeasible=sum(isinstance(each, Infeasible) for each in priced.values()),
+            cost=cost,
+        )
