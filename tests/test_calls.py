@@ -248,7 +248,9 @@ def test_an_input_that_cannot_be_taken_is_refused(executable: ModelExecutable, c
     [
         ([np.ones(SHAPE, np.float32)] * 2, "inputs are given by name in a dict, not in a list"),
         (np.ones(SHAPE, np.float32), "inputs are given by name in a dict, not in a ndarray"),
+        (1, "inputs are given by name in a dict, not in a int"),
         ({"a": np.ones(SHAPE, np.float32)}, "input `b` is missing"),
+        ({"a": arrays()["a"], "c": 2}, "the model has no input `c`"),
         ({**arrays(), "c": 1, 2: 3}, "the model has no input `2`"),
     ],
 )

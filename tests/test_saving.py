@@ -1,8 +1,10 @@
 """What is saved is loaded again by whoever has TVM, and nothing is said on stderr."""
 
+import gc
 import json
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +52,7 @@ def test_what_was_saved_is_loaded_and_computes_the_same(
 def test_a_fresh_process_needs_neither_onnx_nor_the_engine(folder: Path) -> None:
     program = f"""
 import sys
+import tempfile
 import numpy as np
 import collage_dsl as collage
 executable = collage.load_executable({str(folder)!r})
@@ -69,6 +72,21 @@ def test_an_executable_that_was_loaded_is_not_saved_again(folder: Path, tmp_path
     with pytest.raises(ExecutableError, match="was loaded is saved already: copy its folder"):
         save(collage.load_executable(folder), tmp_path / "again", {})
 
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_executable_leaves_no_file_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    specs = [SPECS / "native.collage"]
+    made = collage.compile(small_convolution(), specs, cost=lambda _: 1e-6, race_seconds=0.01)
+    held = len(list(tmp_path.iterdir()))
+
+    del made
+    gc.collect()
+
+    assert held
     assert not list(tmp_path.iterdir())
 
 

@@ -82,7 +82,7 @@ class ModelExecutable:
     def tensors(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Copies of `inputs` as TVM tensors, in the order of the signature."""
         names = {each.value.name for each in self._inputs}
-        if not isinstance(inputs, Mapping) or inputs.keys() != names:
+        if not hasattr(inputs, "keys") or inputs.keys() != names:
             raise self._misnamed(inputs)
         return [each.copy(each.array(inputs[each.value.name]), []) for each in self._inputs]
 
@@ -98,11 +98,13 @@ class ModelExecutable:
 
     def _taken(self, inputs: Mapping[str, Any], lent: Lent) -> list[Any]:
         """What the virtual machine takes for `inputs`: a plain numpy array as it is."""
+        if not hasattr(inputs, "keys") or len(inputs) != len(self._takes):
+            raise self._misnamed(inputs)
         tensors = []
         for name, shape, dtype, each in self._takes:
             try:
                 given = inputs[name]
-            except (KeyError, TypeError, IndexError):
+            except KeyError:
                 raise self._misnamed(inputs) from None
             is_plain = (
                 type(given) is ndarray
@@ -111,8 +113,6 @@ class ModelExecutable:
                 and given.flags.carray
             )
             tensors.append(given if is_plain else each.tensor(given, lent))
-        if len(inputs) != len(tensors):
-            raise self._misnamed(inputs)
         return tensors
 
     def _machine(self) -> Any:
@@ -120,7 +120,7 @@ class ModelExecutable:
 
     def _misnamed(self, inputs: Any) -> ExecutableError:
         """What to say where the names of `inputs` are not those of the model's inputs."""
-        if not isinstance(inputs, Mapping):
+        if not hasattr(inputs, "keys"):
             kind = type(inputs).__name__
             return ExecutableError(f"inputs are given by name in a dict, not in a {kind}")
         names = [value.name for value in self.signature.inputs]
