@@ -68,8 +68,11 @@ class Backend(ABC):
         """
         The `tvm.tirx.PrimFunc` of a primitive kernel as it is to be compiled for `target`.
 
-        Where a backend has no schedules of its own, those of this package are used.
+        Where a backend has no schedules of its own, those of this package are used. They are for
+        `llvm`; a function for another kind of target stays as it is.
         """
+        if str(target.kind.name) != "llvm":
+            return function
         from collage_dsl.backends.schedule import schedule  # needs TVM
 
         return schedule(function, target=target)
