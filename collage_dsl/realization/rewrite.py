@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import tvm
 from tvm import relax
 
 from collage_dsl.frontend.dataflow import Dataflow, values_in
 from collage_dsl.graph import Form, members, opset
+from collage_dsl.realization.crossing import Crossing, is_copy, is_on
 from collage_dsl.realization.order import in_order
 from collage_dsl.realization.outline import value_of
 from collage_dsl.realization.place import Kernel
@@ -48,6 +50,10 @@ class _Writer:
         self.builder = relax.BlockBuilder()
         self.values: dict[int, Any] = {}
         self.written: list[Any] = []
+        self.used_later = frozenset(self.wanted)
+        self.copy_of = {hash(b.var): b.value.args[0] for b in flow.bindings if is_copy(b.value)}
+        self.copies: dict[tuple[int, int], Any] = {}
+        self.given_back: set[int] = set()
 
     def write(self) -> list[Any]:
         stay = self.staying()
@@ -59,7 +65,7 @@ class _Writer:
                 self.keep(unit)
             else:
                 self.call(self.kernels[unit - self.size])
-        return self.written
+        return self.without_unused_copies()
 
     # What stays, and what each needs.
 
@@ -144,8 +150,10 @@ class _Writer:
         return relax.Tuple([by_place[place] for place in range(len(by_place))])
 
     def call(self, kernel: Kernel) -> None:
-        found = kernel.outlined
+        found, crossing = kernel.outlined, kernel.crossing
         arguments = [self.value(index) for index in found.arguments]
+        if crossing is not None:
+            arguments = [self.on(crossing.there, value) for value in arguments]
         dimensions = [relax.ShapeExpr(found.symbols)] if found.symbols else []
         call = self.normal(relax.Call(kernel.callee, [*arguments, *dimensions]))
         count = max(found.results.values()) + 1
@@ -154,8 +162,56 @@ class _Writer:
             whole = self.fresh(f"{kernel.callee.name_hint}_results", call)
             fields = [self.normal(relax.TupleGetItem(whole, place)) for place in range(count)]
         for index, place in found.results.items():
-            self.bind(index, fields[place])
+            if crossing is not None and is_on(fields[place], crossing.there):
+                self.give_back(index, fields[place], crossing)
+            else:
+                self.bind(index, fields[place])
             fields[place] = self.values[index]  # What gives the same value is that variable.
+
+    def on(self, device: Any, value: Any) -> Any:
+        """A copy of a value on another device, one for all; what it is a copy of, where that is."""
+        match value.ty:
+            case relax.TupleType() as tuple_type:
+                fields = self.fields_of(value, len(tuple_type.fields))
+                return self.normal(relax.Tuple([self.on(device, field) for field in fields]))
+            case relax.TensorType():
+                return self.copied(device, value)
+        return value
+
+    def fields_of(self, value: Any, count: int) -> list[Any]:
+        if isinstance(value, tvm.ir.Tuple):
+            return list(value.fields)
+        fields = [self.normal(relax.TupleGetItem(value, place)) for place in range(count)]
+        return [self.fresh("field", field) for field in fields]
+
+    def copied(self, device: Any, tensor: Any) -> Any:
+        for known in (tensor, self.copy_of.get(hash(tensor))):
+            if known is not None and is_on(known, device):
+                return known
+        key = (hash(device), hash(tensor))
+        if key not in self.copies:
+            copy = self.normal(relax.op.to_vdevice(tensor, device))
+            self.copies[key] = self.fresh("copy", copy)
+        return self.copies[key]
+
+    def give_back(self, index: int, value: Any, crossing: Crossing) -> None:
+        """Bind a node to a copy of `value`, which is on another device."""
+        there = self.fresh(f"{self.flow.graph.nodes[index].name}_there", value)
+        self.bind(index, self.normal(relax.op.to_vdevice(there, crossing.here)))
+        key = hash(self.values[index])
+        self.copy_of[key] = there
+        self.given_back.add(key)
+
+    def without_unused_copies(self) -> list[Any]:
+        """What is written, but for copies that only kernels on the other device would take."""
+        used, kept = set(self.used_later), []
+        for binding in reversed(self.written):
+            key = hash(binding.var)
+            if key in self.given_back and key not in used:
+                continue
+            used |= {hash(var) for var in values_in(binding)}
+            kept.append(binding)
+        return kept[::-1]
 
     def bind(self, index: int, value: Any) -> None:
         """Bind a node to the variable that it had, or to a new one where it had none."""
