@@ -1,6 +1,6 @@
 """Kernels on another device than the values around them: virtual devices, types and copies."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,10 @@ from collage_dsl.graph.target_kinds import share_device
 
 _VDEVICE = "vdevice"
 _TO_VDEVICE = tvm.ir.Op.get("relax.to_vdevice")
+
+
+class NoDevice(Exception):  # noqa: N818, reads as what it says
+    """A device is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,29 @@ def virtual_devices(module: tvm.IRModule) -> list[Any]:
     return list(module.global_infos.get(_VDEVICE, ()))
 
 
+def devices_of(module: tvm.IRModule, kind: str) -> tuple[str, ...]:
+    """
+    The devices that the VM is to be given, by their names in TVM: those of the virtual devices;
+    where there are none, that of targets of `kind`.
+    """
+    known = [(device.target, int(device.vdevice_id)) for device in virtual_devices(module)]
+    return tuple(device_name(target, number) for target, number in known) or (device_name(kind),)
+
+
+def device_name(target: Any, number: int = 0) -> str:
+    """The device of a target, or of those of a kind, as TVM spells it: `cuda:0`."""
+    type_ = int(tvm.target.Target(target).get_target_device_type())
+    return str(tvm.runtime.device(type_, number))
+
+
+def device_named(name: str) -> Any:
+    """Raises `NoDevice` where this machine lacks it, or TVM has no code for it."""
+    device = tvm.runtime.device(name)
+    if not device.exist:
+        raise NoDevice(f"there is no device {name} here")
+    return device
+
+
 def _virtual_device(module: tvm.IRModule, target: Any) -> Any:
     """The first virtual device for kinds that share the device of `target`; else a new one."""
     known = virtual_devices(module)
@@ -71,20 +98,27 @@ def _code_target(target: Any) -> Any:
     return tvm.target.Target(kept)
 
 
-def on_device(function: Any, device: Any) -> Any:
-    """`function` with all its tensors on a virtual device."""
+def on_device(what: Any, device: Any) -> Any:
+    """A function, or a type, with all its tensors on a virtual device; None where on none."""
 
     def moved(type_: Any) -> Any:
         if type_.shape is None:
             return relax.TensorType(None, type_.dtype, device, type_.ndim)
         return relax.TensorType(type_.shape, type_.dtype, device)
 
-    return tvm_ffi.structural_map(function, (relax.TensorType, moved))
+    return tvm_ffi.structural_map(what, (relax.TensorType, moved))
 
 
-def is_copy(value: Any) -> bool:
-    """Whether an expression copies a tensor to a virtual device."""
-    return isinstance(value, tvm.ir.Call) and value.op == _TO_VDEVICE
+def copies_in(bindings: Sequence[Any]) -> dict[int, list[Any]]:
+    """What each variable is a copy of, or a cast of a copy, by its handle."""
+    found: dict[int, list[Any]] = {}
+    for binding in bindings:
+        value = binding.value
+        if isinstance(value, tvm.ir.Call) and value.op == _TO_VDEVICE:
+            found[hash(binding.var)] = [value.args[0]]
+        elif isinstance(binding, relax.MatchCast) and hash(value) in found:
+            found[hash(binding.var)] = list(found[hash(value)])
+    return found
 
 
 def is_on(value: Any, device: Any) -> bool:

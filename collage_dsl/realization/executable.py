@@ -16,6 +16,7 @@ from tvm import relax
 
 from collage_dsl.backends.runtime.build import addons, kernel_object
 from collage_dsl.graph import Graph, TensorType, members
+from collage_dsl.realization.crossing import NoDevice, device_named
 
 Array = np.ndarray[Any, Any]
 
@@ -24,6 +25,8 @@ SIGNATURE = "signature.json"
 PLAN = "plan.json"
 REPORT = "report.json"
 """All that is in the folder of a compiled model."""
+
+CPU = "cpu:0"
 
 
 class ExecutableError(Exception):
@@ -45,20 +48,22 @@ class Signature:
     What goes into a model and comes out of it, in order.
 
     `library_bytes` is the size of the library that was saved: to load one that is cut short
-    ends the process.
+    ends the process. `devices` are those that it runs on, inputs and outputs on the first.
     """
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     library_bytes: int = 0
+    devices: tuple[str, ...] = (CPU,)
 
     @classmethod
-    def of(cls, graph: Graph) -> "Signature":
+    def of(cls, graph: Graph, devices: tuple[str, ...] = (CPU,)) -> "Signature":
         inputs = (graph.nodes[index] for index in members(graph.parameters))
         outputs = zip(graph.output_names, graph.outputs, strict=True)
         return cls(
             tuple(_value(node.name, node.tensor) for node in inputs),
             tuple(_value(name, graph.nodes[index].tensor) for name, index in outputs),
+            devices=devices,
         )
 
     def to_json(self) -> str:
@@ -75,7 +80,8 @@ class Signature:
             tuple(Value(row["name"], row["dtype"], tuple(row["shape"])) for row in fields[side])
             for side in ("inputs", "outputs")
         )
-        return cls(inputs, outputs, fields["library_bytes"])
+        devices = tuple(fields.get("devices", (CPU,)))  # which older folders do not say
+        return cls(inputs, outputs, fields["library_bytes"], devices)
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:
@@ -92,8 +98,12 @@ class ModelExecutable:
     def __init__(self, executable: Any, signature: Signature) -> None:
         self.signature = signature
         self._executable = executable
+        try:
+            self._devices = [device_named(name) for name in signature.devices]
+        except NoDevice as error:
+            raise ExecutableError(f"the model cannot run: {error}") from error
         with _quiet():
-            self._main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+            self._main = relax.VirtualMachine(executable, self._devices)["main"]
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """
@@ -172,7 +182,7 @@ class ModelExecutable:
                 f"input `{value.name}` is {array.dtype}{list(array.shape)}, "
                 f"the model takes {value.dtype}{list(value.shape)}"
             )
-        return tvm.runtime.tensor(np.asarray(array, order="C"))
+        return tvm.runtime.tensor(np.asarray(array, order="C"), self._devices[0])
 
 
 def _check_size(library: Path, expected: int) -> None:

@@ -14,6 +14,8 @@ from collage_dsl.backends.registry import UnknownBackend, find_backend
 from collage_dsl.backends.tvm import Tvm, host_target
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.graph import Option
+from collage_dsl.graph.target_kinds import share_device
+from collage_dsl.realization.crossing import virtual_devices
 from collage_dsl.realization.link import linked
 from collage_dsl.realization.place import BACKEND, OPTION_PREFIX, TARGET
 
@@ -40,6 +42,16 @@ _TO_VM = (
 """What follows fusion in TVM's own pipeline for CPUs."""
 
 
+def _to_vm(module: tvm.IRModule) -> list[Any]:
+    """
+    The passes that follow fusion. Where values are on several devices, memory is not planned:
+    StaticPlanBlockMemory reuses a block for any later tensor, whichever device the block is on.
+    """
+    if len(virtual_devices(module)) < 2:
+        return list(_TO_VM)
+    return [each for each in _TO_VM if each is not relax.transform.StaticPlanBlockMemory]
+
+
 class BuildError(Exception):
     """A kernel cannot be built."""
 
@@ -62,9 +74,8 @@ def lowering(backends: Sequence[Backend] = ()) -> Any:
     def lower_module(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
         target = tvm.target.Target.current(allow_none=True) or host_target()
         with target:
-            return tvm.transform.Sequential([each() for each in _TO_VM])(
-                lower(module, target, given)
-            )
+            lowered = lower(module, target, given)
+            return tvm.transform.Sequential([each() for each in _to_vm(lowered)])(lowered)
 
     return tvm.transform.module_pass(lower_module, opt_level=0, name="CollageLowering")
 
@@ -72,11 +83,21 @@ def lowering(backends: Sequence[Backend] = ()) -> Any:
 def build(module: tvm.IRModule, target: Any = None, backends: Sequence[Backend] = ()) -> Any:
     """
     The `relax.VMExecutable` of a module with kernels. `target` is that of the module; by default
-    that of its first primitive kernel, else one core of this machine.
+    that of its first primitive kernel on the default device, else one core of this machine.
     """
     relax.analysis.well_formed(module)  # which does not take the types of the graph
-    first = next((f.attrs[TARGET] for f in _with_attribute(module, BACKEND)), None)
-    return tvm.compile(module, target or first or host_target(), relax_pipeline=lowering(backends))
+    target = target or _first_target(module) or host_target()
+    return tvm.compile(module, target, relax_pipeline=lowering(backends))
+
+
+def _first_target(module: tvm.IRModule) -> Any | None:
+    """The target of the first primitive kernel on the default device."""
+    targets = [function.attrs[TARGET] for function in _with_attribute(module, BACKEND)]
+    devices = virtual_devices(module)
+    if devices:
+        default = str(devices[0].target.kind.name)
+        targets = [each for each in targets if share_device(str(each.kind.name), default)]
+    return targets[0] if targets else None
 
 
 def lower(module: tvm.IRModule, target: Any, backends: Sequence[Backend] = ()) -> tvm.IRModule:

@@ -8,7 +8,7 @@ from tvm import relax
 
 from collage_dsl.frontend.dataflow import Dataflow, values_in
 from collage_dsl.graph import Form, members, opset
-from collage_dsl.realization.crossing import Crossing, is_copy, is_on
+from collage_dsl.realization.crossing import Crossing, copies_in, is_on, on_device
 from collage_dsl.realization.order import in_order
 from collage_dsl.realization.outline import value_of
 from collage_dsl.realization.place import Kernel
@@ -51,8 +51,7 @@ class _Writer:
         self.values: dict[int, Any] = {}
         self.written: list[Any] = []
         self.used_later = frozenset(self.wanted)
-        self.copy_of = {hash(b.var): b.value.args[0] for b in flow.bindings if is_copy(b.value)}
-        self.copies: dict[tuple[int, int], Any] = {}
+        self.same = copies_in(flow.bindings)
         self.given_back: set[int] = set()
 
     def write(self) -> list[Any]:
@@ -169,7 +168,7 @@ class _Writer:
             fields[place] = self.values[index]  # What gives the same value is that variable.
 
     def on(self, device: Any, value: Any) -> Any:
-        """A copy of a value on another device, one for all; what it is a copy of, where that is."""
+        """A copy of a value on another device: one that there is already, else a new one."""
         match value.ty:
             case relax.TupleType() as tuple_type:
                 fields = self.fields_of(value, len(tuple_type.fields))
@@ -185,22 +184,31 @@ class _Writer:
         return [self.fresh("field", field) for field in fields]
 
     def copied(self, device: Any, tensor: Any) -> Any:
-        for known in (tensor, self.copy_of.get(hash(tensor))):
-            if known is not None and is_on(known, device):
-                return known
-        key = (hash(device), hash(tensor))
-        if key not in self.copies:
-            copy = self.normal(relax.op.to_vdevice(tensor, device))
-            self.copies[key] = self.fresh("copy", copy)
-        return self.copies[key]
+        known = self.same.setdefault(hash(tensor), [])
+        for each in (tensor, *known):
+            if is_on(each, device):
+                return each
+        known.append(self.fresh("copy", self.normal(relax.op.to_vdevice(tensor, device))))
+        return known[-1]
 
     def give_back(self, index: int, value: Any, crossing: Crossing) -> None:
-        """Bind a node to a copy of `value`, which is on another device."""
-        there = self.fresh(f"{self.flow.graph.nodes[index].name}_there", value)
-        self.bind(index, self.normal(relax.op.to_vdevice(there, crossing.here)))
-        key = hash(self.values[index])
-        self.copy_of[key] = there
-        self.given_back.add(key)
+        """
+        Bind a node to a copy of `value`, which is on another device. The copy is planned for its
+        device by TVM; a cast gives it the type that it would have without, since `RunCodegen` stops
+        at a variable whose type is not that of its value.
+        """
+        name = self.flow.graph.nodes[index].name
+        there = self.fresh(f"{name}_there", value)
+        here = self.fresh(f"{name}_here", self.normal(relax.op.to_vdevice(there, crossing.here)))
+        place = self.first_place.get(index)
+        if place is None:
+            var = relax.DataflowVar(name, on_device(value.ty, None))
+        else:
+            var = self.flow.bindings[place].var
+        self.values[index] = var
+        self.written.append(relax.MatchCast(var, here, var.ty))
+        self.same[hash(var)] = [there]
+        self.given_back |= {hash(var), hash(here)}
 
     def without_unused_copies(self) -> list[Any]:
         """What is written, but for copies that only kernels on the other device would take."""
