@@ -95,3 +95,11 @@ class FakeLibrary(LibraryBackend):
     def codegen(self, graph: Graph, symbol: str, options: Mapping[str, Option]) -> Any:
         model, constants = to_onnx(graph)
         return make_module(symbol, ENGINE, pack(model.SerializeToString(), options), constants)
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutDevice(FakeLibrary):
+    """The same where nobody has told TVM of the device."""
+
+    def prepare(self) -> None:
+        return
