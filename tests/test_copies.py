@@ -19,8 +19,9 @@ from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.executable import ExecutableError, ModelExecutable, Signature
+from collage_dsl.realization.link import linked
 from collage_dsl.realization.lower import build, lowering
-from collage_dsl.realization.verify import relative_error, run_onnx
+from collage_dsl.realization.verify import relative_error, run_onnx, wrong_kernels
 from collage_dsl.report.text import plan_text
 from collage_dsl.search import Plan
 from tests.fake_device import FakeLibrary, WithoutDevice, copied, load_device
@@ -475,6 +476,13 @@ def test_a_device_that_is_not_there_is_named(tmp_path: Path) -> None:
         ModelExecutable(None, signature)
 
 
+def test_a_wrong_kernel_is_looked_for_on_its_own_device(image: Any) -> None:
+    graph = collage.from_onnx(small_convolution())
+    found = collage.propose(graph, FAKE)
+
+    assert wrong_kernels(graph, found, {"x": image}, lambda _: LIBRARY) == ()
+
+
 # Measuring.
 
 
@@ -501,6 +509,37 @@ def test_a_kernel_for_a_device_that_is_not_there_is_infeasible(tmp_path: Path) -
         MeasuredCost(lambda _: WithoutDevice(), store) as measured,
     ):
         assert measured(candidate) == collage.Infeasible("there is no device ext_dev:0 here")
+
+
+# Kernels that are linked to a library.
+
+
+def test_a_module_with_linked_kernels_keeps_its_virtual_devices() -> None:
+    linking = collage.load(
+        text="""
+        collage 1;
+        pattern one_exp(x) { y = exp(x); yield y; }
+        target native on llvm {
+          rules combine_by_primitives(
+            union(composite("onnxruntime.exp", dfpattern(one_exp)), op_call_by_kind()),
+            using: [join_anything]
+          );
+        }
+        """
+    )["native"]
+    toolchain = replace(linking.target, options={"libs": ("onnxruntime",)})
+
+    def whole(candidate: Any) -> Any:
+        composites = candidate.sub_graph.composites
+        is_linked = composites and len(candidate.nodes) == 2
+        return 1e-6 if is_linked else 1e-3
+
+    spec = replace(linking, target=toolchain)
+    module = partitioned(chain(relax.op.exp, relax.op.tanh), spec, cost=whole, copies=None)
+    module.update_global_info("vdevice", [relax.VDevice({"kind": "llvm"})])
+
+    assert not linked(module).same_as(module), "a kernel was linked"
+    assert len(linked(module).global_infos["vdevice"]) == 1
 
 
 # Several processors.

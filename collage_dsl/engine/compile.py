@@ -252,7 +252,12 @@ def _race(
 def _runner(executable: ModelExecutable, inputs: Sequence[Array]) -> Callable[[], object]:
     names = [value.name for value in executable.signature.inputs]
     tensors = executable.tensors(dict(zip(names, inputs, strict=True)))
-    return lambda: executable.call(tensors)
+
+    def run() -> None:
+        executable.call(tensors)
+        executable.wait()
+
+    return run
 
 
 def _document(contender: Contender, times: list[float] | None) -> ContenderDocument:

@@ -126,6 +126,12 @@ class ModelExecutable:
         result = self._main(*tensors)
         return [result] if len(self.signature.outputs) == 1 else list(result)
 
+    def wait(self) -> None:
+        """Wait until every device has done what it was given; the processor always has."""
+        for device in self._devices:
+            if device != tvm.cpu():
+                device.sync()
+
     def save(self, folder: Path, documents: Mapping[str, str]) -> None:
         """
         Write the executable and `documents` (contents by file name) to `folder`, which plain

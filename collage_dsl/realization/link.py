@@ -19,7 +19,8 @@ def linked(module: tvm.IRModule) -> tvm.IRModule:
     for var, function in module.functions_items():
         if isinstance(function, relax.Function) and _is_linked(function):
             if result is module:
-                result = tvm.IRModule(dict(module.functions_items()), module.attrs)
+                functions = dict(module.functions_items())
+                result = tvm.IRModule(functions, module.attrs, module.global_infos)
                 result = result.with_attrs(dict(module.attrs or {}))
             _link(result, var, function)
     return result
