@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from collage_dsl.registration import register
 
 if TYPE_CHECKING:
-    from collage_dsl.cost import CostTable, Infeasible
+    from collage_dsl.cost import Copies, CostTable, Infeasible
     from collage_dsl.diagnostics import Diagnostic, RuleError
     from collage_dsl.engine.api import compile, realize  # noqa: A004 (collage.compile is the contract)
     from collage_dsl.engine.compile import Compiled
@@ -36,6 +36,7 @@ _HOME = {
     "CandidateKernel": "graph",
     "CollagePartition": "engine.partition",
     "Compiled": "engine.compile",
+    "Copies": "cost",
     "CostTable": "cost",
     "Diagnostic": "diagnostics",
     "FusionSpec": "rules",
@@ -73,6 +74,7 @@ __all__ = [
     "CandidateKernel",
     "CollagePartition",
     "Compiled",
+    "Copies",
     "CostTable",
     "Diagnostic",
     "FusionSpec",

@@ -5,7 +5,7 @@ Write the target kinds of the installed TVM to `collage_dsl/graph/target-kinds-0
     python scripts/target_kinds.py --check    # exit 1 if it would change
 
 Each kind has the options that a rule file can give: numbers, strings, `true`, `false` and lists of
-strings.
+strings. Under `devices` is the number that TVM has for the type of its device (`DLDeviceType`).
 """
 
 import argparse
@@ -29,12 +29,20 @@ def options(kind: str) -> dict[str, str]:
     return {n: type_ for n, type_ in sorted(found.items()) if type_ and n not in SAID_OTHERWISE}
 
 
+def device_type(kind: str) -> int:
+    return int(tvm.target.Target({"kind": kind}).get_target_device_type())
+
+
 def to_json() -> str:
     """The table with one kind on each line, so that diffs are readable."""
     version = ".".join(tvm.__version__.split(".")[:2])
     kinds = sorted(map(str, tvm.target.Target.list_kinds()))
     body = ",\n".join(f"    {json.dumps(kind)}: {json.dumps(options(kind))}" for kind in kinds)
-    return f'{{\n  "tvm": {json.dumps(version)},\n  "kinds": {{\n{body}\n  }}\n}}\n'
+    devices = json.dumps({kind: device_type(kind) for kind in kinds})
+    return (
+        f'{{\n  "tvm": {json.dumps(version)},\n  "kinds": {{\n{body}\n  }},\n'
+        f'  "devices": {devices}\n}}\n'
+    )
 
 
 def main() -> int:

@@ -9,12 +9,12 @@ from pathlib import Path
 import onnx
 import pytest
 from click.testing import CliRunner
-from collage_dsl.realization.cost import Counts
 from rich.console import Console
 
 from collage_dsl.cli import models
 from collage_dsl.cli.main import app
 from collage_dsl.cli.progress import Now
+from collage_dsl.measuring.cost import Counts
 from collage_dsl.search import Problem, SearchRecord, exhaustive
 from tests.graphs import candidate, graph_of
 from tests.models import small_convolution

@@ -1,12 +1,13 @@
 """Costs of kernels, the store on disk that keeps them, and estimates that need no TVM."""
 
-from collage_dsl.cost.cost import Cost, CostError, CostFunction, Infeasible
+from collage_dsl.cost.cost import Copies, Cost, CostError, CostFunction, Infeasible
 from collage_dsl.cost.peak import Peak
 from collage_dsl.cost.sources import CostSource, CostSources, always_known, first_known
 from collage_dsl.cost.store import CostStore, Measurement, StoreError
 from collage_dsl.cost.table import CostTable, TableError
 
 __all__ = [
+    "Copies",
     "Cost",
     "CostError",
     "CostFunction",

@@ -1,4 +1,4 @@
-"""The type of a cost: seconds, or the reason why a kernel cannot run."""
+"""Costs of kernels: seconds, or the reason why one cannot run; and of copies between devices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,3 +24,24 @@ know. A search is never given NaN: `collage_dsl.cost.sources` asks the next sour
 """
 
 CostFunction = Callable[[CandidateKernel], Cost]
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """
+    What it takes to copy a tensor from one device to another: `latency` seconds, and the time of
+    its bytes at `bandwidth` bytes a second.
+
+        collage.Copies(latency=1e-5, bandwidth=12e9)(4096)
+    """
+
+    latency: float
+    bandwidth: float
+
+    def __post_init__(self) -> None:
+        if not (self.latency >= 0 and self.bandwidth > 0):
+            raise ValueError("a copy takes 0 seconds or more, at more than 0 bytes a second")
+
+    def __call__(self, size: int) -> float:
+        """The seconds that a copy of `size` bytes takes."""
+        return self.latency + size / self.bandwidth

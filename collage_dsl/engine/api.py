@@ -6,6 +6,7 @@ from typing import Any
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import known
+from collage_dsl.backends.tvm import kernel_target
 from collage_dsl.engine.compile import Compiled, compile_model
 from collage_dsl.engine.specs import specs_of
 from collage_dsl.realization.partition import realize as realize_kernels
@@ -20,7 +21,8 @@ def realize(plan: Plan, *, backends: Sequence[Backend] = ()) -> Any:
     `backends` are asked before those that are installed. Raises ValueError where a constant of
     the plan's graph has no value.
     """
-    return realize_kernels(plan.graph, plan.candidates, known(backends))
+    default = kernel_target(plan.home) if plan.home else None
+    return realize_kernels(plan.graph, plan.candidates, known(backends), default)
 
 
 def compile(  # noqa: A001 (collage.compile is the contract)

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,21 @@ import numpy as np
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, installed
-from collage_dsl.backends.tvm import num_cores
-from collage_dsl.cost import CostSources, CostStore, Infeasible, first_known
+from collage_dsl.backends.tvm import kernel_target, num_cores
+from collage_dsl.cost import Copies, CostSources, CostStore, Infeasible, first_known
 from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import MIXED, plans_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.reference import reference_session
-from collage_dsl.graph import Graph
+from collage_dsl.graph import Graph, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
+from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import Counts, MeasuredCost
 from collage_dsl.measuring.task import random_inputs
 from collage_dsl.measuring.timing import interleaved, low
+from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
@@ -113,6 +116,7 @@ def compile_model(
     *,
     name: str = "model",
     cost: CostSources | None = None,
+    copies: Copies | None = None,
     store: str | Path | None = None,
     backends: Sequence[Backend] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
@@ -133,7 +137,8 @@ def compile_model(
     `backends` come before those that are installed: they make kernels, and say what they support.
     `allow_extern` lets predicates of the specs run host code. `strategy` is
     how plans are searched for. The sources `cost` are asked in turn what a kernel costs; what
-    none of them knows is measured.
+    none of them knows is measured. Values are on the device of the first spec's target; kernels
+    on others need `copies`, what it costs to copy a tensor between two devices.
     """
     check_names(specs)
     backend_of = backends_of(specs, backends)
@@ -157,12 +162,18 @@ def compile_model(
         price = first_known([*given, lambda kernel: measuring()(kernel)])
         code = lookup(allow_extern=allow_extern, backends=backends)
         bound = None if given else lower_bound(measuring())
-        plans = plans_of(graph, specs, price, code, strategy, bound, reporter)
+        home = specs[0].target
+        default = DefaultDevice(home.kind, copies is not None)
+        copying = CopyCost(copies, home.kind, backend_of) if copies else None
+        whole = copying.added_to(price) if copying else price
+        plans = plans_of(graph, specs, whole, code, strategy, bound, reporter, default)
+        if copying:
+            plans = {name: _with_copies(plan, copying, home) for name, plan in plans.items()}
         measured = measuring() if measuring.cache_info().currsize else None
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)
     watch("build", counts)
-    contenders = [_built(graph, plan, backend_of, backends) for plan in plans.items()]
+    contenders = [_built(graph, plan, home, backend_of, backends) for plan in plans.items()]
     watch("race", counts)
     winner, documents = _race(graph, contenders, specs, race_seconds)
     watch("verify", counts)
@@ -204,17 +215,32 @@ def _launches(
     return {name: cost for name, cost in costs.items() if not isinstance(cost, Infeasible)}
 
 
+def _with_copies(plan: Plan | str, copying: CopyCost, home: Toolchain) -> Plan | str:
+    """`plan`, which says what of its cost goes into copies."""
+    if isinstance(plan, str):
+        return plan
+    kernels = []
+    for kernel in plan.kernels:
+        copies = copying(kernel.candidate)
+        assert not isinstance(copies, Infeasible), copies.reason
+        kernels.append(replace(kernel, copies=copies))
+    return replace(plan, kernels=tuple(kernels), home=home)
+
+
 def _built(
     graph: Graph,
     named: tuple[str, Plan | str],
+    home: Toolchain,
     backend_of: BackendOf,
     backends: Sequence[Backend],
 ) -> Contender:
     name, plan = named
     if isinstance(plan, str):
         return Contender(name, None, None, plan)
-    executable = build(realize(graph, plan.candidates, backend_of), backends=backends)
-    return Contender(name, plan, ModelExecutable(executable, Signature.of(graph)))
+    default = kernel_target(plan.home) if plan.home else None
+    module = realize(graph, plan.candidates, backend_of, default)
+    signature = Signature.of(graph, devices_of(module, home.kind))
+    return Contender(name, plan, ModelExecutable(build(module, backends=backends), signature))
 
 
 def _race(
@@ -235,7 +261,12 @@ def _race(
 def _runner(executable: ModelExecutable, inputs: Sequence[Array]) -> Callable[[], object]:
     names = [value.name for value in executable.signature.inputs]
     tensors = executable.tensors(dict(zip(names, inputs, strict=True)))
-    return lambda: executable.call(tensors)
+
+    def run() -> None:
+        executable.call(tensors)
+        executable.wait()
+
+    return run
 
 
 def _document(contender: Contender, times: list[float] | None) -> ContenderDocument:

@@ -8,10 +8,11 @@ from typing import Any
 
 from collage_dsl.backends.base import Backend, LibraryBackend, Placement
 from collage_dsl.backends.registry import Absent, known
-from collage_dsl.cost import CostFunction, CostSources, CostStore, first_known
+from collage_dsl.cost import Copies, CostFunction, CostSources, CostStore, first_known
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
+from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import merged, proposed
 from collage_dsl.graph import (
@@ -28,6 +29,7 @@ from collage_dsl.graph import (
 from collage_dsl.graph.operators import CALL_TIR
 from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.bounds import lower_bound
+from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.realization.lower import offer_code_generator
 from collage_dsl.realization.partition import module_pass, partition
@@ -36,6 +38,7 @@ from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
 from collage_dsl.search import LowerBound
 from collage_dsl.search.partial import partial, without_left_alone
+from collage_dsl.targets.default import default_target
 from collage_dsl.targets.gather import current_targets
 
 
@@ -45,6 +48,7 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     *,
     store: str | Path | None = None,
     sizes: Sizes | None = None,
+    copies: Copies | None = None,
     backends: Sequence[Backend] = (),
     allow_extern: bool = False,
 ) -> Any:
@@ -60,7 +64,10 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     kernel with symbolic dimensions is measured as if they were what `sizes` say, and infeasible
     where they say nothing. An operator call that no candidate covers is left alone, for later
     passes. Running the pass again changes nothing. What is planned for a virtual device is in
-    kernels of targets that are, or refine, its target.
+    kernels of targets that are, or refine, its target. What is planned for none is on the default
+    device: the first of the module, else that of the target that TVM compiles for, else that of
+    the first of `targets`. Targets on other devices may run it where `copies` say what it costs to
+    copy a tensor between two devices.
     """
 
     def steps_for(targets: Sequence[Any]) -> _Steps:
@@ -69,7 +76,7 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
         check_names(specs)
         if cost is None:
             backends_of(specs, backends)
-        return _Steps(given, tuple(backends), allow_extern)
+        return _Steps(given, tuple(backends), allow_extern, copies, sizes or {})
 
     fixed = None if targets is None else steps_for(targets)
     known_cost = None if cost is None else first_known(cost)
@@ -78,7 +85,7 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     def rewrite(module: Any) -> Any:
         steps = fixed or steps_for(current_targets(module))
         with ExitStack() as stack:
-            measured = cache(lambda: steps.measured(stack, path, sizes or {}))
+            measured = cache(lambda: steps.measured(stack, path))
             if known_cost is None:
                 return steps.run(module, *measured())
             sources = [known_cost, lambda kernel: measured()[0](kernel)]
@@ -89,48 +96,57 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
 
 class _Steps:
     def __init__(
-        self, given: Sequence[Aimed], backends: tuple[Backend, ...], allow_extern: bool
+        self,
+        given: Sequence[Aimed],
+        backends: tuple[Backend, ...],
+        allow_extern: bool,
+        copies: Copies | None,
+        sizes: Sizes,
     ) -> None:
         self.specs: list[FusionSpec] = [each.spec for each in given]
         self.given = given
         self.backends = backends
+        self.copies = copies
+        self.sizes = sizes
         self.backend_of = known(backends)
         self.lookup: Lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
 
     def run(self, module: Any, cost: CostFunction, bound: LowerBound | None = None) -> Any:
         """Raises what proposing, pricing and finding a backend do."""
         used: set[Toolchain] = set()
+        target = default_target(module, self.given[0].targets[0])
+        default = DefaultDevice(str(target.kind.name), self.copies is not None)
+        if self.copies is not None:
+            cost = CopyCost(self.copies, default.kind, self.backend_of, self.sizes).added_to(cost)
 
         def choose(graph: Graph) -> Sequence[CandidateKernel]:
-            chosen = self.chosen(graph, cost, bound)
+            chosen = self.chosen(graph, cost, bound, default)
             used.update(candidate.toolchain for candidate in chosen)
             return chosen
 
-        result = partition(module, choose, self.backend_of)
+        result = partition(module, choose, self.backend_of, target if self.copies else None)
         self.register(used)
         return result
 
-    def measured(
-        self, stack: ExitStack, path: Path, sizes: Sizes
-    ) -> tuple[CostFunction, LowerBound]:
+    def measured(self, stack: ExitStack, path: Path) -> tuple[CostFunction, LowerBound]:
         """What kernels take on this machine, until `stack` is closed, and at the least."""
         backend_of = backends_of(self.specs, self.backends)
         for spec in self.specs:
             backend_of(spec.target).prepare()
         store = stack.enter_context(CostStore(path))
-        cost = stack.enter_context(MeasuredCost(backend_of, store, sizes=sizes))
+        cost = stack.enter_context(MeasuredCost(backend_of, store, sizes=self.sizes))
         return cost, lower_bound(cost)
 
     def chosen(
-        self, graph: Graph, cost: CostFunction, bound: LowerBound | None
+        self, graph: Graph, cost: CostFunction, bound: LowerBound | None, default: DefaultDevice
     ) -> Sequence[CandidateKernel]:
-        found = proposed(graph, self.specs, self.specs, self.lookup, self.refusal(graph))
+        found = proposed(graph, self.specs, self.specs, self.lookup, self.refusal(graph, default))
         plan = merged(partial(graph, found, cost, lower_bound=bound), cost, self.specs)
         return without_left_alone(plan).candidates
 
-    def refusal(self, graph: Graph) -> Refusal:
+    def refusal(self, graph: Graph, default: DefaultDevice) -> Refusal:
         """Why a target may not run what a module has, beyond what its spec says."""
-        is_misplaced = misplaced(graph, self.given)
+        is_misplaced = misplaced(graph, self.given, default)
         backends = {spec.name: self.backend_of(spec.target) for spec in self.specs}
         libraries = {n for n, each in backends.items() if each.placement is Placement.CODEGEN}
         present = {n for n in libraries if not isinstance(backends[n], Absent)}

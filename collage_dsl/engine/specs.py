@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from collage_dsl.backends.base import Backend
+from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.named import specs_named
 from collage_dsl.engine.spec_files import load
 from collage_dsl.graph import Device, Graph, OpSet
@@ -28,19 +29,27 @@ class Aimed:
     def options(self) -> tuple[Options, ...]:
         return tuple(map(options_of_target, self.targets))
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(str(options["kind"]) for options in self.options))
+
     def may_run(self, devices: frozenset[Device]) -> bool:
         """Whether one of the targets may run what is planned for all of `devices`."""
-        return not devices or any(
-            all(may_run(options, device) for device in devices) for options in self.options
-        )
+        return any(all(may_run(options, device) for device in devices) for options in self.options)
 
 
-def misplaced(graph: Graph, given: Sequence[Aimed]) -> Refusal:
-    """Why no target of a spec may run nodes, for what is planned for their device."""
+def misplaced(graph: Graph, given: Sequence[Aimed], default: DefaultDevice) -> Refusal:
+    """
+    Why no target of a spec may run nodes, for what is planned for their device; that of nodes
+    that are planned for none is the `default`.
+    """
     by_name = {each.spec.name: each for each in given}
+    unplanned = {name: default.refusal(each.kinds) for name, each in by_name.items()}
 
     def refusal(target: str, inside: OpSet) -> str:
         devices = graph.devices(inside)
+        if not devices:
+            return unplanned[target]
         if by_name[target].may_run(devices):
             return ""
         return f"no target of {target} is or refines that of {next(iter(devices))}"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostFunction, CostSources, Infeasible, always_known
 from collage_dsl.engine import predicates
+from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.graph import CandidateKernel, Graph, OpSet
 from collage_dsl.memory import uncollected
 from collage_dsl.rules import FusionSpec, Trace
@@ -44,19 +45,27 @@ def propose(
     The candidates of `specs`, spec by spec, each in graph order; they may overlap. Those that
     a `pin` or `forbid` of any of the specs rules out are left out, and so are those of a target
     that may not run what is planned for their device: only that planned target may, and one
-    that refines it.
+    that refines it. What is planned for no device is on that of the first spec.
 
     Raises `PredicateError` where a spec asks host code, unless `allow_extern` lets it run.
     `backends` are asked what they support before those that are installed.
     """
     lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
-    return proposed(graph, specs, specs, lookup, _planned(graph, specs) if graph.planned else None)
+    return proposed(graph, specs, specs, lookup, _misplaced(graph, specs))
 
 
-def _planned(graph: Graph, specs: Sequence[FusionSpec]) -> Refusal:
+def _misplaced(
+    graph: Graph, specs: Sequence[FusionSpec], default: DefaultDevice | None = None
+) -> Refusal | None:
+    """Why specs may not run nodes for their device; that of the first is the default one."""
+    if not specs:
+        return None
+    default = default or DefaultDevice(specs[0].target.kind)
+    if not graph.planned:
+        return default.refusals({spec.name: spec.target.kind for spec in specs})
     from collage_dsl.engine.specs import Aimed, misplaced  # need TVM, as a model with devices did
 
-    return misplaced(graph, [Aimed(spec, (spec,)) for spec in specs])
+    return misplaced(graph, [Aimed(spec, (spec,)) for spec in specs], default)
 
 
 def proposed(
@@ -70,19 +79,20 @@ def proposed(
     What `propose` does for some specs, with the placements of all that they are `among`, the
     code of predicates from `lookup`, and without what `refusal` has a reason against.
     """
-    placed = _placed(graph, among)
-    trace = Trace(lookup=lookup)
+    refused, trace = _refused(graph, among, refusal), Trace(lookup=lookup)
+    with uncollected():
+        return tuple(found for spec in specs for found in spec.candidates(graph, trace, refused))
+
+
+def _refused(graph: Graph, specs: Sequence[FusionSpec], refusal: Refusal | None = None) -> Refusal:
+    """Why targets may not run nodes: for the placements of `specs`, or for what `refusal` says."""
+    placed = Placed(graph, {spec.name: spec.placements for spec in specs})
 
     def refused(target: str, inside: OpSet) -> str:
         why = placed.refusal(target, inside)
         return why if why or refusal is None else refusal(target, inside)
 
-    with uncollected():
-        return tuple(found for spec in specs for found in spec.candidates(graph, trace, refused))
-
-
-def _placed(graph: Graph, specs: Sequence[FusionSpec]) -> Placed:
-    return Placed(graph, {spec.name: spec.placements for spec in specs})
+    return refused
 
 
 def choose(
@@ -129,17 +139,21 @@ def plans_of(
     strategy: Strategy = "auto",
     lower_bound: LowerBound | None = None,
     reporter: Reporter = NO_REPORTER,
+    default: DefaultDevice | None = None,
 ) -> dict[str, Plan | str]:
     """
     The plan over all targets, named `MIXED`, then that of each target alone, or the reason
     why it has none; see `choose`. Raises `UncoveredError` where there is not even the first.
+    The `default` device is that of the first target where nothing else is said.
 
     One target alone can be cheaper than the mixture: a search sees the costs of kernels as
     they are proposed, not what merging them afterwards will save.
     """
 
+    misplaced = _misplaced(graph, specs, default)
+
     def chosen(targets: Sequence[FusionSpec]) -> Plan:
-        found = proposed(graph, targets, specs, lookup)
+        found = proposed(graph, targets, specs, lookup, misplaced)
         return choose(
             graph,
             found,
@@ -153,25 +167,26 @@ def plans_of(
     try:
         mixed = chosen(specs)
     except NoPlanError as error:
-        raise explain_uncovered(graph, specs, cost, lookup, error) from error
+        raise explain_uncovered(graph, specs, cost, lookup, error, misplaced) from error
     plans: dict[str, Plan | str] = {MIXED: mixed}
     if len(specs) > 1:
-        plans |= {spec.name: _alone(graph, spec, specs, chosen) for spec in specs}
+        refused = _refused(graph, specs, misplaced)
+        plans |= {spec.name: _alone(graph, spec, refused, chosen) for spec in specs}
     return plans
 
 
 def _alone(
     graph: Graph,
     spec: FusionSpec,
-    specs: Sequence[FusionSpec],
+    refused: Refusal,
     chosen: Callable[[Sequence[FusionSpec]], Plan],
 ) -> Plan | str:
     try:
         return chosen([spec])
     except NoPlanError as error:
-        placed = _placed(graph, specs)
-        whys = (placed.refusal(spec.name, graph.set_of(name)) for name in error.nodes)
-        return "; ".join([str(error), *[why for why in whys if why][:_SHOWN]])
+        whys = (refused(spec.name, graph.set_of(name)) for name in error.nodes)
+        shown = list(dict.fromkeys(why for why in whys if why))[:_SHOWN]
+        return "; ".join([str(error), *shown])
 
 
 def explain_uncovered(
@@ -180,27 +195,28 @@ def explain_uncovered(
     cost: CostFunction,
     lookup: Lookup,
     error: NoPlanError,
+    refusal: Refusal | None = None,
 ) -> UncoveredError:
     """`error` with, for the first few nodes, why each spec has nothing for them."""
     lines = [str(error)]
-    placed = _placed(graph, specs)
+    refused = _refused(graph, specs, refusal)
     for name in error.nodes[:_SHOWN]:
         index = graph.index(name)
         lines.append(f"  `{name}` ({graph.nodes[index].op}):")
         for spec in specs:
             trace = Trace(lookup=lookup, collects=True)
-            reasons = _reasons(graph, spec, cost, placed, trace, index)
+            reasons = _reasons(graph, spec, cost, refused, trace, index)
             reasons = reasons or ["no rule proposes it"]
             lines.append(f"    target {spec.name}: {'; '.join(reasons[:_SHOWN])}")
     return UncoveredError("\n".join(lines))
 
 
 def _reasons(
-    graph: Graph, spec: FusionSpec, cost: CostFunction, placed: Placed, trace: Trace, index: int
+    graph: Graph, spec: FusionSpec, cost: CostFunction, refused: Refusal, trace: Trace, index: int
 ) -> list[str]:
     """Why what `spec` proposes for a node is infeasible, or why it proposes nothing."""
     reasons = []
-    for candidate in spec.candidates(graph, trace, placed.refusal):
+    for candidate in spec.candidates(graph, trace, refused):
         price = cost(candidate) if candidate.sub_graph.inside >> index & 1 else None
         if isinstance(price, Infeasible):
             reasons.append(f"{candidate.label}: {price.reason}")

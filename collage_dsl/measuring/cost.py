@@ -11,7 +11,14 @@ from collage_dsl.cost import Cost, CostStore, Infeasible, Measurement
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import Sizes, size_of
 from collage_dsl.measuring.key import context_of, kernel_key
-from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, kernel_task, measure
+from collage_dsl.measuring.task import (
+    KernelTask,
+    Overhead,
+    OverheadTask,
+    kernel_task,
+    measure,
+    native_of,
+)
 from collage_dsl.measuring.worker import Failed, Worker
 from collage_dsl.realization.place import kept_composites, kernel_view, library_of, makers
 
@@ -97,7 +104,7 @@ class MeasuredCost:
 
     def _entry(self, toolchain: Toolchain) -> float:
         """What a run of any executable costs besides its kernels: the same for all backends."""
-        entry = self._overhead("entry", toolchain, Tvm())
+        entry = self._overhead("entry", native_of(toolchain), Tvm())
         if isinstance(entry, Infeasible):
             raise MeasuringError(f"cannot measure kernels here: {entry.reason}")
         return entry

@@ -1,6 +1,6 @@
 """One kernel built and timed in this process: what a worker is sent, and what it does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -10,7 +10,8 @@ import tvm
 from tvm import relax
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.tvm import Tvm, kernel_target, num_cores
+from collage_dsl.backends.registry import NATIVE
+from collage_dsl.backends.tvm import Tvm, num_cores
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import (
@@ -28,6 +29,7 @@ from collage_dsl.graph import (
 from collage_dsl.graph.sizes import Sizes, size_of
 from collage_dsl.measuring.timing import cold_times, low
 from collage_dsl.realization.alone import alone, called_functions
+from collage_dsl.realization.crossing import device_name, device_named
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.place import kernel_of
@@ -110,6 +112,13 @@ class Overhead:
     entry: float
 
 
+def native_of(toolchain: Toolchain) -> Toolchain:
+    """`toolchain`, or TVM's own on this machine where TVM makes no kernels of that kind here."""
+    if toolchain.kind in Tvm().kinds:
+        return toolchain
+    return Toolchain(NATIVE, measure=toolchain.measure)
+
+
 def measure(task: KernelTask | OverheadTask) -> float | Overhead:
     """Do what `task` says; what a worker process runs. OSError is the machine's fault."""
     task.backend.prepare()
@@ -129,7 +138,10 @@ def measure_kernel(task: KernelTask) -> float:
     """
     run = runner(task, np.random.default_rng(0))
     run()
-    warm = _tiny_runner(task.toolchain, task.backend if task.can_warm else Tvm(), kernels=1)
+    if task.can_warm:
+        warm = _tiny_runner(task.toolchain, task.backend, kernels=1)
+    else:
+        warm = _tiny_runner(native_of(task.toolchain), Tvm(), kernels=1)
     how, cores = task.toolchain.measure, num_cores(task.toolchain)
     return low(cold_times(run, warm=warm, num_cores=cores, measure=how), how.percentile)
 
@@ -166,13 +178,27 @@ def kernel_module(task: KernelTask, generator: np.random.Generator) -> tvm.IRMod
 
 
 def runner(task: KernelTask, generator: np.random.Generator) -> Callable[[], object]:
-    """A call that runs the kernel on random inputs."""
+    """A call that runs the kernel on random inputs. Raises `NoDevice` where its device lacks."""
+    device = device_named(device_name(task.toolchain.kind))
     module = kernel_module(task, generator)
-    inputs = [_argument(param.ty, task.sizes, generator) for param in module["main"].params]
-    target = kernel_target(task.toolchain)
-    executable = build(module, target, [task.backend, *task.libraries])
-    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
-    return lambda: main(*inputs)
+    inputs = [_argument(param.ty, task.sizes, generator, device) for param in module["main"].params]
+    return _running(module, [task.backend, *task.libraries], device, inputs)
+
+
+def _running(
+    module: tvm.IRModule, backends: Sequence[Backend], device: Any, inputs: Sequence[Any]
+) -> Callable[[], object]:
+    """Runs the `main` of a module, and waits until its device is done."""
+    main = relax.VirtualMachine(build(module, backends=backends), device)["main"]
+    if device == tvm.cpu():
+        return lambda: main(*inputs)
+
+    def run() -> object:
+        result = main(*inputs)
+        device.sync()
+        return result
+
+    return run
 
 
 def _dimensions(function: Any) -> bool:
@@ -180,10 +206,10 @@ def _dimensions(function: Any) -> bool:
     return bool(function.params) and isinstance(function.params[-1].ty, relax.ShapeType)
 
 
-def _argument(type_: Any, sizes: Sizes, generator: np.random.Generator) -> Any:
+def _argument(type_: Any, sizes: Sizes, generator: np.random.Generator, device: Any) -> Any:
     if isinstance(type_, relax.ShapeType):
         return tvm.runtime.ShapeTuple([sizes[str(dim.name)] for dim in type_.values])
-    return tvm.runtime.tensor(random_array(_tensor(type_, sizes), generator))
+    return tvm.runtime.tensor(random_array(_tensor(type_, sizes), generator), device)
 
 
 def _tensor(type_: Any, sizes: Sizes) -> TensorType:
@@ -229,7 +255,6 @@ def _tiny_runner(toolchain: Toolchain, backend: Backend, *, kernels: int) -> Cal
     graph = Graph(nodes, [kernels])
     chain = [CandidateKernel(graph, SubGraph(2 << k), toolchain) for k in range(kernels)]
     module = realize(graph, chain, lambda _: backend)
-    executable = build(module, kernel_target(toolchain), [backend])
-    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
-    data = tvm.runtime.tensor(np.random.default_rng(0).random((1, 16), np.float32))
-    return lambda: main(data)
+    device = device_named(device_name(toolchain.kind))
+    data = tvm.runtime.tensor(np.random.default_rng(0).random((1, 16), np.float32), device)
+    return _running(module, [backend], device, [data])

@@ -9,6 +9,7 @@ from numpy import from_dlpack, ndarray
 from tvm import relax
 
 from collage_dsl.realization.bytecode import UnusedExecutable
+from collage_dsl.realization.crossing import NoDevice, device_named
 from collage_dsl.realization.exchange import Input, Lent, is_exchanged, writable
 from collage_dsl.realization.ownership import owned_outputs
 from collage_dsl.realization.signature import ExecutableError, Signature
@@ -26,6 +27,10 @@ class ModelExecutable:
 
     def __init__(self, executable: Any, signature: Signature) -> None:
         self.signature = signature
+        try:
+            self.devices = [device_named(name) for name in signature.devices]
+        except NoDevice as error:
+            raise ExecutableError(f"the model cannot run: {error}") from error
         is_built = isinstance(executable, tvm.runtime.Executable)
         self.unused = UnusedExecutable(executable) if is_built else None
         self.module = executable.jit() if is_built else executable
@@ -33,7 +38,8 @@ class ModelExecutable:
         owned = owned_outputs(self.module["as_text"](), len(signature.outputs))
         # A machine keeps its last result, which may be part of an input unless it is owned.
         borrows = signature.any_alignment and all(owned)
-        self._inputs = [Input(value, borrows=borrows) for value in signature.inputs]
+        home = self.devices[0]
+        self._inputs = [Input(value, home, borrows=borrows) for value in signature.inputs]
         self._outputs = {each.name: (each, np.dtype(each.dtype)) for each in signature.outputs}
         # What `run` needs of these, at hand: where a model has emptied the caches, each look-up
         # takes a microsecond.
@@ -42,7 +48,7 @@ class ModelExecutable:
             for each in self._inputs
         ]
         self._gives = [
-            (index, name, is_exchanged(dtype), owned[index])
+            (index, name, is_exchanged(dtype) and home == tvm.cpu(), owned[index])
             for index, (name, (_, dtype)) in enumerate(self._outputs.items())
         ]
 
@@ -96,6 +102,12 @@ class ModelExecutable:
         self._idle.append(machine)
         return [result] if len(self._gives) == 1 else list(result)
 
+    def wait(self) -> None:
+        """Wait until every device has done what it was given; the processor always has."""
+        for device in self.devices:
+            if device != tvm.cpu():
+                device.sync()
+
     def _taken(self, inputs: Mapping[str, Any], lent: Lent) -> list[Any]:
         """What the virtual machine takes for `inputs`: a plain numpy array as it is."""
         if not hasattr(inputs, "keys") or len(inputs) != len(self._takes):
@@ -116,7 +128,7 @@ class ModelExecutable:
         return tensors
 
     def _machine(self) -> Any:
-        return relax.VirtualMachine(self.module, tvm.cpu())["main"]
+        return relax.VirtualMachine(self.module, self.devices)["main"]
 
     def _misnamed(self, inputs: Any) -> ExecutableError:
         """What to say where the names of `inputs` are not those of the model's inputs."""

@@ -14,7 +14,9 @@ from collage_dsl.backends.registry import UnknownBackend, find_backend
 from collage_dsl.backends.tvm import Tvm, host_target
 from collage_dsl.frontend.attributes import plain
 from collage_dsl.frontend.from_relax import from_relax
+from collage_dsl.graph.target_kinds import share_device
 from collage_dsl.realization.alignment import with_any_alignment
+from collage_dsl.realization.crossing import virtual_devices
 from collage_dsl.realization.link import called_functions, is_linked, linked, with_own_functions
 from collage_dsl.realization.place import BACKEND, OPTION_PREFIX, TARGET
 from collage_dsl.realization.plain_buffers import with_plain_buffers
@@ -77,9 +79,12 @@ def _in_turn(passes: Sequence[Any], module: tvm.IRModule) -> tvm.IRModule:
 
 def _with_planned_memory(module: tvm.IRModule) -> tvm.IRModule:
     """
-    `module` with the memory of tensors planned, but in functions with an `If`: TVM 0.27 would
-    have one branch use what only the other one allocates.
+    `module` with the memory of tensors planned, but in functions with an `If`, and not where
+    values are on several devices. TVM 0.27 would have one branch use what only the other one
+    allocates, and reuse a block for any later tensor, whichever device the block is on.
     """
+    if len(virtual_devices(module)) > 1:
+        return module
     planned = relax.transform.StaticPlanBlockMemory()(module)
     for var, function in module.functions_items():
         if isinstance(function, relax.Function) and _has_branches(function):
@@ -103,11 +108,21 @@ def in_sequence(*passes: Any) -> Any:
 def build(module: tvm.IRModule, target: Any = None, backends: Sequence[Backend] = ()) -> Any:
     """
     The `relax.VMExecutable` of a module with kernels. `target` is that of the module; by default
-    that of its first primitive kernel, else one core of this machine.
+    that of its first primitive kernel on the default device, else one core of this machine.
     """
     relax.analysis.well_formed(module)  # which does not take the types of the graph
-    first = next((f.attrs[TARGET] for f in _with_attribute(module, BACKEND)), None)
-    return tvm.compile(module, target or first or host_target(), relax_pipeline=lowering(backends))
+    target = target or _first_target(module) or host_target()
+    return tvm.compile(module, target, relax_pipeline=lowering(backends))
+
+
+def _first_target(module: tvm.IRModule) -> Any | None:
+    """The target of the first primitive kernel on the default device."""
+    targets = [function.attrs[TARGET] for function in _with_attribute(module, BACKEND)]
+    devices = virtual_devices(module)
+    if devices:
+        default = str(devices[0].target.kind.name)
+        targets = [each for each in targets if share_device(str(each.kind.name), default)]
+    return targets[0] if targets else None
 
 
 def lower(module: tvm.IRModule, target: Any, backends: Sequence[Backend] = ()) -> tvm.IRModule:

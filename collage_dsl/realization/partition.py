@@ -27,18 +27,22 @@ _NOT_OURS = ("Codegen", "Primitive", "SkipOptimization", "Composite")
 
 
 def realize(
-    graph: Graph, kernels: Sequence[CandidateKernel], backend_of: BackendOf
+    graph: Graph,
+    kernels: Sequence[CandidateKernel],
+    backend_of: BackendOf,
+    default: Any = None,
 ) -> tvm.IRModule:
     """
     The module that `graph` was read from, with calls of `kernels`, which cover the graph, in
     place of what its function computed.
 
-    The function has one dataflow block afterwards. Raises ValueError where no kernel computes a
-    call, and where a constant has no value.
+    The function has one dataflow block afterwards. Values between kernels are on the device of the
+    TVM target `default`, and are copied for kernels on others; without it, all are on one device.
+    Raises ValueError where no kernel computes a call, and where a constant has no value.
     """
     _check_covered(graph, kernels)
     flow = dataflow_of(graph)
-    placer = Placer(flow.module, backend_of)
+    placer = Placer(flow.module, backend_of, default)
     function = flow.module[flow.name]
     known = {hash(binding.var) for binding in flow.bindings}
     every = [binding for block in function.body.blocks for binding in block.bindings]
@@ -61,12 +65,15 @@ def _check_covered(graph: Graph, kernels: Sequence[CandidateKernel]) -> None:
         raise ValueError(f"no kernel computes `{graph.nodes[index].name}`")
 
 
-def partition(module: tvm.IRModule, choose: Choose, backend_of: BackendOf) -> tvm.IRModule:
+def partition(
+    module: tvm.IRModule, choose: Choose, backend_of: BackendOf, default: Any = None
+) -> tvm.IRModule:
     """
     `module` with kernels, as `choose` has them for the graph of each dataflow block, in place of
     the bindings that they compute. All else stays as it is; where there is no kernel, all does.
+    Values that are planned for no device are on that of the TVM target `default`.
     """
-    return _Partitioner(module, choose, backend_of).run()
+    return _Partitioner(module, choose, backend_of, default).run()
 
 
 def module_pass(rewrite: Callable[[tvm.IRModule], tvm.IRModule], name: str) -> Any:
@@ -79,11 +86,13 @@ def module_pass(rewrite: Callable[[tvm.IRModule], tvm.IRModule], name: str) -> A
 
 
 class _Partitioner:
-    def __init__(self, module: tvm.IRModule, choose: Choose, backend_of: BackendOf) -> None:
+    def __init__(
+        self, module: tvm.IRModule, choose: Choose, backend_of: BackendOf, default: Any
+    ) -> None:
         self.module = module
         self.choose = choose
         self.functions = functions_of(module)
-        self.placer = Placer(module, backend_of)
+        self.placer = Placer(module, backend_of, default)
 
     def run(self) -> tvm.IRModule:
         functions = sorted(self.module.functions_items(), key=lambda item: item[0].name_hint)

@@ -28,6 +28,7 @@ from collage_dsl.graph import (
     places,
     tensors,
 )
+from collage_dsl.realization.crossing import Crossing, crossing_of, on_device
 from collage_dsl.realization.outline import Outlined, outline, weights_of
 
 OPTION_PREFIX = "collage."
@@ -139,11 +140,15 @@ def marked(function: Any, name: str, toolchain: Toolchain, backend: Backend) -> 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel of a dataflow graph: its nodes, its function, and the variable that names it."""
+    """
+    A kernel of a dataflow graph: its nodes, its function, and the variable that names it. What it
+    takes and gives is copied where it has a `crossing`.
+    """
 
     inside: OpSet
     outlined: Outlined
     callee: Any
+    crossing: Crossing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +161,17 @@ class _Placed:
 
 
 class Placer:
-    """Puts the functions of kernels into a copy of a module, equal ones once."""
+    """
+    Puts the functions of kernels into a copy of a module, equal ones once. Values that are planned
+    for no device are on that of the TVM target `default`; None where all kernels are.
+    """
 
-    def __init__(self, module: tvm.IRModule, backend_of: BackendOf) -> None:
+    def __init__(self, module: tvm.IRModule, backend_of: BackendOf, default: Any = None) -> None:
         self.module = tvm.IRModule(
             dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos
         )
         self.backend_of = backend_of
+        self.default = default
         self.taken = set(_names(module))
         self.known: dict[int, list[_Placed]] = {}
         self.seen: dict[object, Kernel] = {}
@@ -193,7 +202,16 @@ class Placer:
     def placed(self, candidate: CandidateKernel, backend: Backend) -> Kernel:
         outlined = kernel_of(candidate, backend)
         function = outlined.bound(weights_of(dataflow_of(candidate.graph), outlined))
-        return Kernel(candidate.sub_graph.inside, outlined, self.callee(candidate, function))
+        crossing = self.crossing(candidate)
+        if crossing is not None:
+            function = on_device(function, crossing.there)
+        callee = self.callee(candidate, function)
+        return Kernel(candidate.sub_graph.inside, outlined, callee, crossing)
+
+    def crossing(self, candidate: CandidateKernel) -> Crossing | None:
+        if self.default is None:
+            return None
+        return crossing_of(self.module, candidate, self.default)
 
     def callee(self, candidate: CandidateKernel, function: Any) -> Any:
         """The global variable of a kernel's function, one for all that are equal."""

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import tvm
 from tvm import relax
 
 from collage_dsl.frontend.dataflow import Dataflow, values_in
 from collage_dsl.graph import Form, members, opset
+from collage_dsl.realization.crossing import Crossing, copies_in, is_on, on_device
 from collage_dsl.realization.order import in_order
 from collage_dsl.realization.outline import value_of
 from collage_dsl.realization.place import Kernel
@@ -48,6 +50,9 @@ class _Writer:
         self.builder = relax.BlockBuilder()
         self.values: dict[int, Any] = {}
         self.written: list[Any] = []
+        self.used_later = frozenset(self.wanted)
+        self.same = copies_in(flow.bindings)
+        self.given_back: set[int] = set()
 
     def write(self) -> list[Any]:
         stay = self.staying()
@@ -59,7 +64,7 @@ class _Writer:
                 self.keep(unit)
             else:
                 self.call(self.kernels[unit - self.size])
-        return self.written
+        return self.without_unused_copies()
 
     # What stays, and what each needs.
 
@@ -144,8 +149,10 @@ class _Writer:
         return relax.Tuple([by_place[place] for place in range(len(by_place))])
 
     def call(self, kernel: Kernel) -> None:
-        found = kernel.outlined
+        found, crossing = kernel.outlined, kernel.crossing
         arguments = [self.value(index) for index in found.arguments]
+        if crossing is not None:
+            arguments = [self.on(crossing.there, value) for value in arguments]
         dimensions = [relax.ShapeExpr(found.symbols)] if found.symbols else []
         call = self.normal(relax.Call(kernel.callee, [*arguments, *dimensions]))
         count = max(found.results.values()) + 1
@@ -154,8 +161,65 @@ class _Writer:
             whole = self.fresh(f"{kernel.callee.name_hint}_results", call)
             fields = [self.normal(relax.TupleGetItem(whole, place)) for place in range(count)]
         for index, place in found.results.items():
-            self.bind(index, fields[place])
+            if crossing is not None and is_on(fields[place], crossing.there):
+                self.give_back(index, fields[place], crossing)
+            else:
+                self.bind(index, fields[place])
             fields[place] = self.values[index]  # What gives the same value is that variable.
+
+    def on(self, device: Any, value: Any) -> Any:
+        """A copy of a value on another device: one that there is already, else a new one."""
+        match value.ty:
+            case relax.TupleType() as tuple_type:
+                fields = self.fields_of(value, len(tuple_type.fields))
+                return self.normal(relax.Tuple([self.on(device, field) for field in fields]))
+            case relax.TensorType():
+                return self.copied(device, value)
+        return value
+
+    def fields_of(self, value: Any, count: int) -> list[Any]:
+        if isinstance(value, tvm.ir.Tuple):
+            return list(value.fields)
+        fields = [self.normal(relax.TupleGetItem(value, place)) for place in range(count)]
+        return [self.fresh("field", field) for field in fields]
+
+    def copied(self, device: Any, tensor: Any) -> Any:
+        known = self.same.setdefault(hash(tensor), [])
+        for each in (tensor, *known):
+            if is_on(each, device):
+                return each
+        known.append(self.fresh("copy", self.normal(relax.op.to_vdevice(tensor, device))))
+        return known[-1]
+
+    def give_back(self, index: int, value: Any, crossing: Crossing) -> None:
+        """
+        Bind a node to a copy of `value`, which is on another device. The copy is planned for its
+        device by TVM; a cast gives it the type that it would have without, since `RunCodegen` stops
+        at a variable whose type is not that of its value.
+        """
+        name = self.flow.graph.nodes[index].name
+        there = self.fresh(f"{name}_there", value)
+        here = self.fresh(f"{name}_here", self.normal(relax.op.to_vdevice(there, crossing.here)))
+        place = self.first_place.get(index)
+        if place is None:
+            var = relax.DataflowVar(name, on_device(value.ty, None))
+        else:
+            var = self.flow.bindings[place].var
+        self.values[index] = var
+        self.written.append(relax.MatchCast(var, here, var.ty))
+        self.same[hash(var)] = [there]
+        self.given_back |= {hash(var), hash(here)}
+
+    def without_unused_copies(self) -> list[Any]:
+        """What is written, but for copies that only kernels on the other device would take."""
+        used, kept = set(self.used_later), []
+        for binding in reversed(self.written):
+            key = hash(binding.var)
+            if key in self.given_back and key not in used:
+                continue
+            used |= {hash(var) for var in values_in(binding)}
+            kept.append(binding)
+        return kept[::-1]
 
     def bind(self, index: int, value: Any) -> None:
         """Bind a node to the variable that it had, or to a new one where it had none."""

@@ -10,6 +10,8 @@ from collage_dsl.graph import Graph, TensorType, members
 
 SIGNATURE = "signature.json"
 
+CPU = "cpu:0"
+
 
 class ExecutableError(Exception):
     """A folder does not hold an executable, cannot be written, or was given wrong arrays."""
@@ -36,16 +38,17 @@ class Signature:
     code of TVM crashes where one does not start at a multiple of 64 bytes.
 
     `library_bytes` is the size of the library that was saved: to load one that is cut short
-    ends the process.
+    ends the process. `devices` are those that it runs on, inputs and outputs on the first.
     """
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     any_alignment: bool = False
     library_bytes: int = 0
+    devices: tuple[str, ...] = (CPU,)
 
     @classmethod
-    def of(cls, graph: Graph) -> "Signature":
+    def of(cls, graph: Graph, devices: tuple[str, ...] = (CPU,)) -> "Signature":
         """The signature of what `build` makes of `graph`."""
         inputs = (graph.nodes[index] for index in members(graph.parameters))
         outputs = zip(graph.output_names, graph.outputs, strict=True)
@@ -53,6 +56,7 @@ class Signature:
             tuple(_value(node.name, node.tensor) for node in inputs),
             tuple(_value(name, graph.nodes[index].tensor) for name, index in outputs),
             any_alignment=True,
+            devices=devices,
         )
 
     def to_json(self) -> str:
@@ -69,8 +73,10 @@ class Signature:
             tuple(Value(row["name"], row["dtype"], tuple(row["shape"])) for row in fields[side])
             for side in ("inputs", "outputs")
         )
-        any_alignment = fields.get("any_alignment", False)  # Older folders do not say.
-        return cls(inputs, outputs, any_alignment, fields["library_bytes"])
+        # Older folders say neither.
+        any_alignment = fields.get("any_alignment", False)
+        devices = tuple(fields.get("devices", (CPU,)))
+        return cls(inputs, outputs, any_alignment, fields["library_bytes"], devices)
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:

@@ -12,11 +12,11 @@ from tvm import relax
 
 from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.backends.tvm import kernel_target
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Form, Graph, Node, TensorType, members
 from collage_dsl.realization.alone import alone, called_functions
+from collage_dsl.realization.crossing import device_name, device_named
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.outline import weights_of
 from collage_dsl.realization.place import kernel_of, makers
@@ -166,11 +166,10 @@ def _is_wrong(kernel: CandidateKernel, values: Mapping[str, Array], backend_of: 
     outlined = kernel_of(kernel, backend)
     function = outlined.bound(weights_of(dataflow_of(kernel.graph), outlined))
     module = alone(function, called_functions(kernel), kernel.toolchain, backend)
-    executable = build(module, kernel_target(kernel.toolchain), [backend, *libraries])
+    device = device_named(device_name(kernel.toolchain.kind))
+    main = relax.VirtualMachine(build(module, backends=[backend, *libraries]), device)["main"]
     arguments = [_value(nodes[index], values) for index in outlined.arguments]
-    result = relax.VirtualMachine(executable, tvm.cpu())["main"](
-        *map(tvm.runtime.tensor, arguments)
-    )
+    result = main(*(tvm.runtime.tensor(each, device) for each in arguments))
     places = outlined.results
     given = list(result) if len(set(places.values())) > 1 else [result]
     return any(_differs(given[place].numpy(), values[nodes[i].name]) for i, place in places.items())

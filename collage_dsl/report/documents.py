@@ -79,11 +79,12 @@ class KernelDocument(CandidateDocument):
     """A kernel of a plan, and its estimated cost."""
 
     cost: float
+    copies: float = Field(default=0.0, description="the part of it for copies between devices")
 
     @classmethod
     def chosen(cls, kernel: PlannedKernel) -> "KernelDocument":
         candidate = CandidateDocument.of(kernel.candidate)
-        return cls(**candidate.model_dump(), cost=kernel.cost)
+        return cls(**candidate.model_dump(), cost=kernel.cost, copies=kernel.copies)
 
 
 class MeasurementsDocument(Document):

@@ -33,11 +33,16 @@ def plan_text(document: PlanDocument) -> str:
     table = _table(("target", "kernel", "result", "cost"), rows)
     total = (
         f"{_count(document.operators, 'operator')} in {_count(len(rows), 'kernel')}, "
-        f"estimated {seconds(document.cost)}\n"
+        f"estimated {seconds(document.cost)}{_copies(document)}\n"
     )
     measurements = document.measurements
     found = search_text(document.search) if document.search else ""
     return table + total + found + (measurements_text(measurements) if measurements else "")
+
+
+def _copies(document: PlanDocument) -> str:
+    copies = sum(kernel.copies for kernel in document.kernels)
+    return f", {seconds(copies)} of it for copies between devices" if copies else ""
 
 
 def compile_text(document: CompileDocument) -> str:

@@ -7,16 +7,20 @@ from heapq import heappop, heappush
 from math import floor, fsum, isfinite
 
 from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible
-from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members, opset
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, first, members, opset
 from collage_dsl.search.reporter import NO_REPORTER, Reporter, SearchRecord
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedKernel:
-    """A candidate that was chosen, and its cost in seconds."""
+    """
+    A candidate that was chosen, and its cost in seconds; `copies` is the part of that which goes
+    into copies between devices.
+    """
 
     candidate: CandidateKernel
     cost: float
+    copies: float = 0.0
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -41,11 +45,14 @@ class Plan:
 
     Of two plans the one with the lower cost is better; at the same cost the one with the higher
     priority; then the one with fewer kernels; then the one that a search finds first.
+
+    Where kernels are on several devices, values between them are on that of `home`.
     """
 
     graph: Graph = field(repr=False)
     kernels: tuple[PlannedKernel, ...]
     record: SearchRecord | None = field(default=None, compare=False, repr=False)
+    home: Toolchain | None = None
 
     @property
     def cost(self) -> float:

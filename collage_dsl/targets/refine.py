@@ -4,12 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import tvm
-
 from collage_dsl.frontend.devices import plain_options
 from collage_dsl.graph import Device
-from collage_dsl.rules import FusionSpec
-from collage_dsl.targets.attach import ATTRIBUTE, COMPILER, embedded
+from collage_dsl.targets.attach import ATTRIBUTE, COMPILER
+from collage_dsl.targets.default import target_of
 
 Options = Mapping[str, Any]
 """All that a TVM target says, as plain data."""
@@ -22,8 +20,7 @@ def _refines(option: str) -> bool:
 
 def options_of_target(target: Any) -> Options:
     """What a TVM target says, that of a spec alone included."""
-    known = embedded(target) if isinstance(target, FusionSpec) else target
-    options: Options = plain_options(tvm.target.Target(known).export())
+    options: Options = plain_options(target_of(target).export())
     return options
 
 
