@@ -47,10 +47,10 @@ def _sizes(function: Any, call: Any) -> Iterator[tuple[int, Any]]:
     results = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]
     types = [*(argument.ty for argument in call.args[1].fields), *results]
     for param, type_ in zip(function.params, types, strict=False):
-        dims = type_.shape.values if isinstance(type_.shape, relax.ShapeExpr) else ()
-        for name, size in zip(param.shape, dims, strict=False):
-            if isinstance(name, tvm.ir.Var) and isinstance(size, tirx.IntImm):
-                yield hash(name), size
+        if isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr):
+            for name, size in zip(param.shape, type_.shape.values, strict=True):
+                if isinstance(name, tvm.ir.Var) and isinstance(size, tirx.IntImm):
+                    yield hash(name), size
 
 
 def _replaced(function: Any, sizes: Mapping[int, Any]) -> Any:
