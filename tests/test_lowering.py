@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
+from tvm.script import tirx as T
 
 import collage_dsl as collage
 from collage_dsl.resources import shipped_spec
@@ -124,6 +125,61 @@ def test_branches_are_lowered(condition: bool) -> None:
     (actual,) = run(Branches, np.array(condition), x)
 
     np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_samplings_are_native_kernels() -> None:
+    chances = np.full((2, 4), 0.25, np.float32)
+    drawn, rows = np.array([[0.1], [0.9]], np.float32), np.array([[0], [1]], np.int64)
+    given = (chances, drawn, rows)
+    params = [
+        relax.Var(f"x{place}", relax.TensorType(array.shape, str(array.dtype)))
+        for place, array in enumerate(given)
+    ]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.multinomial_from_uniform(*params))
+        builder.emit_func_output(result)
+
+    (actual,) = run(builder.get(), *given)
+
+    assert kernels(partitioned(builder.get())) == {"tvm_multinomial_from_uniform"}
+    assert actual.tolist() == [[0], [3]]
+
+
+@I.ir_module
+class Sized:
+    """A compiled function of any size, in a kernel of one size."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def twice(x_: T.handle, y_: T.handle):
+        T.func_attr({"op_pattern": 0})
+        n = T.int64()
+        x = T.match_buffer(x_, (n, T.int64(8)), "float32")
+        y = T.match_buffer(y_, (n, T.int64(8)), "float32")
+        for i, j in T.grid(n, T.int64(8)):
+            with T.sblock("double"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                y[v_i, v_j] = x[v_i, v_j] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((3, 8), "float32")) -> R.Tensor((3, 8), "float32"):
+        cls = Sized
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.call_tir(cls.twice, (a,), out_ty=R.Tensor((3, 8), "float32"))
+            c = R.negative(b)
+            R.output(c)
+        return c
+
+
+def test_a_compiled_function_of_any_size_is_fused_at_the_size_of_the_kernel() -> None:
+    x = np.random.default_rng(2).normal(size=(3, 8)).astype(np.float32)
+
+    (actual,) = run(Sized, x)
+
+    assert kernels(partitioned(Sized)) == {"tvm_exp_call_tir_negative"}
+    np.testing.assert_allclose(actual, -2 * np.exp(x), rtol=1e-5)
 
 
 def test_kernels_of_sorts_and_scans_are_measured(tmp_path: Any) -> None:

@@ -15,7 +15,6 @@ from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.graph import Graph, Option
 from collage_dsl.realization.lower import build, lowering
 from collage_dsl.realization.verify import relative_error, run_onnx
-from collage_dsl.resources import shipped_spec
 from tests.models import mnist
 
 COSTS = Path(__file__).parent / "original_example_costs.yaml"
@@ -31,28 +30,21 @@ def module() -> tvm.IRModule:
     return found
 
 
-def shipped(name: str) -> collage.FusionSpec:
-    return next(iter(collage.load(shipped_spec(name)).values()))
+def targets(kind: str) -> list[Any]:
+    """The five targets of the example, as TVM has them."""
+    compilers = [{"kind": kind, "feature.compiler": name} for name in COMPILERS]
+    return [{"kind": kind}, *compilers, *(linked(kind, name) for name in LIBRARIES)]
 
 
-def on(kind: str, spec: collage.FusionSpec) -> collage.FusionSpec:
-    return replace(spec, target=replace(spec.target, kind=kind))
-
-
-def linked(spec: collage.FusionSpec) -> collage.FusionSpec:
+def linked(kind: str, library: str) -> Any:
+    """`cuda -libs=cudnn`: a native target linked to a library, with the library's patterns."""
+    text = f"""
+        collage 1;
+        import pattern_table "{library}" as table;
+        target {library} on {kind}(libs: ["{library}"]) {{ rules table.all; }}
     """
-    The patterns of a library for a native target that is linked to it: `cuda -libs=cudnn`, as the
-    original design had it.
-    """
-    libs: Any = (spec.name,)
-    return replace(spec, target=replace(spec.target, compiler=None, options={"libs": libs}))
-
-
-def targets(kind: str) -> list[collage.FusionSpec]:
-    """The five targets of the example."""
-    compilers = [shipped(name) for name in COMPILERS]
-    libraries = [linked(shipped(name)) for name in LIBRARIES]
-    return [on(kind, each) for each in (shipped("native"), *compilers, *libraries)]
+    spec = collage.load(text=text)[library]
+    return collage.attach({"kind": kind, "libs": [library]}, spec)
 
 
 @dataclass(frozen=True)
@@ -142,9 +134,9 @@ def test_the_kernel_that_is_linked_says_so_by_its_target() -> None:
 def test_the_tables_of_the_libraries_are_compilers_too() -> None:
     """As TVM itself has them: each of the four is a `Codegen`."""
     names = (*COMPILERS, *LIBRARIES)
-    specs = [on("cuda", shipped("native")), *map(shipped, names)]
+    compilers = [{"kind": "cuda", "feature.compiler": name} for name in names]
 
-    result = collage.CollagePartition(specs, cost=COSTS)(module())
+    result = collage.CollagePartition([{"kind": "cuda"}, *compilers], cost=COSTS)(module())
 
     expected = [
         replace(each, marks="cudnn") if "cudnn.conv2d.nhwc_ohwi" in each.composites else each
@@ -200,7 +192,7 @@ def test_the_example_runs_from_module_to_executable() -> None:
 
 def test_the_model_file_runs_with_the_same_targets() -> None:
     """Our own importer leaves no padding between the two halves: TensorRT would take both."""
-    specs, cost = targets("llvm"), collage.CostTable.load(COSTS)
+    specs, cost = list(map(collage.gather, targets("llvm"))), collage.CostTable.load(COSTS)
     graph = collage.from_onnx(mnist())
     found = collage.propose(graph, *specs, backends=BACKENDS)
     plan = collage.choose(graph, found, cost=cost, merge=specs)

@@ -20,6 +20,7 @@ from collage_dsl.realization.crossing import virtual_devices
 from collage_dsl.realization.link import called_functions, is_linked, linked, with_own_functions
 from collage_dsl.realization.place import BACKEND, OPTION_PREFIX, TARGET
 from collage_dsl.realization.plain_buffers import with_plain_buffers
+from collage_dsl.realization.specialize import specialized
 
 _FUSE = (
     relax.transform.AnnotateTIROpPattern,
@@ -137,7 +138,7 @@ def lower(module: tvm.IRModule, target: Any, backends: Sequence[Backend] = ()) -
         module = relax.transform.RunCodegen(entry_functions=_callers(module))(module)
     module = relax.backend.DispatchSampling()(module)
     module = relax.backend.DispatchSortScan()(module)  # LegalizeOps leaves sort, topk, cumsum
-    module = with_plain_buffers(relax.transform.LegalizeOps()(module), before)
+    module = specialized(with_plain_buffers(relax.transform.LegalizeOps()(module), before))
     module = _in_turn(_FUSE, module)
     module = with_own_functions(module)
     marks = {**dict(_inherited(module, backends)), **marks}

@@ -1,0 +1,57 @@
+"""PrimFuncs of any size that kernels call, each for the sizes that it is called on."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from collage_dsl.realization.place import BACKEND, unique
+
+_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
+
+
+def specialized(module: tvm.IRModule) -> tvm.IRModule:
+    """
+    `module` in which native kernels call PrimFuncs whose dimensions are those of the call.
+
+    FuseTIR of TVM 0.27 refuses a PrimFunc of any size that takes what the kernel itself has made.
+    """
+    functions = dict(module.functions_items())
+    taken = {str(var.name_hint) for var in functions}
+
+    def call(expr: Any) -> Any:
+        if expr.op != _CALL_TIR or not isinstance(functions[expr.args[0]], tirx.PrimFunc):
+            return expr
+        callee = expr.args[0]
+        sizes = dict(_sizes(functions[callee], expr))
+        if not sizes:
+            return expr
+        own = tvm.ir.GlobalVar(unique(str(callee.name_hint), taken))
+        relax.expr._update_type(own, callee.ty)
+        functions[own] = _replaced(functions[callee], sizes)
+        changed = relax.Call(expr.op, [own, *expr.args[1:]], expr.attrs, expr.ty_args)
+        relax.expr._update_type(changed, expr.ty)
+        return changed
+
+    for var, function in module.functions_items():
+        is_kernel = (function.attrs or {}).get(BACKEND) is not None
+        if isinstance(function, relax.Function) and is_kernel:
+            functions[var] = tvm_ffi.structural_map(function, (tvm.ir.Call, call))
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+
+
+def _sizes(function: Any, call: Any) -> Iterator[tuple[int, Any]]:
+    """The numbers that the dimensions of a PrimFunc are in a call, by the hash of their names."""
+    results = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]
+    types = [*(argument.ty for argument in call.args[1].fields), *results]
+    for param, type_ in zip(function.params, types, strict=False):
+        if isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr):
+            for name, size in zip(param.shape, type_.shape.values, strict=True):
+                if isinstance(name, tvm.ir.Var) and isinstance(size, tirx.IntImm):
+                    yield hash(name), size
+
+
+def _replaced(function: Any, sizes: Mapping[int, Any]) -> Any:
+    return tvm_ffi.structural_map(function, (tvm.ir.Var, lambda var: sizes.get(hash(var), var)))
