@@ -18,9 +18,11 @@ from collage_dsl.engine.steps import plans_of
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.realization.crossing import devices_of
-from collage_dsl.realization.executable import ExecutableError, ModelExecutable, Signature
+from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.link import linked
 from collage_dsl.realization.lower import build, lowering
+from collage_dsl.realization.saving import load_executable, save
+from collage_dsl.realization.signature import ExecutableError, Signature
 from collage_dsl.realization.verify import relative_error, run_onnx, wrong_kernels
 from collage_dsl.report.text import plan_text
 from collage_dsl.search import Plan
@@ -402,8 +404,8 @@ def test_a_model_for_two_devices_can_be_saved_and_loaded(
 ) -> None:
     executable = mixed()
 
-    executable.save(tmp_path / "model", {})
-    loaded = ModelExecutable.load(tmp_path / "model")
+    save(executable, tmp_path / "model", {})
+    loaded = load_executable(tmp_path / "model")
 
     before = copied()
     (actual,) = loaded.run({"x": image}).values()
@@ -469,11 +471,12 @@ def test_a_model_may_be_on_another_device_as_a_whole(image: Any, expected: Any) 
     assert relative_error(actual, expected) < 1e-5
 
 
-def test_a_device_that_is_not_there_is_named(tmp_path: Path) -> None:
-    signature = replace(mixed().signature, devices=("cpu:0", "ext_dev:7"))
+def test_a_device_that_is_not_there_is_named() -> None:
+    executable = mixed()
+    signature = replace(executable.signature, devices=("cpu:0", "ext_dev:7"))
 
     with pytest.raises(ExecutableError, match="there is no device ext_dev:7 here"):
-        ModelExecutable(None, signature)
+        ModelExecutable(executable.module, signature)
 
 
 def test_a_wrong_kernel_is_looked_for_on_its_own_device(image: Any) -> None:
@@ -567,8 +570,8 @@ def test_two_targets_of_tvm_for_two_processors_run_together(
     plan = collage.choose(graph, collage.propose(graph, *processors), cost=products_on_two)
     module = collage.realize(plan)
     executable = ModelExecutable(build(module), Signature.of(graph))
-    executable.save(tmp_path / "model", {})
-    loaded = ModelExecutable.load(tmp_path / "model")
+    save(executable, tmp_path / "model", {})
+    loaded = load_executable(tmp_path / "model")
     found = collage.compile(small_convolution(), processors, cost=products_on_two, race_seconds=0.1)
 
     assert {kernel.target for kernel in plan.kernels} == {"one", "two"}

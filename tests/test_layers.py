@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"graph", "rules", "search", "cost", "source"},
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
-        *{"measuring", "report", "targets", "diagnostics", "memory"},
+        *{"measuring", "report", "targets", "diagnostics", "memory", "resources"},
     },
     "lsp": {"language", "rules", "graph", "diagnostics", "source", "resources"},
     # `collage run` loads and times what `realization` built, with no engine in between.

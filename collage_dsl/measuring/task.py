@@ -28,7 +28,7 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.sizes import Sizes, size_of
 from collage_dsl.measuring.timing import cold_times, low
-from collage_dsl.realization.alone import alone, called_functions
+from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
@@ -182,14 +182,19 @@ def runner(task: KernelTask, generator: np.random.Generator) -> Callable[[], obj
     device = device_named(device_name(task.toolchain.kind))
     module = kernel_module(task, generator)
     inputs = [_argument(param.ty, task.sizes, generator, device) for param in module["main"].params]
-    return _running(module, [task.backend, *task.libraries], device, inputs)
+    return _running(module, task.toolchain, [task.backend, *task.libraries], device, inputs)
 
 
 def _running(
-    module: tvm.IRModule, backends: Sequence[Backend], device: Any, inputs: Sequence[Any]
+    module: tvm.IRModule,
+    toolchain: Toolchain,
+    backends: Sequence[Backend],
+    device: Any,
+    inputs: Sequence[Any],
 ) -> Callable[[], object]:
     """Runs the `main` of a module, and waits until its device is done."""
-    main = relax.VirtualMachine(build(module, backends=backends), device)["main"]
+    executable = build(module, build_target(toolchain), backends)
+    main = relax.VirtualMachine(executable, device)["main"]
     if device == tvm.cpu():
         return lambda: main(*inputs)
 
@@ -257,4 +262,4 @@ def _tiny_runner(toolchain: Toolchain, backend: Backend, *, kernels: int) -> Cal
     module = realize(graph, chain, lambda _: backend)
     device = device_named(device_name(toolchain.kind))
     data = tvm.runtime.tensor(np.random.default_rng(0).random((1, 16), np.float32), device)
-    return _running(module, [backend], device, [data])
+    return _running(module, toolchain, [backend], device, [data])

@@ -7,6 +7,7 @@ import tvm
 from tvm import relax
 
 from collage_dsl.backends.base import Backend
+from collage_dsl.backends.tvm import Tvm, kernel_target
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Toolchain, members
 from collage_dsl.graph.operators import CALL_TIR
@@ -33,6 +34,14 @@ def alone(
     main = relax.utils.copy_with_new_vars(builder.get()["main"])
     kernel = marked(function, _KERNEL, toolchain, backend)
     return tvm.IRModule({callee: kernel, tvm.ir.GlobalVar("main"): main, **called})
+
+
+def build_target(toolchain: Toolchain) -> Any | None:
+    """
+    The target that a module with one kernel is built for; None where TVM makes no code for what
+    is around the kernel there, and `build` decides.
+    """
+    return kernel_target(toolchain) if toolchain.kind in Tvm().kinds else None
 
 
 def called_functions(candidate: CandidateKernel) -> dict[Any, Any]:

@@ -25,15 +25,13 @@ class Input:
     Makes of what a user gives for one input what the virtual machine takes.
 
     A C-contiguous array is used where it is, if `borrows` is set. Any other is copied to a
-    buffer that later calls use again; or to `device`, where that is not the CPU.
+    buffer that later calls use again.
     """
 
-    def __init__(self, value: Value, device: Any, *, borrows: bool) -> None:
+    def __init__(self, value: Value, *, borrows: bool) -> None:
         self.value = value
-        self.device = device
-        self.is_here = device == tvm.cpu()
         self.dtype = np.dtype(value.dtype)
-        self.borrows = borrows and self.is_here and is_exchanged(self.dtype)
+        self.borrows = borrows and is_exchanged(self.dtype)
         self.buffers: list[tuple[Any, Array]] = []
 
     def tensor(self, given: object, lent: Lent) -> Any:
@@ -45,8 +43,8 @@ class Input:
 
     def copy(self, array: Array, lent: Lent) -> Any:
         """A tensor of TVM's own memory with the values of `array`."""
-        if not (self.is_here and is_exchanged(self.dtype)):
-            return tvm.runtime.tensor(np.asarray(array, order="C"), self.device)
+        if not is_exchanged(self.dtype):
+            return tvm.runtime.tensor(np.asarray(array, order="C"))
         try:
             buffer = self.buffers.pop()
         except IndexError:

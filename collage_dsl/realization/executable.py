@@ -1,6 +1,6 @@
 """A built model that is called from Python, by any number of threads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,19 +27,16 @@ class ModelExecutable:
 
     def __init__(self, executable: Any, signature: Signature) -> None:
         self.signature = signature
-        try:
-            self.devices = [device_named(name) for name in signature.devices]
-        except NoDevice as error:
-            raise ExecutableError(f"the model cannot run: {error}") from error
         is_built = isinstance(executable, tvm.runtime.Executable)
         self.unused = UnusedExecutable(executable) if is_built else None
         self.module = executable.jit() if is_built else executable
+        self._devices = _devices(signature)
+        is_at_home = self._devices[0] == tvm.cpu()
         self._idle = [self._machine()]
         owned = owned_outputs(self.module["as_text"](), len(signature.outputs))
         # A machine keeps its last result, which may be part of an input unless it is owned.
-        borrows = signature.any_alignment and all(owned)
-        home = self.devices[0]
-        self._inputs = [Input(value, home, borrows=borrows) for value in signature.inputs]
+        borrows = signature.any_alignment and all(owned) and is_at_home
+        self._inputs = [Input(value, borrows=borrows) for value in signature.inputs]
         self._outputs = {each.name: (each, np.dtype(each.dtype)) for each in signature.outputs}
         # What `run` needs of these, at hand: where a model has emptied the caches, each look-up
         # takes a microsecond.
@@ -48,7 +45,7 @@ class ModelExecutable:
             for each in self._inputs
         ]
         self._gives = [
-            (index, name, is_exchanged(dtype) and home == tvm.cpu(), owned[index])
+            (index, name, is_exchanged(dtype), owned[index])
             for index, (name, (_, dtype)) in enumerate(self._outputs.items())
         ]
 
@@ -102,12 +99,6 @@ class ModelExecutable:
         self._idle.append(machine)
         return [result] if len(self._gives) == 1 else list(result)
 
-    def wait(self) -> None:
-        """Wait until every device has done what it was given; the processor always has."""
-        for device in self.devices:
-            if device != tvm.cpu():
-                device.sync()
-
     def _taken(self, inputs: Mapping[str, Any], lent: Lent) -> list[Any]:
         """What the virtual machine takes for `inputs`: a plain numpy array as it is."""
         if not hasattr(inputs, "keys") or len(inputs) != len(self._takes):
@@ -128,7 +119,9 @@ class ModelExecutable:
         return tensors
 
     def _machine(self) -> Any:
-        return relax.VirtualMachine(self.module, self.devices)["main"]
+        main = relax.VirtualMachine(self.module, self._devices)["main"]
+        home = self._devices[0]
+        return main if home == tvm.cpu() else _from_host(main, home)
 
     def _misnamed(self, inputs: Any) -> ExecutableError:
         """What to say where the names of `inputs` are not those of the model's inputs."""
@@ -153,3 +146,23 @@ class ModelExecutable:
                 raise ExecutableError(f"the model has no output `{name}`")
             targets[name] = writable(*self._outputs[name], given), given
         return targets
+
+
+def _devices(signature: Signature) -> list[Any]:
+    """Raises `ExecutableError` where this machine lacks a device that the model runs on."""
+    try:
+        return [device_named(name) for name in signature.devices]
+    except NoDevice as error:
+        raise ExecutableError(f"the model cannot run: {error}") from error
+
+
+def _from_host(main: Any, home: Any) -> Callable[..., Any]:
+    """`main`, which takes and gives tensors on the device `home`, for tensors on the CPU."""
+
+    def run(*tensors: Any) -> Any:
+        result = main(*(tensor.copyto(home) for tensor in tensors))
+        if isinstance(result, tvm.runtime.Tensor):
+            return result.copyto(tvm.cpu())
+        return [each.copyto(tvm.cpu()) for each in result]
+
+    return run

@@ -38,7 +38,7 @@ class Signature:
     code of TVM crashes where one does not start at a multiple of 64 bytes.
 
     `library_bytes` is the size of the library that was saved: to load one that is cut short
-    ends the process. `devices` are those that it runs on, inputs and outputs on the first.
+    ends the process. `devices` are those that the model runs on, by their names in TVM.
     """
 
     inputs: tuple[Value, ...]
@@ -73,8 +73,7 @@ class Signature:
             tuple(Value(row["name"], row["dtype"], tuple(row["shape"])) for row in fields[side])
             for side in ("inputs", "outputs")
         )
-        # Older folders say neither.
-        any_alignment = fields.get("any_alignment", False)
+        any_alignment = fields.get("any_alignment", False)  # Older folders do not say.
         devices = tuple(fields.get("devices", (CPU,)))
         return cls(inputs, outputs, any_alignment, fields["library_bytes"], devices)
 

@@ -15,7 +15,7 @@ from collage_dsl.backends.registry import BackendOf
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Form, Graph, Node, TensorType, members
-from collage_dsl.realization.alone import alone, called_functions
+from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.outline import weights_of
@@ -167,7 +167,8 @@ def _is_wrong(kernel: CandidateKernel, values: Mapping[str, Array], backend_of: 
     function = outlined.bound(weights_of(dataflow_of(kernel.graph), outlined))
     module = alone(function, called_functions(kernel), kernel.toolchain, backend)
     device = device_named(device_name(kernel.toolchain.kind))
-    main = relax.VirtualMachine(build(module, backends=[backend, *libraries]), device)["main"]
+    executable = build(module, build_target(kernel.toolchain), [backend, *libraries])
+    main = relax.VirtualMachine(executable, device)["main"]
     arguments = [_value(nodes[index], values) for index in outlined.arguments]
     result = main(*(tvm.runtime.tensor(each, device) for each in arguments))
     places = outlined.results
