@@ -82,7 +82,7 @@ class _Line(ProgressColumn):
 
 @contextmanager
 def progress_on_stderr() -> Iterator[Now]:
-    """What is told what a command does; a line that changes, on a terminal."""
+    """What to tell what a command does; on a terminal, it is a line that changes."""
     console = Console(stderr=True)
     now = Now(console)
     columns = (SpinnerColumn(), _Line(now), TimeElapsedColumn())
