@@ -17,9 +17,10 @@ import collage_dsl as collage
 from collage_dsl.backends import registry
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.onnxruntime import OnnxRuntime
+from collage_dsl.engine.named import UnknownTarget
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.graph import Graph
-from collage_dsl.language import UnreadableError, parse_graph
+from collage_dsl.language import parse_graph
 from collage_dsl.language.pattern_tables import table, table_names
 from collage_dsl.language.printer import patterns_of
 from collage_dsl.resources import shipped_spec, shipped_specs
@@ -233,5 +234,5 @@ def test_a_target_of_older_tvm_is_refused_with_what_to_write(
 
 @pytest.mark.parametrize("path", ["a - b.collage", "specs/llvm -x.collage", "llvm.collage", "-x"])
 def test_the_path_of_a_file_is_no_target_of_older_tvm(path: str) -> None:
-    with pytest.raises(UnreadableError, match="no such file"):
+    with pytest.raises(UnknownTarget, match="there is no spec file"):
         collage.CollagePartition([path])

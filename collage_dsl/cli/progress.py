@@ -82,7 +82,7 @@ class _Line(ProgressColumn):
 
 @contextmanager
 def progress_on_stderr() -> Iterator[Now]:
-    """Hears what a command does, and shows it: on a terminal, in one line that changes."""
+    """Give what shows the steps of a command: on a terminal, in one line that changes."""
     console = Console(stderr=True)
     now = Now(console)
     columns = (SpinnerColumn(), _Line(now), TimeElapsedColumn())
