@@ -27,7 +27,8 @@ from collage_dsl.language import parse_graph
 from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
 from collage_dsl.measuring.key import context_of
 from collage_dsl.measuring.task import kernel_module, kernel_task
-from collage_dsl.realization.lower import BuildError, build, lower
+from collage_dsl.realization.errors import BuildError
+from collage_dsl.realization.lower import build, lower
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.place import makers
 from collage_dsl.realization.verify import reference_values, relative_error

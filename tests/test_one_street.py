@@ -274,7 +274,7 @@ def test_building_leaves_the_code_generators_of_tvm_as_they_were() -> None:
 def test_the_pass_does_not_replace_a_code_generator_of_somebody_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("collage_dsl.realization.lower._OURS", set())
+    monkeypatch.setattr("collage_dsl.realization.generators._OURS", set())
     tvm_ffi.register_global_func(GENERATOR, lambda *_: [])
     theirs = tvm_ffi.get_global_func(GENERATOR)
 

@@ -31,7 +31,7 @@ from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import MeasuredCost
-from collage_dsl.realization.lower import offer_code_generator
+from collage_dsl.realization.generators import offer_code_generator
 from collage_dsl.realization.partition import module_pass, partition
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup

@@ -1,0 +1,120 @@
+"""Code of library kernels: TVM's `RunCodegen` with the code generators of our backends."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from collage_dsl.backends.base import Backend, LibraryBackend
+from collage_dsl.backends.registry import UnknownBackend, find_backend
+from collage_dsl.frontend.attributes import plain
+from collage_dsl.frontend.from_relax import from_relax
+from collage_dsl.realization.errors import BuildError
+from collage_dsl.realization.place import OPTION_PREFIX
+
+
+def with_library_code(module: tvm.IRModule, backends: Sequence[Backend]) -> tvm.IRModule:
+    """
+    `module` with calls of runtime modules in place of calls of library kernels. Raises
+    `BuildError` where nobody makes the code of one.
+    """
+    with _code_generators(module, backends):
+        return relax.transform.RunCodegen(entry_functions=_callers(module))(module)
+
+
+@contextmanager
+def _code_generators(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterator[None]:
+    """
+    Have `RunCodegen` find the backends of the kernels in `module` (`relax.ext.NAME`), and
+    afterwards what it found before.
+    """
+    attributes = (function.attrs or {} for _, function in module.functions_items())
+    names = {str(attrs["Codegen"]) for attrs in attributes if attrs.get("Codegen")}
+    ours = [backend for name in sorted(names) if (backend := _library(name, backends))]
+    before = {each.name: _registered(each.name) for each in ours}
+    try:
+        for each in ours:
+            _register(each)
+        yield
+    finally:
+        for name, function in before.items():
+            if function is None:
+                tvm_ffi.registry.remove_global_func(_generator(name))
+            else:
+                tvm_ffi.register_global_func(_generator(name), function, override=True)
+
+
+_OURS: set[str] = set()
+"""The compilers whose code generators `offer_code_generator` has registered."""
+
+
+def offer_code_generator(backend: LibraryBackend) -> None:
+    """
+    Have a plain `RunCodegen` ask `backend` for the code of its kernels, from now on; but not
+    where somebody else has registered a code generator of that name.
+    """
+    if backend.name in _OURS or _registered(backend.name) is None:
+        _OURS.add(backend.name)
+        _register(backend)
+
+
+def _registered(name: str) -> Any:
+    return tvm_ffi.get_global_func(_generator(name), allow_missing=True)
+
+
+def _register(backend: LibraryBackend) -> None:
+    def codegen(functions: Sequence[Any], _options: Any, _constant_names: Any) -> list[Any]:
+        return [_compiled(backend, function) for function in functions]
+
+    tvm_ffi.register_global_func(_generator(backend.name), codegen, override=True)
+
+
+def _callers(module: tvm.IRModule) -> list[str]:
+    """The functions in which kernels of libraries may be called; TVM looks at public ones only."""
+    return [
+        var.name_hint
+        for var, each in module.functions_items()
+        if isinstance(each, relax.Function) and not _is_kernel(each)
+    ]
+
+
+def _is_kernel(function: Any) -> bool:
+    attrs = function.attrs or {}
+    return any(attrs.get(name) for name in ("Codegen", "Primitive"))
+
+
+def _generator(name: str) -> str:
+    return f"relax.ext.{name}"
+
+
+def _library(name: str, backends: Sequence[Backend]) -> LibraryBackend | None:
+    """
+    The backend of a compiler; None where it is not one of ours, and TVM knows it. Raises
+    `BuildError` where nobody does.
+    """
+    try:
+        backend = find_backend(name, backends)
+    except (UnknownBackend, ModuleNotFoundError) as error:
+        if tvm_ffi.get_global_func(_generator(name), allow_missing=True) is None:
+            raise BuildError(f"nothing makes kernels of the library `{name}`: {error}") from error
+        return None
+    if not isinstance(backend, LibraryBackend):
+        raise BuildError(f"nothing makes kernels of the library `{name}`: it is no library")
+    return backend
+
+
+def _compiled(backend: LibraryBackend, function: Any) -> Any:
+    symbol = str(function.attrs["global_symbol"])
+    graph = from_relax(tvm.IRModule({"kernel": function}), "kernel")
+    return backend.codegen(graph, symbol, _options(function))
+
+
+def _options(function: Any) -> dict[str, Any]:
+    return {
+        str(key).removeprefix(OPTION_PREFIX): plain(value)
+        for key, value in function.attrs.items()
+        if str(key).startswith(OPTION_PREFIX)
+    }

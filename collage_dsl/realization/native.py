@@ -1,0 +1,155 @@
+"""Primitive kernels that TVM has fused: scheduled, each by its backend and for its target."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from collage_dsl.backends.base import Backend
+from collage_dsl.backends.registry import find_backend
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.realization.alignment import with_any_alignment
+from collage_dsl.realization.errors import BuildError
+from collage_dsl.realization.link import called_functions, is_linked
+from collage_dsl.realization.place import BACKEND, TARGET
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Who schedules a primitive kernel, and for which target."""
+
+    backend: Backend
+    target: Any
+
+
+def marks_of(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterator[tuple[str, Mark]]:
+    """The mark of each primitive kernel of ours, by the name of its function."""
+    for var, function in module.functions_items():
+        attrs = function.attrs or {}
+        if attrs.get(BACKEND) is not None and attrs.get("Primitive"):
+            yield var.name_hint, _mark(attrs, backends)
+
+
+def inherited_marks(
+    module: tvm.IRModule, backends: Sequence[Backend]
+) -> Iterator[tuple[str, Mark]]:
+    """The mark of each PrimFunc that a kernel linked to a library calls, by its name."""
+    for _, function in module.functions_items():
+        if is_linked(function):
+            mark = _mark(function.attrs, backends)
+            for called in called_functions(function):
+                yield called.name_hint, mark
+
+
+def _mark(attrs: Any, backends: Sequence[Backend]) -> Mark:
+    return Mark(find_backend(str(attrs[BACKEND]), backends), attrs[TARGET])
+
+
+def scheduled(
+    module: tvm.IRModule, marks: Mapping[str, Mark], kept: set[str], target: Any
+) -> tvm.IRModule:
+    """
+    Every PrimFunc, but those of the names `kept`, scheduled by the backend that `marks` have for
+    it, else by ours.
+    """
+    usual = Mark(Tvm(), target)
+    result = tvm.IRModule(attrs=module.attrs, global_infos=module.global_infos)
+    elsewhere: list[tuple[Any, Any, Any]] = []
+    for var, function in module.functions_items():
+        name = var.name_hint
+        if name in marks and not is_prim_func(function):
+            raise BuildError(f"TVM does not fuse {name} into one kernel")
+        if is_prim_func(function) and (name in marks or name not in kept):
+            mark = marks.get(name, usual)
+            function = with_any_alignment(mark.backend.schedule(function, mark.target))
+            if not _is_same_target(mark.target, target):
+                elsewhere.append((mark.target, var, function))
+                continue
+        elif is_prim_func(function):
+            function = with_any_alignment(function)
+        result[var] = function
+    result = _with_external(result, elsewhere)
+    if not any(is_prim_func(function) for _, function in result.functions_items()):
+        result[_PLACEHOLDER] = _placeholder()
+    return result
+
+
+def is_prim_func(function: Any) -> bool:
+    return isinstance(function, tirx.PrimFunc)
+
+
+def with_attribute(module: tvm.IRModule, name: str) -> list[Any]:
+    functions = (function for _, function in module.functions_items())
+    return [f for f in functions if isinstance(f, relax.Function) and (f.attrs or {}).get(name)]
+
+
+# Kernels for other targets than the module's.
+
+
+def _is_same_target(one: Any, other: Any) -> bool:
+    """
+    Whether code for the two is the same: they differ in their host, their features and the
+    libraries that they link to at most.
+    """
+    return _code_options(one) == _code_options(other)
+
+
+def _code_options(target: Any) -> dict[str, Any]:
+    return {
+        str(name): str(value)
+        for name, value in target.export().items()
+        if name not in ("host", "tag", "keys", "libs") and not name.startswith("feature.")
+    }
+
+
+def _with_external(module: tvm.IRModule, functions: Sequence[tuple[Any, Any, Any]]) -> tvm.IRModule:
+    """
+    `module` with calls of runtime modules in place of calls of PrimFuncs: `functions` has the
+    target, the global variable and the function of each.
+    """
+    if not functions:
+        return module
+    callees = {hash(var): relax.ExternFunc(var.name_hint) for _, var, _ in functions}
+
+    def external(call: Any) -> Any:
+        if call.op != _CALL_TIR or hash(call.args[0]) not in callees:
+            return call
+        callee = callees[hash(call.args[0])]
+        packed = relax.Call(_CALL_DPS_PACKED, [callee, *call.args[1:]], None, call.ty_args)
+        relax.expr._update_type(packed, call.ty)
+        return packed
+
+    for var, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            module[var] = tvm_ffi.structural_map(function, (tvm.ir.Call, external))
+    before = list((module.attrs or {}).get("external_mods", []))
+    return module.with_attr("external_mods", [*before, *_runtime_modules(functions)])
+
+
+def _runtime_modules(functions: Sequence[tuple[Any, Any, Any]]) -> list[Any]:
+    """The PrimFuncs compiled, those of one target together."""
+    modules: dict[str, tuple[Any, dict[str, Any]]] = {}
+    for target, var, function in functions:
+        _, together = modules.setdefault(str(_code_options(target)), (target, {}))
+        together[var.name_hint] = function.with_attr("global_symbol", var.name_hint)
+    return [tvm.tirx.build(tvm.IRModule(each), target) for target, each in modules.values()]
+
+
+_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
+_CALL_DPS_PACKED = tvm.ir.Op.get("relax.call_dps_packed")
+
+_PLACEHOLDER = "collage_placeholder"
+
+
+def _placeholder() -> Any:
+    """
+    A function that nothing calls. Without any PrimFunc in a module, the VM would run a C++
+    compiler when it loads the executable.
+    """
+    source = tvm.te.placeholder((1,), name="source")
+    result = tvm.te.compute((1,), lambda i: source[i], name="result")
+    function = tvm.te.create_prim_func([source, result])
+    return function.with_attr("global_symbol", _PLACEHOLDER)
