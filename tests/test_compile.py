@@ -22,6 +22,7 @@ from collage_dsl.realization.executable import ExecutableError
 from collage_dsl.realization.module import realize
 from collage_dsl.realization.verify import VerificationError, relative_error, run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
+from collage_dsl.search import NoReporter, SearchRecord
 from collage_dsl.targets.attach import TargetError
 from tests.faulty_backends import Crashing, Faulty, Hanging, Lacking, Refusing, Wrong
 from tests.models import small_convolution
@@ -103,6 +104,35 @@ def test_a_backend_given_to_compile_is_asked_by_predicates(target: object) -> No
     assert set(mixed.targets) == {"mine", "tvm"}
     assert mixed.targets["tvm"].kernels == 1  # the relu
     assert alone.reason == "no target has a kernel for `relu`"
+
+
+class Ends(NoReporter):
+    """Keeps the record of each search."""
+
+    def __init__(self) -> None:
+        self.records: list[SearchRecord] = []
+
+    def ended(self, record: SearchRecord) -> None:
+        self.records.append(record)
+
+
+def test_the_search_for_each_plan_is_reported() -> None:
+    heard = Ends()
+    compiled = collage.compile(
+        small_convolution(),
+        [NATIVE, LIBRARY],
+        cost=lambda candidate: 1e-5,
+        race_seconds=0.01,
+        reporter=heard,
+    )
+    search = compiled.report.plan.search
+
+    assert len(heard.records) == 3
+    assert compiled.plan.record in heard.records
+    assert search is not None
+    assert (search.states, search.priced, search.candidates) in [
+        (record.states, record.priced, record.candidates) for record in heard.records
+    ]
 
 
 def test_a_second_compilation_measures_nothing(compiled: collage.Compiled, store: Path) -> None:

@@ -155,7 +155,7 @@ class _Record:
     reason: Asked | Refused | None = None
     """The record of the refusal that `attempt` has."""
     asking: list[Asked] = field(default_factory=list)
-    """The conditions that were asked since others were settled."""
+    """The conditions that were asked and are not settled yet."""
     count: int = 0
 
     @property
@@ -172,7 +172,7 @@ class _Record:
         return way.steps[-1]
 
     def settled(self, wheres: Iterable[Where], index: int, given: Given) -> list[Asked]:
-        """The conditions that were asked, and what those of `wheres` are that were not."""
+        """The conditions that were asked, then those of `wheres` that were not."""
         asked, self.asking = self.asking, []
         known = {id(each.where) for each in asked}
         rest = (where for where in wheres if id(where) not in known)
@@ -183,7 +183,7 @@ class _Part:
     """
     The observer that records one part of an attempt: `step`, or one `way` in which it is tried.
 
-    A step that begins a way of the step around it holds when this `begun` way does.
+    Where the step begins a way of the step around it, that way, `begun`, holds when the step does.
     """
 
     __slots__ = ("begun", "record", "step", "way")
@@ -198,7 +198,7 @@ class _Part:
 
     def operand(self, operand: Operand, index: int, frame: Frame) -> "_Part":
         if self.record.is_full:
-            return _Unrecorded(self.record, self.step, self.way)
+            return self.unrecorded()
         if self.is_named(operand, frame):
             self.step.wanted = operand
             return self
@@ -209,17 +209,19 @@ class _Part:
         return _Part(self.record, step, begun=None if self.way else way)
 
     def pattern(self, pattern: Pattern) -> "_Part":
-        part = self.in_way(How.PATTERN)
-        if part.way:
-            part.way.pattern = pattern
-        return part
+        if self.record.is_full:
+            return self.unrecorded()
+        way = self.way_of(How.PATTERN)
+        way.pattern = pattern
+        return _Part(self.record, self.step, way)
 
     def operands(self, given: tuple[int, ...]) -> "_Part":
+        if self.record.is_full:
+            return self.unrecorded()
         as_written = given == self.record.graph.nodes[self.step.node].inputs
-        part = self.in_way(How.PARTS if as_written else How.SWAPPED)
-        if part.way:
-            part.way.given = given
-        return part
+        way = self.way_of(How.PARTS if as_written else How.SWAPPED)
+        way.given = given
+        return _Part(self.record, self.step, way)
 
     def each(self, tried: Iterable[T]) -> Iterable[T]:
         for match in tried:
@@ -259,10 +261,8 @@ class _Part:
             return False
         return frame.values.get(self.step.name) is operand
 
-    def in_way(self, how: How) -> "_Part":
-        if self.record.is_full:
-            return _Unrecorded(self.record, self.step, self.way)
-        return _Part(self.record, self.step, self.way_of(how))
+    def unrecorded(self) -> "_Unrecorded":
+        return _Unrecorded(self.record, self.step, self.way)
 
     def way_of(self, how: How) -> Way:
         for way in self.step.ways:
@@ -300,7 +300,7 @@ class _Part:
 
 
 class _Unrecorded(_Part):
-    """What is tried after `MOST_STEPS`: only its refusals are recorded, in the last part before."""
+    """Hears what is tried after `MOST_STEPS`, and records only refusals, in the part before."""
 
     __slots__ = ()
 
