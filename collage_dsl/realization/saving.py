@@ -58,6 +58,8 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
         signature = Signature.from_json((folder / SIGNATURE).read_text("utf-8"))
         _check_size(library, signature.library_bytes)
         return ModelExecutable(tvm.runtime.load_module(str(library)), signature)
+    except KeyError as error:
+        raise ExecutableError(f"{folder} is damaged: {SIGNATURE} lacks {error}") from error
     except (OSError, ValueError, RuntimeError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise ExecutableError(f"{folder} is damaged: {said[0]}") from error

@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import tvm
+
 from collage_dsl.graph import Graph, TensorType, members
 
 SIGNATURE = "signature.json"
+
+FORMAT = 1
+"""The number of the format of the folder of a compiled model."""
 
 CPU = "cpu:0"
 
@@ -60,15 +65,19 @@ class Signature:
         )
 
     def to_json(self) -> str:
-        fields = asdict(self)
+        fields = {"format": FORMAT, "tvm": tvm.__version__, **asdict(self)}
         return json.dumps({**fields, "checksum": _checksum(fields)}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> "Signature":
-        """The signature that `to_json` wrote. Raises ValueError where it did not."""
+        """
+        The signature that `to_json` wrote. Raises ValueError where it did not, and
+        `ExecutableError` where another version did.
+        """
         fields = json.loads(text)
         if not isinstance(fields, dict) or fields.pop("checksum", "") != _checksum(fields):
             raise ValueError(f"{SIGNATURE} is not as it was saved")
+        _check_versions(fields)
         inputs, outputs = (
             tuple(Value(row["name"], row["dtype"], tuple(row["shape"])) for row in fields[side])
             for side in ("inputs", "outputs")
@@ -76,6 +85,20 @@ class Signature:
         any_alignment = fields.get("any_alignment", False)  # Older folders do not say.
         devices = tuple(fields.get("devices", (CPU,)))
         return cls(inputs, outputs, any_alignment, fields["library_bytes"], devices)
+
+
+def _check_versions(fields: Mapping[str, Any]) -> None:
+    """Older folders, which say no version, may be of this one."""
+    if fields.get("format", FORMAT) != FORMAT:
+        raise ExecutableError(
+            f"the compiled model has format {fields['format']}, this version reads {FORMAT}: "
+            "compile it again"
+        )
+    written = fields.get("tvm", tvm.__version__)
+    if written != tvm.__version__:
+        raise ExecutableError(
+            f"the compiled model is of TVM {written}, this is {tvm.__version__}: compile it again"
+        )
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:
