@@ -41,5 +41,5 @@ def test_a_signature_without_a_field_is_damaged(tmp_path: Any) -> None:
     (tmp_path / SIGNATURE).write_text(changed(outputs=None), "utf-8")
     (tmp_path / "model.so").write_bytes(b"1234567")
 
-    with pytest.raises(ExecutableError, match="is damaged: signature.json lacks 'outputs'"):
+    with pytest.raises(ExecutableError, match=r"is damaged: signature\.json lacks 'outputs'"):
         load_executable(tmp_path)
