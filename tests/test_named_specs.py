@@ -14,7 +14,6 @@ from collage_dsl.cli.targets import load_targets
 from collage_dsl.cost import CostStore, CostTable, Measurement
 from collage_dsl.engine.named import UnknownTarget, specs_named
 from collage_dsl.engine.specs import specs_of
-from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.resources import shipped_specs
 from tests.models import small_convolution
 from tests.test_partition_pass import callees, chain, price
@@ -121,7 +120,7 @@ def test_a_model_is_compiled_saved_and_loaded_with_strings_for_paths(tmp_path: P
     compiled.save(folder)
 
     inputs = {"x": np.ones((1, 3, 12, 12), np.float32)}
-    loaded = ModelExecutable.load(folder).run(inputs)
+    loaded = collage.load_executable(folder).run(inputs)
     np.testing.assert_array_equal(loaded["y"], compiled.run(inputs)["y"])
 
 
