@@ -325,3 +325,24 @@ def test_the_module_of_a_plan_is_built_in_a_fresh_process(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     (expected,) = run_onnx(small_convolution(), {"x": x}).values()
     assert relative_error(np.load(tmp_path / "y.npy"), expected) < 1e-5
+
+
+def test_the_pipeline_finds_kernels_outside_dataflow_blocks(tmp_path: Path) -> None:
+    x = relax.Var("x", relax.TensorType((8, 8), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        y = builder.emit(relax.op.exp(x))
+        builder.emit_func_output(builder.emit(relax.op.nn.relu(y)))
+    asked: list[str] = []
+
+    def price(candidate: collage.CandidateKernel) -> float:
+        asked.append(candidate.label)
+        return 1e-6
+
+    pipeline = collage.pipeline([library_chain()], price)
+    executable = tvm.compile(builder.get(), LLVM, relax_pipeline=pipeline)
+    value = np.random.default_rng(2).normal(size=(8, 8)).astype(np.float32)
+    actual = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(value))
+
+    assert asked == ["exp", "nn.relu"]
+    np.testing.assert_allclose(actual.numpy(), np.exp(value), rtol=1e-5)

@@ -5,7 +5,7 @@ from typing import Any
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.engine.partition import CollagePartition
-from collage_dsl.realization.lower import in_sequence, lowering
+from collage_dsl.realization.lower import whole_pipeline
 
 
 def pipeline(
@@ -20,9 +20,10 @@ def pipeline(
 
         tvm.compile(module, target, relax_pipeline=collage.pipeline(["native", "onnxruntime"]))
 
-    It is `CollagePartition` with the same arguments, and then `lowering`. Without `targets` the
+    It is `CollagePartition` with the same arguments, after `ConvertToDataflow` of TVM, which makes
+    larger dataflow blocks, and then `lowering`. Without `targets` the
     specs are those of the target that TVM compiles for, and of the virtual devices of the module:
     this is what `relax_pipeline="collage"` does.
     """
     chosen = CollagePartition(targets, cost, backends=backends, **options)
-    return in_sequence(chosen, lowering(backends))
+    return whole_pipeline(chosen, backends)

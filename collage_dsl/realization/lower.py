@@ -97,9 +97,13 @@ def _has_branches(function: Any) -> bool:
     return bool(found)
 
 
-def in_sequence(*passes: Any) -> Any:
-    """Passes one after the other, as one."""
-    return tvm.transform.Sequential(list(passes))
+def whole_pipeline(partition: Any, backends: Sequence[Backend] = ()) -> Any:
+    """
+    A pass that lowers modules as they come: calls outside dataflow blocks get blocks of their
+    own, in which `partition` finds kernels, and `lowering` follows.
+    """
+    blocks = relax.transform.ConvertToDataflow(min_size=1)
+    return tvm.transform.Sequential([blocks, partition, lowering(backends)])
 
 
 def build(module: tvm.IRModule, target: Any = None, backends: Sequence[Backend] = ()) -> Any:
