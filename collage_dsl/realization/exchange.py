@@ -67,10 +67,10 @@ class Input:
         return array
 
 
-def writable(value: Value, dtype: np.dtype[Any], given: object) -> Array:
+def writable(value: Value, given: object) -> Array:
     """The memory of `given`, to be filled with the output `value`. Raises `ExecutableError`."""
-    array = given if type(given) is np.ndarray else _array(f"output `{value.name}` in `out`", given)
-    if array.shape != value.shape or array.dtype != dtype:
+    array = _array(f"output `{value.name}` in `out`", given)
+    if array.shape != value.shape or array.dtype != np.dtype(value.dtype):
         raise ExecutableError(
             f"output `{value.name}` is {value}, "
             f"the array given for it is {array.dtype}{list(array.shape)}"

@@ -101,7 +101,8 @@ class ModelExecutable:
 
     def _taken(self, inputs: Mapping[str, Any], lent: Lent) -> list[Any]:
         """What the virtual machine takes for `inputs`: a plain numpy array as it is."""
-        if not hasattr(inputs, "keys") or len(inputs) != len(self._takes):
+        is_named = type(inputs) is dict or hasattr(inputs, "keys")
+        if not is_named or len(inputs) != len(self._takes):
             raise self._misnamed(inputs)
         tensors = []
         for name, shape, dtype, each in self._takes:
@@ -109,13 +110,15 @@ class ModelExecutable:
                 given = inputs[name]
             except KeyError:
                 raise self._misnamed(inputs) from None
-            is_plain = (
+            if (
                 type(given) is ndarray
                 and given.dtype is dtype
                 and given.shape == shape
                 and given.flags.carray
-            )
-            tensors.append(given if is_plain else each.tensor(given, lent))
+            ):
+                tensors.append(given)
+            else:
+                tensors.append(each.tensor(given, lent))
         return tensors
 
     def _machine(self) -> Any:
@@ -137,14 +140,21 @@ class ModelExecutable:
 
     def _targets(self, out: Mapping[str, Any]) -> dict[str, tuple[Array, Any]]:
         """What is given in `out` by name, each with its memory. Raises `ExecutableError`."""
-        if not hasattr(out, "items"):
+        if type(out) is not dict and not hasattr(out, "items"):
             kind = type(out).__name__
             raise ExecutableError(f"`out` is a dict of arrays by the outputs' names, not a {kind}")
         targets = {}
         for name, given in out.items():
             if name not in self._outputs:
                 raise ExecutableError(f"the model has no output `{name}`")
-            targets[name] = writable(*self._outputs[name], given), given
+            value, dtype = self._outputs[name]
+            is_plain = (
+                type(given) is ndarray
+                and given.dtype is dtype
+                and given.shape == value.shape
+                and given.flags.writeable
+            )
+            targets[name] = given if is_plain else writable(value, given), given
         return targets
 
 
