@@ -1,4 +1,4 @@
-"""What a strategy has done so far on a problem."""
+"""Count what a strategy does, and make the record of the search from it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from collage_dsl.search.plan import SECOND, Plan, Problem, femtoseconds
 from collage_dsl.search.reporter import SearchRecord
 
 ASKED_FOR = "asked for"
-"""Why a strategy is used that the user has chosen."""
+"""The reason for a strategy that the user has chosen."""
 
 
 class Tally:
@@ -21,23 +21,24 @@ class Tally:
         self.because = because
         self.states = 0
         self.least: int | None = None
-        """What the cheapest plan costs that is known, in femtoseconds."""
+        """The cost of the cheapest plan found so far, in femtoseconds."""
         problem.reporter.started(problem, strategy, because)
 
     def explored(self, states: int = 1) -> None:
-        """So many more states were explored."""
+        """Count `states` more explored states."""
         self.states += states
         self.problem.reporter.explored(states)
 
     def found(self, cost: int) -> None:
-        """A plan of `cost` femtoseconds was found."""
+        """Note that a plan of `cost` femtoseconds was found."""
         if self.least is None or cost < self.least:
             self.least = cost
             self.problem.reporter.improved(cost / SECOND)
 
     def plan(self, chosen: Sequence[CandidateKernel], bound: int | None = None) -> Plan:
         """
-        The plan of `chosen`, with its record. Without a `bound` in femtoseconds, none is better.
+        The plan of `chosen`, with its record. `bound` is in femtoseconds; without it, the plan
+        is taken to be the best one.
         """
         plan = self.problem.plan(chosen)
         self.found(sum(femtoseconds(kernel.cost) for kernel in plan.kernels))
