@@ -1,4 +1,4 @@
-"""Which targets may run what is planned for a device."""
+"""Decide whether a target may run calls that are planned for a device."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from collage_dsl.rules import FusionSpec
 from collage_dsl.targets.attach import ATTRIBUTE, COMPILER, embedded
 
 Options = Mapping[str, Any]
-"""All that a TVM target says, as plain data."""
+"""All options of a TVM target, as plain data."""
 
 
 def _refines(option: str) -> bool:
@@ -21,22 +21,22 @@ def _refines(option: str) -> bool:
 
 
 def options_of_target(target: Any) -> Options:
-    """What a TVM target says, that of a spec alone included."""
+    """All options of a TVM target, or of the target of a spec that is given by itself."""
     known = embedded(target) if isinstance(target, FusionSpec) else target
     options: Options = plain_options(tvm.target.Target(known).export())
     return options
 
 
 def may_run(target: Options, device: Device) -> bool:
-    """Whether `target` is, or refines, the target that is planned for `device`."""
+    """Whether `target` is the target of `device`, or refines it."""
     planned = json.loads(device.target)
     return target == planned or refines(target, planned)
 
 
 def refines(target: Options, planned: Options) -> bool:
     """
-    Whether `target` says how kernels are found, by a compiler or a fusion spec, where `planned`
-    does not, and the two agree on all else.
+    Whether `target` says how kernels are found, by a compiler or a fusion spec, and `planned` does
+    not, and all other options of the two are equal.
     """
     said, also = (any(map(_refines, options)) for options in (target, planned))
     rest = {key: value for key, value in target.items() if not _refines(key)}
