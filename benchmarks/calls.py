@@ -1,6 +1,6 @@
 """
-Time calls of compiled models from Python: the function of the virtual machine on tensors that
-are ready, `run(inputs)`, and `run(inputs, out=…)`, in one process and in turns.
+Time calls of compiled models from Python: the function of the virtual machine on ready tensors,
+`run(inputs)`, and `run(inputs, out=…)`. They run in turn in one process.
 
     python benchmarks/calls.py [--seconds SECONDS]
 """
@@ -36,7 +36,7 @@ def models() -> Iterator[tuple[str, onnx.ModelProto]]:
 
 
 def sum_of(number: int) -> onnx.ModelProto:
-    """relu(x0 + x1 + …) of so many matrices."""
+    """relu(x0 + x1 + …) of `number` matrices."""
     names = [f"x{index}" for index in range(number)]
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (32, 32)) for name in names]
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, (32, 32))
@@ -46,14 +46,14 @@ def sum_of(number: int) -> onnx.ModelProto:
 
 
 def compiled(model: onnx.ModelProto, target: str) -> ModelExecutable:
-    """`model` built for one target, with every kernel at one price: none is measured."""
+    """`model` built for one target. All kernels have the same price, so none is measured."""
     spec = folder("specs") / f"{target}.collage"
     made = collage.compile(model, [spec], cost=lambda kernel: 1e-6, race_seconds=0.1)
     return made.executable
 
 
 class Inside:
-    """The time that passes inside of `executable.call`, summed up until it is taken."""
+    """Adds up the time inside `executable.call`, until `taken` returns it."""
 
     def __init__(self, executable: ModelExecutable) -> None:
         self.seconds = 0.0
@@ -72,7 +72,7 @@ class Inside:
 
 
 def calls(executable: ModelExecutable) -> list[Callable[[], object]]:
-    """What is compared. All three read the same memory."""
+    """The three calls that are compared. All of them read the same memory."""
     generator = np.random.default_rng(0)
     given, wanted = executable.signature.inputs, executable.signature.outputs
     inputs = {v.name: generator.uniform(-1, 1, v.shape).astype(v.dtype) for v in given}
@@ -88,9 +88,9 @@ def calls(executable: ModelExecutable) -> list[Callable[[], object]]:
 
 def timed(executable: ModelExecutable, seconds: float) -> list[tuple[float, float]]:
     """
-    For each of the calls its time, and how much of it is around `executable.call`: low
-    percentiles, in microseconds. In each round they are called in another order, since a call
-    finds in the caches what the one before it left.
+    For each call its time, and the part of it outside `executable.call`: low percentiles, in
+    microseconds. Each round has another order, because the caches contain what the previous call
+    left there.
     """
     compared = calls(executable)
     inside = Inside(executable)
