@@ -68,7 +68,7 @@ class Backend(ABC):
         """
         The `tvm.tirx.PrimFunc` of a primitive kernel, scheduled for `target`.
 
-        A backend without its own schedules uses those of this package.
+        Where a backend has no schedules of its own, those of this package are used.
         """
         from collage_dsl.backends.schedule import schedule  # needs TVM
 

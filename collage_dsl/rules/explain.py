@@ -155,7 +155,7 @@ class _Record:
     reason: Asked | Refused | None = None
     """The record of the refusal in `attempt`."""
     asking: list[Asked] = field(default_factory=list)
-    """The conditions that were asked since the last call of `settled`."""
+    """The conditions that were asked since others were settled."""
     count: int = 0
 
     @property
@@ -172,7 +172,7 @@ class _Record:
         return way.steps[-1]
 
     def settled(self, wheres: Iterable[Where], index: int, given: Given) -> list[Asked]:
-        """The conditions that were asked, and then the answers of the rest of `wheres`."""
+        """The conditions that were asked, and what those of `wheres` are that were not."""
         asked, self.asking = self.asking, []
         known = {id(each.where) for each in asked}
         rest = (where for where in wheres if id(where) not in known)
@@ -183,8 +183,7 @@ class _Part:
     """
     The observer that records one part of an attempt: `step`, or one `way` in which it is tried.
 
-    `begun` is the way of the outer step that this step is the first of. When this step holds,
-    `begun` holds too.
+    A step that begins a way of the step around it holds when this `begun` way does.
     """
 
     __slots__ = ("begun", "record", "step", "way")
@@ -301,7 +300,7 @@ class _Part:
 
 
 class _Unrecorded(_Part):
-    """The observer after `MOST_STEPS`. It records only refusals, in the last recorded part."""
+    """What is tried after `MOST_STEPS`: only its refusals are recorded, in the last part before."""
 
     __slots__ = ()
 

@@ -9,7 +9,7 @@ from collage_dsl.search.plan import SECOND, Plan, Problem, femtoseconds
 from collage_dsl.search.reporter import SearchRecord
 
 ASKED_FOR = "asked for"
-"""The reason for a strategy that the user has chosen."""
+"""Why a strategy is used that the user has chosen."""
 
 
 class Tally:
@@ -21,7 +21,7 @@ class Tally:
         self.because = because
         self.states = 0
         self.least: int | None = None
-        """The cost of the cheapest plan found so far, in femtoseconds."""
+        """What the cheapest plan costs that is known, in femtoseconds."""
         problem.reporter.started(problem, strategy, because)
 
     def explored(self, states: int = 1) -> None:
@@ -37,8 +37,7 @@ class Tally:
 
     def plan(self, chosen: Sequence[CandidateKernel], bound: int | None = None) -> Plan:
         """
-        The plan of `chosen`, with its record. `bound` is in femtoseconds; without it, the plan
-        is taken to be the best one.
+        The plan of `chosen`, with its record. Without a `bound` in femtoseconds, none is better.
         """
         plan = self.problem.plan(chosen)
         self.found(sum(femtoseconds(kernel.cost) for kernel in plan.kernels))

@@ -21,7 +21,7 @@ def _refines(option: str) -> bool:
 
 
 def options_of_target(target: Any) -> Options:
-    """All options of a TVM target, or of the target of a spec that is given by itself."""
+    """What a TVM target says, that of a spec alone included."""
     known = embedded(target) if isinstance(target, FusionSpec) else target
     options: Options = plain_options(tvm.target.Target(known).export())
     return options
