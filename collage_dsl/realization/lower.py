@@ -1,4 +1,4 @@
-"""The second half of the pipeline: a module with kernels in it to one that TVM's VM can run."""
+"""The second half of the pipeline: lower a module with kernels, so that TVM's VM can run it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,7 +39,7 @@ _TO_VM = (
     relax.transform.VMShapeLower,
     relax.transform.AttachGlobalSymbol,
 )
-"""What follows fusion in TVM's own pipeline for CPUs, before and after memory is planned."""
+"""The passes after fusion in TVM's own pipeline for CPUs, before and after memory planning."""
 
 
 @tvm_ffi.error.register_error
@@ -54,10 +54,10 @@ def lowering(backends: Sequence[Backend] = ()) -> Any:
 
         tvm.compile(module, target, relax_pipeline=collage.lowering())
 
-    The function of a kernel says by its attributes whose it is. A backend of that name makes its
-    code, one of `backends` or an installed one, for the TVM target that the kernel was chosen for.
-    What no kernel covers is fused as TVM does, and scheduled as the native kernels are; a
-    PrimFunc that was in the module stays as it was. Raises `BuildError` where a primitive kernel
+    The attributes of a kernel's function name its backend. The backend with that name, one of
+    `backends` or an installed one, makes its code, for the TVM target that the kernel was chosen
+    for. Calls that no kernel covers are fused by TVM, and scheduled like native kernels. A
+    PrimFunc that was in the module stays as it was. Raises `BuildError` if a primitive kernel
     does not become one PrimFunc.
     """
     given = tuple(backends)
@@ -96,7 +96,7 @@ def _has_branches(function: Any) -> bool:
 
 
 def in_sequence(*passes: Any) -> Any:
-    """Passes one after the other, as one."""
+    """One pass that runs `passes` one after the other."""
     return tvm.transform.Sequential(list(passes))
 
 
@@ -112,8 +112,8 @@ def build(module: tvm.IRModule, target: Any = None, backends: Sequence[Backend] 
 
 def lower(module: tvm.IRModule, target: Any, backends: Sequence[Backend] = ()) -> tvm.IRModule:
     """
-    `module` with library kernels compiled by their backends, and each primitive kernel one
-    scheduled PrimFunc. Those for another target than `target` are compiled, too.
+    `module` with library kernels compiled by their backends, and each primitive kernel lowered to
+    one scheduled PrimFunc. PrimFuncs for another target than `target` are compiled too.
     """
     module = linked(module)
     marks = dict(_marks(module, backends))
