@@ -1,6 +1,6 @@
 """
-Time calls of compiled models from Python: the function of the virtual machine on tensors that
-are ready, `run(inputs)`, and `run(inputs, out=…)`, in one process and in turns.
+Time calls of compiled models from Python: the function of the virtual machine on ready tensors,
+`run(inputs)`, and `run(inputs, out=…)`. They run in turn in one process.
 
     python benchmarks/calls.py [--seconds SECONDS]
 """
@@ -36,7 +36,7 @@ def models() -> Iterator[tuple[str, onnx.ModelProto]]:
 
 
 def sum_of(number: int) -> onnx.ModelProto:
-    """relu(x0 + x1 + …) of so many matrices."""
+    """relu(x0 + x1 + …) of `number` matrices."""
     names = [f"x{index}" for index in range(number)]
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (32, 32)) for name in names]
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, (32, 32))
@@ -46,7 +46,7 @@ def sum_of(number: int) -> onnx.ModelProto:
 
 
 def compiled(model: onnx.ModelProto, target: str) -> ModelExecutable:
-    """`model` built for one target, with every kernel at one price: none is measured."""
+    """`model` built for one target. All kernels have the same price, so none is measured."""
     spec = folder("specs") / f"{target}.collage"
     made = collage.compile(model, [spec], cost=lambda kernel: 1e-6, race_seconds=0.1)
     return made.executable

@@ -1,10 +1,10 @@
 """
-Time the language tools, in CPU seconds of processes of their own.
+Time the language tools, in CPU seconds. Each run is a new process.
 
     python benchmarks/check.py [--json]
 
-Needs the package installed (a checkout makes the tables of the parser on its first run), and
-nothing besides: no TVM. The best of some runs is shown, with the most memory that any took.
+Needs only the installed package (a checkout makes the tables of the parser on its first run), and
+no TVM. Shows the best of several runs, and the most memory of any run.
 """
 
 import argparse
@@ -48,7 +48,7 @@ target lib{0} on llvm {{
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was run; the least CPU seconds and the most megabytes that it took."""
+    """What was run, the least CPU seconds of all runs, and the most megabytes."""
 
     what: str
     seconds: float
@@ -56,7 +56,7 @@ class Row:
 
 
 def spec(kilobytes: int) -> str:
-    """A valid spec of about that length."""
+    """A valid spec of about this length."""
     number = kilobytes * 1000 // len(BLOCK.format(1000))
     return "collage 1;\n\n" + "".join(map(BLOCK.format, range(number)))
 

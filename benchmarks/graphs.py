@@ -1,4 +1,4 @@
-"""Models as graphs: what a search is timed on. Their weights are all one number."""
+"""Make the graphs of the models that benchmarks/search.py uses. All weights are one number."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +11,10 @@ from collage_dsl.graph import Form
 
 
 class Text:
-    """Statements of a graph, with a new name for each value; a weight of one shape is shared."""
+    """
+    Collects the statements of a graph, with a new name for each value. Weights with the same
+    shape are one value.
+    """
 
     def __init__(self, **inputs: str) -> None:
         self.lines = [f"{name}: {type_};" for name, type_ in inputs.items()]
@@ -70,7 +73,7 @@ class Text:
         return self.call("add", self.call("matmul", x, self.weight(taken, made)), self.weight(made))
 
     def layer_norm(self, x: str, width: int) -> str:
-        """In nine operators, as exporters spell it."""
+        """Layer normalization in nine operators, as exporters write it."""
         mean = self.call("mean", x, axis="[-1]", keepdims="true")
         centred = self.call("subtract", x, mean)
         square = self.call("power", centred, self.number())
@@ -86,7 +89,7 @@ class Text:
 
 
 def repeated(block: Graph, times: int) -> Graph:
-    """`block` again and again, each taking the output of the one before; with the same weights."""
+    """`block` repeated. Each one takes the output of the one before; all have the same weights."""
     inputs = [index for index, node in enumerate(block.nodes) if not node.inputs]
     nodes = [block.nodes[index] for index in inputs]
     outer = {index: place for place, index in enumerate(inputs)}
@@ -110,7 +113,7 @@ def chain(blocks: int) -> Graph:
 
 
 def resnet(blocks: int) -> Graph:
-    """Bottlenecks of one width: ten operators a block, of which two meet in an addition."""
+    """Bottleneck blocks of one width: ten operators a block, with an addition of two branches."""
     text = Text(x="f32[1, 64, 8, 8]")
     y = text.conv_relu("x", 64, 16, 1)
     y = text.conv_relu(y, 16, 16, 3)
@@ -157,7 +160,7 @@ def _attention(text: Text, q: str, k: str, v: str, tokens: int, width: int, *mas
 
 
 def bert(layers: int, tokens: int = 128, width: int = 256, heads: int = 4) -> Graph:
-    """Encoders with every norm and activation spelt out: fifty operators a layer."""
+    """Encoders with norms and activations written out as operators: fifty operators a layer."""
     text = Text(x=f"f32[1, {tokens}, {width}]", mask=f"f32[1, 1, 1, {tokens}]")
     x = "x"
     for _ in range(layers):
@@ -221,7 +224,10 @@ def inception(blocks: int) -> Graph:
 
 
 def nasnet(cells: int) -> Graph:
-    """Cells of five pairs of separable convolutions and pools, of the two cells before."""
+    """
+    Cells that take the two cells before them, each with five pairs of separable convolutions and
+    poolings.
+    """
     text = Text(x="f32[1, 32, 8, 8]")
 
     def separable(x: str, size: int) -> str:
@@ -254,7 +260,7 @@ def nasnet(cells: int) -> Graph:
 
 
 def branches(number: int) -> Graph:
-    """Products of one value side by side, added up: what horizontal rules join."""
+    """Matrix products of one value side by side, added up. Horizontal rules join them."""
     text = Text(x="f32[32, 64]")
     tops = [text.call("nn.relu", text.linear("x", 64, 64)) for _ in range(number)]
     while len(tops) > 1:

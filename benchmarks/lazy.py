@@ -1,19 +1,19 @@
 """
-How many kernels have to be measured to find a cheapest plan, of light models.
+Count the kernels that must be measured to find a cheapest plan of the light models.
 
     python benchmarks/lazy.py [--store FILE] [--part PART] [MODEL…]
 
-Costs are those in the store, by default that of `collage plan`; what is not there is measured and
-put there, which takes a while the first time.
+The costs come from the store, by default that of `collage plan`. Missing costs are measured and
+stored, which takes a while the first time.
 
-Of the candidates of the shipped targets native and onnxruntime, many are the same kernel. `priced`
-are the kernels that `dijkstra` asked for the cost of, without lower bounds and with those that
-`collage plan` has; `--part 0.5` has half of each real cost for a bound instead, to see what better
-bounds would lead to. `needed` are those that no search with such bounds can do without: were the
-kernel as cheap as they allow, a plan with it would be cheaper than any. `below` are kernels that
-cost less than their bound, of which there should be none. The last two columns are what the plan
-costs by `dijkstra` with bounds, and by `milp` with every kernel priced. The last row counts the
-kernels of all models, some of which they share.
+Many candidates of the shipped targets native and onnxruntime are the same kernel. `priced` counts
+the kernels whose cost `dijkstra` asked for without lower bounds, `with bounds` those with the
+lower bounds of `collage plan`. `--part 0.5` uses half of each real cost as its bound instead, to
+see what better bounds would give. `needed` counts the kernels that every search with these bounds
+must price: if such a kernel cost only its bound, a plan with it would be cheaper than any other.
+`below` counts the kernels that cost less than their bound; there should be none. The last two
+columns are the cost of the plan of `dijkstra` with bounds, and of the plan of `milp` with every
+kernel priced. The last row counts the kernels of all models; models share some kernels.
 """
 
 import argparse
@@ -45,12 +45,12 @@ HEAD = (
 )
 
 Kernel = tuple[str, str]
-"""What is computed, and all else that the cost depends on."""
+"""What a kernel computes, and everything else that its cost depends on, as two hashes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """Candidates, which kernel each is, and what each kernel costs."""
+    """Candidates, the kernel of each candidate, and the cost of each kernel."""
 
     graph: Graph
     kernel_of: Mapping[CandidateKernel, Kernel]
@@ -70,7 +70,7 @@ class Priced:
         return plan, len(asked)
 
     def part_of_cost(self, part: float) -> LowerBound:
-        """A bound that is so much of each cost."""
+        """A lower bound that is the fraction `part` of each cost."""
 
         def bound(candidate: CandidateKernel) -> float:
             cost = self.cost(candidate)
@@ -79,11 +79,11 @@ class Priced:
         return bound
 
     def needed(self, plan: Plan, bound: LowerBound) -> int:
-        """How many kernels would be in a cheaper plan were they as cheap as `bound` allows."""
+        """How many kernels would be in a cheaper plan if they cost only their `bound`."""
         return len(set(self._needed(plan, bound)))
 
     def below(self, bound: LowerBound) -> int:
-        """How many kernels cost less than `bound` says."""
+        """How many kernels cost less than their `bound`."""
         costs = ((each, self.cost(each)) for each in self.kernel_of)
         priced = ((each, cost) for each, cost in costs if not isinstance(cost, Infeasible))
         return len({self.kernel_of[each] for each, cost in priced if cost < bound(each)})
@@ -113,7 +113,7 @@ def kernel(candidate: CandidateKernel, backend_of: BackendOf) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Of one model, or of several."""
+    """The counts of one model, or of several."""
 
     candidates: int
     kernels: int

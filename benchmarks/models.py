@@ -1,6 +1,6 @@
 """
-Compile the light models for the shipped targets and print how fast they run: each target
-alone, the mixed plan, and onnxruntime itself on the original file, all in one race.
+Compile the light models for the shipped targets and print their times: the plan of each target
+alone, the mixed plan, and, in a second race, the kept plan and onnxruntime on the original file.
 
     python benchmarks/models.py [MODEL …]
 """
@@ -47,7 +47,7 @@ def row(name: str) -> list[str]:
 
 
 def race(compiled: collage.Compiled, model: onnx.ModelProto) -> tuple[float, float]:
-    """The seconds of what was kept and of onnxruntime on the original model, run in turn."""
+    """The seconds of the kept plan and of onnxruntime on the original model, run in turn."""
     generator = np.random.default_rng(0)
     inputs = {
         value.name: random_array(TensorType(value.dtype, value.shape), generator)

@@ -5,7 +5,8 @@ Time the native schedules beside onnxruntime, one kernel at a time, on one threa
 
 Both sides are timed in turns, in CPU time of the thread; a low percentile is shown. `hot` calls a
 kernel again and again, `cold` evicts the last-level cache before each call. onnxruntime is called
-through io binding, which costs it about 10 µs a call that a compiled function does not pay.
+through io binding, which adds about 10 µs to each of its calls; a compiled function has no such
+cost.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ EVICTED_BYTES = 64 << 20
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    One kernel, in Relax and in ONNX; the first `fed` tensors are inputs, the others weights.
+    One kernel, in Relax and in ONNX. The first `fed` tensors are inputs, the others weights.
 
-    With `steps`, our side is as many kernels, the first of as many operands as `body` takes, each
-    next one of the result before it and of the tensors left over that it takes.
+    With `steps`, our side consists of several kernels. The first takes as many tensors as `body`
+    has operands. Each next one takes the result before it, and as many of the remaining tensors
+    as it needs.
     """
 
     name: str
@@ -58,7 +60,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Times of one kernel in microseconds, and how far the results are apart."""
+    """Times of one kernel in microseconds, and the difference between the results."""
 
     name: str
     tvm_hot: float
@@ -99,7 +101,7 @@ APART = (
 
 
 def lrn(emit: Emit, x: Any) -> Any:
-    """What the ONNX importer makes of LRN."""
+    """LRN as the ONNX importer writes it."""
     y = emit(R.expand_dims(emit(R.multiply(x, x)), [1]))
     y = emit(R.nn.avg_pool3d(y, (5, 1, 1), (1, 1, 1), (2, 0, 0, 2, 0, 0), count_include_pad=True))
     y = emit(R.multiply(emit(R.squeeze(y, [1])), relax.const(1e-4, "float32")))
@@ -193,7 +195,7 @@ def fused(shapes: Sequence[Shape], body: Callable[..., Any]) -> Any:
 
 
 def session(case: Case, arrays: Sequence[np.ndarray]) -> Callable[[], Any]:
-    """A call of onnxruntime, with all but the inputs as initializers; returns the binding."""
+    """A call of onnxruntime that returns the binding; all but the inputs are initializers."""
     named = list(zip("abcdef", arrays, strict=False))
     fed, weights = named[: case.fed], named[case.fed :]
     graph = helper.make_graph(
@@ -230,7 +232,7 @@ def cpu_time(call: Callable[[], Any], times: int = 1) -> float:
 
 
 def measure(calls: Sequence[Callable[[], Any]], rounds: int) -> list[tuple[float, float]]:
-    """Hot and cold time of each call, taken in turns."""
+    """Hot and cold time of each call; the calls run in turn."""
     evicted = np.zeros(EVICTED_BYTES, np.uint8)
     times = [max(1, int(300 / max(1.0, min(cpu_time(c) for _ in range(3))))) for c in calls]
     hot: list[list[float]] = [[] for _ in calls]

@@ -1,13 +1,13 @@
 """
-Time what happens before the first kernel is built: propose, choose, rewrite.
+Time the steps that happen even if no kernel is built or timed: propose, choose, rewrite.
 
     python benchmarks/search.py [--json] [--runs 5] [NAME...]
 
-Each model (benchmarks/graphs.py) is done in a process of its own, several times, of which the
-quickest is shown, for the three targets of benchmarks/search.collage; parallel branches for the
-two of benchmarks/horizontal.collage. The k-th operator of a kernel costs c * 0.9^k, so that
-nothing is measured. The CPU seconds of one core are shown, importing Python modules and making
-the graph aside; the memory is the most that the process had, TVM included.
+Each model (benchmarks/graphs.py) runs several times, each time in a new process; the quickest run
+is shown. The targets are the three of benchmarks/search.collage; for models with parallel branches,
+the two of benchmarks/horizontal.collage. Nothing is measured: the k-th operator of a kernel costs
+c * 0.9^k. The times are CPU seconds of one core, without the imports of Python modules and without
+making the graph. The memory is the most that the process had, with TVM.
 """
 
 import argparse
@@ -50,12 +50,12 @@ MODELS: Mapping[str, Callable[[], Graph]] = {
 
 FIRST = {"native": {"anchor": 10e-6, "other": 3e-6}, "library": {"anchor": 7e-6, "other": 4e-6}}
 FIRST["compiler"] = {"anchor": 8e-6, "other": 3.5e-6}
-"""What an operator costs, by target, were it a kernel by itself; in seconds."""
+"""For each target, the seconds of an operator as a kernel by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library(Backend):
-    """A library that only its name is known of."""
+    """A library of which only the name is known."""
 
     called: str
 
@@ -132,7 +132,7 @@ def timed(model: str) -> Row:
 
 
 def warm_up(specs: Mapping[str, Any]) -> None:
-    """Import what is imported on first use."""
+    """Import the modules that are imported on first use."""
     graph = graphs.chain(1)
     found = collage.propose(graph, *specs.values())
     collage.realize(collage.choose(graph, found, cost=price), backends=BACKENDS)
@@ -152,15 +152,15 @@ def table(rows: list[Row]) -> str:
 
 def least_disturbed(names: list[str], runs: int) -> list[Row]:
     """
-    For each model the quickest of several runs, in rounds over all models: what else a machine
-    does makes runs slower, none quicker, and neighbours in the table have the same conditions.
+    For each model the quickest of several runs, in rounds over all models. Other work on the
+    machine makes runs slower and never quicker. In rounds, all models have similar conditions.
     """
     rounds = [[_apart(name) for name in names] for _ in range(runs)]
     return [min(rows, key=lambda row: row.total) for rows in zip(*rounds, strict=True)]
 
 
 def _apart(name: str) -> Row:
-    """One run in a process of its own."""
+    """One run in a new process."""
     command = [sys.executable, __file__, "--one", name]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return Row(**json.loads(done.stdout.splitlines()[-1]))

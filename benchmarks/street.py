@@ -1,13 +1,13 @@
 """
-One model by two ways in: `collage.compile`, and the pass inside `tvm.compile`.
+Compare the latency of a model compiled by `collage.compile` and by the pass in `tvm.compile`.
 
     python benchmarks/street.py [MODEL…] [--store FILE]
 
-Both see the same Relax module and the same store of prices, so they should choose and build the
-same kernels. `compile` races its plans and keeps the fastest; of it the mixed plan is taken here,
-which is what the pass builds. The executables are run in turn in one process; times are CPU time
-of the thread, a low percentile. The spread is the distance between the quartiles, of the noisier
-of the two, over its median.
+Both get the same Relax module and the same store of costs, so they should choose and build the
+same kernels. `compile` races its plans and keeps the fastest. Here its mixed plan is used, because
+that is what the pass builds. The executables run in turn in one process. Times are CPU time of the
+thread, a low percentile. The spread is the distance between the quartiles divided by the median,
+for the executable with the larger spread.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def by_compile(graph: Graph, targets: Sequence[Any], store: Path) -> Any:
 
 
 def by_pass(graph: Graph, targets: Sequence[Any], store: Path) -> Any:
-    """The executable that `tvm.compile` builds with our pipeline."""
+    """The executable that `tvm.compile` builds with the pipeline of this package."""
     pipeline = collage.pipeline(targets, store=store)
     return tvm.compile(dataflow_of(graph).module, host_target(), relax_pipeline=pipeline)
 

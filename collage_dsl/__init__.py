@@ -1,9 +1,9 @@
 """
-Declarative operator fusion for TVM: which operators to fuse, and which library runs each
-kernel, said in `.collage` files and chosen by measured cost.
+Declarative operator fusion for TVM. `.collage` files say which operators can be fused and which
+library can run each kernel; measured cost chooses.
 
-Every name is loaded on first use, and TVM only by those that need it. TVM's pipeline `collage` is
-registered: `tvm.compile(module, target, relax_pipeline="collage")`.
+Every name is loaded on first use, and TVM only by names that need it. Importing this package
+registers the pipeline `collage`: `tvm.compile(module, target, relax_pipeline="collage")`.
 """
 
 from importlib import import_module
@@ -68,7 +68,7 @@ _HOME = {
     "to_text": "language",
     "why": "engine.why",
 }
-"""The module below this package in which each public name is."""
+"""For each public name, the module of this package that defines it."""
 
 __all__ = [
     "CandidateKernel",
@@ -110,7 +110,7 @@ __all__ = [
 
 register()
 
-if not TYPE_CHECKING:  # A type checker would take every other name for one of this package.
+if not TYPE_CHECKING:  # else a type checker would accept every name in this package
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:

@@ -1,4 +1,4 @@
-"""What is wrong with a text, where, and how it is shown."""
+"""Diagnostics: mistakes in a spec file, with their places, and the text that shows them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A second place that a diagnostic is about, or without a span, a remark."""
+    """A second place that a diagnostic is about; without a span, a remark."""
 
     message: str
     span: Span | None = None
@@ -50,7 +50,7 @@ class Diagnostic:
 
 
 class RuleError(Exception):
-    """A rule file cannot be used. Holds everything wrong with it, in file order."""
+    """A rule file cannot be used. Holds all its diagnostics, in file order."""
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         self.diagnostics = in_file_order(diagnostics)
@@ -58,7 +58,7 @@ class RuleError(Exception):
 
 
 def in_file_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """By place; of two at one place, the one found first comes first."""
+    """`diagnostics` sorted by place; at one place, the one found first comes first."""
     return tuple(sorted(diagnostics, key=lambda d: (d.span.source.name, d.span.start)))
 
 
@@ -84,7 +84,7 @@ def _note(note: Note) -> Iterator[str]:
 
 
 def _cut(before: str, covered: str, after: str) -> tuple[str, str]:
-    """What is shown to the left and right of the text in question."""
+    """The parts of the line that are shown to the left and right of the covered text."""
     room = max(20, _SHOWN_COLUMNS - len(covered))
     if len(before) + len(after) <= room:
         return before, after
@@ -95,7 +95,7 @@ def _cut(before: str, covered: str, after: str) -> tuple[str, str]:
 
 
 def _visible(text: str) -> str:
-    """Tabs as four spaces, and what a terminal would act upon as a replacement character."""
+    """`text` with four spaces for a tab, and a replacement character for control characters."""
     return "".join(map(_visible_character, text))
 
 

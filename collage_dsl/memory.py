@@ -1,4 +1,4 @@
-"""While a tree or a search is built up, nothing of it can be garbage."""
+"""Pause cyclic garbage collection while a tree or a search is built."""
 
 import gc
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 @contextmanager
 def uncollected() -> Iterator[None]:
     """
-    Without the search for reference cycles, which would walk all that is there again and again:
-    half of the time of reading a large file.
+    Pause the search for reference cycles. It would walk through all objects again and again, and
+    take half of the time of reading a large file.
     """
     if not gc.isenabled():
         yield

@@ -1,4 +1,4 @@
-"""Tells TVM of the pipeline `collage`, for `tvm.compile(module, relax_pipeline="collage")`."""
+"""Register the pipeline `collage` for `tvm.compile(module, target, relax_pipeline="collage")`."""
 
 import sys
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from typing import Any, cast
 NAME = "collage"
 
 _PIPELINES = "tvm.relax.pipeline"
-"""The module of TVM that has its pipelines by name."""
+"""The TVM module that has the pipelines by name."""
 
 
 def register() -> None:
-    """Register the pipeline: now where TVM has been imported, else when it is."""
+    """Register the pipeline: now if TVM has been imported, otherwise when it is imported."""
     pipelines = sys.modules.get(_PIPELINES)
     if pipelines is not None:
         _register_with(pipelines)
@@ -28,12 +28,12 @@ def _register_with(pipelines: ModuleType) -> None:
 
 
 def _made(**options: Any) -> Any:
-    """The pipeline for the target that TVM compiles for. This package needs TVM only now."""
+    """The pipeline for TVM's current target. Modules that need TVM are imported only here."""
     return import_module("collage_dsl.engine.pipeline").pipeline(**options)
 
 
 class _Finder:
-    """Finds the one module of TVM, and has the pipeline registered once it is loaded."""
+    """Finds the TVM module with the pipelines, and registers ours after it is loaded."""
 
     # The abstract classes of importlib.abc would load modules that checking a spec does not need.
 

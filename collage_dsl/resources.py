@@ -1,4 +1,4 @@
-"""The files that the package carries: the grammar and the specs."""
+"""Find the files that are shipped with the package: the grammar and the specs."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ def folder(name: str) -> Path:
 
 
 def shipped_spec(name: str) -> Path | None:
-    """The spec file that ships under `name` ("native"), None where there is none."""
+    """The shipped spec file with the name `name` ("native"); None if there is none."""
     path = folder("specs") / f"{name}.collage"
     return path if path.is_file() else None
 
 
 def shipped_specs() -> tuple[str, ...]:
-    """The names of all specs that ship."""
+    """The names of all shipped specs."""
     return tuple(sorted(path.stem for path in folder("specs").glob("*.collage")))

@@ -1,4 +1,4 @@
-"""Source files and spans in them."""
+"""The text of a source file, and spans: ranges of characters in it."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text and the name that messages call it by."""
+    """A text, and its name in messages."""
 
     name: str
     text: str = field(repr=False)
     _starts: tuple[int, ...] = field(default=(), init=False, repr=False, compare=False)
-    """Where lines start; empty until asked for. No cache holds it, so that the text can go."""
+    """The starts of lines; empty until needed. Kept here, so that it is freed with the text."""
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of `offset`, both counted from 1, in characters."""
@@ -34,7 +34,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The characters of `source` from offset `start` up to but not including `end`."""
+    """The characters of `source` from offset `start` to `end`, without the one at `end`."""
 
     source: Source
     start: int

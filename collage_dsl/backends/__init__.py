@@ -1,1 +1,1 @@
-"""What can run a sub-graph. Each backend is imported where it is asked for; this imports none."""
+"""Backends: what can run a sub-graph. Each is imported when it is needed; this imports none."""

@@ -1,4 +1,4 @@
-"""What a backend is: something that can run a sub-graph."""
+"""The interface of a backend, which makes kernels of sub-graphs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -30,21 +30,21 @@ class Backend(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What `compiler "…"` in a spec calls it."""
+        """The name that `compiler "…"` in a spec uses."""
 
     @property
     @abstractmethod
     def version(self) -> str:
-        """The libraries and versions that make the code: costs of another are not reused."""
+        """The libraries and versions that make the code. Costs of others are not reused."""
 
     @property
     def placement(self) -> Placement:
-        """How its kernels stand in a module, wherever that module comes from."""
+        """How the functions of its kernels are marked in any module."""
         return Placement.PRIMITIVE
 
     @property
     def binds_constants(self) -> bool:
-        """Whether the constants of a sub-graph go into its kernel rather than being operands."""
+        """Whether the constants of a sub-graph are inside its kernel, and are not operands."""
         return self.placement is Placement.CODEGEN
 
     @property
@@ -53,20 +53,20 @@ class Backend(ABC):
         return ("llvm",)
 
     def prepare(self) -> None:
-        """Raise OSError where this machine lacks what any kernel needs, say a compiler."""
+        """Raise OSError if this machine lacks something that every kernel needs (a compiler)."""
         return
 
     @abstractmethod
     def supports(self, graph: Graph) -> str | None:
         """
-        Why `graph`, a sub-graph by itself, cannot become a kernel; None where it can.
+        Why `graph`, a sub-graph by itself, cannot become a kernel; None if it can.
 
         Compiles nothing. Constants need not have values.
         """
 
     def schedule(self, function: Any, target: Any) -> Any:
         """
-        The `tvm.tirx.PrimFunc` of a primitive kernel as it is to be compiled for `target`.
+        The `tvm.tirx.PrimFunc` of a primitive kernel, scheduled for `target`.
 
         Where a backend has no schedules of its own, those of this package are used. They are for
         `llvm`; a function for another kind of target stays as it is.
@@ -94,6 +94,6 @@ class LibraryBackend(Backend):
 
         The function takes the inputs and then the outputs of `graph` as tensors, which may start
         at any multiple of the size of their elements. It may be called from several threads at
-        once. Constants must have values. `options` are the target's, of which unknown ones mean
-        nothing.
+        once. Constants must have values. `options` are those of the target; unknown ones are
+        ignored.
         """

@@ -1,9 +1,9 @@
 """
-Engines: what runs the kernels of library backends, found by name as `collage.engine.<name>`.
+Engines, which run the kernels of library backends. TVM finds them as `collage.engine.<name>`.
 
-Importing this module registers the engines, against our habit: it is what a kernel module does
-in a process that has loaded an exported library and knows nothing else of this package. The
-libraries themselves are imported when a kernel first needs them.
+Importing this module registers the engines. Normally an import does nothing here, but this one
+must: a process that has loaded an exported library imports this module and calls nothing else of
+the package. The libraries themselves are imported when a kernel first needs them.
 
 An engine is called once for each kernel as (symbol, payload, constants) and returns the function
 that runs it, given the input and then the output tensors. That function may be called from
@@ -20,7 +20,7 @@ import tvm_ffi
 from collage_dsl.graph import Option, cores_of
 
 _BINDINGS = 32
-"""At most so many bindings are kept for a kernel."""
+"""How many bindings are kept for a kernel at most."""
 
 _SESSION_OPTIONS = ("num_cores",)
 _DTYPES = {
@@ -44,7 +44,7 @@ class EngineError(Exception):
 
 
 def pack(model: bytes, options: Mapping[str, Option]) -> bytes:
-    """A payload: the options that matter to the engine in a line, then the model."""
+    """A payload: one line with the options that the engine needs, then the model."""
     known = {name: options[name] for name in _SESSION_OPTIONS if name in options}
     return json.dumps(known).encode() + b"\n" + model
 
@@ -69,8 +69,8 @@ def run_onnxruntime(
     model, options = unpack(payload)
     values = [onnxruntime.OrtValue.from_dlpack(array) for array in constants.values()]
     settings = _settings(cores_of(options))
-    # The first is for the optimizer, which may fold them; the second has the session use the
-    # others where they are. Without it they are copied.
+    # The first call lets the optimizer fold them. The second makes the session use the others in
+    # place; without it they are copied.
     settings.add_external_initializers(list(constants), values)
     for name, value in zip(constants, values, strict=True):
         settings.add_initializer(name, value)
@@ -90,23 +90,23 @@ def _settings(threads: int) -> Any:
     settings.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     settings.log_severity_level = 3
-    # Threads that spin between calls take the cores from other kernels.
+    # Threads that wait actively between calls take the cores from other kernels.
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return settings
 
 
 class _Kernel:
     """
-    Runs a session on the tensors where they are.
+    Runs a session directly on the memory of the tensors.
 
-    Most calls find the tensors of an earlier call at the same addresses, so what was bound to
-    them is kept and used again. While a call uses a binding, no other call can find it.
+    Most calls have tensors at the same addresses as an earlier call, so the binding of that call
+    is kept and used again. While a call uses a binding, no other call can take it.
     """
 
     def __init__(self, symbol: str, session: Any, constants: Sequence[Any]) -> None:
         self.symbol = symbol
         self.session = session
-        self.constants = constants  # The session reads their memory but does not own it.
+        self.constants = constants  # the session reads their memory but does not own it
         self.run = session.run_with_iobinding
         self.inputs = [(each.name, _DTYPES[each.type]) for each in session.get_inputs()]
         self.outputs = [(each.name, _DTYPES[each.type]) for each in session.get_outputs()]
@@ -126,7 +126,7 @@ class _Kernel:
             raise EngineError(message) from error
 
     def places(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
-        """All that a binding depends on: addresses, and shapes where the session takes several."""
+        """All that a binding depends on: addresses, and shapes if the session takes several."""
         addresses = tuple([tensor.data_ptr() for tensor in tensors])
         return addresses if self.one_shape else (addresses, *(each.shape for each in tensors))
 

@@ -1,4 +1,4 @@
-"""The backend `onnxruntime`: a sub-graph is one session, its constants bound inside."""
+"""The backend `onnxruntime`: each kernel is one session, with its constants inside."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from collage_dsl.graph import Form, Graph, Option, tensors
 from collage_dsl.graph.sizes import follows
 
 _WRITER = 1
-"""Counts the versions of what we write; costs measured with another are not reused."""
+"""The version of the models that we write; costs of another version are not reused."""
 
 Kernel = Mapping[str, Sequence[str]]
-"""The dtypes that a kernel of onnxruntime takes, by the name of a type variable or operand."""
+"""The dtypes that a kernel of onnxruntime accepts, by the name of a type variable or operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class OnnxRuntime(LibraryBackend):
     """
     Kernels that onnxruntime's CPU provider runs.
 
-    Of the options of a target `num_cores` counts: so many threads run a kernel, else one.
+    The option `num_cores` of a target sets the number of threads that run a kernel; default 1.
     """
 
     @property
@@ -59,8 +59,8 @@ class OnnxRuntime(LibraryBackend):
 
 def _unfit(graph: Graph) -> str | None:
     """
-    Why a session cannot be bound to the tensors that `graph` takes, has and gives. It takes any
-    shape as it runs; what it writes to has to be there before.
+    Why a session cannot be bound to the tensors that `graph` takes, has and gives. A session takes
+    inputs of any shape at run time, but its outputs must be allocated before it runs.
     """
     at_border = [node for node in graph.nodes if node.form in (Form.INPUT, Form.CONSTANT)]
     results = [graph.nodes[i] for i in graph.outputs]
@@ -82,7 +82,7 @@ def _unfit(graph: Graph) -> str | None:
 
 
 def _without_kernel(model: onnx.ModelProto) -> str | None:
-    """Why onnxruntime has no kernel for some node of `model`, None where it has for all."""
+    """Why onnxruntime has no kernel for some node of `model`; None if it has one for each."""
     dtypes = _dtypes(model)
     for node in model.graph.node:
         schema = onnx.defs.get_schema(node.op_type, OPSET)
@@ -94,7 +94,7 @@ def _without_kernel(model: onnx.ModelProto) -> str | None:
 
 
 def _dtypes(model: onnx.ModelProto) -> Mapping[str, str]:
-    """The dtype of each value, as onnxruntime writes it: `tensor(float)`."""
+    """The dtype of each value, in the notation of onnxruntime: `tensor(float)`."""
     graph = onnx.shape_inference.infer_shapes(model).graph
     values = {v.name: v.type.tensor_type.elem_type for v in (*graph.input, *graph.value_info)}
     values |= {tensor.name: tensor.data_type for tensor in graph.initializer}
@@ -104,14 +104,14 @@ def _dtypes(model: onnx.ModelProto) -> Mapping[str, str]:
 
 def _spelled(dtype: int) -> str:
     name = str(onnx.TensorProto.DataType.Name(dtype)).lower()
-    # What has no float16 kernel is run in float32: onnxruntime puts casts around it.
+    # Nodes without a float16 kernel run in float32: onnxruntime puts casts around them.
     return "float" if name == "float16" else name
 
 
 def _wanted(
     node: onnx.NodeProto, schema: Any, dtypes: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """The dtype that each operand has, by type variable and by the operand's formal name."""
+    """The dtype of each operand, by type variable and by the formal name of the operand."""
     for place, value in enumerate(node.input):
         formal = schema.inputs[min(place, len(schema.inputs) - 1)]
         if value in dtypes:
@@ -132,7 +132,7 @@ def _kernels(op: str, schema: Any) -> Iterator[Kernel]:
 
 @cache
 def _cpu_kernels() -> Mapping[str, Sequence[tuple[tuple[int, int], Kernel]]]:
-    """onnxruntime's kernels by operator, with the first and last version that each is for."""
+    """The kernels of onnxruntime by operator, each with the first and last opset version."""
     kernels: dict[str, list[tuple[tuple[int, int], Kernel]]] = {}
     for each in get_all_opkernel_def():
         if each.provider == "CPUExecutionProvider" and each.domain == "":

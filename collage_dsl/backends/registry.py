@@ -1,4 +1,4 @@
-"""Backends by name."""
+"""Find a backend by its name, among given ones and those that packages declare."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from collage_dsl.backends.base import Backend, LibraryBackend
 from collage_dsl.graph import Graph, Option, Toolchain
 
 BackendOf = Callable[[Toolchain], Backend]
-"""The backend that makes the kernels of a toolchain."""
+"""Returns the backend that makes the kernels of a toolchain."""
 
 NATIVE = "tvm"
 """The backend of targets that name no compiler: TVM itself."""
 
 GROUP = "collage_dsl.backends"
-"""The group of entry points in which distributions declare backends, by name."""
+"""The group of entry points in which packages declare backends, by name."""
 
 _BUILT_IN = {
     "onnxruntime": "collage_dsl.backends.onnxruntime:OnnxRuntime",
@@ -40,9 +40,9 @@ class UnknownBackend(Exception):  # noqa: N818, reads as what it says
 
 def find_backend(name: str, given: Iterable[Backend] = ()) -> Backend:
     """
-    The backend named `name`: of those `given`, else of those that distributions declare.
+    The backend named `name`: one of `given`, or else one that an installed package declares.
 
-    Raises UnknownBackend, or ModuleNotFoundError where its library is not installed.
+    Raises UnknownBackend, or ModuleNotFoundError if its library is not installed.
     """
     by_name = {backend.name: backend for backend in given}
     if name in by_name:
@@ -59,8 +59,8 @@ def find_backend(name: str, given: Iterable[Backend] = ()) -> Backend:
 @dataclass(frozen=True, slots=True)
 class Absent(LibraryBackend):
     """
-    A compiler that no installed package provides. Its kernels are marked as those of a library,
-    for TVM's own `RunCodegen`, which may know the compiler. Nothing of it is built or timed here.
+    A compiler that no installed package provides. Its kernels are marked as kernels of a library,
+    because TVM's own `RunCodegen` may know the compiler. They are not built or timed here.
     """
 
     called: str
@@ -82,14 +82,17 @@ class Absent(LibraryBackend):
 
 
 def installed(given: Iterable[Backend] = ()) -> BackendOf:
-    """Finds the backend of a toolchain, once for each. Raises what `find_backend` does."""
+    """
+    A function that finds the backend of a toolchain, once for each toolchain. It raises the same
+    errors as `find_backend`.
+    """
     before = tuple(given)
     found = cache(lambda compiler: find_backend(compiler, before))
     return lambda toolchain: found(toolchain.compiler or NATIVE)
 
 
 def known(given: Iterable[Backend] = ()) -> BackendOf:
-    """Finds the backend of a toolchain, which is `Absent` where nothing installed provides it."""
+    """A function that finds the backend of a toolchain; `Absent` if no package provides it."""
     find = installed(given)
 
     def known_backend(toolchain: Toolchain) -> Backend:
@@ -108,9 +111,9 @@ def backend_names(given: Iterable[Backend] = ()) -> tuple[str, ...]:
 
 def _declared() -> Mapping[str, EntryPoint]:
     """
-    Entry points by name.
+    The entry points by name.
 
-    The built-in ones are there even where this package runs from a folder, not installed.
+    The built-in backends are included even if this package runs from a folder and is not installed.
     """
     built_in = {name: EntryPoint(name, value, GROUP) for name, value in _BUILT_IN.items()}
     return built_in | {point.name: point for point in entry_points(group=GROUP)}

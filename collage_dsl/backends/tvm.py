@@ -1,4 +1,4 @@
-"""The native backend: TVM's own code, one fused and scheduled function for each kernel."""
+"""The native backend: TVM makes each kernel, one fused and scheduled function."""
 
 import hashlib
 from dataclasses import dataclass
@@ -32,20 +32,20 @@ class Tvm(Backend):
 
 @cache
 def _schedules() -> str:
-    """A hash of our schedules' source: costs measured with others are not reused."""
+    """A hash of the source of our schedules. Costs of other schedules are not reused."""
     folder = Path(__file__).with_name("schedule")
     sources = [path.read_bytes() for path in sorted(folder.rglob("*.py"))]
     return hashlib.sha256(b"\0".join(sources)).hexdigest()[:12]
 
 
 def num_cores(toolchain: Toolchain) -> int:
-    """How many cores a kernel may use: the option `num_cores`, else 1."""
+    """How many cores a kernel may use: the option `num_cores`; default 1."""
     return cores_of(toolchain.options)
 
 
 def machine_target(toolchain: Toolchain) -> dict[str, Any]:
     """
-    The TVM target of `toolchain` as a dictionary. On llvm, this machine's processor is meant
+    The TVM target of `toolchain` as a dictionary. For llvm, the processor is that of this machine,
     unless the option `mcpu` names another.
     """
     options: dict[str, Any] = {
@@ -64,7 +64,7 @@ def tvm_target(toolchain: Toolchain) -> Any:
 
 
 def kernel_target(toolchain: Toolchain) -> Any:
-    """`tvm_target` without the options that are the compiler's own and that TVM does not know."""
+    """`tvm_target` without the compiler's own options, which TVM does not know."""
     options = machine_target(toolchain)
     known = tvm.target.Target(toolchain.kind).kind.options
     return tvm.target.Target({n: v for n, v in options.items() if n == "kind" or n in known})

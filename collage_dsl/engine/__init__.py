@@ -1,1 +1,1 @@
-"""The four steps in order: gather, propose, choose, realize."""
+"""Run the four steps in order: gather, propose, choose, realize."""

@@ -1,4 +1,4 @@
-"""The functions of the package that need TVM, in the form that users call them."""
+"""The public functions `compile` and `realize`, which need TVM."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +18,8 @@ def realize(plan: Plan, *, backends: Sequence[Backend] = ()) -> Any:
     The Relax `IRModule` of `plan`, before lowering: one function for each distinct kernel, and a
     function that calls them. `collage.lowering()` lowers it, in any process.
 
-    `backends` are asked before those that are installed. Raises ValueError where a constant of
-    the plan's graph has no value.
+    `backends` come before the installed ones. Raises ValueError if a constant of the plan's graph
+    has no value.
     """
     default = kernel_target(plan.home) if plan.home else None
     return realize_kernels(plan.graph, plan.candidates, known(backends), default)
@@ -34,15 +34,15 @@ def compile(  # noqa: A001 (collage.compile is the contract)
     **options: Any,
 ) -> Compiled:
     """
-    Compile `model`, an ONNX file or `ModelProto`, for `targets`: specs; `"FILE"`,
-    `"FILE#TARGET"` or the name of a shipped spec, as `-t` of a command takes them; or TVM
-    targets, of which `gather` finds the specs.
+    Compile `model`, an ONNX file or `ModelProto`, for `targets`. A target is a spec; a string as
+    for the option `-t` (`"FILE"`, `"FILE#TARGET"` or the name of a shipped spec); or a TVM target,
+    whose specs `gather` finds.
 
         exe = collage.compile("model.onnx", targets=["native", "onnxruntime"])
         exe.run({"x": array})
 
-    `allow_extern` lets predicates of the specs run host code; it raises `PredicateError` where
-    one would and may not. `backends` come before those that are installed, also for `gather` and
+    `allow_extern` lets predicates of the specs run host code; without it such a predicate raises
+    `PredicateError`. `backends` come before the installed ones, also for `gather` and
     `op_predicate`. Other options are those of `engine.compile.compile_model`.
     """
     specs = specs_of(targets, backends)

@@ -1,4 +1,4 @@
-"""From a model and targets to the fastest executable that was found."""
+"""Compile a model: plan, build and race several plans, keep the fastest, and verify it."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A plan that was built, to be raced against the others; or why it was not."""
+    """A plan that was built for the race, or the reason why it could not be built."""
 
     name: str
     plan: Plan | None
@@ -61,7 +61,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The fastest executable that was run, the plan that it was built from, and a report."""
+    """The fastest executable of the race, the plan that it was built from, and a report."""
 
     executable: ModelExecutable
     plan: Plan
@@ -84,8 +84,8 @@ class Compiled:
 
 def backends_of(specs: Sequence[FusionSpec], given: Sequence[Backend] = ()) -> BackendOf:
     """
-    The backend of each toolchain in `specs`. Raises what `find_backend` does, and
-    `TargetError` for a target that nothing here can build kernels for.
+    The backend of each toolchain in `specs`. Raises the same errors as `find_backend`, and
+    `TargetError` for a target that no backend can build kernels for.
     """
     find = installed(given)
     for spec in specs:
@@ -99,7 +99,7 @@ def backends_of(specs: Sequence[FusionSpec], given: Sequence[Backend] = ()) -> B
 
 
 def check_names(specs: Sequence[FusionSpec]) -> None:
-    """Raise `TargetError` where the targets are not one or more of different names."""
+    """Raise `TargetError` if there is no target, or if two have the same name."""
     names = [spec.name for spec in specs]
     if not names:
         raise TargetError("no target is given")
@@ -146,7 +146,7 @@ def compile_model(
         backend_of(spec.target).prepare()
     watch("import", Counts())
     graph = from_onnx(model, shapes=shapes)
-    reference_session(model)  # Refuses now what could not be verified in the end.
+    reference_session(model)  # refuse now a model that could not be verified at the end
     with ExitStack() as stack:
 
         @cache
@@ -196,7 +196,7 @@ def compile_model(
 
 
 def measurements_of(counts: Counts) -> MeasurementsDocument:
-    """`counts` for a report."""
+    """`counts` in the form of a report."""
     return MeasurementsDocument(
         found=counts.found,
         measured=counts.measured,
@@ -246,7 +246,7 @@ def _built(
 def _race(
     graph: Graph, contenders: Sequence[Contender], specs: Sequence[FusionSpec], seconds: float
 ) -> tuple[Contender, list[ContenderDocument]]:
-    """The fastest contender; the first of those that are equally fast."""
+    """The fastest contender (of equally fast ones, the first), and the report of all."""
     inputs = random_inputs(graph, np.random.default_rng(0))
     runners = {c.name: _runner(c.executable, inputs) for c in contenders if c.executable}
     cores = max(num_cores(spec.target) for spec in specs)

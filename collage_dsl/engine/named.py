@@ -1,4 +1,4 @@
-"""Specs by the names that users write: a file, a target of a file, a spec that ships."""
+"""Find specs by the names that users write: a file, a target of a file, or a shipped spec."""
 
 from contextlib import suppress
 from difflib import get_close_matches
@@ -10,13 +10,13 @@ from collage_dsl.rules import FusionSpec
 
 
 class UnknownTarget(Exception):  # noqa: N818, reads as what it says
-    """There is no file, target or shipped spec of the name that a user writes."""
+    """There is no file, target or shipped spec with the name that a user writes."""
 
 
 def specs_named(named: str, *, allow_extern: bool = False) -> tuple[FusionSpec, ...]:
     """
-    The specs of `FILE`, or that of `FILE#TARGET`. FILE is a path, or else the name of a spec
-    that ships: `onnxruntime#onnxruntime`. Raises `UnknownTarget`, and what `load` raises.
+    The specs of `FILE`, or the one of `FILE#TARGET`. FILE is a path, or else the name of a shipped
+    spec: `onnxruntime#onnxruntime`. Raises `UnknownTarget`, and the errors of `load`.
     """
     file, wanted = parts(named)
     if not file:
@@ -32,7 +32,7 @@ def specs_named(named: str, *, allow_extern: bool = False) -> tuple[FusionSpec, 
 
 
 def parts(named: str) -> tuple[str, str]:
-    """`FILE#NAME` as its two parts. The second is empty where there is none, or such a file."""
+    """`FILE#NAME` as its two parts. The second is empty without `#`, or if such a file exists."""
     with suppress(OSError):  # too long for a path
         if Path(named).is_file():
             return named, ""
@@ -41,7 +41,7 @@ def parts(named: str) -> tuple[str, str]:
 
 
 def spec_file(file: str) -> Path:
-    """The file of that path, or else the shipped spec of that name. Raises `UnknownTarget`."""
+    """The file with that path, or else the shipped spec of that name. Raises `UnknownTarget`."""
     with suppress(OSError):  # too long for a path
         if Path(file).is_file():
             return Path(file)

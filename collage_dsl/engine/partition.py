@@ -1,4 +1,4 @@
-"""The four steps on a Relax module of any shape, as a pass of TVM."""
+"""`CollagePartition`: a pass of TVM that runs the four steps on any Relax module."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -112,7 +112,7 @@ class _Steps:
         self.lookup: Lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
 
     def run(self, module: Any, cost: CostFunction, bound: LowerBound | None = None) -> Any:
-        """Raises what proposing, pricing and finding a backend do."""
+        """Partition `module`. Raises the errors of proposing, pricing and finding a backend."""
         used: set[Toolchain] = set()
         target = default_target(module, self.given[0].targets[0])
         default = DefaultDevice(str(target.kind.name), self.copies is not None)
@@ -161,14 +161,14 @@ class _Steps:
         return refusal
 
     def register(self, toolchains: set[Toolchain]) -> None:
-        """Let a plain `RunCodegen` find the libraries that are installed here."""
+        """Register the installed libraries of `toolchains` for a plain `RunCodegen`."""
         for backend in map(self.backend_of, toolchains):
             if isinstance(backend, LibraryBackend) and not isinstance(backend, Absent):
                 offer_code_generator(backend)
 
 
 def _without_tensor(graph: Graph, inside: OpSet) -> str:
-    """A dimension that no tensor which a kernel is given has; empty where there is none."""
+    """A dimension that no input tensor of a kernel has by itself; empty if there is none."""
     if not _symbolic_in(graph, inside):
         return ""
     given: set[Dim] = set()
@@ -184,13 +184,13 @@ def _without_tensor(graph: Graph, inside: OpSet) -> str:
 
 
 def _compiled_in(graph: Graph, inside: OpSet) -> str:
-    """The compiled function that a kernel would call; empty where there is none."""
+    """The compiled function that a kernel would call; empty if there is none."""
     nodes = (graph.nodes[index] for index in members(inside))
     return next((str(node.attrs["function"]) for node in nodes if node.op == CALL_TIR), "")
 
 
 def _symbolic_in(graph: Graph, inside: OpSet) -> str:
-    """A value of a kernel, or one that flows into it, whose shape is not all numbers."""
+    """A value in a kernel, or an input of it, with a symbolic shape; empty if there is none."""
     nodes = (graph.nodes[index] for index in members(inside | graph.input(inside)))
     symbolic = (n.name for n in nodes if any(not each.is_static for each in tensors(n.type)))
     return next(symbolic, "")

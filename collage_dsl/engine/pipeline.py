@@ -1,4 +1,4 @@
-"""The four steps inside `tvm.compile`."""
+"""`collage.pipeline`: run the four steps inside `tvm.compile`, then build the chosen kernels."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,14 +16,14 @@ def pipeline(
     **options: Any,
 ) -> Any:
     """
-    The `relax_pipeline` of `tvm.compile` that chooses kernels and builds what was chosen.
+    A `relax_pipeline` for `tvm.compile` that chooses kernels and builds the chosen ones.
 
         tvm.compile(module, target, relax_pipeline=collage.pipeline(["native", "onnxruntime"]))
 
     It is `CollagePartition` with the same arguments, after `ConvertToDataflow` of TVM, which makes
-    larger dataflow blocks, and then `lowering`. Without `targets` the
-    specs are those of the target that TVM compiles for, and of the virtual devices of the module:
-    this is what `relax_pipeline="collage"` does.
+    larger dataflow blocks, and then `lowering`. Without `targets` the specs are those of TVM's
+    current target and of the virtual devices of the module. This is the same as
+    `relax_pipeline="collage"`.
     """
     chosen = CollagePartition(targets, cost, backends=backends, **options)
     return whole_pipeline(chosen, backends)

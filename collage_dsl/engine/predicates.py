@@ -1,4 +1,4 @@
-"""Where the code of predicates comes from: host code, TVM's pattern tables, and backends."""
+"""Find the code of predicates: in Python modules, TVM's pattern tables, and backends."""
 
 from collections.abc import Sequence
 from functools import cache, partial
@@ -19,7 +19,7 @@ from collage_dsl.rules.predicate import (
 )
 
 TABLE = "pattern_table:"
-"""How the sources of predicates begin that are checks of TVM's own patterns."""
+"""The start of the source of a predicate that is a check of one of TVM's own patterns."""
 
 
 def lookup(
@@ -29,11 +29,11 @@ def lookup(
     backends: Sequence[Backend] = (),
 ) -> Lookup:
     """
-    The lookup of every source there is.
+    The lookup for predicates of every source.
 
-    Host code runs only where `allow_extern` says so; `tables` finds what begins with
-    `pattern_table:`. What a backend supports, one of `backends` or a registered one, can always
-    be asked.
+    Host code runs only if `allow_extern` is set. `tables` finds the sources that begin with
+    `pattern_table:`. A backend, one of `backends` or a registered one, can always be asked what it
+    supports.
     """
     code = host_code(allow=allow_extern)
     checks = tables or partial(table_lookup, allow_extern=allow_extern)
@@ -48,7 +48,7 @@ def lookup(
 
 
 def _supported(name: str, backends: Sequence[Backend]) -> BackendAnswer:
-    """Why the backend of that name cannot run the nodes in question as one kernel."""
+    """Answers why the backend `name` cannot run the nodes of a question as one kernel."""
     try:
         backend = find_backend(name, backends)
     except (UnknownBackend, ModuleNotFoundError) as error:

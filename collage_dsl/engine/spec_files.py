@@ -1,4 +1,4 @@
-"""Spec files as users of the package load them: with the pattern tables of their own code."""
+"""`collage.load` and `collage.patterns`: load spec files, with pattern tables of users' code."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,14 +18,14 @@ def load(
     allow_extern: bool = False,
 ) -> Mapping[str, FusionSpec]:
     """
-    The fusion specs of the file at `path`, or in `text`, by the names of their targets and
-    in file order. `name` is what messages call the text. Files that it imports are looked
-    for beside it, in the folders of `search`, and among the specs that ship.
+    The fusion specs of the file at `path`, or in `text`, by the names of their targets and in file
+    order. `name` is the name of the text in messages. Imported files are searched beside it, in
+    the folders of `search`, and among the shipped specs.
 
     `import pattern_table "mylib"` finds the patterns that were registered with TVM in this
     process; with `allow_extern`, the module of `"acme.patterns:mylib"` is imported for it.
 
-    Raises RuleError with every error there is, UnreadableError where there is no text.
+    Raises RuleError with all errors, and UnreadableError if there is no text.
     """
     tables = registered_tables(allow_extern=allow_extern)
     return load_specs(path, text=text, name=name, search=search, tables=tables)
@@ -41,7 +41,7 @@ def patterns(
 ) -> Mapping[str, Pattern]:
     """
     The patterns of the file at `path`, or in `text`, by name: its own, and those that it
-    imports. Else as `load`.
+    imports. Everything else is as in `load`.
     """
     tables = registered_tables(allow_extern=allow_extern)
     return loading.patterns(path, text=text, name=name, search=search, tables=tables)

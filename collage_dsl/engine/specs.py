@@ -1,4 +1,4 @@
-"""The specs of what users give as targets."""
+"""Find the specs of everything that users give as targets, and the targets of each spec."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from collage_dsl.targets.refine import Options, may_run, options_of_target
 
 @dataclass(frozen=True)
 class Aimed:
-    """A spec, and the targets that have it: several that share one spec propose once."""
+    """A spec, and the targets that have it. Several targets may share one spec."""
 
     spec: FusionSpec
     targets: tuple[Any, ...]
@@ -59,17 +59,17 @@ def misplaced(graph: Graph, given: Sequence[Aimed], default: DefaultDevice) -> R
 
 def specs_of(targets: Sequence[Any], backends: Sequence[Backend] = ()) -> list[FusionSpec]:
     """
-    The specs of `targets`: specs; strings that name some, as `-t` of a command does; paths of
-    files; or TVM targets, whose specs `gather` finds.
+    The specs of `targets`: specs; strings as for the option `-t`; paths of files; or TVM targets,
+    whose specs `gather` finds.
     """
     return [spec for spec, _ in _given(targets, backends)]
 
 
 def aimed(targets: Sequence[Any], backends: Sequence[Backend] = ()) -> list[Aimed]:
     """
-    The different specs of `targets`, in their order, each with the targets that have it. TVM
-    targets may have specs of one name, say two processors the native one: then the second is
-    called `tvm_2`.
+    The different specs of `targets`, in their order, each with the targets that have it. If two
+    TVM targets have different specs with the same name, such as the native specs of two
+    processors, the second is called `tvm_2`.
     """
     together: list[tuple[FusionSpec, list[Any]]] = []
     for spec, target in _given(targets, backends):
@@ -87,7 +87,7 @@ def aimed(targets: Sequence[Any], backends: Sequence[Backend] = ()) -> list[Aime
 
 
 def _renamed(spec: FusionSpec, taken: set[str]) -> FusionSpec:
-    """`spec` with a name that is not taken."""
+    """`spec` with a name that is not in `taken`."""
     name, count = spec.name, 1
     while name in taken:
         count += 1
@@ -96,7 +96,7 @@ def _renamed(spec: FusionSpec, taken: set[str]) -> FusionSpec:
 
 
 def _given(targets: Sequence[Any], backends: Sequence[Backend]) -> list[tuple[FusionSpec, Any]]:
-    """Each spec with what says which target it is for, itself where nothing else does."""
+    """Each spec with the target that it came from, or with itself if it was given by itself."""
     found: list[tuple[FusionSpec, Any]] = []
     for target in targets:
         if isinstance(target, FusionSpec):

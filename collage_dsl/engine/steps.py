@@ -1,4 +1,4 @@
-"""Proposing and choosing, which need no TVM."""
+"""The second and third of the four steps, propose and choose, which need no TVM."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -25,10 +25,10 @@ from collage_dsl.search import (
 )
 
 MIXED = "mixed"
-"""What reports call the plan over all targets."""
+"""The name of the plan over all targets in reports."""
 
 _SHOWN = 3
-"""So many nodes, and reasons for each, are shown of what is not covered."""
+"""How many uncovered nodes are shown at most, and how many reasons for each."""
 
 
 class UncoveredError(Exception):
@@ -47,8 +47,8 @@ def propose(
     that may not run what is planned for their device: only that planned target may, and one
     that refines it. What is planned for no device is on that of the first spec.
 
-    Raises `PredicateError` where a spec asks host code, unless `allow_extern` lets it run.
-    `backends` are asked what they support before those that are installed.
+    Raises `PredicateError` if a spec asks host code, unless `allow_extern` is set. `backends` come
+    before the installed ones.
     """
     lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
     return proposed(graph, specs, specs, lookup, _misplaced(graph, specs))
@@ -76,8 +76,8 @@ def proposed(
     refusal: Refusal | None = None,
 ) -> tuple[CandidateKernel, ...]:
     """
-    What `propose` does for some specs, with the placements of all that they are `among`, the
-    code of predicates from `lookup`, and without what `refusal` has a reason against.
+    The candidates of `specs`, as in `propose`, with the placements of all specs in `among` and the
+    code of predicates from `lookup`. Candidates that `refusal` refuses are left out.
     """
     refused, trace = _refused(graph, among, refusal), Trace(lookup=lookup)
     with uncollected():
@@ -107,13 +107,13 @@ def choose(
 ) -> Plan:
     """
     A cheapest plan of the candidates `found`, by `strategy` (docs/search.md). Raises
-    `search.NoPlanError`. What costs less than `lower_bound` says would be overlooked. Several
-    sources of costs are asked in turn; raises `CostError` where none knows a cost. `reporter`
-    hears what the search explores and prices.
+    `search.NoPlanError`. A candidate that costs less than its `lower_bound` may be overlooked.
+    Several sources of costs are asked in turn; raises `CostError` if none knows a cost.
+    `reporter` is told what the search explores and prices.
 
-    Neighbouring kernels of those specs in `merge` that say `after max_coalesce()` are merged
-    afterwards, within the limits of the spec, where that costs no more. What is pinned or
-    forbidden stays so, since a merged kernel has the calls of its parts and no other.
+    For the specs in `merge` that say `after max_coalesce()`, neighbouring kernels are merged
+    afterwards, within the limits of the spec, if that costs no more. Every `pin` and `forbid`
+    still holds, because a merged kernel has only the calls of its parts.
     """
     price = always_known(cost)
     problem = Problem(graph, found, price, lower_bound=lower_bound, reporter=reporter)
@@ -121,7 +121,7 @@ def choose(
 
 
 def merged(plan: Plan, cost: CostFunction, merge: Sequence[FusionSpec]) -> Plan:
-    """`plan` with neighbouring kernels merged of those specs that say so."""
+    """`plan` with neighbouring kernels merged, for the specs that ask for it."""
     limits = {spec.name: spec.limits for spec in merge if spec.coalesce}
 
     def may_merge(kernel: CandidateKernel) -> bool:
@@ -146,8 +146,8 @@ def plans_of(
     why it has none; see `choose`. Raises `UncoveredError` where there is not even the first.
     The `default` device is that of the first target where nothing else is said.
 
-    One target alone can be cheaper than the mixture: a search sees the costs of kernels as
-    they are proposed, not what merging them afterwards will save.
+    The plan of one target alone can be cheaper than the mixed plan, because the search sees the
+    costs of the proposed kernels, and not what merging them afterwards will save.
     """
 
     misplaced = _misplaced(graph, specs, default)
@@ -197,7 +197,7 @@ def explain_uncovered(
     error: NoPlanError,
     refusal: Refusal | None = None,
 ) -> UncoveredError:
-    """`error` with, for the first few nodes, why each spec has nothing for them."""
+    """`error` with the reasons why each spec has no kernel for the first few nodes."""
     lines = [str(error)]
     refused = _refused(graph, specs, refusal)
     for name in error.nodes[:_SHOWN]:
@@ -214,7 +214,7 @@ def explain_uncovered(
 def _reasons(
     graph: Graph, spec: FusionSpec, cost: CostFunction, refused: Refusal, trace: Trace, index: int
 ) -> list[str]:
-    """Why what `spec` proposes for a node is infeasible, or why it proposes nothing."""
+    """Why all candidates of `spec` for a node are infeasible, or why it proposes none."""
     reasons = []
     for candidate in spec.candidates(graph, trace, refused):
         price = cost(candidate) if candidate.sub_graph.inside >> index & 1 else None

@@ -1,4 +1,4 @@
-"""Pattern tables that TVM has, where there is a TVM to ask: those of users, and all checks."""
+"""Find the pattern tables that users have registered with TVM, and the checks of all tables."""
 
 import sys
 from importlib.util import find_spec
@@ -18,8 +18,8 @@ _INSTALL = 'pip install "collage_dsl[tvm]"'
 
 def registered_tables(*, allow_extern: bool = False) -> Tables:
     """
-    The tables that users' code has registered in this process. The module of
-    `acme.patterns:mylib` is imported first where `allow_extern` says so.
+    The tables that users' code has registered in this process. If `allow_extern` is set, the module
+    of `acme.patterns:mylib` is imported first.
     """
 
     def find(said: str) -> Table:
@@ -38,7 +38,7 @@ def registered_tables(*, allow_extern: bool = False) -> Tables:
 
 
 def table_lookup(predicate: Predicate, *, allow_extern: bool = False) -> Answer:
-    """The lookup of the checks of pattern tables, and of no other host code."""
+    """The lookup of the checks of pattern tables. It allows no other host code."""
     if not predicate.source.startswith(SOURCE):
         return no_host_code(predicate)
     try:

@@ -1,4 +1,4 @@
-"""Running the tests of `.collage` files."""
+"""Run the `test` blocks of `.collage` files."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one test: nothing wrong, or each expectation that does not hold."""
+    """The result of one test: the expectations that do not hold, or none if it passed."""
 
     test: SpecTest
     failures: tuple[Diagnostic, ...]
@@ -58,7 +58,7 @@ def run_tests(contents: Contents, lookup: Lookup | None = None) -> Iterator[Outc
     """
     The outcome of each test of a file, in file order. A `model` needs TVM.
 
-    Predicates find their code through `lookup`, which where it is None allows no host code.
+    `lookup` finds the code of predicates. Without it, no host code is allowed.
     """
     lookup = lookup or predicates.lookup()
     for test in contents.tests:
@@ -102,7 +102,7 @@ def _model(test: SpecTest) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The value to compare, how to show it, and what else there is to say."""
+    """The value to compare, the text that shows it, and a further remark."""
 
     value: int | str
     found: str
@@ -110,7 +110,7 @@ class _Answer:
 
 
 class _Asked:
-    """One test, of which questions are asked."""
+    """Answers the questions of one test."""
 
     def __init__(
         self, test: SpecTest, specs: Mapping[str, FusionSpec], graph: Graph, lookup: Lookup
@@ -198,7 +198,7 @@ class _Asked:
 
 
 def _sizes(sizes: Sequence[int]) -> str:
-    """How many operators matches have: `the match has 1 operator`."""
+    """The numbers of operators of matches, as text: `the match has 1 operator`."""
     of = "operator" if set(sizes) == {1} else "operators"
     if len(sizes) == 1:
         return f"the match has {sizes[0]} {of}"

@@ -1,4 +1,4 @@
-"""Why a pattern does not match, with the code of its predicates where it may run."""
+"""`collage.why` and `collage.near` with the code of predicates, if it is allowed to run."""
 
 from collections.abc import Sequence
 
@@ -20,11 +20,11 @@ def why(
     backends: Sequence[Backend] = (),
 ) -> WhyDocument:
     """
-    Why `pattern` does not match at the node `at` of `graph`, or how it does; `print` shows it.
+    Why `pattern` does not match at the node `at` of `graph`, or how it matches. `print` shows it.
 
-    `model` is what to call the graph. Raises KeyError where there is no such node, and
-    `PredicateError` where the pattern asks host code, unless `allow_extern` lets it run.
-    `backends` are asked before those that are installed.
+    `model` is the name to show for the graph. Raises KeyError if there is no such node, and
+    `PredicateError` if the pattern asks host code, unless `allow_extern` is set. `backends` come
+    before the installed ones.
     """
     code = lookup(allow_extern=allow_extern, backends=backends)
     return documents.why(pattern, graph, at=at, model=model, lookup=code)
@@ -40,8 +40,8 @@ def near(
     backends: Sequence[Backend] = (),
 ) -> NearDocument:
     """
-    The `top` nodes of `graph` at which the most of `pattern` holds without a match; `print`
-    shows them. `model` is what to call the graph; the rest is as in `why`.
+    The `top` nodes of `graph` without a match at which the largest share of `pattern` holds.
+    `print` shows them. `model` is the name to show for the graph. The rest is as in `why`.
     """
     code = lookup(allow_extern=allow_extern, backends=backends)
     return documents.near(pattern, graph, top=top, model=model, lookup=code)

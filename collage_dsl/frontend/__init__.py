@@ -1,5 +1,5 @@
 """
-Models as graphs: ONNX and Relax to `Graph`, and a `Graph` back to Relax.
+Read models: ONNX and Relax to a `Graph`, and a `Graph` back to Relax.
 
 Import from the modules; this package imports neither TVM nor ONNX by itself.
 """

@@ -1,4 +1,4 @@
-"""Constants between TVM and numpy, without a copy where the memory allows it."""
+"""Convert constants between TVM and numpy, without a copy if the memory allows it."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def array_of(tensor: Any) -> Array:
-    """The values of a TVM tensor. Shares its memory, so do not write to it."""
+    """The values of a TVM tensor. It shares the memory of the tensor, so do not write to it."""
     try:
         return np.from_dlpack(tensor)
-    except (BufferError, RuntimeError, TypeError):  # dtypes that numpy has no name for
+    except (BufferError, RuntimeError, TypeError):  # numpy does not have the dtype
         return np.asarray(tensor.numpy())
 
 
@@ -28,5 +28,5 @@ def _tensor(array: Array) -> Any:
         return tvm.runtime.tensor(array)
     try:
         return tvm.runtime.from_dlpack(array)
-    except (BufferError, RuntimeError):  # dtypes that DLPack has no name for
+    except (BufferError, RuntimeError):  # DLPack does not have the dtype
         return tvm.runtime.tensor(array)

@@ -1,4 +1,4 @@
-"""Operators' attributes by reflection: the plain Python values of a `Graph`, and back."""
+"""Convert attributes of TVM's operators to plain Python values of a `Graph`, and back."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -13,7 +13,7 @@ from collage_dsl.graph import Attribute
 
 _NONE: Mapping[str, Attribute] = {}
 
-# TVM declares the attributes' type with the operator, except for these.
+# TVM declares the type of the attributes with the operator, except for these operators.
 _STATISTICAL = "relax.attrs.StatisticalAttrs"
 _UNDECLARED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -27,7 +27,7 @@ _UNDECLARED: Mapping[str, str] = {
 
 
 def attributes_of(attrs: Any) -> Mapping[str, Attribute]:
-    """The attributes of a call as ints, floats, strs, bools, tuples of these, and None."""
+    """The attributes of a call as ints, floats, strings, bools, tuples of these, and None."""
     if attrs is None:
         return _NONE
     return {name: plain(getattr(attrs, name)) for name in _fields(attrs.__class__)}
@@ -39,7 +39,7 @@ def _fields(class_: Any) -> tuple[str, ...]:
 
 
 def plain(value: Any) -> Attribute:
-    """`value` without TVM: arrays as tuples, immediates as numbers, dtypes as their names."""
+    """`value` without TVM's types: arrays as tuples, immediates as numbers, dtypes as names."""
     match value:
         case None | bool():
             return value
@@ -72,7 +72,7 @@ def relax_attributes(op: str, attrs: Mapping[str, Attribute]) -> Any:
         return None
     fields: dict[str, Any] = dict(attrs)
     if op == "split":
-        # The one field declared as any object: nothing else would convert its numbers.
+        # This field is declared as any object, so nothing else converts its numbers.
         fields["indices_or_sections"] = _immediate(fields["indices_or_sections"])
     return tvm.ir.make_node(key, **fields)
 

@@ -1,4 +1,4 @@
-"""One dataflow block as a graph. Bindings that cannot be nodes stay where they are."""
+"""Read one dataflow block as a graph. Bindings that cannot be nodes stay where they are."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,13 +14,13 @@ from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import Form, Graph, Node, OpaqueType, TensorType, TupleType, Type
 
 _MOVES = frozenset({"hint_on_device", "to_vdevice"})
-"""Operators that say where a value is, which no kernel may take from them."""
+"""Operators that say on which device a value is. They may not be in a kernel."""
 
 
 def read_bindings(
     bindings: Sequence[Any], used_later: Sequence[Any], functions: Functions
 ) -> Dataflow:
-    """The graph of `bindings`, of whose variables those `used_later` are its outputs."""
+    """The graph of `bindings`. Its outputs are the variables `used_later`."""
     return _BindingsReader(functions).read_bindings(bindings, used_later)
 
 
@@ -49,7 +49,7 @@ class _BindingsReader(Reader):
             return self.opaque(binding)
 
     def forget(self, before: int) -> None:
-        """Undo what was added since there were so many nodes: all that was noted last."""
+        """Remove all nodes added since there were `before` nodes, and what was noted with them."""
         self.taken -= {node.name for node in self.nodes[before:]}
         del self.nodes[before:]
         while self.index and next(reversed(self.index.values())) >= before:
@@ -58,7 +58,7 @@ class _BindingsReader(Reader):
             self.origins.popitem()
 
     def opaque(self, binding: Any) -> int:
-        """A parameter that is computed here, from every variable that the binding uses."""
+        """A parameter for a binding that is no node; its inputs are the variables that it uses."""
         name = self.names[hash(binding.var)]
         used = [self.operand(var, name, 0) for var in values_in(binding)]
         inputs = tuple(dict.fromkeys(self.whole(index, name) for index in used))
@@ -92,7 +92,7 @@ class _BindingsReader(Reader):
 
 
 def _is_in_place(binding: Any) -> bool:
-    """Whether a binding is no node: a cast checks as it runs, other values need no kernel."""
+    """Whether a binding is no node: a cast, which checks at run time, or no call and no tuple."""
     nodes = tvm.ir.Call | tvm.ir.Tuple | tvm.ir.TupleGetItem
     value = binding.value
     is_node = isinstance(value, nodes) or is_value(value)
@@ -100,7 +100,7 @@ def _is_in_place(binding: Any) -> bool:
 
 
 def _type(type_: Any) -> Type:
-    """The type of a value, of which nothing need be known."""
+    """The type of a value; opaque if a graph cannot have that type."""
     try:
         return type_of(type_)
     except UnsupportedRelax:
@@ -108,7 +108,7 @@ def _type(type_: Any) -> Type:
 
 
 def _check_tensors(name: str, type_: Type) -> None:
-    """What goes into a kernel and comes out of it are tensors whose dimensions have names."""
+    """Raise unless `type_` may enter or leave a kernel: tensors with known or named dimensions."""
     match type_:
         case TensorType(shape=None):
             raise UnsupportedRelax(f"`{name}` has a tensor of unknown rank")

@@ -1,4 +1,4 @@
-"""The virtual devices in the types of Relax."""
+"""Read from a Relax type the virtual device that a value is planned for."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,8 +12,8 @@ from collage_dsl.graph import Device
 
 def device_of(type_: Any) -> Device | None:
     """
-    The device that values of a Relax type are planned for; None where there is no plan. Raises
-    `UnsupportedRelax` where the fields of a tuple are on several.
+    The device that values of a Relax type are planned for; None if they are planned for none.
+    Raises `UnsupportedRelax` if the fields of a tuple are on several devices.
     """
     found = list(dict.fromkeys(_devices(type_)))
     if len(found) > 1:
@@ -33,7 +33,7 @@ def _devices(type_: Any) -> Iterator[Device]:
 
 
 def plain_options(value: Any) -> Any:
-    """The options of a TVM target as values that JSON has."""
+    """The options of a TVM target as values for JSON."""
     if isinstance(value, Mapping):
         return {str(name): plain_options(each) for name, each in value.items()}
     if isinstance(value, bool | int | float):

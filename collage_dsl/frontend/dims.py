@@ -1,4 +1,4 @@
-"""Symbolic dimensions as text and back: `n`, `n * 2`, `(n + 1) // 2`."""
+"""Convert symbolic dimensions to text and back: `n`, `n * 2`, `(n + 1) // 2`."""
 
 import ast
 import operator
@@ -12,7 +12,7 @@ from collage_dsl.graph import Dim
 from collage_dsl.graph.sizes import UNKNOWN as UNKNOWN
 
 Symbols = dict[str, Any]
-"""The TIR variable of each symbolic dimension by name. Filled as names are met."""
+"""The TIR variable of each symbolic dimension, by name. New names are added when they occur."""
 
 _INFIX: dict[type, str] = {
     tirx.Add: "+",
@@ -34,7 +34,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {"min": tirx.min, "max": tirx
 
 
 def dim_of(expr: Any) -> Dim:
-    """A dimension of a Relax shape as a number, or as text that `expr_of` reads."""
+    """A dimension of a Relax shape as a number, or as text that `expr_of` can read."""
     if isinstance(expr, int):
         return expr
     if isinstance(expr, tirx.IntImm):
@@ -61,7 +61,7 @@ def _operand(expr: Any) -> str:
 
 
 def expr_of(dim: Dim, symbols: Symbols) -> Any:
-    """The TIR expression of `dim`; variables are those of `symbols`, new ones added to it."""
+    """The TIR expression of `dim`, with the variables of `symbols`; adds new ones to it."""
     if isinstance(dim, int):
         return tirx.IntImm("int64", dim)
     if dim.isidentifier():

@@ -1,4 +1,4 @@
-"""What a model cannot be imported for."""
+"""The errors for models that cannot be imported, and shorter texts for TVM's own errors."""
 
 import re
 
@@ -8,11 +8,11 @@ class FrontendError(Exception):
 
 
 class CannotConvertError(Exception):
-    """A node of an ONNX model has no canonical form. Says why; who catches it says which node."""
+    """A node of an ONNX model has no canonical form. Says why; the caller adds which node."""
 
 
 def sentence(error: BaseException) -> str:
-    """What TVM or a library says in `error`, as one sentence without TVM's own notation."""
+    """The message of `error`, from TVM or a library, as one sentence without TVM's notation."""
     lines = str(error).strip().splitlines()
     text = lines[-1].strip() if lines else type(error).__name__
     for pattern, plain in _NOTATION:
@@ -26,8 +26,8 @@ _NOTATION = (
     (re.compile(r"T\.\w+\((-?\d+)\)"), r"\1"),
     (re.compile(r"R\.shape\((\[[^]]*\])\)"), r"\1"),
 )
-"""How TVM writes operators, numbers and shapes in its messages, and how we do."""
+"""Patterns for operators, numbers and shapes in messages of TVM, and our way to write them."""
 
 
 class UnsupportedRelax(FrontendError):  # noqa: N818, reads as what it says
-    """A Relax function holds something that a `Graph` cannot."""
+    """A Relax function contains something that a `Graph` cannot contain."""

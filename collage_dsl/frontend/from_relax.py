@@ -1,4 +1,4 @@
-"""Relax functions as graphs."""
+"""Read a Relax function as a graph."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ Names = Mapping[Any, str]
 """Names for variables and constants of Relax."""
 
 Functions = Callable[[Any], Any | None]
-"""The PrimFunc that a global variable names; None where it names none."""
+"""Returns the PrimFunc that a global variable names; None if it names none."""
 
 
 def from_relax(
@@ -35,10 +35,10 @@ def from_relax(
     """
     The graph of one function of `module`, nodes in the order of its bindings.
 
-    A node has the name of its variable, or what `names` has for the variable or constant.
-    Each constant comes before its first user, `conv` say, and is named `conv.const1` after the
-    place where it is used; literals are named after their operand: `reshape.shape`. Outputs are
-    called `output_names`, by default as their nodes.
+    A node has the name of its variable, or the name in `names` for the variable or constant.
+    Each constant comes before its first user. If that is `conv`, its name is `conv.const1`, after
+    the operand that uses it; literals are named after their operand: `reshape.shape`. The names
+    of the outputs are `output_names`, by default those of their nodes.
     """
     if function not in {var.name_hint for var in module.get_global_vars()}:
         raise UnsupportedRelax(f"the module has no function `{function}`")
@@ -49,7 +49,7 @@ def from_relax(
 
 
 def functions_of(module: tvm.IRModule) -> Functions:
-    """Finds the PrimFuncs of `module` by their global variables."""
+    """A function that finds the PrimFuncs of `module` by their global variables."""
 
     def find(callee: Any) -> Any | None:
         is_known = isinstance(callee, tvm.ir.GlobalVar) and callee in module.functions
@@ -61,9 +61,9 @@ def functions_of(module: tvm.IRModule) -> Functions:
 
 class Reader:
     """
-    Makes the nodes of one function. Expressions are known by their handle, their hash.
+    Makes the nodes of one function. An expression is identified by its handle, which is its hash.
 
-    `origins` has the expression that each node was made from, by the node's index.
+    `origins` has the expression that each node was made from, by the index of the node.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Reader:
     def read(self, module: tvm.IRModule, name: str) -> Graph:
         """The graph of the function `name` of `module`."""
         function = module[name]
-        # All variables are named first, so that no derived name takes a variable's.
+        # All variables are named first, so that no derived name is that of a variable.
         self.name_variables(function)
         for param in function.params:
             self.symbols |= set(map(hash, relax.analysis.definable_tir_vars_in_type(param.ty)))
@@ -99,7 +99,7 @@ class Reader:
         return graph
 
     def read_block(self, block: Any) -> list[Any]:
-        """The bindings of `block` but those of composites, each with a node."""
+        """The bindings of `block` except those of composites, each with a node."""
         bindings = []
         for binding in block.bindings:
             if _is_composite(binding.value):
@@ -113,8 +113,8 @@ class Reader:
         self, graph: Graph, bindings: Sequence[Any], module: Any = None, name: str = ""
     ) -> Dataflow:
         """
-        What `graph` was read from, kept with it. The tuple that a function returns is no node of
-        its graph, and its binding is left out.
+        Keep with `graph` what it was read from. The tuple that a function returns is no node of
+        its graph, so its binding is left out.
         """
         bound = [(binding, self.index[hash(binding.var)]) for binding in bindings]
         kept = [(binding, index) for binding, index in bound if index < len(graph)]
@@ -139,7 +139,7 @@ class Reader:
         if node.form is not Form.TUPLE:
             return self.graph(function, [output], returns_tuple=False)
         if output == len(self.nodes) - 1:
-            self.nodes.pop()  # It belongs to the function's return, and has no other user.
+            self.nodes.pop()  # the tuple that is returned, which has no other user
         return self.graph(function, node.inputs, returns_tuple=True)
 
     def graph(self, function: str, outputs: Sequence[int], *, returns_tuple: bool) -> Graph:
@@ -173,7 +173,7 @@ class Reader:
     # Bindings.
 
     def bound(self, binding: Any) -> int:
-        """The node that a binding's variable stands for, which may be an earlier one."""
+        """The node of a binding's variable; it may be an earlier node."""
         name, value = self.names[hash(binding.var)], binding.value
         if isinstance(binding, relax.MatchCast):
             self.check_cast(name, binding)
@@ -193,13 +193,13 @@ class Reader:
         return self.operand(value, name, 0)
 
     def check_cast(self, name: str, cast: Any) -> None:
-        """A cast may repeat what is known; a dimension that it finds, nothing else defines."""
+        """A cast may only repeat what is known. A graph has no place for a dimension it defines."""
         for symbol in relax.analysis.definable_tir_vars_in_type(cast.ty):
             if hash(symbol) not in self.symbols:
                 raise UnsupportedRelax(f"`{name}` finds the dimension `{symbol.name}` as it runs")
 
     def inline(self, composite: Any, call: Any) -> int:
-        """The result of a call of an inner `Composite` function, whose nodes become ours."""
+        """The result of a call of an inner `Composite` function; its nodes are added here."""
         self.name_variables(composite)
         arguments = self.operands(call.args, "composite")
         for param, argument in zip(composite.params, arguments, strict=True):
@@ -249,8 +249,8 @@ class Reader:
 
     def spread(self, index: int, user: str) -> int:
         """
-        A value that a call takes; one that another call gave as a tuple as a tuple of its
-        projections, so that what passes from kernel to kernel is always a tensor.
+        A value that a call takes. A tuple that another call gives becomes a tuple of its
+        projections, so that only tensors pass from kernel to kernel.
         """
         node = self.nodes[index]
         if not isinstance(node.type, TupleType) or node.form is Form.TUPLE:
@@ -272,11 +272,11 @@ class Reader:
         return self.add(Node(name, Form.TUPLE, node.type, tuple(fields), block=self.block))
 
     def whole(self, index: int, user: str) -> int:
-        """The node, or a tuple of its fields where it is a call that gives a tuple."""
+        """The node; for a call that gives a tuple, a tuple of its fields."""
         return self.spread(index, user) if self.nodes[index].is_call else index
 
     def add_tuple(self, name: str, value: Any) -> int:
-        """A tuple; what another call gives as a tuple is in it as a tuple of its projections."""
+        """A tuple. A field that is a tuple from another call becomes a tuple of its projections."""
         inputs = tuple(self.whole(i, name) for i in self.operands(value.fields, name))
         type_ = TupleType(tuple(self.nodes[i].type for i in inputs))
         return self.add(Node(name, Form.TUPLE, type_, inputs, block=self.block))
@@ -302,7 +302,7 @@ class Reader:
         )
 
     def operand(self, value: Any, user: str, place: int, name: str = "") -> int:
-        """The node of a leaf; `user` uses it as its operand `name`, which is the `place`-th."""
+        """The node of a leaf. `user` uses it as its operand `name`, at number `place`."""
         known = self.index.get(hash(value))
         if known is not None:
             return known
@@ -325,7 +325,7 @@ _CALL_TIR = tvm.ir.Op.get("relax." + CALL_TIR)
 
 
 def _noted_kind(function: Any) -> Kind:
-    """The kind of a PrimFunc as TVM has noted it; opaque where it has none of ours."""
+    """The kind of a PrimFunc as TVM has noted it; opaque if it has no kind that we know."""
     noted = int((function.attrs or {}).get("op_pattern", Kind.OPAQUE))
     return next((kind for kind in Kind if kind == noted), Kind.OPAQUE)
 
@@ -381,6 +381,6 @@ def _is_pure(op: str) -> bool:
 
 @cache
 def operand_names(op: str) -> tuple[str, ...]:
-    """What the operands of `op` are called, where they are named."""
+    """The names of the operands of `op`, as far as they have names."""
     found = operators().get(op)
     return (found and found.operands) or ()

@@ -1,9 +1,9 @@
 """
 Nine standard image models with random weights, for tests and demonstrations.
 
-They are shipped in the onnx package without weights: each weight is one number repeated. Here
-each gets random values of a size that keeps activations near one through the whole model, so
-that the outputs depend on every operator and an error in any of them shows.
+The onnx package has them without real weights: each weight is one number repeated. Here each
+weight gets random values of a size that keeps activations near one through the whole model. So
+the outputs depend on every operator, and an error in any operator changes them.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ _FILES: Mapping[str, str] = {
 
 
 def light_models() -> tuple[str, ...]:
-    """The names that `light_model` takes."""
+    """The names that `light_model` accepts."""
     return tuple(_FILES)
 
 
@@ -50,14 +50,14 @@ def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
 
 _KEPT = 0.5
 """
-How much the mean of the inputs of a convolution counts. With 1, as for independent weights, it
-drowns what the input says within a few layers; with 0, rounding errors grow at every layer.
+How much of the mean of its inputs a convolution keeps. With 1, as for independent weights, the
+outputs hardly depend on the input after a few layers; with 0, rounding errors grow at every layer.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """The mean and variance of a value's elements, near enough."""
+    """The approximate mean and variance of the elements of a value."""
 
     mean: float = 0.0
     variance: float = 1.0
@@ -68,7 +68,7 @@ class _Spread:
 
 
 class _Weights:
-    """Chooses the weights of a model in the order of its nodes, following activations' spread."""
+    """Chooses the weights of a model in the order of its nodes, and tracks each value's spread."""
 
     def __init__(self, graph: onnx.GraphProto, seed: int) -> None:
         self.seed = seed
@@ -105,7 +105,7 @@ class _Weights:
         self.arrays[name] = values
 
     def centre(self, name: str, rows: int) -> None:
-        """Take most of the sum of each row of the parameter `name` away."""
+        """Remove most of the sum of each row of the parameter `name`."""
         values = self.arrays[self.origin.get(name, name)].reshape(rows, -1)
         values -= (1 - _KEPT) * values.mean(axis=1, keepdims=True)
 
@@ -117,7 +117,7 @@ _Rule = Callable[[_Weights, onnx.NodeProto, list[_Spread]], _Spread]
 
 
 def _linear(weights: _Weights, node: onnx.NodeProto, spreads: list[_Spread]) -> _Spread:
-    # The last one is made larger, for classes that differ.
+    # The last one is made larger, so that the classes differ.
     gain = 2.0 if node.output[0] == weights.last_linear else 1.0
     # A weight may be reshaped on its way here, but has as many rows as the bias elements.
     rows = weights.shape(node.input[-1])[0]
@@ -133,7 +133,7 @@ def _linear(weights: _Weights, node: onnx.NodeProto, spreads: list[_Spread]) -> 
 def _batch_norm(weights: _Weights, node: onnx.NodeProto, spreads: list[_Spread]) -> _Spread:
     _, scale, bias, mean, variance = node.input
     deviation = sqrt(spreads[0].variance)
-    # Small residuals, as training makes them: with large ones rounding errors grow at each.
+    # Small residuals, as after training. With large ones, rounding errors grow at each of them.
     gain = 0.4 if node.output[0] in weights.residuals else 1.0
     weights.uniform(scale, gain, 0.1 * gain)
     weights.uniform(bias, 0.0, 0.1)
@@ -164,13 +164,13 @@ def _relu(weights: _Weights, node: onnx.NodeProto, spreads: list[_Spread]) -> _S
 
 
 def _max_pool(weights: _Weights, node: onnx.NodeProto, spreads: list[_Spread]) -> _Spread:
-    """As measured after a ReLU."""
+    """The factors were measured after a ReLU."""
     mean, variance = spreads[0].mean, spreads[0].variance
     return _Spread(mean + 1.1 * sqrt(variance), 1.35 * variance)
 
 
 def _average_pool(weights: _Weights, node: onnx.NodeProto, spreads: list[_Spread]) -> _Spread:
-    """As measured: half of the variance is between channels, and stays."""
+    """The factor was measured: half of the variance is between channels, and stays."""
     return _Spread(spreads[0].mean, spreads[0].variance / 2)
 
 
@@ -199,7 +199,7 @@ _SPREADS: Mapping[str, _Rule] = {
 
 
 def _replace_constants(graph: onnx.GraphProto, arrays: Mapping[str, Array]) -> None:
-    """Make `arrays` initializers, in the place of the nodes and shapes that stood for them."""
+    """Make `arrays` initializers, in place of the nodes and shapes that had their values."""
     nodes = [node for node in graph.node if node.op_type != "ConstantOfShape"]
     used = {name for node in nodes for name in node.input}
     kept = [tensor for tensor in graph.initializer if tensor.name in used - arrays.keys()]

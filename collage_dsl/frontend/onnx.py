@@ -1,4 +1,4 @@
-"""ONNX models as graphs, in the canonical form in which library patterns match."""
+"""Read an ONNX model as a graph, in the canonical form that the patterns of libraries match."""
 
 import warnings
 from collections import Counter
@@ -47,12 +47,12 @@ def from_onnx(model: str | Path | onnx.ModelProto, *, shapes: Shapes | None = No
     """
     The graph of an ONNX model, for inference.
 
-    A node has the name of the ONNX value that it computes. Where an operator becomes several
-    nodes, the last has that name and the others names derived from it. `shapes` gives shapes
-    to inputs, in place of those in the model.
+    A node has the name of the ONNX value that it computes. If an operator becomes several nodes,
+    the last has that name, and the others have names derived from it. `shapes` gives shapes of
+    inputs, in place of those in the model.
     """
     loaded = load(model)
-    # Importing is full of advice on how to export models, for which there is no one to take it.
+    # Warnings about the import give advice on how to export models; the user here cannot use it.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return _Importer(loaded, shapes or {}).run()
@@ -83,7 +83,7 @@ class _Importer:
         try:
             self.build(parameters)
         except BaseException:
-            self.builder._end_block()  # TVM leaves it open, and would warn of it on stderr.
+            self.builder._end_block()  # TVM leaves it open, and would warn on stderr.
             raise
         return from_relax(self.module(), names=self.names, output_names=self.outputs)
 
@@ -106,7 +106,7 @@ class _Importer:
             self.names[var] = name
         return [self.values[name] for name in self.types]
 
-    # The values so far: what `Scope` promises to converters.
+    # The values so far: these methods are the interface `Scope` that converters use.
 
     def value(self, name: str) -> Value:
         if name not in self.values:
@@ -131,7 +131,7 @@ class _Importer:
         return value
 
     def literal(self, array: Array, name: str = "") -> Any:
-        """A Relax constant. `name` is an ONNX value's, or derived; those are made once."""
+        """A Relax constant. With a `name` (that of an ONNX value, or derived) it is made once."""
         if name in self.literals:
             return self.literals[name]
         made = constant(array)
@@ -144,7 +144,7 @@ class _Importer:
         return self.builder.emit(expr)
 
     def bind(self, expr: Any, name: str) -> Any:
-        """`expr` as the value `name`: emitted, unless it needs no operator."""
+        """`expr` as the value `name`. It is emitted, unless it needs no operator."""
         if _is_call(expr):
             expr = self.builder.emit(expr)
         if isinstance(expr, tvm.ir.Var):
@@ -191,7 +191,7 @@ class _Importer:
 
     @contextmanager
     def blaming(self, node: onnx.NodeProto) -> Iterator[None]:
-        """Whatever fails inside, fails because of `node`."""
+        """Errors inside name `node` as their cause."""
         try:
             yield
         except FrontendError:
@@ -199,12 +199,12 @@ class _Importer:
         except CannotConvertError as error:
             raise FrontendError(f"{_cannot(node)}: {error}{self.hint()}") from None
         except Exception as error:
-            # Converters raise anything, from ValueError to InternalError to AttributeError.
+            # Converters raise errors of many kinds: ValueError, InternalError, AttributeError.
             reason = f"operator {node.op_type}: {sentence(error)}{self.hint()}"
             raise FrontendError(f"{_cannot(node)}: {reason}") from error
 
     def hint(self) -> str:
-        """How to give shapes, where the model leaves some open."""
+        """Advice on how to give shapes, if the model leaves some open."""
         symbolic = [
             give(name, shape)
             for name, (_, shape) in self.types.items()
@@ -223,7 +223,7 @@ class _Importer:
             self.convert_operator(node)
 
     def pass_on(self, node: onnx.NodeProto) -> None:
-        """The output is the input, under another name."""
+        """The output is the input with another name."""
         source, name = node.input[0], node.output[0]
         if any(self.uses[mask] for mask in node.output[1:]):
             raise CannotConvertError("the mask of a Dropout is used")
@@ -231,7 +231,7 @@ class _Importer:
         self.values[name] = self.expr(source) if pending is None else pending
 
     def folded(self, node: onnx.NodeProto) -> list[Array] | None:
-        """The outputs where they are constant."""
+        """The outputs, if they are constant."""
         if node.op_type in ("Shape", "Size") and can_fold(node):
             shape = self.static_shape(node.input[0])
             return None if shape is None else [_size(node, shape)]
@@ -280,13 +280,13 @@ class _Importer:
         return self.builder.normalize(made) if _is_call(made) else made
 
     def tensor(self, expr: Any) -> Any:
-        """A shape as a tensor, for operators that know nothing of shapes."""
+        """A shape as a tensor, for operators that do not take shapes."""
         if expr is not None and isinstance(expr.ty, relax.ShapeType):
             return self.builder.emit(relax.op.shape_to_tensor(expr))
         return expr
 
     def store(self, node: onnx.NodeProto, made: Value) -> None:
-        """The value or values that a converter made, under the names of the node's outputs."""
+        """Keep the values that a converter made, by the names of the node's outputs."""
         names = list(node.output)
         if isinstance(made, Linear):
             self.check(made)
@@ -307,13 +307,13 @@ class _Importer:
                 self.values[name] = self.bind(field, name)
 
     def check(self, pending: Linear) -> None:
-        """Raise now what emitting `pending` would raise at a later node."""
+        """Raise now the error that emitting `pending` would raise at a later node."""
         weight = pending.weight
         type_ = relax.TensorType(weight.values.shape, str(weight.values.dtype))
         self.builder.normalize(pending.call(relax.Var(weight.name or "weight", type_)))
 
     def result_of(self, name: str) -> Any:
-        """An output of the model, which may be emitted only now."""
+        """The value of an output of the model; it may be emitted only here."""
         node = self.makers.get(name)
         if node is None:
             return self.output(name)
@@ -322,8 +322,8 @@ class _Importer:
 
     def output(self, name: str) -> Any:
         """
-        An output. Its node has its name, even where it is another value passed on; but that of
-        an input or of another output keeps its own.
+        An output. Its node gets its name, even if the output only passes on another value. But the
+        node of an input, or of another output, keeps its own name.
         """
         value = self.tensor(self.expr(name))
         if isinstance(value, tvm.ir.Var) and self.names.get(value) not in (
@@ -333,10 +333,10 @@ class _Importer:
             self.names[value] = name
         return value
 
-    # Names of what has none yet.
+    # Names for values that have none yet.
 
     def module(self) -> tvm.IRModule:
-        """The finished module, without what turned out to be unused, every variable named."""
+        """The finished module: unused values are removed, and every variable has its name."""
         module = self.builder.get()
         function = relax.analysis.remove_all_unused(module["main"])
         waiting: list[Any] = []
@@ -353,7 +353,7 @@ class _Importer:
 
 
 def _renamed(function: Any, names: Mapping[Any, str]) -> Any:
-    """`function` with new variables, called as `names` say."""
+    """`function` with new variables that have the names in `names`."""
     known = {hash(var): name for var, name in names.items()}
     made: dict[int, Any] = {}
 

@@ -1,4 +1,4 @@
-"""A model in onnxruntime, whose answers are the reference for ours."""
+"""Run a model in onnxruntime without optimisations, to get reference outputs."""
 
 import re
 from collections import Counter
@@ -24,11 +24,11 @@ _REFUSALS = (
 
 def reference_session(model: str | Path | onnx.ModelProto) -> Any:
     """
-    An onnxruntime session that runs `model` without optimisations. Raises `FrontendError` where
-    onnxruntime refuses it, which costs far less to ask before a compilation than after.
+    An onnxruntime session that runs `model` without optimisations. Raises `FrontendError` if
+    onnxruntime refuses the model; it is better to learn this before a compilation than after.
 
-    Names of nodes mean nothing, but onnxruntime refuses a model with a name twice: there they
-    are left out.
+    Names of nodes have no meaning, but onnxruntime refuses a model with the same name twice. The
+    names of such a model are left out.
     """
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

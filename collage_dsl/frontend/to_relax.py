@@ -1,4 +1,4 @@
-"""Graphs that no frontend has read, such as those of the text notation, written as Relax."""
+"""Write a graph as Relax if no frontend has read it, such as a graph in the text notation."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ from collage_dsl.graph.operators import CALL_TIR
 
 _WINDOWED = ("conv", "avg_pool", "max_pool", "adaptive_avg_pool")
 _SLOWLY_INFERRED = frozenset(f"nn.{op}{rank}d" for op in _WINDOWED for rank in (1, 2, 3))
-"""TVM infers the type of a call of these slowly, by way of layouts."""
+"""TVM infers the type of a call of these slowly, because it looks at layouts."""
 
 
 def dataflow_of(graph: Graph) -> Dataflow:
     """
-    The bindings that `graph` is a view of: those that it was read from, else those that are
-    written here, once. In these, a variable stands for each constant without a value.
+    The bindings that `graph` is a view of. If it was not read from bindings, they are written
+    here, once; in these, a constant without a value is a variable.
     """
     if graph.source is None:
         graph.source = _Writer(graph).write()
@@ -32,7 +32,7 @@ def dataflow_of(graph: Graph) -> Dataflow:
 
 def to_relax(graph: Graph) -> tvm.IRModule:
     """
-    A module with one function, named as the graph, that computes it. TVM infers every type.
+    A module with one function that computes `graph` and has its name. TVM infers every type.
     Raises ValueError for a constant without a value.
     """
     for index in members(graph.constants):
@@ -41,15 +41,15 @@ def to_relax(graph: Graph) -> tvm.IRModule:
 
 
 def check_value(constant: Node) -> None:
-    """Raise ValueError where a constant has no value."""
+    """Raise ValueError if a constant has no value."""
     if constant.value is None:
         raise ValueError(f"the {constant.form.value} `{constant.name}` has no value")
 
 
 class _Writer:
     """
-    Writes one function. Where `trusts_types`, convolutions and pools of static shapes have the
-    types of their nodes, which nobody checks before the module is built.
+    Writes one function. If `trusts_types`, convolutions and poolings of static shapes get the
+    types of their nodes, which are not checked before the module is built.
     """
 
     def __init__(self, graph: Graph, *, trusts_types: bool = True) -> None:
@@ -92,7 +92,10 @@ class _Writer:
                 self.emit(index, is_output=bool(outputs >> index & 1))
 
     def emit(self, index: int, *, is_output: bool) -> None:
-        """Bind a node to a variable of its name; a tuple that one call takes is written there."""
+        """
+        Bind a node to a variable with its name. A tuple that only one call takes is written in
+        that call instead.
+        """
         node = self.graph.nodes[index]
         value = self.expression(node)
         if node.is_call:
@@ -139,7 +142,7 @@ def _blocks(graph: Graph) -> list[OpSet]:
 
 
 def _is_static(node: Node, operands: list[Any]) -> bool:
-    """Whether all dimensions of a call and its operands are numbers, for TVM too."""
+    """Whether all dimensions of a call and its operands are numbers, also in TVM's types."""
     shapes = [getattr(operand.ty, "shape", None) for operand in operands]
     return node.tensor.is_static and all(
         isinstance(shape, relax.ShapeExpr)
@@ -149,7 +152,7 @@ def _is_static(node: Node, operands: list[Any]) -> bool:
 
 
 def _bind(builder: relax.BlockBuilder, name: str, value: Any, *, is_output: bool) -> Any:
-    """Bind `value` to a variable of exactly this name, which `builder.emit` would change."""
+    """Bind `value` to a variable with exactly this name; `builder.emit` would change the name."""
     var = (relax.Var if is_output else relax.DataflowVar)(name, value.ty)
     builder.emit_normalized(relax.VarBinding(var, value))
     return var

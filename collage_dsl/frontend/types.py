@@ -1,4 +1,4 @@
-"""Types between Relax and `Graph`."""
+"""Convert types of Relax to types of a `Graph`, and back."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ SCALARS = OpaqueType("scalars")
 
 
 def type_of(type_: Any) -> Type:
-    """The type of a Relax expression. A scalar's is opaque and named by its dtype."""
+    """The graph type for a Relax type. The type of a scalar is opaque, named by its dtype."""
     match type_:
         case relax.TensorType():
             dtype = UNKNOWN_DTYPE if type_.dtype is None else str(type_.dtype.dtype)
@@ -43,7 +43,7 @@ def _dims(type_: Any) -> tuple[Dim, ...] | None:
 
 
 def relax_type(type_: Type, symbols: Symbols) -> Any:
-    """The Relax type for `type_`; symbolic dimensions are the variables of `symbols`."""
+    """The Relax type for `type_`. Its symbolic dimensions are variables in `symbols`."""
     match type_:
         case TensorType(dtype, shape):
             known = None if dtype == UNKNOWN_DTYPE else dtype

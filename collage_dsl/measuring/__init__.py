@@ -1,1 +1,1 @@
-"""From one kernel to its cost: key, task, worker, timing, lower bound."""
+"""Measure the cost of one kernel: key, task, worker, timing, lower bound."""

@@ -1,4 +1,4 @@
-"""What kernels cost on this machine at the least, known before they are measured."""
+"""Lower bounds of the costs of kernels on this machine, known before they are measured."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,26 +22,26 @@ from collage_dsl.graph.sizes import with_sizes
 from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
 
 _MEMORY = 6.5e10
-"""Bytes a second that a core is taken to move, unless this one was seen to come near."""
+"""Assumed bytes a second that a core moves at most, unless measurements here give more."""
 
 _FASTER = 1.25
-"""Kernels move at most so many times the bytes of the fastest one that was measured."""
+"""No kernel is assumed to move more than this multiple of the fastest measured bytes a second."""
 
 _LAUNCH = 1.5
-"""They are launched in no less than what was measured, divided by this."""
+"""The least time of a launch is the measured time divided by this."""
 
 _FASTEST = Toolchain("tvm", measure=Measuring(repeats=40, percentile=0))
 _ELEMENTS = 1 << 20
-"""Beyond what the caches of a core hold; of fewer the overheads would say more."""
+"""More than the caches of a core hold. With fewer, overheads would dominate the time."""
 
 
 def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
     """
-    What `cost` says of a kernel at the least: the time in which its target launches one, and
-    that of `Peak` on cold caches. What these need of this machine is measured when a bound is
-    first asked for, and kept in the store; where that fails, the bound says less.
+    A lower bound of what `cost` says of a kernel: the time to launch a kernel of its target, plus
+    `Peak` with cold caches. The numbers of this machine are measured when a bound is first asked
+    for, and kept in the store. If that fails, the bound is lower.
 
-    A target that does not say how many cores it may use has one, as `MeasuredCost` takes it.
+    A target without a number of cores has one core, as in `MeasuredCost`.
     """
 
     @cache
@@ -70,7 +70,7 @@ def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
 
 
 def memory(store: CostStore) -> float:
-    """The bytes that one core of this machine moves from and to memory in a second, at the most."""
+    """The most bytes that one core of this machine moves from and to memory in a second."""
     with MeasuredCost(lambda _: Tvm(), store) as cost:
         try:
             fastest = max(_rate(cost, graph) for graph in (_addition(), _maximum()))
@@ -80,7 +80,7 @@ def memory(store: CostStore) -> float:
 
 
 def _rate(cost: MeasuredCost, graph: Graph) -> float:
-    """The bytes a second that the only kernel of `graph` moves; 0 where it is infeasible."""
+    """The bytes a second that the only kernel of `graph` moves; 0 if it is infeasible."""
     kernel = CandidateKernel(graph, SubGraph(graph.calls), _FASTEST)
     seconds = cost(kernel)
     moved = Peak(memory=1, cores=1)(kernel)

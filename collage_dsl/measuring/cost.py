@@ -1,4 +1,4 @@
-"""Measured costs: each distinct kernel is built and timed once per machine."""
+"""The cost function that measures: it builds and times each distinct kernel once per machine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,8 +30,8 @@ class MeasuringError(Exception):
 @dataclass(slots=True)
 class Counts:
     """
-    How many distinct kernels were asked for, and where their costs came from. Why some are
-    infeasible, and how many for each reason.
+    How many distinct kernels were asked for, and where their costs came from. For each reason why
+    kernels are infeasible, how many are.
     """
 
     found: int = 0
@@ -46,14 +46,14 @@ class MeasuredCost:
     A `CostFunction`: the seconds that a kernel takes, its launch included.
 
     A cost is looked up in `store` by what the kernel computes, its target, the versions of
-    the libraries and the machine; where there is none, the kernel is built and timed in
-    another process. One that cannot be built, crashes or takes longer than `timeout` seconds
-    (or what its target says instead) is infeasible, which is stored too. What is wrong with
-    the machine and not with the kernel (no compiler, no memory) raises `MeasuringError` and
-    is not stored. `watch` is told of every change of the counts.
+    the libraries and the machine. If it is not there, the kernel is built and timed in another
+    process. A kernel that cannot be built, crashes, or takes longer than `timeout` seconds (or
+    the limit of its target) is infeasible; this is stored too. Trouble of the machine, and not of
+    the kernel (no compiler, no memory), raises `MeasuringError` and is not stored. `watch` is
+    called after every change of the counts.
 
-    A kernel with symbolic dimensions is timed where they are what `sizes` say, and is infeasible
-    where `sizes` lack one.
+    Symbolic dimensions are timed at the numbers in `sizes`. A kernel with a dimension that is not
+    in `sizes` is infeasible.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class MeasuredCost:
         return self._known[known]
 
     def launch(self, toolchain: Toolchain, backend: Backend) -> Cost:
-        """What a kernel of `toolchain` costs besides its work, if that can be measured."""
+        """The cost of a kernel of `toolchain` besides its work, if it can be measured."""
         return self._overhead("launch", toolchain, backend)
 
     def _entry(self, toolchain: Toolchain) -> float:
@@ -126,9 +126,9 @@ class MeasuredCost:
         return parts[part]
 
     def _work(self, task: KernelTask | OverheadTask) -> float | Overhead | Failed:
-        """What the worker answers. Raises `MeasuringError` where the machine is to blame."""
+        """The answer of the worker. Raises `MeasuringError` if the machine is the cause."""
         limit = self._limit(task.toolchain)
-        if isinstance(task, OverheadTask):  # Many kernels, of which a target has said nothing.
+        if isinstance(task, OverheadTask):  # many kernels, to which no limit of a target applies
             limit = max(limit, self.timeout)
         answer = self._worker.run(task, timeout=limit)
         if isinstance(answer, Failed) and answer.passing:
@@ -147,7 +147,7 @@ class MeasuredCost:
         if unsupported:
             return Infeasible(unsupported)
         kernel, context = key
-        # A kernel that was too slow for one time limit may not be for another.
+        # A kernel that was too slow for one time limit may be fast enough for another.
         too_slow = f"{kernel} in {self._limit(candidate.toolchain):g} s"
         stored = self.store.get(kernel, context)
         if stored is None:
@@ -175,7 +175,7 @@ class MeasuredCost:
         return None
 
     def _measure(self, candidate: CandidateKernel) -> float | Failed:
-        """Seconds, without what entering the executable costs."""
+        """The seconds of a kernel, without the cost of entering the executable."""
         toolchain = candidate.toolchain
         backend, *libraries = makers(candidate, self.backend_of)
         entry = self._entry(toolchain)
@@ -196,7 +196,7 @@ class MeasuredCost:
 
 
 def _unsized(kernel: Graph, sizes: Sizes) -> str:
-    """A value whose dimensions are not all numbers, with `sizes`; empty where there is none."""
+    """A value with a dimension that is no number and not in `sizes`; empty if there is none."""
     for node in kernel.nodes:
         for type_ in tensors(node.type):
             shape = ("?",) if type_.shape is None else type_.shape

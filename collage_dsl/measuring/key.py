@@ -1,4 +1,4 @@
-"""What the price of a kernel is stored under: the kernel, and all that its price depends on."""
+"""The keys for costs in the store: the kernel, and everything else that its cost depends on."""
 
 import hashlib
 import json
@@ -14,15 +14,15 @@ from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.realization.place import kernel_identity
 
 _METHOD = 2
-"""Counts the ways of measuring; costs measured in another way are not reused."""
+"""The version of our way of measuring; costs of another version are not reused."""
 
 
 def kernel_key(
     candidate: CandidateKernel, backend: Backend, view: Extract, sizes: Sizes | None = None
 ) -> str:
     """
-    What a kernel computes, as a hash: its graph, the composites that the backend is told of, and
-    the `sizes` of its symbolic dimensions.
+    A hash of what a kernel computes: its graph, the composites that the backend gets, and the
+    `sizes` of its symbolic dimensions.
     """
     used = dimensions(view.graph)
     measured_at = sorted((name, size) for name, size in (sizes or {}).items() if name in used)
@@ -42,9 +42,9 @@ def dimensions(graph: Graph) -> frozenset[str]:
 
 def context_of(toolchain: Toolchain, backend: Backend, *libraries: Backend) -> str:
     """
-    Everything but the kernel that its cost depends on, as a hash; `libraries` are those that the
-    kernel is linked to. The time-out is not in it: a cost that was measured in time is the same
-    with another.
+    A hash of everything that the cost of a kernel depends on, except the kernel itself.
+    `libraries` are those that the kernel is linked to. The time limit is not part of it: a cost
+    that was measured within one limit holds for another.
     """
     measure = replace(toolchain.measure, timeout=None)
     tvm_version = tvm.__version__

@@ -1,4 +1,4 @@
-"""One kernel built and timed in this process: what a worker is sent, and what it does."""
+"""The task that a worker process gets: build one kernel and time it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ from collage_dsl.realization.place import kernel_of
 Array = np.ndarray[Any, Any]
 
 _FUNCTION = "collage.kernel"
-"""The name of a kernel's function in a task, which no PrimFunc has."""
+"""The name of the kernel's function in a task. No PrimFunc has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class KernelTask:
     """
     A kernel to be built and timed.
 
-    `module` has its function and the PrimFuncs that this calls. The function is the one that is
-    put into users' modules, but without most of its weights, so that it is small: it has
-    parameters for so many `weights`, which come after the others, before that of dimensions.
-    Symbolic dimensions are what `sizes` say. `can_warm` says that the backend can run the small
-    kernel of which overheads are measured. `libraries` are the backends of those that the kernel is
-    linked to.
+    `module` has the kernel's function and the PrimFuncs that it calls. The function is the one that
+    is put into users' modules, but without most of its weights, so that it is small. It has
+    `weights` parameters for them, after the other parameters and before that of dimensions.
+    `sizes` are the numbers of its symbolic dimensions. `can_warm` says that the backend can run the
+    small kernel that measures overheads. `libraries` are the backends of the libraries that the
+    kernel is linked to.
     """
 
     module: Any
@@ -70,7 +70,7 @@ def kernel_task(
     can_warm: bool,
     libraries: tuple[Backend, ...] = (),
 ) -> KernelTask:
-    """What a worker needs to time a candidate. Constants that steer it keep their values."""
+    """The task to time a candidate. Constants that decide what is computed keep their values."""
     flow = dataflow_of(candidate.graph)
     outlined = kernel_of(candidate, backend)
     first = len(outlined.arguments)
@@ -95,7 +95,7 @@ def kernel_task(
 
 @dataclass(frozen=True, slots=True)
 class OverheadTask:
-    """Measure what a kernel costs besides its work."""
+    """Measure the cost of a kernel besides its work."""
 
     toolchain: Toolchain
     backend: Backend
@@ -104,8 +104,8 @@ class OverheadTask:
 @dataclass(frozen=True, slots=True)
 class Overhead:
     """
-    What a call costs besides the work, in seconds: `launch` each kernel of a plan, `entry`
-    a whole run once.
+    The cost of a call besides the work, in seconds: `launch` for each kernel of a plan, `entry`
+    once for a whole run.
     """
 
     launch: float
@@ -120,7 +120,7 @@ def native_of(toolchain: Toolchain) -> Toolchain:
 
 
 def measure(task: KernelTask | OverheadTask) -> float | Overhead:
-    """Do what `task` says; what a worker process runs. OSError is the machine's fault."""
+    """The function that a worker runs. An OSError means that the machine is the cause."""
     task.backend.prepare()
     if isinstance(task, OverheadTask):
         return measure_overhead(task)
@@ -131,10 +131,10 @@ def measure(task: KernelTask | OverheadTask) -> float | Overhead:
 
 def measure_kernel(task: KernelTask) -> float:
     """
-    The seconds of one run of the kernel from Python, cold caches, seeded random data, timed
-    as its target says.
+    The seconds of one run of the kernel from Python, with cold caches and random data (from a
+    fixed seed), timed as its target says.
 
-    That includes launching the kernel and entering the executable; see `measure_overhead`.
+    This includes the launch of the kernel and entering the executable; see `measure_overhead`.
     """
     run = runner(task, np.random.default_rng(0))
     run()
@@ -148,8 +148,9 @@ def measure_kernel(task: KernelTask) -> float:
 
 def measure_overhead(task: OverheadTask) -> Overhead:
     """
-    What launching a kernel costs, from runs of one and of several small kernels: twice as
-    many as of a kernel, and the same percentile, since a cost is a difference of the two.
+    The cost of launching a kernel, from runs of one and of several small kernels. There are twice
+    as many runs as for a kernel, with the same percentile, because a cost is a difference of two
+    times.
     """
     several, cores = 33, num_cores(task.toolchain)
     one = _tiny_runner(task.toolchain, task.backend, kernels=1)
@@ -218,7 +219,7 @@ def _argument(type_: Any, sizes: Sizes, generator: np.random.Generator, device: 
 
 
 def _tensor(type_: Any, sizes: Sizes) -> TensorType:
-    """The type of a parameter that is a tensor, its dimensions what `sizes` say."""
+    """The type of a parameter that is a tensor, with the numbers of `sizes` as dimensions."""
     found = type_of(type_)
     assert isinstance(found, TensorType)
     return TensorType(found.dtype, tuple(size_of(dim, sizes) for dim in found.shape or ()))
@@ -235,7 +236,7 @@ def random_inputs(graph: Graph, generator: np.random.Generator) -> list[Array]:
 
 
 def random_array(type_: TensorType, generator: np.random.Generator) -> Array:
-    """Values of moderate size, positive and negative; integers 0 and 1, which index anything."""
+    """Moderate positive and negative values; for integers 0 and 1, which are valid indices."""
     shape = type_.static_shape
     if "float" in type_.dtype:
         return generator.uniform(-1, 1, shape).astype(type_.dtype)
@@ -243,7 +244,7 @@ def random_array(type_: TensorType, generator: np.random.Generator) -> Array:
 
 
 def _weights(type_: TensorType, generator: np.random.Generator) -> Array:
-    """Positive and small values, which suit variances and divisors too."""
+    """Small positive values, which are also valid variances and divisors."""
     shape = type_.static_shape
     return (generator.random(shape, np.float32) * 0.1 + 0.01).astype(type_.dtype)
 

@@ -1,4 +1,4 @@
-"""Timing of calls, with cold caches and on a clock that other processes disturb little."""
+"""Time calls with cold caches, on a clock that other processes hardly disturb."""
 
 import time
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from collage_dsl.graph import Measuring
 Call = Callable[[], object]
 
 PERCENTILE = Measuring().percentile
-"""What stands for a series of times: low, since disturbances only ever add."""
+"""The percentile that represents a series of times. It is low, because disturbances only add."""
 
 
 def clock(num_cores: int) -> Callable[[], int]:
     """
-    Nanoseconds: CPU time of this thread where the work stays in it, which does not move when
-    the machine is busy; else the time on the wall.
+    A clock in nanoseconds. For one core, the CPU time of this thread, which a busy machine does not
+    change; for several cores, the wall time.
     """
     return time.thread_time_ns if num_cores == 1 else time.perf_counter_ns
 
@@ -39,8 +39,8 @@ def cold_times(call: Call, *, warm: Call, num_cores: int, measure: Measuring) ->
     """
     The seconds of `call`, each time after the last-level cache was evicted.
 
-    `warm` runs in between, to bring back the interpreter's own code and data, which stay in
-    cache when a model runs. How many calls are timed, `measure` says.
+    `warm` runs after each eviction, to load the interpreter's own code and data again, which stay
+    in the cache when a model runs. `measure` says how many calls are timed.
     """
     now = clock(num_cores)
     times: list[float] = []
@@ -56,8 +56,8 @@ def cold_times(call: Call, *, warm: Call, num_cores: int, measure: Measuring) ->
 
 def interleaved(calls: list[Call], num_cores: int, *, budget: float) -> list[list[float]]:
     """
-    The seconds of each of `calls`, run in turn, so that whatever disturbs the machine
-    disturbs all. Stops after `budget` seconds, but not before five rounds.
+    The seconds of each of `calls`. They run in turn, so that a disturbance of the machine disturbs
+    all of them. Stops after `budget` seconds, but not before five rounds.
     """
     now = clock(num_cores)
     times: list[list[float]] = [[] for _ in calls]
@@ -71,7 +71,7 @@ def interleaved(calls: list[Call], num_cores: int, *, budget: float) -> list[lis
 
 
 def evict() -> None:
-    """Replace what the last-level cache holds."""
+    """Replace the contents of the last-level cache."""
     buffer = _buffer()
     np.add(buffer, 1, out=buffer)
 
@@ -83,7 +83,7 @@ def _buffer() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 @cache
 def last_level_cache_bytes() -> int:
-    """The size of the largest cache of the first core; 32 MiB where the system does not say."""
+    """The size of the largest cache of the first core; 32 MiB if the system does not say."""
     sizes = [
         _bytes(path.read_text())
         for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")

@@ -1,4 +1,4 @@
-"""A process that does work which may crash or hang, and is replaced when it does."""
+"""Run work that may crash or hang in another process, which is replaced after a crash."""
 
 import os
 import signal
@@ -16,19 +16,19 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _PRELOAD = ["collage_dsl.measuring.task"]
-"""Imported once, in the server that new workers are forked from."""
+"""The modules that are imported once, in the server from which new workers are forked."""
 
 _STARTING = 120.0
-"""The seconds in which a process has to be ready for its first task."""
+"""The seconds in which a process must be ready for its first task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
     """
-    A task that gave no result, and why in one sentence.
+    A task that gave no result, and the reason in one sentence.
 
-    Another time it might give one where it was too slow (`timed_out`), or where the trouble
-    is with this machine now, not with the task: no compiler, no memory, no room (`passing`).
+    It may give a result another time if it was too slow (`timed_out`), or if the cause is not the
+    task but this machine now: no compiler, no memory, no disk space (`passing`).
     """
 
     reason: str
@@ -43,9 +43,9 @@ class Worker(Generic[Task, Result]):
         with Worker(measure_kernel, timeout=60) as worker:
             result = worker.run(task)
 
-    An exception, a crash or a task that takes longer than `timeout` seconds, or those given
-    with it, gives `Failed`; after a crash or a time-out the next task gets a new process.
-    Starting one is no part of that time.
+    The result is `Failed` if there is an exception or a crash, or if the task takes longer than
+    `timeout` seconds (of `run`, or else of the worker). After a crash or a time-out the next task
+    gets a new process. The time to start a process does not count.
     """
 
     def __init__(self, work: Callable[[Task], Result], *, timeout: float) -> None:
@@ -86,8 +86,8 @@ class Worker(Generic[Task, Result]):
 
     def _send(self, task: Task) -> "Connection[Any, Any] | None":
         """
-        Hand the task over; to a new process where the last one ended after its answer. None
-        where there is no process to hand it to.
+        Send the task. If the last process ended after its answer, send it to a new process. None
+        if there is no process to send it to.
         """
         if self._connection is not None:
             try:
@@ -122,12 +122,12 @@ class Worker(Generic[Task, Result]):
         self.stop()
         if code >= 0:
             return Failed(f"ended with exit code {code}")
-        # Nobody but the system, out of memory, or a person kills a process so.
+        # Only the system, when it is out of memory, or a person kills a process in this way.
         return Failed(f"crashed ({_signal_name(-code)})", passing=-code == signal.SIGKILL)
 
 
 def _is_ready(connection: "Connection[Any, Any]") -> bool:
-    """Wait until a new process has imported what it needs; False where it never does."""
+    """Wait until a new process has imported what it needs; False if it never does."""
     try:
         return connection.poll(_STARTING) and connection.recv() is None
     except (EOFError, ConnectionResetError):
@@ -142,8 +142,8 @@ def _signal_name(number: int) -> str:
 @contextmanager
 def _without_main() -> Iterator[None]:
     """
-    Start a process that does not import the main script, which need not be written for that
-    (and would run anew where it has no `if __name__ == "__main__"`).
+    Processes started in here do not import the main script. It may not be written for that: without
+    `if __name__ == "__main__"` it would run again.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
@@ -155,8 +155,8 @@ def _without_main() -> Iterator[None]:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Processes started in here are not interrupted from the keyboard; we end them."""
-    # What it starts with the first process would unblock the signal again.
+    """Processes started in here are not interrupted from the keyboard; this process ends them."""
+    # The resource tracker, started with the first process, would unblock the signal again.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -167,8 +167,8 @@ def _without_interrupts() -> Iterator[None]:
 
 def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> None:
     """
-    Say that it is ready (None), then answer tasks until the other side closes. Any exception
-    is an answer here: this process is the border behind which a library may fail as it likes.
+    Send None when ready, then answer tasks until the other side closes. Any exception is an answer
+    here: this process exists so that a library may fail in any way.
     """
     _silence()
     connection.send(None)
@@ -185,14 +185,14 @@ def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> No
 
 
 def _silence() -> None:
-    """Libraries print to the process's own streams, where they would disturb ours."""
+    """Discard what libraries print to the streams of the process, which are also ours."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
 
 
 def _one_line(error: Exception) -> str:
-    """The first line of the message that says something, or the exception's name."""
+    """The first line of the message that is not empty, or the name of the exception."""
     lines = (line.strip() for line in str(error).splitlines())
     said = next((line for line in lines if line and not line.startswith("Traceback")), "")
     return f"{said or type(error).__name__}"[:300]

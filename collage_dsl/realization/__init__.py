@@ -1,1 +1,1 @@
-"""From a plan to an executable: outline, place, rewrite, lower, run, verify."""
+"""Make an executable from chosen kernels: outline, place, rewrite, lower, run, verify."""

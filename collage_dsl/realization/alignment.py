@@ -1,4 +1,4 @@
-"""Native kernels that read and write tensors at any address that suits the elements."""
+"""Let native kernels take tensors that are only aligned to the size of their elements."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from tvm import tirx
 
 def with_any_alignment(function: Any) -> Any:
     """
-    A PrimFunc that assumes of a tensor only what its elements need.
+    `function` that assumes only that tensors start at a multiple of the size of their elements.
 
-    TVM assumes that tensors start at multiples of 64 bytes, which arrays of other libraries
-    rarely do: numpy's start at multiples of 16. Code that is given less crashes. The processors
-    that we compile for are as fast without the assumption.
+    TVM assumes that tensors start at multiples of 64 bytes. Arrays of other libraries rarely do:
+    those of numpy start at multiples of 16. TVM's code crashes on such arrays. The processors that
+    we compile for are as fast without the assumption.
     """
     buffers = (each for each in function.params if tirx.buffer.is_buffer_var(each))
     relaxed = {buffer: _aligned_to_elements(buffer) for buffer in buffers}

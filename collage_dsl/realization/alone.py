@@ -1,4 +1,4 @@
-"""One kernel by itself: a module whose `main` does nothing but call it."""
+"""Make a module of one kernel, whose `main` only calls this kernel, to measure or test it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ def alone(
 ) -> tvm.IRModule:
     """
     A module of the kernel `function`, as `kernel_of` makes it, and the PrimFuncs that it calls.
-    Its `main` takes and returns what the kernel does.
+    `main` has the parameters and results of the kernel.
     """
     callee = tvm.ir.GlobalVar(_KERNEL)
     relax.expr._update_type(callee, function.ty)

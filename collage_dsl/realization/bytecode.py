@@ -1,4 +1,4 @@
-"""An executable of TVM as it was before it ran, which can be saved without warnings."""
+"""Keep a copy of a TVM executable from before it ran, so that saving it gives no warnings."""
 
 import os
 import weakref

@@ -1,4 +1,4 @@
-"""Arrays of a user as inputs and outputs of a model, without a copy where that is possible."""
+"""Take a user's arrays as inputs and outputs of a model, without a copy if possible."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _DLPACK = (1, 1)
 """The version of the protocol that exchanges read-only arrays. Inputs are only read."""
 
 _HOST_DEVICES = (1, 3, 11, 13)
-"""CPU, and the memory of CUDA and ROCm that the CPU reads too, as DLPack numbers them."""
+"""DLPack's numbers of the CPU, and of the memory of CUDA and ROCm that the CPU can read."""
 
 Lent = list[tuple[list[Any], Any]]
 """The buffers that a call uses, each with the list that it goes back to."""
@@ -22,10 +22,10 @@ Lent = list[tuple[list[Any], Any]]
 
 class Input:
     """
-    Makes of what a user gives for one input what the virtual machine takes.
+    Converts what a user gives for one input to a tensor for the virtual machine.
 
-    A C-contiguous array is used where it is, if `borrows` is set. Any other is copied to a
-    buffer that later calls use again.
+    If `borrows` is set, a C-contiguous array is used without a copy. Any other array is copied to
+    a buffer that later calls use again.
     """
 
     def __init__(self, value: Value, *, borrows: bool) -> None:
@@ -35,14 +35,14 @@ class Input:
         self.buffers: list[tuple[Any, Array]] = []
 
     def tensor(self, given: object, lent: Lent) -> Any:
-        """The tensor. A buffer that is taken for it is added to `lent`."""
+        """The tensor for `given`. If it needs a buffer, the buffer is added to `lent`."""
         array = self.array(given)
         if self.borrows and array.flags.c_contiguous and array.flags.aligned:
             return from_dlpack(array.__dlpack__(max_version=_DLPACK))
         return self.copy(array, lent)
 
     def copy(self, array: Array, lent: Lent) -> Any:
-        """A tensor of TVM's own memory with the values of `array`."""
+        """A tensor in TVM's own memory with the values of `array`."""
         if not is_exchanged(self.dtype):
             return tvm.runtime.tensor(np.asarray(array, order="C"))
         try:
@@ -81,12 +81,12 @@ def writable(value: Value, given: object) -> Array:
 
 
 def is_exchanged(dtype: np.dtype[Any]) -> bool:
-    """Whether numpy knows the dtype by itself, and so exchanges its arrays by DLPack."""
+    """Whether the dtype is numpy's own, so that numpy exchanges its arrays by DLPack."""
     return dtype.isbuiltin == 1
 
 
 def _array(what: str, given: object) -> Array:
-    """The memory of `given` as a numpy array. Raises `ExecutableError` where it is not one."""
+    """The memory of `given` as a numpy array. Raises `ExecutableError` if there is none."""
     if isinstance(given, np.ndarray):
         return given
     if not (hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__")):

@@ -1,4 +1,4 @@
-"""A built model that is called from Python, by any number of threads."""
+"""Run a built model from Python, in any number of threads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,8 +21,8 @@ class ModelExecutable:
     """
     A built model, in memory or loaded from a folder.
 
-    It may be called from several threads at once. A virtual machine of TVM may not: there are
-    as many machines as there were calls at one time.
+    It may be called from several threads at once. A virtual machine of TVM may not, so there are
+    as many machines as calls at the same time.
     """
 
     def __init__(self, executable: Any, signature: Signature) -> None:
@@ -38,8 +38,7 @@ class ModelExecutable:
         borrows = signature.any_alignment and all(owned) and is_at_home
         self._inputs = [Input(value, borrows=borrows) for value in signature.inputs]
         self._outputs = {each.name: (each, np.dtype(each.dtype)) for each in signature.outputs}
-        # What `run` needs of these, at hand: where a model has emptied the caches, each look-up
-        # takes a microsecond.
+        # Kept for `run`: after a model has emptied the caches, each look-up takes a microsecond.
         self._takes = [
             (each.value.name, each.value.shape, each.dtype if each.borrows else None, each)
             for each in self._inputs
@@ -90,7 +89,7 @@ class ModelExecutable:
         return [each.copy(each.array(inputs[each.value.name]), []) for each in self._inputs]
 
     def call(self, tensors: Sequence[Any]) -> list[Any]:
-        """Run on TVM tensors, as they come from `tensors`."""
+        """Run on TVM tensors, such as those from `tensors`."""
         try:
             machine = self._idle.pop()
         except IndexError:
@@ -100,7 +99,7 @@ class ModelExecutable:
         return [result] if len(self._gives) == 1 else list(result)
 
     def _taken(self, inputs: Mapping[str, Any], lent: Lent) -> list[Any]:
-        """What the virtual machine takes for `inputs`: a plain numpy array as it is."""
+        """The arguments of the virtual machine for `inputs`. A plain numpy array stays as it is."""
         is_named = type(inputs) is dict or hasattr(inputs, "keys")
         if not is_named or len(inputs) != len(self._takes):
             raise self._misnamed(inputs)
@@ -127,7 +126,7 @@ class ModelExecutable:
         return main if home == tvm.cpu() else _from_host(main, home)
 
     def _misnamed(self, inputs: Any) -> ExecutableError:
-        """What to say where the names of `inputs` are not those of the model's inputs."""
+        """The error for `inputs` whose names are not those of the model's inputs."""
         if not hasattr(inputs, "keys"):
             kind = type(inputs).__name__
             return ExecutableError(f"inputs are given by name in a dict, not in a {kind}")
@@ -139,7 +138,7 @@ class ModelExecutable:
         return ExecutableError(f"input `{missing}` is missing")
 
     def _targets(self, out: Mapping[str, Any]) -> dict[str, tuple[Array, Any]]:
-        """What is given in `out` by name, each with its memory. Raises `ExecutableError`."""
+        """The memory and the object of each name in `out`. Raises `ExecutableError`."""
         if type(out) is not dict and not hasattr(out, "items"):
             kind = type(out).__name__
             raise ExecutableError(f"`out` is a dict of arrays by the outputs' names, not a {kind}")

@@ -1,4 +1,4 @@
-"""Primitive kernels linked to a library: their composites become kernels of the library."""
+"""Make library kernels of the composites in native kernels that are linked to a library."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,9 +14,9 @@ _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 def linked(module: tvm.IRModule) -> tvm.IRModule:
     """
-    `module` in which each primitive kernel that has inner `Composite` functions is an ordinary
-    function. It calls a kernel of a library for each composite: of the library that the label
-    begins with, `onednn` for `onednn.conv`. TVM fuses what is around these calls.
+    `module` in which each primitive kernel with inner `Composite` functions becomes an ordinary
+    function. For each composite it calls a kernel of the library that the label begins with:
+    `onednn` for `onednn.conv`. TVM fuses the operators around these calls.
     """
     functions = dict(module.functions_items())
     taken = {str(var.name_hint) for var in functions}
@@ -35,7 +35,7 @@ def linked(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def is_linked(function: Any) -> bool:
-    """Whether a function is what `linked` makes of a primitive kernel."""
+    """Whether `linked` made this function from a primitive kernel."""
     attrs = function.attrs or {}
     is_kernel = isinstance(function, relax.Function) and attrs.get(BACKEND) is not None
     return is_kernel and not attrs.get("Primitive")
@@ -43,8 +43,8 @@ def is_linked(function: Any) -> bool:
 
 def with_own_functions(module: tvm.IRModule) -> tvm.IRModule:
     """
-    `module` in which each linked kernel calls PrimFuncs that nothing else calls, so that they can
-    be scheduled for its target.
+    `module` in which each linked kernel calls only PrimFuncs that nothing else calls, so that they
+    can be scheduled for its target.
     """
     functions = dict(module.functions_items())
     taken = {str(var.name_hint) for var in functions}
@@ -76,7 +76,7 @@ def _is_primitive(function: Any) -> bool:
 
 
 def _composites(function: Any) -> dict[int, Any]:
-    """The inner functions by their variable."""
+    """The inner functions, by the hash of their variable."""
     every = (binding for block in function.body.blocks for binding in block.bindings)
     return {hash(b.var): b.value for b in every if isinstance(b.value, relax.Function)}
 
@@ -86,7 +86,7 @@ def _library(composite: Any) -> str:
 
 
 def _library_kernel(composite: Any, name: str, target: Any) -> Any:
-    """The kernel of a library that is one composite and nothing else."""
+    """The kernel of a library that computes one composite."""
     builder = relax.BlockBuilder()
     with builder.function(name, composite.params, private=True):
         callee = builder.emit(composite)
@@ -121,6 +121,6 @@ def _global(name: str, type_: Any) -> Any:
 
 
 def _replaced(function: Any, new: Mapping[int, Any]) -> Any:
-    """`function` with other variables in place of some, by their hash."""
+    """`function` with the variables in `new`, by hash, replaced."""
     variables = (tvm.ir.Var, tvm.ir.GlobalVar)
     return tvm_ffi.structural_map(function, (variables, lambda var: new.get(hash(var), var)))

@@ -1,4 +1,4 @@
-"""The second half of the pipeline: a module with kernels in it to one that TVM's VM can run."""
+"""The second half of the pipeline: lower a module with kernels, so that TVM's VM can run it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +43,7 @@ _TO_VM = (
     relax.transform.VMShapeLower,
     relax.transform.AttachGlobalSymbol,
 )
-"""What follows fusion in TVM's own pipeline for CPUs, before and after memory is planned."""
+"""The passes after fusion in TVM's own pipeline for CPUs, before and after memory planning."""
 
 
 def lowering(backends: Sequence[Backend] = ()) -> Any:
@@ -53,10 +53,10 @@ def lowering(backends: Sequence[Backend] = ()) -> Any:
 
         tvm.compile(module, target, relax_pipeline=collage.lowering())
 
-    The function of a kernel says by its attributes whose it is. A backend of that name makes its
-    code, one of `backends` or an installed one, for the TVM target that the kernel was chosen for.
-    What no kernel covers is fused as TVM does, and scheduled as the native kernels are; a
-    PrimFunc that was in the module stays as it was. Raises `BuildError` where a primitive kernel
+    The attributes of a kernel's function name its backend. The backend with that name, one of
+    `backends` or an installed one, makes its code, for the TVM target that the kernel was chosen
+    for. Calls that no kernel covers are fused by TVM, and scheduled like native kernels. A
+    PrimFunc that was in the module stays as it was. Raises `BuildError` if a primitive kernel
     does not become one PrimFunc.
     """
     given = tuple(backends)
@@ -99,8 +99,8 @@ def _has_branches(function: Any) -> bool:
 
 def whole_pipeline(partition: Any, backends: Sequence[Backend] = ()) -> Any:
     """
-    A pass that lowers modules as they come: calls outside dataflow blocks get blocks of their
-    own, in which `partition` finds kernels, and `lowering` follows.
+    Three passes as one: calls outside dataflow blocks get blocks of their own, `partition` puts
+    kernels into the blocks, and `lowering` follows.
     """
     blocks = relax.transform.ConvertToDataflow(min_size=1)
     return tvm.transform.Sequential([blocks, partition, lowering(backends)])
@@ -128,8 +128,8 @@ def _first_target(module: tvm.IRModule) -> Any | None:
 
 def lower(module: tvm.IRModule, target: Any, backends: Sequence[Backend] = ()) -> tvm.IRModule:
     """
-    `module` with library kernels compiled by their backends, and each primitive kernel one
-    scheduled PrimFunc. Those for another target than `target` are compiled, too.
+    `module` with library kernels compiled by their backends, and each primitive kernel lowered to
+    one scheduled PrimFunc. PrimFuncs for another target than `target` are compiled too.
     """
     module = linked(module)
     marks = dict(marks_of(module, backends))

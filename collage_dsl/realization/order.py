@@ -1,11 +1,11 @@
-"""An order in which things can be done that need each other."""
+"""Sort bindings and kernels so that each comes after those that it needs."""
 
 from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
 
 
 def in_order(needs: Mapping[int, set[int]], priority: Callable[[int], int]) -> list[int]:
-    """The units, each after those that it needs; of those that could come next, the first."""
+    """The units, each after those it needs. Of those that can come next, the least `priority`."""
     missing = {unit: len(needed) for unit, needed in needs.items()}
     users: dict[int, list[int]] = {}
     for unit, needed in needs.items():

@@ -1,4 +1,4 @@
-"""A sub-graph as a Relax function, made of the very calls that it was read from."""
+"""Write a sub-graph as a Relax function, with the calls that the graph was read from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +19,10 @@ class Outlined:
     """
     A function that computes some nodes of a dataflow graph.
 
-    `arguments` are the nodes that its first parameters stand for. Then comes a parameter for each
-    of `weights`, constants that `bound` puts into the function. The last parameter has the values
-    of `symbols`, dimensions that no other parameter defines, where there are any. `results` are
-    the nodes whose values it gives, each with its place in what the function returns.
+    `arguments` are the nodes of its first parameters. Then there is a parameter for each of
+    `weights`, constants that `bound` puts into the function. If there are `symbols`, dimensions
+    that no other parameter defines, the last parameter has their values. `results` are the nodes
+    whose values it returns, each with its place in the result.
     """
 
     function: Any
@@ -32,7 +32,7 @@ class Outlined:
     symbols: tuple[Any, ...] = ()
 
     def bound(self, values: Sequence[Any]) -> Any:
-        """The function with constants, in the order of `weights`, in place of parameters."""
+        """The function with the constants `values` in place of its parameters for `weights`."""
         params = self.function.params[len(self.arguments) :]
         if not values:
             return self.function
@@ -43,8 +43,8 @@ def outline(
     flow: Dataflow, inside: OpSet, constants: OpSet = 0, composites: Sequence[Composite] = ()
 ) -> Outlined:
     """
-    A private function of the nodes `inside`, the `constants` being its weights. Composites are
-    inner functions; one that is part of another is a function inside that.
+    A private function of the nodes `inside`; its weights are `constants`. Composites become inner
+    functions; a composite inside another becomes a function inside that one's.
     """
     weights = {index: _parameter(flow, index) for index in members(constants)}
     made = _Outliner(flow, weights).outlined(inside, constants, composites, tuple(weights))
@@ -53,15 +53,15 @@ def outline(
 
 def _with_own_dimensions(function: Any) -> Any:
     """
-    `function` with symbolic dimensions that no other function has. TVM infers its types again
-    then, so that it is left alone where it has none.
+    `function` with symbolic dimensions that no other function has. This makes TVM infer its types
+    again, so a function without symbolic dimensions is not changed.
     """
     is_symbolic = any(relax.analysis.tir_vars_in_type(param.ty) for param in function.params)
     return relax.utils.copy_with_new_vars(function) if is_symbolic else function
 
 
 def weights_of(flow: Dataflow, outlined: Outlined) -> list[Any]:
-    """The constants that `outlined` is to be bound to. Raises ValueError where one has no value."""
+    """The constants for the weights of `outlined`. Raises ValueError if one has no value."""
     for index in outlined.weights:
         check_value(flow.graph.nodes[index])
     return [flow.origins[index] for index in outlined.weights]
@@ -69,8 +69,8 @@ def weights_of(flow: Dataflow, outlined: Outlined) -> list[Any]:
 
 class _Outliner:
     """
-    Writes a function and the functions of composites in it. Those take the weights that they
-    bind from the outermost function, whose parameters the `weights` are.
+    Writes a function, and the functions of composites in it. Inner functions get the weights that
+    they bind from the outermost function, where `weights` are parameters.
     """
 
     def __init__(self, flow: Dataflow, weights: Mapping[int, Any]) -> None:
@@ -106,7 +106,7 @@ class _Outliner:
         composites: Sequence[Composite],
         results: Mapping[int, int],
     ) -> Any:
-        """A block of bindings; a dataflow block where no inner functions are among them."""
+        """A block of bindings; it is a dataflow block if it has no inner functions."""
         if composites:
             self.emit(builder, inside, values, composites)
         else:
@@ -124,8 +124,8 @@ class _Outliner:
         outputs: OpSet = 0,
     ) -> None:
         """
-        Bind every node `inside` to a variable of its name, and give it to `values`; of
-        composites, what they give. In a dataflow block, only `outputs` can be used after it.
+        Bind every node `inside` to a variable with its name, and add it to `values`. For a
+        composite, add its results. In a dataflow block, only `outputs` can be used after it.
         """
         flow = self.flow
         calls = {last(composite.inside): self.inner(composite) for composite in composites}
@@ -156,7 +156,7 @@ class _Outliner:
     def emit_call(
         self, builder: relax.BlockBuilder, values: Mapping[int, Any], inner: Outlined
     ) -> dict[int, Any]:
-        """Bind an inner function, call it, and give what it gives."""
+        """Bind an inner function, call it, and return its results by node."""
         callee = builder.emit(inner.function)
         arguments = [value_of(self.flow, index, values) for index in inner.arguments]
         dimensions = [relax.ShapeExpr(inner.symbols)] if inner.symbols else []
@@ -169,7 +169,7 @@ class _Outliner:
 
 
 def _flows_in(flow: Dataflow, index: int) -> OpSet:
-    """What a node takes, and the fields of tuples that are made where they are used."""
+    """The inputs of a node. For a tuple that is written inside its user, also its fields."""
     found, pending = 0, flow.graph.inputs_of[index]
     while pending:
         found |= pending
@@ -183,13 +183,13 @@ def _parameter(flow: Dataflow, index: int) -> Any:
 
 
 def value_of(flow: Dataflow, index: int, values: Mapping[int, Any]) -> Any:
-    """The expression of a node; what `values` lacks is written where it is used."""
+    """The expression of a node. If `values` does not have it, it is written here."""
     known = values.get(index)
     return rebuilt(flow, index, values) if known is None else known
 
 
 def rebuilt(flow: Dataflow, index: int, values: Mapping[int, Any]) -> Any:
-    """What computes a node, on the `values` that it takes."""
+    """The expression that computes a node from `values`."""
     node, origin = flow.graph.nodes[index], flow.origins[index]
     match node.form:
         case Form.CALL:
@@ -204,7 +204,7 @@ def rebuilt(flow: Dataflow, index: int, values: Mapping[int, Any]) -> Any:
 
 
 def _typed(flow: Dataflow, index: int, value: Any) -> Any:
-    """A call with the type that it has in the block, which need not be inferred again."""
+    """A call with its type from the block, so that the type is not inferred again."""
     if flow.graph.nodes[index].is_call:
         _update_type(value, flow.origins[index].ty)
     return value
@@ -228,7 +228,7 @@ def _type(flow: Dataflow, index: int) -> Any:
 
 
 def _undefined(flow: Dataflow, inside: OpSet, params: Sequence[Any]) -> tuple[Any, ...]:
-    """The dimensions that the nodes `inside` name, and no type of a parameter defines."""
+    """The dimensions that occur in the nodes `inside`, and that no parameter's type defines."""
     calls = [flow.origins[index] for index in members(inside & flow.graph.calls)]
     named = [var for type_ in params for var in relax.analysis.tir_vars_in_type(type_)]
     for call in calls:

@@ -1,4 +1,4 @@
-"""Which outputs of an executable are new tensors that belong to the caller alone."""
+"""Find the outputs of an executable that are new tensors, which only the caller has."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def owned_outputs(listing: str, count: int) -> tuple[bool, ...]:
 
     An output may also be an input, a constant, a tensor that is another output too, or a view
     of one of these. This is read from the `listing` of the instructions (`as_text`). An output
-    that is made in a way which is not known here counts as not owned.
+    that is made by an unknown instruction counts as not owned.
     """
     found = _returned(listing.partition("@main:")[2].partition("\n@")[0].splitlines())
     if len(found) != count:
@@ -25,7 +25,7 @@ def owned_outputs(listing: str, count: int) -> tuple[bool, ...]:
 
 
 def _returned(lines: Sequence[str]) -> Tensors:
-    """What a function without branches returns, as far as it is known; else nothing."""
+    """The tensors that a function without branches returns; empty if they are not known."""
     registers: dict[str, Tensors] = {}
     for number, line in enumerate(lines, start=1):
         if call := _CALL.search(line):

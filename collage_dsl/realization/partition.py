@@ -1,4 +1,4 @@
-"""Kernels in a module of any shape: every dataflow block of every function."""
+"""Put kernels into a Relax module: into one function, or every dataflow block of a module."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ from collage_dsl.realization.place import Placer
 from collage_dsl.realization.rewrite import rewritten
 
 Choose = Callable[[Graph], Sequence[CandidateKernel]]
-"""Disjoint kernels for a graph, in an order in which they can run; not all calls need one."""
+"""Chooses disjoint kernels for a graph, in an order in which they can run; calls may be left."""
 
 _IN_PLACE = ("relax.call_tir_inplace", "relax.call_inplace_packed")
-"""Operators that write to what they are given."""
+"""Operators that write to their arguments."""
 
 _NOT_OURS = ("Codegen", "Primitive", "SkipOptimization", "Composite")
-"""Attributes of functions that are somebody's kernel already, or are to stay as they are."""
+"""Attributes of functions that are kernels already, or that must stay as they are."""
 
 
 def realize(
@@ -33,8 +33,8 @@ def realize(
     default: Any = None,
 ) -> tvm.IRModule:
     """
-    The module that `graph` was read from, with calls of `kernels`, which cover the graph, in
-    place of what its function computed.
+    The module that `graph` was read from, with calls of `kernels` in place of the bindings of its
+    function. The kernels cover the graph.
 
     The function has one dataflow block afterwards. Values between kernels are on the device of the
     TVM target `default`, and are copied for kernels on others; without it, all are on one device.
@@ -105,7 +105,7 @@ class _Partitioner:
                     changed = True
         return self.placer.module if changed else self.module
 
-    # Expressions: the same objects where nothing in them has changed.
+    # Expressions. If nothing in an expression has changed, the same object is returned.
 
     def function(self, function: Any) -> Any:
         old = function.body
@@ -137,7 +137,7 @@ class _Partitioner:
         return binding if value is old else relax.VarBinding(binding.var, value, binding.span)
 
     def value(self, value: Any) -> Any:
-        """What is bound, in which there may be blocks."""
+        """A bound value, which may contain blocks."""
         match value:
             case relax.If():
                 old = [value.true_branch, value.false_branch]
@@ -152,7 +152,7 @@ class _Partitioner:
     # Dataflow blocks.
 
     def dataflow(self, bindings: list[Any]) -> list[Any]:
-        """The bindings of a dataflow block, which `_parts` parts."""
+        """The bindings of a dataflow block, part by part (see `_parts`)."""
         returned = [b.var for b in bindings if not isinstance(b.var, relax.DataflowVar)]
         parts = _parts(bindings)
         written: list[Any] = []
@@ -167,7 +167,7 @@ class _Partitioner:
         return written if changed else bindings
 
     def part(self, bindings: list[Any], used_later: list[Any]) -> list[Any]:
-        """Kernels in place of bindings, until there are no more: what is left has none."""
+        """Put kernels in place of bindings, until `choose` finds no more kernels."""
         while True:
             flow = read_bindings(bindings, used_later, self.functions)
             chosen = self.choose(flow.graph) if flow.graph.calls else ()
@@ -185,8 +185,8 @@ def is_ours(function: Any) -> bool:
 
 def _parts(bindings: Sequence[Any]) -> list[list[Any]]:
     """
-    `bindings`, parted before each cast that gives names to dimensions, and before each call that
-    writes to what it is given: no kernel may read that only afterwards.
+    `bindings`, divided before each cast that defines dimensions, and before each call that writes
+    to its arguments. So no kernel reads such an argument only after the write.
     """
     parts: list[list[Any]] = [[]]
     for binding in bindings:
@@ -212,6 +212,6 @@ def _is_same(new: Sequence[Any], old: Sequence[Any]) -> bool:
 
 
 def _typed(expr: Any, type_: Any) -> Any:
-    """`expr`, which has no type yet, with one."""
+    """`expr`, which has no type yet, with `type_`."""
     relax.expr._update_type(expr, type_)
     return expr

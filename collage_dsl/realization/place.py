@@ -1,4 +1,4 @@
-"""The functions of chosen kernels: made, marked for the passes that lower them, and named."""
+"""Make the function of a chosen kernel, mark it for the passes that lower it, and name it."""
 
 import re
 from collections.abc import Iterator
@@ -32,21 +32,21 @@ from collage_dsl.realization.crossing import Crossing, crossing_of, on_device
 from collage_dsl.realization.outline import Outlined, outline, weights_of
 
 OPTION_PREFIX = "collage."
-"""Function attributes that carry the options of a kernel's toolchain begin with this."""
+"""The prefix of function attributes that carry the options of a kernel's toolchain."""
 
 BACKEND = "collage_backend"
 """The function attribute that names the backend of a primitive kernel."""
 
 TARGET = "target"
-"""The function attribute that has the TVM target that a kernel was chosen for."""
+"""The function attribute with the TVM target that a kernel was chosen for."""
 
 
 def kernel_of(candidate: CandidateKernel, backend: Backend) -> Outlined:
     """
-    The function of a kernel: what is measured, and what is put into a module.
+    The function of a kernel. The same function is measured and put into a module.
 
-    Where the backend binds constants, those that flow in are its weights; else only those that
-    a composite binds are.
+    If the backend binds constants, its weights are all constants that flow in. Otherwise they are
+    only the constants that a composite binds.
     """
     flow, inside = dataflow_of(candidate.graph), candidate.sub_graph.inside
     constants = bound_constants(candidate, backend)
@@ -60,7 +60,7 @@ def kernel_view(candidate: CandidateKernel, backend: Backend) -> Extract:
 
 
 def kernel_identity(candidate: CandidateKernel, backend: Backend, view: Extract) -> str:
-    """Equal for kernels whose functions are equal but for the values of weights and devices."""
+    """Equal for kernels whose functions are equal, except for values of weights and devices."""
     graph = candidate.graph
     composites = [c.moved(graph, view.graph) for c in kept_composites(candidate, backend)]
     return f"{fingerprint(view.graph)} {composites}"
@@ -75,8 +75,8 @@ def bound_constants(candidate: CandidateKernel, backend: Backend) -> OpSet:
 
 def kept_composites(candidate: CandidateKernel, backend: Backend) -> tuple[Composite, ...]:
     """
-    The composites that become inner functions: all those of a library's kernel, and in a
-    primitive kernel those of a library that the target links to.
+    The composites that become inner functions: all composites of a library's kernel; in a
+    primitive kernel, those of a library that the target links to.
     """
     composites = candidate.sub_graph.composites
     if backend.placement is Placement.CODEGEN:
@@ -93,7 +93,7 @@ def library_of(label: str) -> str:
 def makers(candidate: CandidateKernel, backend_of: BackendOf) -> tuple[Backend, ...]:
     """
     The backends that make the code of a kernel: that of its toolchain, then those of the libraries
-    that a primitive kernel is linked to. Raises what `backend_of` does.
+    that a primitive kernel is linked to. Raises the same errors as `backend_of`.
     """
     backend = backend_of(candidate.toolchain)
     if backend.placement is Placement.CODEGEN:
@@ -104,7 +104,7 @@ def makers(candidate: CandidateKernel, backend_of: BackendOf) -> tuple[Backend, 
 
 
 def constants_of(graph: Graph, inside: OpSet) -> OpSet:
-    """The constants that flow into the nodes `inside`, those in tuples among them."""
+    """The constants that flow into the nodes `inside`, directly or in tuples."""
     flows_in = graph.input(inside)
     tuples = [i for i in members(flows_in) if graph.nodes[i].form is Form.TUPLE]
     for i in tuples:
@@ -120,14 +120,14 @@ def _constants_in(composites: tuple[Composite, ...]) -> OpSet:
 
 
 def kernel_name(kernel: CandidateKernel) -> str:
-    """A readable stem for the function of a kernel: `tvm_conv2d_add_relu`."""
+    """A readable start of the name of a kernel's function: `tvm_conv2d_add_relu`."""
     ops = [op.split(".")[-1] for op in kernel.graph.operators(kernel.sub_graph.inside)]
     shown = ops if len(ops) <= 4 else [*ops[:2], f"{len(ops)}_operators"]
     return re.sub(r"\W", "_", "_".join([kernel.target, *shown]))
 
 
 def marked(function: Any, name: str, toolchain: Toolchain, backend: Backend) -> Any:
-    """`function` with the attributes by which the passes after it know who makes its code."""
+    """`function` with the attributes that tell later passes which backend makes its code."""
     attrs: dict[str, Any] = {TARGET: kernel_target(toolchain)}
     match backend.placement:
         case Placement.PRIMITIVE:
@@ -153,7 +153,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A function in the module, and the toolchain that it is for, before it had a name."""
+    """A function in the module before it had a name, and the toolchain that it is for."""
 
     target: str
     function: Any
@@ -189,8 +189,8 @@ class Placer:
 
     def key(self, candidate: CandidateKernel, backend: Backend, view: Extract) -> object | None:
         """
-        Equal for kernels that are one function, which need not be made again to be compared. None
-        where symbolic dimensions or devices say more than the graph does.
+        Equal for kernels that are one function, so that the function is not made again to compare
+        it. None if the kernel has symbolic dimensions or devices, which the key does not cover.
         """
         graph, nodes = candidate.graph, view.graph.nodes
         is_symbolic = any(not type_.is_static for node in nodes for type_ in tensors(node.type))
@@ -214,7 +214,7 @@ class Placer:
         return crossing_of(self.module, candidate, self.default)
 
     def callee(self, candidate: CandidateKernel, function: Any) -> Any:
-        """The global variable of a kernel's function, one for all that are equal."""
+        """The global variable of a kernel's function. Equal functions have the same variable."""
         alike = self.known.setdefault(tvm_ffi.structural_hash(function, map_free_vars=True), [])
         for placed in alike:
             is_equal = tvm_ffi.structural_equal(placed.function, function, map_free_vars=True)
@@ -230,7 +230,7 @@ class Placer:
 
 
 def unique(stem: str, taken: set[str]) -> str:
-    """A name that is not `taken`, and is now."""
+    """A name that is not in `taken`; adds it to `taken`."""
     name, count = stem, 1
     while name in taken:
         count += 1

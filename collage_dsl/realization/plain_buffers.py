@@ -1,4 +1,4 @@
-"""PrimFuncs that TVM writes with buffers of their own kind, as FuseTIR can fuse them."""
+"""Simplify the buffers of TVM's scans and samplings, so that FuseTIR can fuse them."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from tvm.tirx.layout import S, TileLayout
 
 def with_plain_buffers(module: tvm.IRModule, kept: set[str]) -> tvm.IRModule:
     """
-    `module` in which the buffers of PrimFuncs, but those of the names `kept`, have no layout where
-    it is the usual one, and no variable offset.
+    `module` in which buffers of PrimFuncs have no variable offset, and no layout if it is the usual
+    one. PrimFuncs with names in `kept` are not changed.
 
-    Scans and samplings have such buffers. FuseTIR of TVM 0.27 does not put the dimensions of its
-    caller into a layout, and refuses to fuse two buffers that differ in such a thing.
+    Scans and samplings have such buffers. FuseTIR of TVM 0.27 does not replace the dimensions in a
+    layout by those of the caller, and refuses to fuse two buffers whose layouts or offsets differ.
     """
     functions = dict(module.functions_items())
     for var, function in module.functions_items():

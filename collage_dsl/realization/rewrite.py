@@ -1,4 +1,4 @@
-"""Kernels called in place of the bindings that they were taken from."""
+"""Replace the bindings that kernels compute by calls of these kernels, in a valid order."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,16 +18,17 @@ def rewritten(flow: Dataflow, used_later: Sequence[Any], kernels: Sequence[Kerne
     """
     The bindings of `flow` with calls of `kernels` in them.
 
-    What no kernel computes stays as it is, in its order; a kernel is called where its last
-    node was, or later where it needs to be. Variables that are used after a kernel stay the same.
+    Bindings that no kernel computes stay as they are, in their order. A kernel is called in the
+    place of its last node, or later if it must be. Variables that are used after a kernel stay the
+    same.
     """
     return _Writer(flow, used_later, kernels).write()
 
 
 class _Writer:
     """
-    Puts units in order: bindings that stay, by their place, and kernels, numbered from the
-    number of bindings on.
+    Puts units in order. A unit is a binding that stays, numbered by its place, or a kernel. The
+    numbers of kernels begin after the last binding.
     """
 
     def __init__(
@@ -66,10 +67,10 @@ class _Writer:
                 self.call(self.kernels[unit - self.size])
         return self.without_unused_copies()
 
-    # What stays, and what each needs.
+    # The bindings that stay, and the units that each unit needs.
 
     def staying(self) -> list[int]:
-        """The places of bindings that stay: of no kernel, or wanted and not a kernel's result."""
+        """The places of bindings that stay: in no kernel, or used but not a kernel's result."""
         stay = []
         for place in reversed(range(self.size)):
             binding, index = self.flow.bindings[place], self.flow.bound[place]
@@ -81,7 +82,7 @@ class _Writer:
         return stay[::-1]
 
     def is_left_over(self, place: int) -> bool:
-        """Whether a kernel has taken the node, and its variable is to be bound all the same."""
+        """Whether a kernel has the node inside, but its variable must still be bound."""
         index = self.flow.bound[place]
         is_first = self.first_place[index] == place
         return hash(self.flow.bindings[place].var) in self.wanted and not (
@@ -89,7 +90,7 @@ class _Writer:
         )
 
     def is_remade(self, place: int) -> bool:
-        """Whether a binding that stays is of a call, giving a tuple, that a kernel has taken."""
+        """Whether a binding that stays is of a call inside a kernel that gives a tuple."""
         index = self.flow.bound[place]
         is_taken = index in self.owner and self.first_place[index] == place
         return is_taken and self.flow.graph.nodes[index].is_call
@@ -101,7 +102,7 @@ class _Writer:
         return {unit for var in used for unit in self.units_of(var)}
 
     def units_of(self, var: Any) -> set[int]:
-        """What has to come before a variable is used."""
+        """The units that must come before a variable is used."""
         place = self.place_of.get(hash(var))
         if place is None:
             return set()
@@ -124,13 +125,13 @@ class _Writer:
         return found
 
     def priority(self, unit: int) -> int:
-        """Where a unit would stand if nothing had to come before it."""
+        """The place that a unit would have if it needed no other."""
         if unit < self.size:
             return unit
         inside = self.kernels[unit - self.size].inside
         return max(self.first_place.get(index, -1) for index in members(inside))
 
-    # What is written.
+    # Writing the bindings.
 
     def keep(self, place: int) -> None:
         binding, index = self.flow.bindings[place], self.flow.bound[place]
@@ -139,7 +140,7 @@ class _Writer:
         self.written.append(binding)
 
     def fields(self, index: int) -> Any:
-        """The tuple that a call in a kernel gives, made again of what the kernel returns."""
+        """The tuple that a call in a kernel gives, made again from the results of the kernel."""
         graph = self.flow.graph
         by_place = {
             graph.nodes[user].value: self.values[user]
@@ -222,7 +223,7 @@ class _Writer:
         return kept[::-1]
 
     def bind(self, index: int, value: Any) -> None:
-        """Bind a node to the variable that it had, or to a new one where it had none."""
+        """Bind a node to its variable, or to a new one if it had none."""
         place = self.first_place.get(index)
         if place is None:
             self.values[index] = self.fresh(self.flow.graph.nodes[index].name, value)
@@ -236,7 +237,7 @@ class _Writer:
         return var
 
     def value(self, index: int) -> Any:
-        """The expression of a node outside all kernels, or of a result of one."""
+        """The expression of a node outside all kernels, or of a kernel's result."""
         if index not in self.values:
             place = self.first_place.get(index)
             if place is not None:

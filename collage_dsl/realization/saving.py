@@ -1,4 +1,4 @@
-"""The folder of a compiled model: written complete or not at all, and loaded again."""
+"""Save a compiled model to a folder, complete or not at all, and load it again."""
 
 import os
 import tempfile
@@ -15,7 +15,7 @@ from collage_dsl.realization.signature import SIGNATURE, ExecutableError, Signat
 LIBRARY = "model.so"
 PLAN = "plan.json"
 REPORT = "report.json"
-"""What is in the folder of a compiled model, beside its signature."""
+"""The files in the folder of a compiled model, besides its signature."""
 
 
 def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]) -> None:
@@ -23,9 +23,8 @@ def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]
     Write the executable and `documents` (contents by file name) to `folder`, which plain
     TVM can load: `tvm.runtime.load_module(folder / "model.so")`.
 
-    The folder appears complete or not at all. One in which there is an executable and
-    nothing else is replaced; any other that is not empty is refused with
-    `ExecutableError`.
+    The folder appears complete or not at all. A folder with only an executable is replaced; any
+    other folder that is not empty is refused with `ExecutableError`.
     """
     folder = folder.resolve()
     check_writable(folder)
@@ -48,7 +47,7 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
         executable = collage.load_executable("out")
         executable.run({"x": x})
 
-    Raises `ExecutableError` where the folder holds none, or a damaged one.
+    Raises `ExecutableError` if the folder has no executable, or a damaged one.
     """
     folder = Path(path)
     library = folder / LIBRARY
@@ -67,8 +66,8 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
 
 def check_writable(folder: Path) -> None:
     """
-    Raise where `save` would fail: `ExecutableError` for the folder, `NoCompiler` for want of
-    what links the library. Cheap, to be asked before a long compilation.
+    Raise if `save` would fail: `ExecutableError` because of the folder, `NoCompiler` if there is no
+    compiler to link the library. This is quick; call it before a long compilation.
     """
     kernel_object()
     folder = folder.resolve()
@@ -87,7 +86,7 @@ def _write(executable: ModelExecutable, folder: Path, documents: Mapping[str, st
         raise ExecutableError("an executable that was loaded is saved already: copy its folder")
     try:
         executable.unused.export_library(library, addons())
-    except RuntimeError as error:  # The linker's words, after a line of TVM's.
+    except RuntimeError as error:  # the linker's message, after a line of TVM
         said = str(error).strip().splitlines()
         raise OSError(f"the linker failed: {said[-1] if said else error}") from error
     signature = replace(executable.signature, library_bytes=library.stat().st_size)

@@ -1,4 +1,4 @@
-"""What goes into a compiled model and comes out of it, and how that is written to a file."""
+"""The inputs and outputs of a compiled model (names, dtypes, shapes), and their file."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ CPU = "cpu:0"
 
 
 class ExecutableError(Exception):
-    """A folder does not hold an executable, cannot be written, or was given wrong arrays."""
+    """A folder has no executable or cannot be written, or an executable got wrong arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Value:
 @dataclass(frozen=True, slots=True)
 class Signature:
     """
-    What goes into a model and comes out of it, in order.
+    The inputs and outputs of a model, in order.
 
-    `any_alignment` says that the code takes inputs that are aligned as their elements are. Other
-    code of TVM crashes where one does not start at a multiple of 64 bytes.
+    `any_alignment` says that inputs may start at any multiple of the size of their elements. Other
+    code of TVM crashes if an input does not start at a multiple of 64 bytes.
 
     `library_bytes` is the size of the library that was saved: to load one that is cut short
     ends the process. `devices` are those that the model runs on, by their names in TVM.

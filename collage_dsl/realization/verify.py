@@ -1,4 +1,4 @@
-"""Comparison of a compiled model with onnxruntime."""
+"""Compare the outputs of a compiled model with onnxruntime, and find kernels that are wrong."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,13 +25,13 @@ Array = np.ndarray[Any, Any]
 
 TOLERANCE = 1e-4
 """
-Allowed difference, relative to the largest magnitude of the expected output; for dtypes of
-less precision, a few units of theirs. Integers have to be equal.
+Allowed difference, relative to the largest magnitude of the expected output. For dtypes with less
+precision, it is a few units of that precision. Integers must be equal.
 """
 
 
 _EXACT = "biu"
-"""The kinds of dtypes, as numpy calls them, whose values have no rounding."""
+"""The kinds of dtypes, in numpy's letters, whose values are not rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Verification:
 
 
 class VerificationError(Exception):
-    """A compiled model computes something else than the original, or it cannot be told."""
+    """A compiled model does not compute the same as the original, or this cannot be decided."""
 
     def __init__(self, message: str, verification: Verification | None = None) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class VerificationError(Exception):
 
 
 def failed(verification: Verification) -> VerificationError:
-    """The error that says by how much a model is wrong, and where."""
+    """The error that says how large the error of a model is, and which kernels are wrong."""
     blamed = ", ".join(verification.wrong_kernels) or "no single kernel; the import differs"
     return VerificationError(
         f"outputs differ from onnxruntime by {verification.error:.1e} of the largest, "
@@ -66,7 +66,7 @@ def failed(verification: Verification) -> VerificationError:
 
 
 def tolerance(expected: Array) -> float:
-    """The relative error that is allowed where `expected` is right."""
+    """The allowed relative error for the right output `expected`."""
     if expected.dtype.kind in _EXACT:
         return 0.0
     return max(TOLERANCE, 4 * float(np.finfo(expected.dtype).eps))
@@ -74,8 +74,8 @@ def tolerance(expected: Array) -> float:
 
 def relative_error(actual: Array, expected: Array) -> float:
     """
-    The largest absolute difference over the largest expected magnitude. Infinite where shapes
-    or dtypes differ, where integers do, and where only one side is NaN, or the same infinity.
+    The largest absolute difference, divided by the largest expected magnitude. Infinite if shapes,
+    dtypes or integers differ, or if one side is NaN or infinite and the other side is not the same.
     """
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return float("inf")
@@ -109,9 +109,9 @@ def verify(
     backend_of: BackendOf,
 ) -> Verification:
     """
-    Compare the outputs of `run` for `inputs` with the `expected` ones, by name. Where
-    they differ, each kernel is run alone on the values that it should have been given.
-    Raises `VerificationError` where no output is finite.
+    Compare the outputs of `run` for `inputs` with the `expected` ones, by name. If they differ,
+    each kernel is run alone on the right values of its inputs. Raises `VerificationError` if no
+    output is finite.
     """
     if not any(np.isfinite(value).any() or not value.size for value in expected.values()):
         raise VerificationError("no output of the model is a finite number to be compared")
@@ -131,7 +131,7 @@ def wrong_kernels(
     backend_of: BackendOf,
 ) -> tuple[str, ...]:
     """
-    The kernels that give wrong results for right arguments, as `target label (node)`.
+    The kernels that give wrong results for right inputs, as `target label (node)`.
 
     The right values come from onnxruntime, which runs all of `graph` written as ONNX.
     """
@@ -177,7 +177,7 @@ def _is_wrong(kernel: CandidateKernel, values: Mapping[str, Array], backend_of: 
 
 
 def _value(node: Node, values: Mapping[str, Array]) -> Array:
-    """What flows into a kernel: a constant's own value, else the right one."""
+    """The value of an input of a kernel: a constant's own value, or the right value."""
     if node.form is Form.CONSTANT:
         value: Any = node.value
         return np.asarray(value)

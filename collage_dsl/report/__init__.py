@@ -1,1 +1,1 @@
-"""What a plan and a compilation look like to people and to programs."""
+"""Reports on plans, compilations and matches: text for people, JSON for programs, pictures."""

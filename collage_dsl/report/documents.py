@@ -1,4 +1,4 @@
-"""The JSON documents of the commands. Their schemas are in `docs/schemas`."""
+"""The JSON answers of the commands. Their schemas are in `docs/schemas`."""
 
 from collections import Counter
 from typing import Literal
@@ -10,7 +10,7 @@ from collage_dsl.search import Plan, PlannedKernel, SearchRecord
 
 
 class Document(BaseModel):
-    """Times are in seconds; nodes are called by their names in the model."""
+    """Times are in seconds. Nodes have their names in the model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -36,7 +36,7 @@ class CheckDocument(Document):
 
 
 class FindingDocument(Document):
-    """One thing that `collage doctor` looked at; `advice` is empty where all is well."""
+    """One thing that `collage doctor` checked; `advice` is empty if it is fine."""
 
     what: str
     found: str
@@ -88,7 +88,7 @@ class KernelDocument(CandidateDocument):
 
 
 class MeasurementsDocument(Document):
-    """Distinct kernels whose cost was asked for, and where the costs came from."""
+    """The number of distinct kernels whose cost was asked for, and the sources of the costs."""
 
     found: int
     measured: int
@@ -154,7 +154,7 @@ class PlanDocument(Document):
 
 
 class LatencyDocument(Document):
-    """Measured times of whole runs: a low percentile, and how far the middle half spreads."""
+    """Measured times of whole runs: a low percentile, and the distance between the quartiles."""
 
     seconds: float
     spread: float
@@ -162,7 +162,7 @@ class LatencyDocument(Document):
 
 
 class ShareDocument(Document):
-    """What one target has in a plan."""
+    """The operator calls and kernels of one target in a plan."""
 
     operators: int
     kernels: int
@@ -170,8 +170,8 @@ class ShareDocument(Document):
 
 class ContenderDocument(Document):
     """
-    One plan that was built and raced: the `mixed` one, or one of a single target. Where it
-    could not be, `reason` says why.
+    One plan that was built and raced: the `mixed` plan, or the plan of a single target. If it
+    could not be built, `reason` says why.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where the nodes of a graph are drawn: in layers, each below all that flows into it."""
+"""Compute where a picture shows the nodes and edges of a graph: in layers, inputs above users."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from collage_dsl.graph import Graph, OpSet, members
 Point = tuple[int, int]
 
 ROW = 74
-"""From the middle of one layer to the middle of the next."""
+"""The distance from the middle of one layer to the middle of the next."""
 HEIGHT = 38
-"""Of a box."""
+"""The height of a box."""
 GAP = 26
-"""Between two boxes of a layer, at least."""
+"""The least distance between two boxes of a layer."""
 _LANE = 8
-"""The width that is kept free for an edge where it passes a layer."""
+"""The width that is kept free for an edge that passes a layer."""
 _SWEEPS = 8
 
 _Item = tuple[int, int, int]
-"""What takes room in a layer: the node (i, i, layer), or the edge (i, j, layer) that passes it."""
+"""An item that takes room in a layer: the node (i, i, layer), or the edge (i, j, layer)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Layout:
 
 def layout(graph: Graph, shown: OpSet, width_of: Mapping[int, int]) -> Layout:
     """
-    The nodes `shown` in layers by the longest path that leads to them; an input, which no path
-    leads to, right above the first that takes it.
+    The nodes `shown` in layers. The layer of a node is the length of the longest path that leads
+    to it. No path leads to an input; it is in the layer above its first user.
 
-    Within a layer they are in an order with few crossings, and below the middle of what flows
-    into them as far as the others leave room. The same graph is always drawn the same.
+    The order within a layer has few crossings of edges. A node is below the middle of its inputs,
+    as far as the other nodes leave room. The same graph is always drawn in the same way.
     """
     layer_of = _layers(graph, shown)
     chains = _chains(graph, shown, layer_of)
@@ -75,7 +75,7 @@ def _layers(graph: Graph, shown: OpSet) -> dict[int, int]:
 def _chains(
     graph: Graph, shown: OpSet, layer_of: Mapping[int, int]
 ) -> dict[tuple[int, int], list[_Item]]:
-    """For each edge the node it comes from, itself in each layer that it passes, and its end."""
+    """For each edge: its start node, the edge in each layer that it passes, and its end node."""
     chains = {}
     for end in members(shown):
         for start in members(graph.inputs_of[end] & shown):
@@ -98,7 +98,7 @@ def _rows(
 
 
 class _Neighbours:
-    """What each item is joined to in the layer above, and in the layer below."""
+    """The items that each item is joined to in the layer above, and in the layer below."""
 
     def __init__(self, chains: Iterable[list[_Item]]) -> None:
         self.above: dict[_Item, list[_Item]] = {}
@@ -109,7 +109,7 @@ class _Neighbours:
 
 
 def _few_crossings(rows: list[list[_Item]], beside: _Neighbours) -> list[list[_Item]]:
-    """Of the orders that sweeps down and up come to, that with the fewest crossings."""
+    """Sweep down and up several times, and return the order with the fewest crossings."""
     best, fewest = rows, _crossings(rows, beside)
     for sweep in range(_SWEEPS):
         is_down = sweep % 2 == 0
@@ -123,7 +123,7 @@ def _few_crossings(rows: list[list[_Item]], beside: _Neighbours) -> list[list[_I
 def _swept(
     rows: Sequence[list[_Item]], near: Mapping[_Item, list[_Item]], is_down: bool
 ) -> list[list[_Item]]:
-    """Each layer in the order of the middles of what is near in the layer before."""
+    """Sort each layer by the mean place of its neighbours in the layer before."""
     order = [list(row) for row in rows]
     for number in range(len(order)) if is_down else reversed(range(len(order))):
         place = {each: at for row in order for at, each in enumerate(row)}
@@ -135,7 +135,7 @@ def _swept(
 def _middle(
     near: Mapping[_Item, list[_Item]], place: Mapping[_Item, float]
 ) -> Callable[[_Item], float]:
-    """The mean place of what is near; where nothing is, the own place."""
+    """The mean place of the neighbours of an item, or its own place if it has none."""
 
     def middle(item: _Item) -> float:
         found = [place[other] for other in near.get(item, ())] or [place[item]]
@@ -173,8 +173,8 @@ def _positions(
 
 def _apart(wanted: Sequence[float], widths: Sequence[int]) -> list[float]:
     """
-    The middles nearest to those `wanted`, by the sum of squares, so that in this order none is
-    nearer to the next than `GAP` (pool adjacent violators).
+    The middles closest to those `wanted` (least sum of squares) that keep this order and leave at
+    least `GAP` between neighbours. The algorithm is "pool adjacent violators".
     """
     steps = (GAP + (one + other) / 2 for one, other in pairwise(widths))
     offsets = [0.0, *accumulate(steps)]

@@ -1,4 +1,4 @@
-"""Graphs as pictures (SVG), with candidates or kernels as coloured outlines."""
+"""Draw graphs as SVG pictures, with candidates or kernels as coloured outlines."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,25 +21,25 @@ from collage_dsl.report.layout import HEIGHT, Layout, Point, layout
 from collage_dsl.search import Plan
 
 COLOURS = 6
-"""So many are told apart, also by those who do not see red or green (Okabe and Ito)."""
+"""The number of colours. They differ for colour-blind readers too (Okabe and Ito)."""
 
 _STROKES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _LIGHT = ("#cce3f0", "#f7dfcc", "#ccece3", "#f5e4ed", "#faeccc", "#ddf0fb")
 _DARK = ("#0c3d5c", "#5c2f0c", "#0c4a39", "#573346", "#57400c", "#2b4f64")
 _WIDEST = 900
-"""Panels go on in the next line where they would be wider."""
+"""The width after which panels continue in the next row."""
 _MARGIN = 18
 _LINE = 17
 """The height of a line below a panel."""
 _LETTER = 6.7
 """The width of a letter."""
 _LONGEST = 24
-"""Letters of a name; the middle of longer ones is left out."""
+"""The most letters of a name; longer names lose their middle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes and constants with one outline around them, and what is said of its colour below."""
+    """Nodes and constants with one outline around them, and the text for its colour below."""
 
     inside: OpSet
     colour: int
@@ -49,7 +49,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A copy of the graph with groups that do not overlap, and lines above it."""
+    """A copy of the graph with groups that do not overlap, and lines of text above it."""
 
     groups: Sequence[Group]
     heading: Sequence[str] = ()
@@ -57,8 +57,8 @@ class Panel:
 
 def candidates_picture(graph: Graph, candidates: Sequence[CandidateKernel]) -> str:
     """
-    The candidates in as many copies of the graph as are needed, in order, for those of one not
-    to overlap.
+    The candidates, in order, in several copies of the graph: a new copy begins where a candidate
+    would overlap another in the same copy.
     """
     panels: list[list[Group]] = [[]]
     for each in candidates:
@@ -77,7 +77,7 @@ def plan_picture(plan: Plan) -> str:
 
 
 def plan_panel(plan: Plan, heading: Sequence[str] = (), targets: Iterable[str] = ()) -> Panel:
-    """The same below a heading. Colours are given out to `targets` first, in order."""
+    """The panel of a plan, with a heading. `targets` get their colours first, in order."""
     number_of = Counter(kernel.target for kernel in plan.kernels)
     named = dict.fromkeys([*targets, *number_of])
     colour_of = {target: colour for colour, target in enumerate(named)}
@@ -127,7 +127,7 @@ def _texts(panel: Panel) -> list[str]:
 
 
 def _arranged(sizes: Sequence[Point]) -> tuple[list[Point], int, int]:
-    """Where panels go, line by line, and the size of all."""
+    """The places of the panels, row by row, and the size of the whole picture."""
     places: list[Point] = []
     x = y = _MARGIN
     below = widest = 0
@@ -142,7 +142,7 @@ def _arranged(sizes: Sequence[Point]) -> tuple[list[Point], int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """A graph that is laid out, of which panels are drawn."""
+    """Draws panels of one graph, whose layout is computed once."""
 
     graph: Graph
     labels: dict[int, tuple[str, str]]
@@ -155,11 +155,11 @@ class _Drawing:
         return max(self.layout.width, *widths, 0), self._bottom(panel) + _LINE * len(said)
 
     def _top(self, panel: Panel) -> int:
-        """Where the graph begins, with a gap below the heading for outlines."""
+        """The y at which the graph begins, with a gap below the heading for outlines."""
         return _LINE * len(panel.heading) + (_LINE // 2 if panel.heading else 0)
 
     def _bottom(self, panel: Panel) -> int:
-        """Where what is said of the groups begins: below the arrows of the results."""
+        """The y at which the texts of the groups begin, below the arrows of the results."""
         return self._top(panel) + self.layout.height + 26
 
     def drawn(self, panel: Panel) -> Iterator[str]:
@@ -183,8 +183,9 @@ class _Drawing:
 
     def _outline(self, group: Group) -> Iterator[str]:
         """
-        Boxes and edges inside, thick, and again a little less thick in another colour, so that a
-        line is left around all of them. Parts that do not touch are joined by a dashed line.
+        The outline of a group: its boxes and edges are drawn thick, and then a little less thick
+        in another colour, so that a line remains around them. Parts that do not touch are joined
+        by a dashed line.
         """
         colour = group.colour % COLOURS
         inside = [edge for edge in self.layout.edges if all(group.inside >> i & 1 for i in edge)]
@@ -233,14 +234,14 @@ class _Drawing:
 
 
 def _faded(group: Group, drawn: Iterable[str]) -> Iterator[str]:
-    """What is drawn of a group, hardly to be seen where the group is faint."""
+    """`drawn`, almost transparent if the group is faint."""
     if not group.is_faint:
         return iter(drawn)
     return chain(['<g opacity="0.4">'], drawn, ["</g>"])
 
 
 def _label(graph: Graph, node: Node) -> tuple[str, str]:
-    """The name of a node, and what it is."""
+    """The name of a node, and its operator or form."""
     match node.form:
         case Form.CALL:
             what = node.op
@@ -268,12 +269,12 @@ def _short(text: str, most: int) -> str:
 
 
 def _width(*texts: str) -> int:
-    """Of a box with these lines; even, so that its middle is a whole number."""
+    """The width of a box with these lines; even, so that its middle is a whole number."""
     return 2 * round(_LETTER * max(map(len, texts)) / 2) + 20
 
 
 def _curve(points: Iterable[Point]) -> str:
-    """Downwards through all points, with vertical tangents there."""
+    """A curve down through all points, with vertical tangents at the points."""
     (x, y), *further = points
     parts = [f"M{x} {y}"]
     for to_x, to_y in further:

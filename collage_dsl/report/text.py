@@ -1,4 +1,4 @@
-"""The answers of the commands as text."""
+"""Write the JSON answers of the commands as text for people."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,10 +13,10 @@ from collage_dsl.report.documents import (
 )
 
 _REASONS = 3
-"""So many of the reasons why kernels are infeasible are shown."""
+"""How many reasons why kernels are infeasible are shown at most."""
 
 _NO_GAP = 1e-9
-"""What costs in binary differ by where they are the same."""
+"""A smaller difference of two costs comes from rounding; the costs are the same."""
 
 _LONGEST = 48
 """Longer labels are cut: a merged kernel of hundreds of operators still takes one line."""
@@ -46,7 +46,7 @@ def _copies(document: PlanDocument) -> str:
 
 
 def compile_text(document: CompileDocument) -> str:
-    """What ran where, what was estimated and measured, and how exact it is."""
+    """The plans with their estimated and measured times, and the error of the outputs."""
     rows = [_contender_row(c, document.chosen) for c in document.contenders]
     verification = document.verification
     lines = [

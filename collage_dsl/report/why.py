@@ -1,4 +1,4 @@
-"""Why a pattern matches at a node of a model or does not, and where it nearly does."""
+"""The answers of `collage why` and `collage near`, as JSON documents made from explanations."""
 
 from pydantic import Field
 
@@ -23,7 +23,7 @@ from collage_dsl.rules.written import operand_text, parameter_text
 from collage_dsl.source import Span
 
 _DEEPEST = 45
-"""Steps in each other: readers of JSON stop at 200 brackets, and a step has four."""
+"""The most nested steps: readers of JSON stop at 200 nested brackets, and a step has four."""
 
 
 class PlaceDocument(Document):
@@ -49,7 +49,7 @@ class NodeDocument(Document):
 
 
 class FactDocument(Document):
-    """What a condition asks about, and what it is in the model; `unknown` says why it is."""
+    """What a condition asks about, and its value; `unknown` says why the value is unknown."""
 
     of: str
     value: str
@@ -58,8 +58,8 @@ class FactDocument(Document):
 
 class ConditionDocument(Document):
     """
-    A condition, the node it was asked at, and what came of it. Those after the first that
-    failed are asked too, except of host code.
+    A condition, the node it was asked at, and the answer. Conditions after the first that failed
+    are asked too, unless they call host code.
     """
 
     text: str
@@ -72,7 +72,7 @@ class ConditionDocument(Document):
 
 
 class RefusalDocument(Document):
-    """What did not hold besides conditions."""
+    """A refusal that does not come from a condition."""
 
     because: str
     is_reason: bool
@@ -80,9 +80,9 @@ class RefusalDocument(Document):
 
 class WayDocument(Document):
     """
-    One way in which something was tried: `parts` are operands as written, `one more` and `no
-    more` are of what is repeated, `stands for` has the operand behind a parameter, and `pattern`
-    the results and conditions of the pattern of that name.
+    One way in which something was tried. `parts`: the operands in the order written. `one more`
+    and `no more`: a repeated call continues or ends. `stands for`: the operand that a parameter
+    of a called pattern stands for. `pattern`: the results and conditions of the named pattern.
     """
 
     how: How
@@ -109,7 +109,7 @@ class StepDocument(Document):
 
 
 class MatchDocument(Document):
-    """The nodes of a match, the constants it binds, in graph order, and the node of each name."""
+    """The nodes and bound constants of a match, in graph order, and the node of each name."""
 
     nodes: list[str]
     constants: list[str]
@@ -118,8 +118,9 @@ class MatchDocument(Document):
 
 class WhyDocument(Document):
     """
-    The answer of `collage why`: the matches at a node, or the first thing that failed after the
-    most had matched. Of `parts` of the pattern (operators, constants, conditions) `held` did.
+    The answer of `collage why`: the matches at a node, or the first failure after the largest
+    part of the pattern had matched. `parts` is the number of parts of the pattern (operators,
+    constants, conditions), and `held` how many of them held.
     """
 
     model: str
@@ -141,7 +142,7 @@ class WhyDocument(Document):
 
 
 class MissDocument(Document):
-    """A node at which a pattern nearly matches, and what failed first."""
+    """A node at which a pattern almost matches, and what failed first."""
 
     node: NodeDocument
     held: int
@@ -154,8 +155,8 @@ class MissDocument(Document):
 
 class NearDocument(Document):
     """
-    The answer of `collage near`: the nodes at which a pattern matches, and those at which the
-    most of it held without a match, the nearest first, in graph order where as much did.
+    The answer of `collage near`: the nodes at which a pattern matches, and the nodes without a
+    match at which the largest share of it held. The nearest come first, equal ones in graph order.
     """
 
     model: str
@@ -180,9 +181,9 @@ def why(
     lookup: Lookup = no_host_code,
 ) -> WhyDocument:
     """
-    Why `pattern` does not match at the node `at` of `graph`, or how it does; `print` shows it.
+    Why `pattern` does not match at the node `at` of `graph`, or how it matches. `print` shows it.
 
-    `model` is what to call the graph. Raises KeyError where there is no such node.
+    `model` is the name to show for the graph. Raises KeyError if there is no such node.
     """
     explanation = explain(pattern, graph, graph.index(at), lookup)
     attempt, share = explanation.attempt, share_of(explanation)
@@ -220,8 +221,8 @@ def near(
     lookup: Lookup = no_host_code,
 ) -> NearDocument:
     """
-    The `top` nodes of `graph` at which the most of `pattern` holds without a match; `print`
-    shows them. `model` is what to call the graph.
+    The `top` nodes of `graph` without a match at which the largest share of `pattern` holds.
+    `print` shows them. `model` is the name to show for the graph.
     """
     found = nearest(pattern, graph, top, lookup)
     return NearDocument(
@@ -253,7 +254,7 @@ class _Writer:
         self.path = _path(explanation.step, explanation.reason)
 
     def step(self, step: Step, around: Span | None, depth: int = 0) -> StepDocument:
-        """The document of `step`; what has no place of its own has that `around` it."""
+        """The document of `step`; `around` is its place if it has no place of its own."""
         span = _span(step) or around
         parameter = step.parameter
         ways = step.ways if depth < _DEEPEST else []
@@ -299,7 +300,7 @@ class _Writer:
 
 
 def _path(step: Step, reason: Asked | Refused | None) -> set[Step | Way]:
-    """The steps and ways on the way to the reason, which is in one of them."""
+    """The steps and ways that lead to the reason."""
     if reason is None or reason in step.refused or reason in step.asked:
         return {step} if reason else set()
     for way in step.ways:
@@ -327,7 +328,7 @@ def _span(step: Step) -> Span | None:
 
 
 def _reason_span(explanation: Explanation) -> Span | None:
-    """Where the reason is written: its own place, or the smallest around what was refused."""
+    """The place of the reason in the file: its own, or the smallest around what was refused."""
     if explanation.matches:
         return None
     if explanation.attempt.span:

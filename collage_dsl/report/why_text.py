@@ -1,4 +1,4 @@
-"""What was tried to match a pattern, as text: the way to the reason, and what held beside it."""
+"""Write the answers of `collage why` and `collage near` as text for people."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from collage_dsl.report.why import (
 from collage_dsl.rules.explain import Answer, How
 
 MOST_LINES = 60
-"""So many lines of what was tried are shown; those nearest to the reason stay."""
+"""How many lines of what was tried are shown at most; those nearest to the reason are kept."""
 
 _MOST_NODES = 3
-"""At so many nodes a further result is shown that was refused there."""
+"""At how many nodes a refused further result of a pattern is shown at most."""
 
 _MARKS = {Answer.HELD: "✓", Answer.REFUSED: "✗", Answer.UNKNOWN: "?", Answer.NOT_ASKED: "·"}
 _WIDEST = 60
@@ -29,7 +29,7 @@ _THE_REASON = "<- the reason"
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """`place` is where the spec says it; of what stands below what, `depth` is the indentation."""
+    """One line of the tree. `place` is the place in the spec; `depth` is the indentation."""
 
     depth: int
     text: str
@@ -37,7 +37,7 @@ class _Line:
     node: str = ""
     remark: str = ""
     is_near: bool = False
-    """Whether the reason is in it or just below."""
+    """Whether the reason is in this line or directly below it."""
 
 
 def why_text(document: WhyDocument) -> str:
@@ -97,7 +97,7 @@ class _Writer:
         self.file = document.tried.place.file if document.tried.place else ""
 
     def step(self, step: StepDocument, depth: int) -> Iterator[_Line]:
-        """The line of a step, and below it what was tried, as far as it says more."""
+        """The line of a step, and below it what was tried, if that adds information."""
         is_root = depth == 0
         own = [] if is_root else step.refusals
         yield _Line(
@@ -167,7 +167,7 @@ class _Writer:
         return _Line(depth, f"✗ {refusal.because}", remark=remark, is_near=refusal.is_reason)
 
     def place(self, place: PlaceDocument | None) -> str:
-        """Line and column; with the file where that is another one."""
+        """Line and column, with the file if it is another one."""
         if place is None:
             return ""
         return f"{place.line}:{place.column}" if place.file == self.file else str(place)
@@ -196,7 +196,7 @@ def _how_held(step: StepDocument) -> str:
 
 
 def _how(way: WayDocument, step: StepDocument) -> str:
-    """What one of several ways is called."""
+    """The name of one of several ways."""
     if way.how is How.PARTS:
         return "operands as written"
     if way.how is How.PATTERN:
@@ -215,7 +215,7 @@ def _first_held(ways: list[WayDocument]) -> list[WayDocument]:
 
 
 def _first_refusal(way: WayDocument) -> str:
-    """The first that was refused in a way, operands before conditions."""
+    """The first refusal in a way, operands before conditions."""
     for step in way.steps:
         if not step.held:
             own = (refusal.because for refusal in step.refusals)
@@ -248,8 +248,8 @@ def _facts(facts: list[FactDocument]) -> Iterator[str]:
 
 def _nearest(lines: list[_Line]) -> list[_Line]:
     """
-    At most `MOST_LINES` of them, in order: the first, those on the way to the reason that are
-    nearest to it, then the others by depth.
+    At most `MOST_LINES` lines, in order. The first line is kept, then the lines on the way to the
+    reason that are nearest to it, then the others by depth.
     """
     reason = next((at for at, line in enumerate(lines) if line.remark.endswith(_THE_REASON)), 0)
 
@@ -268,8 +268,8 @@ def _columns(lines: Iterable[_Line]) -> list[str]:
 
 def _aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:
     """
-    Columns two spaces apart. What is much wider than the others does not widen its column, but
-    moves the rest of its line.
+    Columns two spaces apart. A cell that is much wider than the others does not widen its column,
+    but moves the rest of its line.
     """
     cells = list(rows)
     widths = [

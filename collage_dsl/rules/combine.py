@@ -1,4 +1,4 @@
-"""The closure of a set of sub-graphs under joining touching ones."""
+"""`combine_by_primitives`: join touching sub-graphs until no new union appears."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from collage_dsl.rules.primitive import Primitive, has_side_branches
 
 @dataclass(eq=False)
 class _Part:
-    """A sub-graph and the facts of it that joining asks for."""
+    """A sub-graph, and the facts about it that joining needs."""
 
     graph: Graph = field(repr=False)
     sub_graph: SubGraph
@@ -20,10 +20,10 @@ class _Part:
     kind: Kind
     exits: OpSet
     inputs: OpSet
-    """The calls, tuples and projections among them."""
+    """The calls, tuples and projections that flow into it."""
     outputs: OpSet
     composites: OpSet
-    """By number."""
+    """The numbers of its composites."""
 
     @cached_property
     def has_side_branches(self) -> bool:
@@ -41,10 +41,10 @@ def combine(
     """
     Every union of touching `seeds` that `using` allows, the seeds themselves first.
 
-    Each pair is tried once, when the later of its two is taken from the queue, so that an
-    old upstream meets a new downstream as well as the other way round. A union has to be
-    convex and within the limits; it may have several exits, since the next union may take
-    them in.
+    Each pair is tried once, when the later of the two is taken from the queue. So an old upstream
+    is tried with a new downstream, and a new upstream with an old downstream. A union must be
+    convex and within the limits. It may have several exits, because a later union may contain
+    what uses them.
     """
     return _Closure(graph, using, max_depth, max_nodes).grown(seeds)
 
@@ -63,7 +63,7 @@ class _Closure:
             (above, below): tuple(p for p in using if p.concerns(above, below))
             for above, below in product(Kind, repeat=2)
         }
-        """By the kinds of an upstream and a downstream, the primitives that may join them."""
+        """For the kinds of an upstream and a downstream, the primitives that may join them."""
         self.max_depth = max_depth
         self.max_nodes = max_nodes
         self.tried: set[tuple[tuple[int, OpSet], OpSet, OpSet]] = set()
@@ -105,7 +105,7 @@ class _Closure:
         return False
 
     def join(self, one: _Part, other: _Part) -> None:
-        """Put the union of the two, if it is new and possible, in the queue."""
+        """Put the union of the two in the queue, if it is new and possible."""
         inside = one.inside | other.inside
         constants = one.sub_graph.constants | other.sub_graph.constants
         if self.is_new(inside, constants, one.composites | other.composites):
@@ -114,7 +114,7 @@ class _Closure:
                 self.queue.append(_union(self.graph, one, other, outputs))
 
     def is_new(self, inside: OpSet, constants: OpSet, composites: OpSet) -> bool:
-        """Whether this has not been tried before: what was not possible never is."""
+        """Whether this has not been tried before. What was not possible stays impossible."""
         key = spread(inside), constants, composites
         if key in self.tried:
             return False
@@ -135,7 +135,7 @@ class _Closure:
         )
 
     def is_possible(self, inside: OpSet, outputs: OpSet) -> bool:
-        """As below, where the nodes that `inside` flows into are known."""
+        """The same as the function `is_possible`, with the known `outputs` of `inside`."""
         comes_back = any(self.graph.downstream_of[i] & inside for i in members(outputs))
         return not comes_back and _is_small(self.graph, inside, self.max_depth, self.max_nodes)
 
@@ -148,7 +148,7 @@ def _each(parts: Mapping[int, list[_Part]], indexes: Sequence[int]) -> Iterable[
 
 
 def _union(graph: Graph, one: _Part, other: _Part, outputs: OpSet) -> _Part:
-    """The union of the two parts, which flows into `outputs`: its exits are among theirs."""
+    """The union of the two parts, which flows into `outputs`. Its exits are exits of the parts."""
     union = one.sub_graph | other.sub_graph
     inside = union.inside
     exits = (one.exits | other.exits) & inside
@@ -163,12 +163,12 @@ def _union(graph: Graph, one: _Part, other: _Part, outputs: OpSet) -> _Part:
 
 
 def is_possible(graph: Graph, inside: OpSet, max_depth: int | None, max_nodes: int | None) -> bool:
-    """Whether that is convex, in one dataflow block and on one device, and within the bounds."""
+    """Whether `inside` is convex, in one dataflow block, on one device, and within the bounds."""
     return _is_small(graph, inside, max_depth, max_nodes) and graph.is_convex(inside)
 
 
 def _is_small(graph: Graph, inside: OpSet, max_depth: int | None, max_nodes: int | None) -> bool:
-    """Whether that is in one dataflow block and on one device, and within the bounds."""
+    """Whether `inside` is in one dataflow block, on one device, and within the bounds."""
     if max_nodes is not None and (inside & graph.calls).bit_count() > max_nodes:
         return False
     if max_depth is not None and graph.is_deeper(inside, max_depth):

@@ -1,4 +1,7 @@
-"""Conditions of patterns: three-valued expressions over the values that a match has bound."""
+"""
+Conditions of patterns: expressions about the values that a match has bound. The answer is true,
+false or unknown.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,14 +27,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """An attribute of the call whose brackets the condition stands in."""
+    """An attribute of the call that has the condition in its brackets."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Dtype:
-    """`dtype(x)`: the type of its elements, as `f32`."""
+    """`dtype(x)`: the type of its elements, such as `f32`."""
 
     of: str
 
@@ -74,14 +77,14 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """`strides[*]`: a comparison with it holds where it does for every element."""
+    """`strides[*]`: a comparison with it holds if it holds for every element."""
 
     attribute: Attr
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """`1..4`, on the right of `in`: both ends are in it."""
+    """`1..4`, on the right of `in`: both ends are included."""
 
     least: int | float
     most: int | float
@@ -89,21 +92,21 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """`has(b)`: whether an optional operand was there."""
+    """`has(b)`: whether an optional operand is present."""
 
     of: str
 
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """`uses(x)`: how many nodes take it; being a result of the function counts as one more."""
+    """`uses(x)`: how many nodes use it, plus 1 if it is a result of the function."""
 
     of: str
 
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """`fits(x, w)`: what a predicate answers about the values of those names."""
+    """`fits(x, w)`: the answer of a predicate about the values with those names."""
 
     predicate: Predicate
     of: tuple[str, ...]
@@ -111,7 +114,7 @@ class Holds:
 
 @dataclass(frozen=True, slots=True)
 class Calculate:
-    """Arithmetic on numbers; `/` and `%` are those of Python's integers."""
+    """Arithmetic on numbers; `/` and `%` are Python's `//` and `%`."""
 
     operator: Arithmetic
     left: "Expression"
@@ -175,7 +178,7 @@ Expression = (
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A condition, the reason to give where it does not hold, and where it is written."""
+    """A condition, the reason that is shown if it does not hold, and its place in the file."""
 
     condition: Expression
     reason: str = ""
@@ -183,7 +186,7 @@ class Where:
 
 
 class Unknown:
-    """What an expression evaluates to when a symbolic shape leaves it open."""
+    """The value of an expression that depends on something that is not known."""
 
     def __repr__(self) -> str:
         return "unknown"
@@ -196,23 +199,23 @@ Attributes = Mapping[str, Attribute]
 
 
 class World(Protocol):
-    """What a condition can ask about besides the nodes that names are bound to."""
+    """What a condition can ask about, besides the nodes that names are bound to."""
 
     said: str
-    """Why the predicate that was asked last does not hold; empty where it does."""
+    """Why the last predicate that was asked does not hold; empty if it holds."""
 
     def uses(self, node: Node) -> int:
-        """How many nodes take `node`, and one more where the function returns it."""
+        """How many nodes use `node`, plus 1 if the function returns it."""
         ...
 
     def holds(self, predicate: Predicate, operands: tuple[Node | None, ...]) -> bool:
-        """What `predicate` answers. Raises PredicateError where it cannot be asked."""
+        """The answer of `predicate`. Raises PredicateError if it cannot be asked."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a condition is evaluated for: bound nodes, a call's attributes, and the world."""
+    """What a condition is evaluated on: the bound nodes, a call's attributes, and the world."""
 
     bound: Bindings = field(default_factory=dict)
     attrs: Attributes = field(default_factory=dict)
@@ -221,11 +224,11 @@ class Given:
 
 def evaluate(expression: Expression, given: Given) -> Value | Unknown:
     """
-    The value of `expression` for the nodes of `given` and, in brackets, a call's attributes.
+    The value of `expression` for `given`.
 
-    What depends on a symbolic dimension or an unknown rank is `UNKNOWN`, except where one
-    side of `and` or `or` decides alone. An optional operand that is not there has no dtype,
-    rank or dimension: a question about it is `UNKNOWN` too.
+    The value is `UNKNOWN` if it depends on a symbolic dimension or an unknown rank, unless one
+    side of `and` or `or` decides alone. An absent optional operand has no dtype, rank or
+    dimension; the answer about it is `UNKNOWN` too.
     """
     match expression:
         case Constant(value):
@@ -278,7 +281,7 @@ def evaluate(expression: Expression, given: Given) -> Value | Unknown:
 
 
 def parts(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions that `expression` is put together from; none where it is a leaf."""
+    """The direct parts of `expression`; none if it is a leaf."""
     match expression:
         case Not(condition):
             return (condition,)
@@ -304,7 +307,7 @@ def depends_on_facts(expression: Expression) -> bool:
 
 
 def _items(value: Value | Unknown) -> tuple[Value | Unknown, ...]:
-    """The elements of a list; a single number is that of all axes."""
+    """The elements of a list; a single number is the number for all axes."""
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -332,14 +335,14 @@ def _dim(dim: DimAt, bound: Bindings) -> Dim | Unknown:
 
 
 def _same_dim(operator: Comparison, left: Dim | Unknown, right: Dim | Unknown) -> bool | Unknown:
-    """Dimensions of one symbolic name are the same, whatever they are."""
+    """Two dimensions with the same symbolic name are equal."""
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return UNKNOWN
     return _compare(operator, (left,), (right,))
 
 
 def _plain(value: Attribute) -> Value | Unknown:
-    """An attribute's value; TVM's dtypes are strings, which conditions call by short names."""
+    """An attribute's value. A dtype of TVM, which is a string, gets its short name."""
     if value is None:
         return UNKNOWN
     if isinstance(value, str):
@@ -423,7 +426,7 @@ def _compare(operator: Comparison, left: Value | Unknown, right: Value | Unknown
 
 
 def _equal(left: Value, right: Value) -> bool | Unknown:
-    """Equality; that of shapes is unknown where symbolic dimensions could be the same."""
+    """Equality. For shapes it is unknown if symbolic dimensions could be equal."""
     if not (isinstance(left, tuple) and isinstance(right, tuple)) or len(left) != len(right):
         return left == right
     pairs = [(a, b) for a, b in zip(left, right, strict=True) if a != b or a == _SOME_DIM]
@@ -435,7 +438,7 @@ def _equal(left: Value, right: Value) -> bool | Unknown:
 
 
 _SOME_DIM = "?"
-"""A dimension without a name: two of them need not be the same."""
+"""A dimension without a name: two of them may differ."""
 
 
 def _within(value: Value | Unknown, choices: Value | Unknown) -> bool | Unknown:
@@ -448,7 +451,7 @@ def _within(value: Value | Unknown, choices: Value | Unknown) -> bool | Unknown:
 
 
 def _decided(left: Expression, right: Expression, given: Given, *, by: bool) -> bool | Unknown:
-    """`or` is decided by a true side (`by`), `and` by a false one."""
+    """The value of `or` (`by` is true) or `and` (`by` is false): a side equal to `by` decides."""
     sides = (evaluate(left, given), evaluate(right, given))
     if any(not isinstance(side, Unknown) and bool(side) is by for side in sides):
         return by

@@ -1,8 +1,8 @@
 """
-Why a pattern matches at a node or does not: everything that was tried there.
+Explain why a pattern matches at a node or does not: record everything that the matcher tried.
 
-An observer of the matcher records what is wanted, at which node, and what is refused. Trying
-the same thing at the same node again, with something else before it, is recorded once.
+An observer of the matcher records what is wanted at which node, and what is refused. If the
+matcher tries the same thing at the same node again, it is recorded once.
 """
 
 from collections.abc import Iterable
@@ -32,11 +32,11 @@ from collage_dsl.rules.predicate import Lookup, no_host_code
 from collage_dsl.source import Span
 
 MOST_STEPS = 2_000
-"""So many steps of one attempt are recorded: alternatives and operand orders multiply."""
+"""How many steps of one attempt are recorded at most. Alternatives and operand orders multiply."""
 
 
 class Answer(Enum):
-    """What came of asking a condition."""
+    """The answer of a condition."""
 
     HELD = "held"
     REFUSED = "refused"
@@ -54,12 +54,12 @@ class Asked:
     answer: Answer
     facts: tuple[Fact, ...]
     said: str = ""
-    """What a predicate gave as its reason."""
+    """The reason that a predicate gave."""
 
 
 @dataclass(slots=True, eq=False)
 class Refused:
-    """Something other than a condition that does not hold."""
+    """A refusal that does not come from a condition."""
 
     because: str
     span: Span | None = None
@@ -82,11 +82,11 @@ class How(Enum):
 
 @dataclass(slots=True, eq=False)
 class Way:
-    """One way in which a step was tried; it `held` where all in it did, at least once."""
+    """One way in which a step was tried. It `held` if all of its parts did, at least once."""
 
     how: How
     pattern: Pattern | None = None
-    """Whose results and conditions these are, where they are those of a pattern."""
+    """The pattern whose results and conditions these are, if they are those of a pattern."""
     given: tuple[int, ...] = ()
     steps: list["Step"] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
@@ -97,8 +97,8 @@ class Way:
 @dataclass(slots=True, eq=False)
 class Step:
     """
-    What was wanted at a node. `name` is that of the value in the pattern of `frame`, or of
-    `parameter`.
+    What was wanted at a node. `name` is the name of the value, or of the `parameter`, in the
+    pattern of `frame`.
     """
 
     wanted: Operand
@@ -119,8 +119,8 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """
-    Everything tried at node `root`. Where nothing matches, `attempt` has the refusal that came
-    after the most had matched, and `reason` is its record.
+    Everything that was tried at node `root`. If nothing matches, `attempt` has the refusal that
+    came after the largest part had matched, and `reason` is the record of that refusal.
     """
 
     graph: Graph
@@ -136,7 +136,7 @@ class Explanation:
 def explain(
     pattern: Pattern, graph: Graph, root: int, lookup: Lookup = no_host_code
 ) -> Explanation:
-    """What is tried to match `pattern` at node `root`. Raises PredicateError as `matches` does."""
+    """Record all tries to match `pattern` at node `root`. Raises PredicateError like `matches`."""
     record = _Record(graph)
     parameters = tuple(Reference(parameter.name) for parameter in pattern.parameters)
     step = Step(PatternCall(pattern, parameters), root, Frame.of(pattern))
@@ -148,12 +148,12 @@ def explain(
 
 @dataclass(slots=True, eq=False)
 class _Record:
-    """What the observers of all parts of one attempt have in common."""
+    """The data that the observers of all parts of one attempt share."""
 
     graph: Graph
     attempt: Attempt = field(default_factory=Attempt)
     reason: Asked | Refused | None = None
-    """The record of the refusal that `attempt` has."""
+    """The record of the refusal in `attempt`."""
     asking: list[Asked] = field(default_factory=list)
     """The conditions that were asked and are not settled yet."""
     count: int = 0
@@ -256,7 +256,7 @@ class _Part:
         record.attempt.refused(progress, because, span, reason)
 
     def is_named(self, operand: Operand, frame: Frame) -> bool:
-        """Whether `operand` is the value whose name this step is for."""
+        """Whether this step is for the name of the value `operand`."""
         if self.way or isinstance(operand, Reference):
             return False
         return frame.values.get(self.step.name) is operand
@@ -282,7 +282,7 @@ class _Part:
         return self.step.ways[-1]
 
     def keep(self, way: Way, asked: list[Asked]) -> None:
-        """Of all that was asked of the values bound, show what decided, or the most that held."""
+        """Keep `asked` if it has the reason, or if more of it held than of what `way` has."""
         reason = self.record.reason
         has_reason = any(each is reason for each in asked)
         had_reason = any(each is reason for each in way.asked)
@@ -290,7 +290,7 @@ class _Part:
             way.asked = asked
 
     def refusal(self, because: str, span: Span | None) -> Refused:
-        """The record of a refusal that is no condition's, one for each text."""
+        """The record of a refusal that does not come from a condition; one for each text."""
         refused = (self.way or self.step).refused
         for each in refused:
             if each.because == because:
@@ -321,7 +321,10 @@ class _Unrecorded(_Part):
 
 
 def _not_asked(where: Where, index: int, given: Given) -> Asked:
-    """A condition after the first that failed: nothing hangs on it, but users want to know."""
+    """
+    The answer of a condition after the first that failed. The match does not depend on it, but
+    the user wants to see it.
+    """
     if has_predicate(where.condition):
         return Asked(where, index, Answer.NOT_ASKED, facts(where.condition, given))
     held = conditions.evaluate(where.condition, given)

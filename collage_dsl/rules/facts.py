@@ -1,4 +1,4 @@
-"""What the facts that a condition asks about are in a model: `dim(w, 0)` is 17."""
+"""Show the values of a model that a condition depends on: `dim(w, 0)` is 17."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ Leaf = Attr | Dtype | Rank | DimAt | Shape | Size | Bytes | Has | Uses
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is asked, as the language writes it, and the answer; `unknown` says why it is."""
+    """The question, as in the language, and its value; `unknown` says why the value is unknown."""
 
     of: str
     value: str
@@ -40,12 +40,12 @@ class Fact:
 
 
 def facts(expression: Expression, given: Given) -> tuple[Fact, ...]:
-    """The facts in `expression`, each once, in the order written; no predicate is asked."""
+    """The facts in `expression`, each once, in the order written. Does not ask predicates."""
     return tuple(dict.fromkeys(_fact(leaf, given) for leaf in _leaves(expression)))
 
 
 def has_predicate(expression: Expression) -> bool:
-    """Whether host code decides about `expression`."""
+    """Whether the value of `expression` depends on host code."""
     return isinstance(expression, Holds) or any(map(has_predicate, parts(expression)))
 
 
@@ -109,7 +109,7 @@ def _why_unknown(leaf: Leaf, node: Node | None) -> str:
 
 
 def _text(value: object, *, names: bool = False) -> str:
-    """As the language writes values; `names` are those of symbolic dimensions, not strings."""
+    """`value` as in the language. With `names`, strings are names of symbolic dimensions."""
     match value:
         case bool():
             return "true" if value else "false"

@@ -1,4 +1,4 @@
-"""What the names in a pattern stand for, in one use of the pattern."""
+"""The meaning of the names of a pattern in one use of it, by itself or in another pattern."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,12 +10,12 @@ from collage_dsl.rules.pattern import Operand, Parameter, Pattern, PatternCall, 
 @dataclass(slots=True, eq=False)
 class Frame:
     """
-    One use of `pattern`: by itself, or where another pattern calls it.
+    One use of `pattern`: by itself, or in another pattern that calls it.
 
-    Where it is called, `operands` are what its parameters stand for in the pattern of the
-    `caller`, and the names that it binds begin with `prefix`, which tells the calls apart.
+    If it is called, `operands` are the operands of the call in the pattern of the `caller`, by
+    parameter. The names that it binds begin with `prefix`, which is different for each call.
 
-    Not frozen, because frozen ones take twice as long to make and the matcher makes many.
+    Not frozen, because a frozen dataclass takes twice as long to make and the matcher makes many.
     """
 
     pattern: Pattern
@@ -38,7 +38,7 @@ class Frame:
 
     @classmethod
     def called(cls, call: PatternCall, number: int, caller: "Frame") -> Self:
-        """What `call` in the pattern of `caller` uses, as the call of that `number`."""
+        """The use of a pattern by `call` in the pattern of `caller`; `number` counts calls."""
         alone = cls.of(call.pattern)
         operands = dict(zip(alone.parameters, call.operands, strict=True))
         return replace(alone, prefix=f"{number}.", operands=operands, caller=caller)

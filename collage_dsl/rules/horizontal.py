@@ -1,4 +1,4 @@
-"""Siblings: candidates of one shape, side by side below one value."""
+"""`horizontal`: join siblings, candidates with the same operators that share an input."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -8,17 +8,17 @@ from itertools import islice
 from collage_dsl.graph import Graph, OpSet, SubGraph, members
 
 REACH = 7
-"""Each candidate is joined with at most so many of the siblings that come after it."""
+"""Each candidate is joined only with this number of siblings that come after it."""
 
 
 def siblings_joined(graph: Graph, found: Iterable[SubGraph], most: int) -> Iterator[SubGraph]:
     """
     `found`, and the unions of two to `most` of them that are siblings of each other.
 
-    Siblings have the same operators in graph order and the same labels, are in one dataflow
-    block, share no node, and no path leads from one to the other. Into all that are joined
-    flows one value that is no constant and no literal. Of a union, all others are among the
-    first `REACH` siblings of its first below that value, in graph order.
+    Siblings have the same operators in graph order and the same labels, and are in one dataflow
+    block. They share no node, and no path leads from one to the other. One value that is not a
+    constant or a literal flows into all of them. All siblings in a union are among the first
+    `REACH` siblings of its first one, in graph order, below that value.
     """
     proposed = list(dict.fromkeys(found))
     yield from proposed
@@ -49,7 +49,7 @@ class _Candidate:
 
 
 def _unions(candidates: list[_Candidate], most: int) -> Iterator[SubGraph]:
-    """Of those of one shape into which one value flows, in graph order."""
+    """The unions of candidates of one shape that share an input, in graph order."""
     for place, one in enumerate(candidates):
         later = (other for other in candidates[place + 1 :] if one.is_independent(other))
         yield from _grown(one.sub_graph, (one,), tuple(islice(later, REACH)), most)

@@ -1,4 +1,4 @@
-"""Predicates that are functions of Python modules: importing them, and asking them."""
+"""Import and call predicates that are functions in Python modules."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class Value:
     """
     A value of the model, as a predicate sees it.
 
-    `op` is empty where the value is no result of an operator; `dtype`, `shape` and `rank` are
-    None where it is no tensor or they are not known, and a dimension is a string where it is
-    symbolic. `value` is the array of a constant, None where there is none or it was not loaded.
+    `op` is empty if the value is not the result of an operator. `dtype`, `shape` and `rank` are
+    None if the value is not a tensor or they are not known. A symbolic dimension is a string.
+    `value` is the array of a constant; None if it is not a constant or was not loaded.
     """
 
     name: str
@@ -39,17 +39,17 @@ class Value:
 
 Function = Callable[..., object]
 """
-What a predicate is: given a `Value` for each parameter, None for an optional one that is not
-there, it returns True or None where it holds, and False or the reason where it does not.
+A predicate. It gets a `Value` for each parameter, or None for an absent optional one. It returns
+True or None if it holds, and False or the reason if it does not hold.
 """
 
 
 def host_code(*, allow: bool) -> Lookup:
     """
-    The lookup of `package.module:function`, which imports what is asked, when it is first asked.
+    The lookup of `package.module:function`. It imports a module when a predicate is first asked.
 
-    Where it is not allowed nothing is imported. A function that does not exist, that raises, or
-    that answers something else than it may is a `PredicateError`, never a refusal.
+    If host code is not allowed, nothing is imported. A function that does not exist, that raises,
+    or that returns something wrong is a `PredicateError`, never a refusal.
     """
     if not allow:
         return no_host_code
@@ -63,7 +63,7 @@ def _answer(predicate: Predicate) -> Answer:
         values = (_value(question.graph, index) for index in question.operands.values())
         try:
             answered = function(*values)
-        except Exception as error:  # whatever the code of others may raise
+        except Exception as error:  # code of the user may raise anything
             said = f"raised {type(error).__name__}: {error}"
             raise _failed(predicate, question, said) from error
         return _reason(predicate, question, answered)

@@ -1,4 +1,4 @@
-"""Which sub-graphs are valid."""
+"""Limits on candidates, such as `max_exits` and `max_depth`, and the check of a sub-graph."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ class Limits:
     `max_depth` counts operator calls on the longest path, `max_nodes` all operator calls.
     Without `taps` no exit may also feed an inside node.
 
-    The others leave out candidates that are valid: those of fewer operator calls than
-    `min_nodes`; with `largest_first` those that overlap one which is kept and has more operator
-    calls, or as many and comes earlier; and with `max_regions` of what that leaves all but so
-    many of the largest, whether there is `largest_first` or not.
+    The others leave out valid candidates. `min_nodes` leaves out those with fewer operator
+    calls. `largest_first` leaves out those that overlap a kept one with more operator calls, or
+    with as many if it comes earlier. `max_regions` keeps only this number of the largest
+    candidates that do not overlap, also without `largest_first`.
     """
 
     max_exits: int | None = 1
@@ -30,12 +30,12 @@ class Limits:
 
     @property
     def prunes(self) -> bool:
-        """Whether they leave out candidates that are valid."""
+        """Whether these limits leave out valid candidates."""
         bounds = self.min_nodes, self.max_regions
         return self.largest_first or any(bound is not None for bound in bounds)
 
     def refusal(self, graph: Graph, sub_graph: SubGraph) -> str:
-        """Why `sub_graph` is not valid; empty where it is."""
+        """Why `sub_graph` is not valid; empty if it is valid."""
         inside = sub_graph.inside
         calls = (inside & graph.calls).bit_count()
         if self.max_nodes is not None and calls > self.max_nodes:

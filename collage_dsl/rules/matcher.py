@@ -1,4 +1,4 @@
-"""Matching a pattern at a node of a graph, with backtracking."""
+"""Find all ways in which a pattern matches at a node of a graph, with backtracking."""
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,8 +32,8 @@ from collage_dsl.source import Span
 @dataclass(frozen=True, slots=True)
 class Match:
     """
-    The calls that a pattern covers, the constants it binds, and the node of each name. `anchor`
-    is the node of the operator that the pattern says is its main one.
+    The nodes that a pattern covers, the constants it binds, and the node of each name. `anchor`
+    is the node of the main operator, if the pattern names one.
     """
 
     inside: OpSet
@@ -44,13 +44,13 @@ class Match:
 
 @dataclass(slots=True)
 class Attempt(NoObserver):
-    """An observer that keeps the refusal that came after the most of a pattern had matched."""
+    """An observer that keeps one refusal: that after the largest part of the pattern matched."""
 
     because: str = "the pattern matches nothing"
     span: Span | None = None
     progress: int = -1
     reason: str = ""
-    """What the pattern itself says, where its condition has a text."""
+    """The reason that the pattern itself gives, if its condition has one."""
 
     def hears(self, progress: int) -> bool:
         return progress > self.progress
@@ -69,11 +69,12 @@ def matches(
     lookup: Lookup = no_host_code,
 ) -> tuple[Match, ...]:
     """
-    The matches of `pattern` whose result is node `root`; `observer` hears how they are found, or
-    why there are none. Raises PredicateError where `lookup` does for a predicate it asks.
+    The matches of `pattern` whose result is node `root`. `observer` is told how they are found,
+    or why there are none. Raises PredicateError if `lookup` raises it for a predicate.
 
-    Matches of the same nodes count as one: that which binds the most constants, and of
-    those the one in which optional nodes are present and operands in the order written.
+    Of several matches with the same nodes only one is kept: that which binds the most constants;
+    of those, the first found. Present optional nodes, and operands in the order written, are
+    tried first.
     """
     return _distinct(_Matcher(pattern, graph, lookup).run(root, observer))
 
@@ -81,7 +82,7 @@ def matches(
 def matches_everywhere(
     pattern: Pattern, graph: Graph, lookup: Lookup
 ) -> Iterator[tuple[int, tuple[Match, ...], Attempt]]:
-    """What `matches` finds with each call, tuple and projection as the root, and its attempt."""
+    """For each call, tuple and projection: its index, the matches there, and the attempt."""
     matcher = _Matcher(pattern, graph, lookup)
     for root in members(graph.computed):
         attempt = Attempt()
@@ -89,7 +90,7 @@ def matches_everywhere(
 
 
 def _distinct(found: Iterator[Match]) -> tuple[Match, ...]:
-    """Those with other nodes each, with the most constants bound."""
+    """One match for each set of nodes: that which binds the most constants."""
     best: dict[OpSet, Match] = {}
     for match in found:
         known = best.get(match.inside)
@@ -100,9 +101,9 @@ def _distinct(found: Iterator[Match]) -> tuple[Match, ...]:
 
 class _Partial(NamedTuple):
     """
-    What has matched so far; `frames` counts the calls of patterns on the way.
+    What has matched so far. `frames` counts the calls of other patterns until here.
 
-    A named tuple, because so many are made; `_make` takes half the time of a call.
+    A named tuple, because many are made; `_make` takes half the time of a call.
     """
 
     inside: OpSet = 0
@@ -110,7 +111,7 @@ class _Partial(NamedTuple):
     bound: Mapping[str, int] = MappingProxyType({})
     frames: int = 0
     shared: OpSet = 0
-    """Of those inside, what may be used outside too."""
+    """The nodes inside that may be used outside too."""
     pending: tuple[tuple[str, Where, int], ...] = ()
     """Conditions on attributes that wait for names to be bound: prefix, condition, node."""
     steps: int = 0
@@ -137,8 +138,8 @@ class _Matcher:
     Finds the ways in which a pattern matches, with backtracking.
 
     Each method gives the ways in which one part of the pattern matches after what matched
-    `so_far`, and tells the `observer` of that part. An observer that gives itself for a smaller
-    part is not asked for `each` of it, so that one which hears little costs little.
+    `so_far`, and tells the `observer` of that part. If an observer returns itself for a smaller
+    part, its `each` is not called for that part. So an observer that records little costs little.
     """
 
     def __init__(self, pattern: Pattern, graph: Graph, lookup: Lookup) -> None:
@@ -157,7 +158,7 @@ class _Matcher:
     def result(
         self, frame: Frame, index: int, so_far: _Partial, observer: Observer
     ) -> Iterable[_Partial]:
-        """The pattern of `frame` at `index`, conditions and all."""
+        """Match the pattern of `frame` at `index`, with its conditions."""
         inner = observer.pattern(frame.pattern)
         tried = self.results(frame, index, so_far, inner)
         return tried if inner is observer else inner.each(tried)
@@ -175,9 +176,10 @@ class _Matcher:
         self, frame: Frame, results: Sequence[Reference], so_far: _Partial, observer: Observer
     ) -> Iterator[_Partial]:
         """
-        The ways in which further results match. What they have in common with the first leads
-        to them, so that each is below what is bound. Where one is an operator of its own, and
-        not, say, an optional one that is missing, this is another than those inside.
+        The ways in which the further results of a pattern match. A further result shares a value
+        with the first, so it is searched among the nodes below those that are bound. If it
+        covers an operator of its own, and is not an absent optional one, its node must not be
+        inside the match already.
         """
         if not results:
             yield so_far
@@ -247,7 +249,7 @@ class _Matcher:
         so_far: _Partial,
         observer: Observer,
     ) -> Iterator[_Partial]:
-        """The call, then its first operand in its place."""
+        """First try the call, then its first operand in place of the call."""
         if isinstance(call, Call):
             yield from self.call(frame, call, index, so_far, observer)
         else:
@@ -257,7 +259,7 @@ class _Matcher:
     def called(
         self, frame: Frame, call: PatternCall, index: int, so_far: _Partial, observer: Observer
     ) -> Iterable[_Partial]:
-        """The match of a called pattern, with names of its own."""
+        """Match a called pattern, which has its own names."""
         number = so_far.frames + 1
         callee = Frame.called(call, number, frame)
         return self.result(callee, index, so_far._replace(frames=number), observer)
@@ -290,7 +292,7 @@ class _Matcher:
     def repeat(
         self, frame: Frame, repeat: Repeat, index: int, so_far: _Partial, observer: Observer
     ) -> Iterator[_Partial]:
-        """The longest chain first."""
+        """Try the longest chain first."""
         call, least, most = repeat.call, repeat.least, repeat.most
         if most > 0:
             rest = Repeat(call, max(least - 1, 0), most - 1)
@@ -330,7 +332,7 @@ class _Matcher:
         node = self.graph.nodes[index]
         if node.op not in call.ops or len(node.inputs) != len(call.operands):
             progress = so_far.inside.bit_count()
-            if observer.hears(progress):  # most nodes are refused here
+            if observer.hears(progress):  # checked first, because most nodes are refused here
                 because = f"`{node.name}` {_other_than(call, node)}"
                 observer.refused(progress, because, call.span, "")
             return ()
@@ -376,7 +378,7 @@ class _Matcher:
         so_far: _Partial,
         observer: Observer,
     ) -> Iterable[_Partial]:
-        """Each of `wanted` at its place in `given`, the first of them first."""
+        """Match each operand of `wanted` at the node with the same place in `given`, in order."""
         if not wanted:
             return (so_far,)
         ways = self.operand(frame, wanted[0], given[0], so_far, observer)
@@ -443,7 +445,7 @@ class _Matcher:
         if world is None:
             held = conditions.evaluate(where.condition, given)
         else:
-            world.said = ""  # by a condition before this one, which held all the same
+            world.said = ""  # forget the text of an earlier condition, which held anyway
             held = conditions.evaluate(where.condition, given)
             said = world.said
         observer.asked(where, index, given, held, said)
@@ -486,13 +488,13 @@ def _binding(
 def _refuse(
     observer: Observer, so_far: _Partial, because: str, span: Span | None = None, reason: str = ""
 ) -> tuple[()]:
-    """Tell `observer` why there is no match, and give none."""
+    """Tell `observer` why there is no match, and return no ways."""
     observer.refused(so_far.inside.bit_count(), because, span, reason)
     return ()
 
 
 class _World:
-    """What conditions ask about a match beyond its nodes; `said` is the last refusal's text."""
+    """What conditions ask about a match, besides its nodes. `said` is the last refusal's text."""
 
     def __init__(self, graph: Graph, lookup: Lookup, inside: OpSet, root: int) -> None:
         self.graph = graph
@@ -513,7 +515,7 @@ class _World:
 
 
 def rounded(value: float, dtype: str) -> float:
-    """`value` as a constant of `dtype` holds it: 0.1 is 0.10000000149… as a float32."""
+    """`value` rounded to `dtype`: 0.1 is 0.10000000149… as a float32."""
     try:
         match dtype:
             case "float16":

@@ -1,4 +1,4 @@
-"""How much of a pattern holds where it does not match, and where the most of it does."""
+"""Find the nodes where a pattern almost matches, and count how many of its parts hold there."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,7 +26,7 @@ from collage_dsl.rules.predicate import Lookup, no_host_code
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """So many parts of a pattern held, `of` so many."""
+    """How many parts of a pattern held, and `of` how many."""
 
     held: int = 0
     of: int = 0
@@ -42,8 +42,8 @@ class Share:
 @dataclass(frozen=True, slots=True)
 class Near:
     """
-    The nodes where a pattern matches, the nearest of those where it does not, and how many
-    others there are: `farther` where less held, `apart` where nothing did.
+    The nodes where a pattern matches, and the nearest of the nodes where it does not match.
+    `farther` counts the other nodes where some part held, `apart` those where nothing held.
     """
 
     matched: tuple[int, ...]
@@ -54,8 +54,8 @@ class Near:
 
 def near(pattern: Pattern, graph: Graph, top: int = 10, lookup: Lookup = no_host_code) -> Near:
     """
-    The `top` nodes at which the most of `pattern` holds without a match, in graph order where
-    as much does. Raises PredicateError where `lookup` does.
+    The `top` nodes without a match at which the largest share of `pattern` holds; equal ones are
+    in graph order. Raises PredicateError if `lookup` raises it.
     """
     matched: list[int] = []
     misses: list[tuple[Share, Explanation]] = []
@@ -77,16 +77,16 @@ def near(pattern: Pattern, graph: Graph, top: int = 10, lookup: Lookup = no_host
 
 def share_of(explanation: Explanation) -> Share:
     """
-    How much of the pattern held: operators, tuples and projections, constants that must be,
-    and conditions, of those in the pattern. Optional operators count where they are there, of
-    alternatives the one of which the most held; that inner values are used outside is a part
-    that did not hold.
+    The share of the pattern that held. The parts that count are operators, tuples, projections,
+    required constants and conditions. Optional operators count if they are present. Of several
+    alternatives, the one with the largest share counts. If inner values are used outside, this
+    counts as one part that did not hold.
     """
     return _Counter().step(explanation.step) + Share(0, len(explanation.step.refused[:1]))
 
 
 class _Counter:
-    """Adds up the record of an attempt; each name counts once, where it is met first."""
+    """Adds up the record of an attempt. Each name counts once, at its first occurrence."""
 
     def __init__(self, counted: frozenset[tuple[str, str]] = frozenset()) -> None:
         self.counted = set(counted)
@@ -124,7 +124,7 @@ class _Counter:
         return self.best(step, Share()) if step.ways else self.missing(step)
 
     def best(self, step: Step, own: Share) -> Share:
-        """The way of which the most held; what `own` counts is there unless a call is absent."""
+        """The share of the best way. `own` is added, unless the way is that the call is absent."""
         found: tuple[Share, set[tuple[str, str]]] | None = None
         for way in step.ways:
             counter = _Counter(frozenset(self.counted))
@@ -162,7 +162,7 @@ class _Counter:
         return total
 
     def results(self, way: Way, pattern: Pattern) -> Share:
-        """The results of a pattern; those besides the first count where the most of them held."""
+        """The results of a pattern. For each further result, the best of the tried nodes counts."""
         total = Share()
         for name in (pattern.result, *pattern.others):
             tried = [step for step in way.steps if step.name == name]
@@ -176,7 +176,7 @@ class _Counter:
                 total += Share(0, self.size(way.steps[0].frame, Reference(name)))
         return total
 
-    # What was not tried.
+    # The number of parts in what was not tried.
 
     def missing(self, step: Step) -> Share:
         return Share(0, self.size(step.frame, step.wanted))

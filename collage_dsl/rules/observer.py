@@ -1,4 +1,4 @@
-"""What the matcher tells while it works, and to whom."""
+"""The interface through which the matcher reports what it tries and what it refuses."""
 
 from collections.abc import Iterable
 from typing import Protocol, Self, TypeVar
@@ -13,50 +13,50 @@ T = TypeVar("T")
 
 class Observer(Protocol):
     """
-    Hears what the matcher does in one part of an attempt to match a pattern.
+    The matcher calls these methods in one part of an attempt to match a pattern.
 
-    Before the matcher tries a smaller part, it asks `operand`, `pattern` or `operands` for the
-    observer of that part; an observer may give itself. The matcher backtracks: it may come back
-    to a part after it has tried others, and then tells the observer of that part again.
+    Before the matcher tries a smaller part, it calls `operand`, `pattern` or `operands` to get
+    the observer of that part; an observer may return itself. The matcher backtracks: it may try
+    a part again after others, and then calls the observer of that part again.
     """
 
     def operand(self, operand: Operand, index: int, frame: Frame) -> "Observer":
-        """The observer of matching `operand`, of the pattern of `frame`, at node `index`."""
+        """The observer for matching `operand`, of the pattern of `frame`, at node `index`."""
         ...
 
     def pattern(self, pattern: Pattern) -> "Observer":
-        """The observer of matching the results of `pattern` and asking its conditions."""
+        """The observer for matching the results of `pattern` and asking its conditions."""
         ...
 
     def operands(self, given: tuple[int, ...]) -> "Observer":
-        """The observer of matching operands, or fields, at the nodes `given`, in this order."""
+        """The observer for matching operands, or fields, at the nodes `given`, in this order."""
         ...
 
     def each(self, tried: Iterable[T]) -> Iterable[T]:
-        """`tried`: each element, when it is taken, is a way in which this part matched."""
+        """Pass on `tried`. Each element taken from it is a way in which this part matched."""
         ...
 
     def asked(
         self, where: Where, index: int, given: Given, held: Value | Unknown, said: str
     ) -> None:
-        """A condition was asked about node `index`; a predicate in it `said` why it failed."""
+        """A condition was asked about node `index`. `said` is the reason of a failed predicate."""
         ...
 
     def settled(self, wheres: Iterable[Where], index: int, given: Given) -> None:
-        """Of `wheres` no more are asked: all held, or one failed."""
+        """No more of the conditions `wheres` are asked: all held, or one failed."""
         ...
 
     def hears(self, progress: int) -> bool:
-        """Whether a refusal after `progress` nodes had matched is worth its text."""
+        """Whether the observer wants the text of a refusal after `progress` nodes had matched."""
         ...
 
     def refused(self, progress: int, because: str, span: Span | None, reason: str) -> None:
-        """This part does not match; `reason` is what the pattern itself says."""
+        """This part does not match; `reason` is the reason that the pattern itself gives."""
         ...
 
 
 class NoObserver:
-    """An observer that hears nothing. Derive from it to hear only some of it."""
+    """An observer that does nothing. Derive from it, and override the methods that you need."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Patterns: dataflow equations that a sub-graph may satisfy."""
+"""The data of a pattern: its parameters, equations, conditions and results."""
 
 from dataclasses import dataclass, field
 
@@ -11,8 +11,8 @@ class Parameter:
     """
     A value that flows into a pattern: `x`, `w: const`, `b?: const`.
 
-    One that is `constant` matches constants only and binds them inside the kernel. One that
-    is `optional` is absent where the optional node that takes it is.
+    A `constant` parameter matches only constants, and binds them inside the kernel. An
+    `optional` parameter is absent if the optional node that takes it is absent.
     """
 
     name: str
@@ -30,12 +30,12 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """`_`: any value at all; stays outside the match."""
+    """`_`: any value; it stays outside the match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A constant all of whose elements are within `tolerance` (relative) of `value`."""
+    """A constant whose elements all differ from `value` by at most `tolerance` (relative)."""
 
     value: float
     tolerance: float = 0.0
@@ -46,7 +46,7 @@ class Call:
     """
     A call of one of `ops`: `nn.conv2d(x, w) [groups == 1]`, `(nn.relu | nn.silu)(t)`.
 
-    An `optional` call, `add?(k, b)`, may be missing: then it stands for its first operand.
+    An `optional` call, `add?(k, b)`, may be absent: then its first operand matches in its place.
     The operands of a commutative operator match in either order, unless the call is
     `ordered`. The value of a `shared` call may be used outside the match too.
     """
@@ -63,10 +63,10 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class PatternCall:
     """
-    What another pattern matches: `activation?(t)`.
+    A call of another pattern: `activation?(t)`.
 
-    Its parameters are bound to the operands and its conditions hold too; what it covers is
-    part of the match. Like a call, an `optional` one may be missing.
+    Its parameters are bound to the operands, and its conditions must hold too. The nodes that it
+    covers are part of the match. Like a `Call`, it may be absent if it is `optional`.
     """
 
     pattern: "Pattern"
@@ -94,7 +94,7 @@ class FieldOf:
 class Repeat:
     """
     `least` to `most` calls in a chain, each the first operand of the next:
-    `repeat[1..6] act(x)`. The first takes what is written, `x`.
+    `repeat[1..6] act(x)`. The first call takes the operand that is written, `x`.
     """
 
     call: Call | PatternCall
@@ -105,8 +105,8 @@ class Repeat:
 @dataclass(frozen=True, slots=True)
 class Either:
     """
-    What one of `choices` matches: `(nn.relu(x) | add(x, b))`. All ways are tried, in the order
-    written; names that only one of them binds are absent in the others.
+    A match of one of `choices`: `(nn.relu(x) | add(x, b))`. All choices are tried, in the order
+    written. A name that only one choice binds is absent in a match of another choice.
     """
 
     choices: tuple["Operand", ...]
@@ -141,11 +141,11 @@ class Pattern:
     result: str
     conditions: tuple[Where, ...] = ()
     others: tuple[str, ...] = ()
-    """Further results: `yield y, r;`. They may be used outside, as the first may."""
+    """Further results: `yield y, r;`. Like the first result, they may be used outside."""
     taps: bool = False
-    """Whether every value in it may be used outside."""
+    """Whether every value inside the match may be used outside."""
     anchor: str = ""
-    """The name of its main operator, where it says which that is: `anchor k;`."""
+    """The name of the main operator, if the pattern gives one: `anchor k;`."""
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def parameter(self, name: str) -> Parameter | None:

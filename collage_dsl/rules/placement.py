@@ -1,4 +1,4 @@
-"""Which target must, or must not, run which operator calls: `pin` and `forbid`."""
+"""`pin` and `forbid`: operator calls that a target must run, or must not run."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from collage_dsl.graph import Graph, OpSet, first, members, opset
 
 @dataclass(frozen=True, slots=True)
 class ByName:
-    """`name("/head/*")`: calls whose name fits the glob, in which `*` fits slashes too."""
+    """`name("/head/*")`: calls whose name matches the glob; `*` matches slashes too."""
 
     glob: str
 
@@ -30,9 +30,9 @@ Action = Literal["pin", "forbid"]
 @dataclass(frozen=True, slots=True)
 class Placement:
     """
-    `forbid op(nn.softmax) on lib because "slower";`, of the target that it is kept with.
+    `forbid op(nn.softmax) on lib because "slower";`. The spec of the target `lib` holds it.
 
-    Forbidden calls are in no kernel of the target; pinned calls are in no kernel of another.
+    A forbidden call is in no kernel of that target. A pinned call is in no kernel of another.
     """
 
     action: Action
@@ -40,7 +40,7 @@ class Placement:
     because: str = ""
 
     def selected(self, graph: Graph) -> OpSet:
-        """The operator calls that are meant; a tuple or projection never is."""
+        """The operator calls that the selector selects; never tuples or projections."""
         return opset(index for index in members(graph.calls) if self._selects(graph, index))
 
     def _selects(self, graph: Graph, index: int) -> bool:
@@ -55,7 +55,7 @@ class Placement:
 
 
 class Placed:
-    """What the placements of several targets allow on one graph."""
+    """The placements of several targets, applied to one graph."""
 
     def __init__(self, graph: Graph, placements: Mapping[str, Iterable[Placement]]) -> None:
         self.graph = graph
@@ -66,7 +66,7 @@ class Placed:
         ]
 
     def refusal(self, target: str, inside: OpSet) -> str:
-        """Why `target` may not run the nodes `inside`; empty where it may."""
+        """Why `target` may not run the nodes `inside`; empty if it may."""
         for owner, placement, selected in self.placements:
             is_pin = placement.action == "pin"
             if inside & selected and (owner != target if is_pin else owner == target):

@@ -1,4 +1,4 @@
-"""Predicates that are host code: declared in a spec, found by the caller, run when matching."""
+"""Predicates: conditions in host code that a spec declares and the matcher calls."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from collage_dsl.graph import Graph, OpSet
 
 BACKEND = "backend:"
-"""How the sources of predicates begin that are what a backend says it supports."""
+"""The start of the source of a predicate that asks a backend what it supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,9 @@ class Predicate:
     `extern predicate fits(x, w) from "acme.predicates:fits";`
 
     `source` says where the code is: `package.module:function`, or, for the `check` of one of
-    TVM's own patterns, `pattern_table:cutlass.conv2d_bias`. What a backend says it supports is
-    `backend:NAME`: no file declares that, the rule `op_predicate("NAME.supports")` asks it.
+    TVM's own patterns, `pattern_table:cutlass.conv2d_bias`. The source `backend:NAME` asks the
+    backend what it supports. No file declares such a predicate; the rule
+    `op_predicate("NAME.supports")` makes it.
     """
 
     name: str
@@ -25,30 +26,30 @@ class Predicate:
 
     @property
     def backend(self) -> str:
-        """The backend that is asked; empty where it is another code."""
+        """The name of the backend that is asked; empty for any other source."""
         return self.source.removeprefix(BACKEND) if self.source.startswith(BACKEND) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a predicate is asked: the match so far, and the node of each of its parameters."""
+    """The input of a predicate: the match so far, and the node of each of its parameters."""
 
     graph: Graph = field(repr=False)
     inside: OpSet
     root: int
     operands: Mapping[str, int | None]
-    """By parameter, in order; None for an optional node that is not there."""
+    """The node of each parameter, in order; None for an absent optional node."""
     constants: OpSet = 0
-    """Those that would be bound inside."""
+    """The constants that would be bound inside."""
 
 
 Answer = Callable[[Question], str]
-"""Why the predicate refuses; empty where it holds."""
+"""Returns why the predicate refuses, or an empty string if it holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendAnswer:
-    """The answer of a backend, whose kernels may have their constants inside."""
+    """The answer of a backend. `binds_constants`: its kernels have their constants inside."""
 
     supports: Answer
     binds_constants: bool
@@ -58,15 +59,15 @@ class BackendAnswer:
 
 
 Lookup = Callable[[Predicate], Answer]
-"""The code of a predicate. Raises PredicateError where it is not allowed or not there."""
+"""Finds the code of a predicate. Raises PredicateError if it is not allowed or does not exist."""
 
 
 class PredicateError(Exception):
-    """A predicate cannot be asked: its code is not allowed, not there, or failed."""
+    """A predicate cannot be asked: its code is not allowed, does not exist, or failed."""
 
 
 def no_host_code(predicate: Predicate) -> Answer:
-    """The lookup that allows none."""
+    """The lookup that allows no host code: it always raises PredicateError."""
     if predicate.backend:
         raise PredicateError(f"what `{predicate.backend}` supports cannot be asked here")
     raise PredicateError(

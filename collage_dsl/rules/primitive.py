@@ -1,4 +1,4 @@
-"""Primitives: which touching candidates `combine_by_primitives` may join."""
+"""The primitives that say which touching candidates `combine_by_primitives` may join."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,35 +22,35 @@ class Side(Protocol):
     def outputs(self) -> OpSet: ...
     @property
     def has_side_branches(self) -> bool:
-        """As the function says: asked of many pairs, worked out once."""
+        """The value of the function `has_side_branches`, kept because many pairs need it."""
 
 
 class _Primitive:
-    """By itself, one that joins nothing."""
+    """The base of all primitives; it joins nothing by itself."""
 
     __slots__ = ()
 
     def joins(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
-        """Whether the two, which touch, may become one."""
+        """Whether the two candidates, which touch, may become one."""
         kinds = upstream.kind, downstream.kind
         return self.concerns(*kinds) and self.permits(graph, upstream, downstream)
 
     def concerns(self, upstream: Kind, downstream: Kind) -> bool:
-        """Whether it joins any two of these kinds."""
+        """Whether it may join two candidates of these kinds."""
         return False
 
     def permits(self, graph: Graph, upstream: Side, downstream: Side) -> bool:
-        """Whether it joins these two, of kinds that it concerns."""
+        """Whether it joins these two, if it `concerns` their kinds."""
         return True
 
     def grows(self, graph: Graph, side: Side) -> Iterable[SubGraph]:
-        """What `side` may be joined with that is no candidate: tuples and projections."""
+        """The tuples and projections beside `side` that may be added to it."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class KindPair(_Primitive):
-    """`kind(A -> B)`: an upstream of kind A or less with a downstream of kind B or less."""
+    """`kind(A -> B)`: joins an upstream of kind A or less and a downstream of kind B or less."""
 
     upstream: Kind
     downstream: Kind
@@ -61,7 +61,7 @@ class KindPair(_Primitive):
 
 @dataclass(frozen=True, slots=True)
 class JoinAnything(_Primitive):
-    """`join_anything`: any two that touch."""
+    """`join_anything`: joins any two candidates that touch."""
 
     def concerns(self, upstream: Kind, downstream: Kind) -> bool:
         return True
@@ -70,16 +70,18 @@ class JoinAnything(_Primitive):
 @dataclass(frozen=True, slots=True)
 class InjectiveBranches(_Primitive):
     """
-    `injective_branches`: an anchor or reduction with a region below it, or a region with a
-    reduction below it, where injective calls of the region are on side branches alone.
+    `injective_branches`: joins an anchor or reduction and a region below it, or a region and a
+    reduction below it. The injective calls of the region must all be on side branches.
 
-    All of the region leads to one exit, a broadcasting call. An injective call is on a side
-    branch where a broadcasting call of the region, above it, leads to the exit past it as well:
+    All nodes of the region lead to one exit, a broadcasting call. An injective call is on a side
+    branch if a broadcasting call above it, in the region, also leads to the exit on a path that
+    does not contain the injective call:
 
         e = exp(x); t = permute_dims(e); a = add(e, t); y = add(a, matmul(x, w));
 
-    Here the product is joined with `e`, `t` and `a`. TVM's FuseOps does so too, since it fuses
-    `e` with all that is on the way to where its paths meet. Without the way past `t` it does not.
+    Here the matrix product is joined with `e`, `t` and `a`. TVM's FuseOps does the same: it fuses
+    `e` with all nodes on its paths up to the node where these paths meet. If the only path went
+    through `t`, FuseOps would not fuse them.
     """
 
     def concerns(self, upstream: Kind, downstream: Kind) -> bool:
@@ -93,7 +95,7 @@ class InjectiveBranches(_Primitive):
 
 
 def has_side_branches(graph: Graph, inside: OpSet, exits: OpSet) -> bool:
-    """Whether all leads to the one exit, and injective calls are on side branches alone."""
+    """Whether all nodes lead to one exit, and all injective calls are on side branches."""
     if exits.bit_count() != 1 or _leading_to(graph, end := first(exits), inside) != inside:
         return False
     simple = opset(i for i in members(inside & graph.calls) if graph.nodes[i].kind < Kind.INJECTIVE)
@@ -104,7 +106,7 @@ def has_side_branches(graph: Graph, inside: OpSet, exits: OpSet) -> bool:
 
 
 def _leading_to(graph: Graph, index: int, inside: OpSet) -> OpSet:
-    """The nodes inside from which a path inside leads to the node `index`, itself among them."""
+    """The nodes inside from which a path inside leads to node `index`, and that node."""
     found, pending = 0, 1 << index & inside
     while pending:
         found |= pending
@@ -115,8 +117,8 @@ def _leading_to(graph: Graph, index: int, inside: OpSet) -> OpSet:
 @dataclass(frozen=True, slots=True)
 class TupleArgs(_Primitive):
     """
-    `tuple_args`: an injective consumer with the tuple it takes, and that with the injective
-    producers of the tuple's fields, any number of them.
+    `tuple_args`: joins an injective consumer and the tuple that it takes, and then any number of
+    the injective producers of the fields of the tuple.
     """
 
     def concerns(self, upstream: Kind, downstream: Kind) -> bool:
@@ -132,7 +134,7 @@ class TupleArgs(_Primitive):
 
 @dataclass(frozen=True, slots=True)
 class TupleProjections(_Primitive):
-    """`tuple_projections`: a candidate with a projection of its result."""
+    """`tuple_projections`: joins a candidate and a projection of its result."""
 
     def grows(self, graph: Graph, side: Side) -> Iterable[SubGraph]:
         return [SubGraph(1 << index) for index in members(side.outputs & graph.projections)]
@@ -141,15 +143,17 @@ class TupleProjections(_Primitive):
 @dataclass(frozen=True, slots=True)
 class Constants(_Primitive):
     """
-    `constants`: each candidate a second time, with all the constants that flow into it inside.
+    `constants`: proposes each candidate a second time, with all constants that flow into it
+    bound inside.
 
-    It takes no part in joining: a union has the constants that its parts had from the rule, or
-    all. With each part as one choice, n calls that take a constant each would have 2ⁿ unions.
+    It does not join anything. A union has the constants that its parts got from the rule, or all
+    constants. If each part could have its constants or not, n calls with one constant each would
+    have 2ⁿ unions.
     """
 
 
 def with_constants(graph: Graph, found: Iterable[SubGraph]) -> Iterator[SubGraph]:
-    """Each of `found`, and next to it the same with all its constants; each once."""
+    """Each of `found`, followed by the same sub-graph with all its constants; each once."""
     seen: set[SubGraph] = set()
     for sub_graph in found:
         flows_in = graph.input(sub_graph.inside) & graph.constants
@@ -170,9 +174,9 @@ TVM_DEFAULT: tuple[Primitive, ...] = (
     TupleProjections(),
 )
 """
-`tvm_default`: each group that TVM's FuseOps makes is among what these join, and many more.
+`tvm_default`: these primitives join each group that TVM's FuseOps makes, and many more.
 
-A group has at most one call that is an anchor or a reduction. Under an anchor there are
-broadcasting calls and what is on side branches between them; the same is above a reduction. All
-other groups are injective throughout.
+A group of FuseOps has at most one call that is an anchor or a reduction. Below an anchor there
+are broadcasting calls and calls on side branches between them. Above a reduction there are the
+same. All other groups contain only injective calls, or calls of a lower kind.
 """

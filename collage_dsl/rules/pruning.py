@@ -1,4 +1,4 @@
-"""Valid candidates that a spec leaves out all the same: small ones, and those that overlap."""
+"""`min_nodes`, `largest_first`, `max_regions`: leave out valid candidates if a spec asks for it."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -8,7 +8,7 @@ from collage_dsl.rules.limits import Limits
 from collage_dsl.rules.trace import Trace
 
 _SHOWN = 3
-"""So many operator calls of a candidate are named."""
+"""How many operator calls of a candidate a reason names."""
 
 
 def pruned(
@@ -20,9 +20,9 @@ def pruned(
     keeps_single: bool = False,
 ) -> Iterator[SubGraph]:
     """
-    What pruning by `limits` leaves of `found`, which are valid, each once and in their order.
+    The candidates of `found`, all valid, that pruning by `limits` keeps; each once, in order.
 
-    With `keeps_single` those of one operator call are left whatever the limits say, as `fallback;`
+    With `keeps_single` all candidates with one operator call are kept, because `fallback;`
     promises them.
     """
     if not limits.prunes:
@@ -57,7 +57,7 @@ def _too_small(
 def _not_chosen(
     graph: Graph, found: Iterable[SubGraph], limits: Limits
 ) -> Iterator[tuple[SubGraph, str]]:
-    """Those that overlap one that comes before them, and then those that are too many."""
+    """The candidates that overlap a larger one, and those after the largest `max_regions`."""
     if not limits.largest_first and limits.max_regions is None:
         return
     setting = "largest_first" if limits.largest_first else "max_regions"
@@ -79,7 +79,7 @@ def _not_chosen(
 
 
 def _by_size(graph: Graph, found: Iterable[SubGraph]) -> list[SubGraph]:
-    """From the largest; then in graph order, then as they come."""
+    """The largest first; equal ones in graph order, then in the given order."""
 
     def rank(each: SubGraph) -> tuple[int, int, OpSet]:
         return -_size(graph, each), first(each.inside), each.inside
@@ -88,7 +88,7 @@ def _by_size(graph: Graph, found: Iterable[SubGraph]) -> list[SubGraph]:
 
 
 def _shown(graph: Graph, sub_graph: SubGraph) -> str:
-    """Its operator calls by name, the first few of them."""
+    """The names of its first few operator calls."""
     calls = sub_graph.inside & graph.calls or sub_graph.inside
     names = [f"`{graph.nodes[index].name}`" for index in islice(members(calls), _SHOWN)]
     hidden = calls.bit_count() - len(names)

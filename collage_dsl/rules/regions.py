@@ -1,4 +1,4 @@
-"""The largest regions that touching sub-graphs make."""
+"""`max_coalesce` as a rule: merge touching sub-graphs into the largest regions."""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal
@@ -14,12 +14,12 @@ def regions(
     graph: Graph, found: Iterable[SubGraph], prefer: Preference = "largest"
 ) -> Iterator[SubGraph]:
     """
-    `found`, as far as they are disjoint, merged with those they touch as long as the union is
-    convex and stays in one dataflow block; in graph order. Tuples and projections between them
-    come along, but for those of another region: what these are between is not merged.
+    The sub-graphs of `found`, merged where they touch, as long as the union is convex and stays in
+    one dataflow block; in graph order. A union contains the tuples and projections between its
+    parts, except those that belong to another region.
 
-    Of those that overlap the one with more operators counts, then the earlier one in the graph;
-    or, with `prefer="first"`, the one that comes first in `found`. A region may have several
+    If sub-graphs overlap, only one of them is used: that with more operators, then the earlier
+    one in the graph; or, with `prefer="first"`, the first in `found`. A region may have several
     exits: `limits` say how many are allowed.
     """
     parts = _disjoint(graph, found, prefer)
@@ -35,7 +35,7 @@ def regions(
         earlier = _partner(graph, region, merged, taken)
         if earlier is None:
             merged.append(region)
-        else:  # what lay between the two is in one of them now
+        else:  # the nodes between the two are now inside one of them
             parts.insert(0, _union(graph, region, merged.pop(earlier), taken))
             taken |= parts[0].inside
     yield from sorted(merged, key=lambda region: region.order)
@@ -66,7 +66,7 @@ def _partner(graph: Graph, region: SubGraph, others: list[SubGraph], taken: OpSe
 
 
 def _union(graph: Graph, one: SubGraph, other: SubGraph, taken: OpSet) -> SubGraph:
-    """With what is between the two and not in any region, which is `taken`."""
+    """The union of the two with the tuples and projections between them that are not `taken`."""
     union = one | other
     return union | SubGraph(absorbable(graph, union.inside) & ~taken)
 

@@ -1,4 +1,4 @@
-"""Fusion rules: leaves propose sub-graphs of a graph, combinators transform them."""
+"""The fusion rules of the language. Leaves propose sub-graphs; combinators transform them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from collage_dsl.rules.trace import Trace
 from collage_dsl.rules.vertical import USUAL_DEPTH, with_neighbours
 
 FUSIBLE = (Kind.ELEMENTWISE, Kind.BROADCAST, Kind.INJECTIVE, Kind.REDUCE, Kind.ANCHOR)
-"""All kinds but opaque."""
+"""All kinds except opaque."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpCallByKind:
     """
-    Propose each operator call whose kind is named; by default, each that is not opaque.
+    Propose each operator call whose kind is in `kinds`; by default, each that is not opaque.
 
         op_call_by_kind(elementwise, broadcast)
     """
@@ -43,7 +43,7 @@ class OpCallByKind:
 @dataclass(frozen=True, slots=True)
 class DFPattern:
     """
-    Propose each match of `pattern`, rooted at each call, tuple and projection in turn; matches
+    Propose each match of `pattern` with any call, tuple or projection as its result. Matches
     may overlap.
 
         dfpattern(conv_block)
@@ -66,14 +66,13 @@ class DFPattern:
 @dataclass(frozen=True, slots=True)
 class OpPredicate:
     """
-    Propose each call of the operators `ops`, of any operator where there are none, for which
-    `predicate` holds.
+    Propose each call for which `predicate` holds. With `ops`, only calls of these operators.
 
         op_predicate(fits, ops: [nn.max_pool2d])
 
-    The only parameter of a predicate that a file declares is the result of the call. A backend
-    is asked whether it supports the call by itself; where its kernels have constants inside, the
-    constant operands of the call are bound, for the question and in the candidate.
+    A predicate that a file declares has one parameter, the result of the call. A backend is asked
+    whether it supports the call by itself. If its kernels have constants inside, the constant
+    operands of the call are bound, for the question and in the candidate.
     """
 
     predicate: Predicate
@@ -99,8 +98,8 @@ class OpPredicate:
 @dataclass(frozen=True, slots=True)
 class Host:
     """
-    Propose nothing: `host()` says that tuples, projections, constants and shapes need no kernel,
-    which is so in every target.
+    Propose nothing. `host()` says that tuples, projections, constants and shapes need no kernel;
+    this holds for every target, also without it.
     """
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
@@ -110,8 +109,8 @@ class Host:
 @dataclass(frozen=True, slots=True)
 class Tagged:
     """
-    Propose what `rule` proposes, as inner functions with `Composite = label`; composites that it
-    proposes become functions inside those.
+    Propose what `rule` proposes, as inner functions with `Composite = label`. Composites of
+    `rule` become functions inside them.
 
         composite("onednn.conv_block", dfpattern(conv_block))
     """
@@ -143,18 +142,18 @@ class CombineByPrimitives:
 
         combine_by_primitives(op_call_by_kind(), using: tvm_default, max_depth: 8)
 
-    With `max_splits` propose, besides the candidates of `rule`, only the largest regions, and
-    what at most so many cuts leave of each. The regions are what candidates, of those that
-    overlap the largest, become when they are merged greedily in graph order, as far as the
-    primitives and bounds allow. A cut is made at one candidate of a region, and parts it in two:
-    that candidate with all that is above it, and the rest; or that with all that is below it,
-    and the rest. The connected parts of the two are the pieces, and further cuts are made in
-    each. All pieces are convex. Tuples and projections stay with the candidate that they were
-    joined to. One cut leaves 2(n - 1) pieces of a chain of n candidates, two cuts every interval
-    of it.
+    With `max_splits` propose the candidates of `rule`, the largest regions, and the pieces that at
+    most `max_splits` cuts make of each region; nothing else. To make the regions, candidates are
+    merged greedily in graph order, as far as the primitives and bounds allow; of candidates that
+    overlap only the largest is used. A cut is made at one candidate of a region, and divides the
+    region in two: the candidate with all that is above it, and the rest; or the candidate with
+    all that is below it, and the rest. The connected parts of both are the pieces. Further cuts
+    divide the pieces. All pieces are convex. Tuples and projections stay with the candidate that
+    they were joined to. In a chain of n candidates, one cut makes 2(n - 1) pieces, and two cuts
+    make every interval of the chain.
 
-    Where `constants` is among the primitives, each of all these is proposed twice: as it is, and
-    with all the constants that flow into it bound inside.
+    If `constants` is among the primitives, each candidate is proposed twice: as it is, and with
+    all the constants that flow into it bound inside.
     """
 
     rule: "FusionRule"
@@ -188,9 +187,9 @@ class Horizontal:
         horizontal(op_call_by_kind(anchor), max: 3)
 
     Siblings have the same operators in graph order and the same labels, share no node, are in
-    one dataflow block, and none is downstream of another. Into all that are joined flows one
-    value that is no constant and no literal; all others are among the first 7 siblings of the
-    first, in graph order. A union has the exits of all, so limits have to allow several.
+    one dataflow block, and none is downstream of another. One value that is not a constant or a
+    literal flows into all of them. All siblings in a union are among the first 7 siblings of its
+    first one, in graph order. A union has the exits of all, so limits must allow several exits.
     """
 
     rule: "FusionRule"
@@ -207,13 +206,13 @@ class Vertical:
 
         vertical(op_call_by_kind(anchor), prologue: none, epilogue: broadcast, max_depth: 6)
 
-    The epilogue grows in graph order by each call of at most the kind `epilogue` that takes a
-    value of the kernel, and nothing that the anchor leads to outside the kernel. The prologue
-    grows against graph order by each call of at most the kind `prologue` above the anchor whose
-    value only the kernel uses. Each step of the one with each step of the other is proposed, if
-    it has no more exits than the anchor. Projections come along, and tuples where the kind is
-    `injective` or more. Either side has at most 16 nodes, all at most `max_depth` calls on a
-    path; what makes a kernel deeper is not added.
+    The epilogue grows in graph order. Each step adds a call of at most the kind `epilogue` that
+    takes a value of the kernel, and takes no value that the anchor leads to outside the kernel.
+    The prologue grows against graph order. Each step adds a call of at most the kind `prologue`
+    above the anchor whose value only the kernel uses. Each step of the epilogue is proposed with
+    each step of the prologue, if the kernel has no more exits than the anchor. Projections are
+    added too, and tuples if the kind is `injective` or more. Each side has at most 16 nodes. No
+    path in the kernel has more than `max_depth` calls; a call that makes it deeper is not added.
     """
 
     rule: "FusionRule"
@@ -234,8 +233,8 @@ class Vertical:
 @dataclass(frozen=True, slots=True)
 class OnlyValid:
     """
-    Propose what `rule` proposes within `limits`: `only_valid(rule, max_exits: 1)`. Those limits
-    that prune do so among what the others allow.
+    Propose what `rule` proposes within `limits`: `only_valid(rule, max_exits: 1)`. The limits
+    that prune are applied last, to the candidates that the other limits allow.
     """
 
     rule: "FusionRule"
@@ -255,11 +254,11 @@ class OnlyValid:
 @dataclass(frozen=True, slots=True)
 class MaxCoalesce:
     """
-    Propose the largest regions that touching candidates of `rule` make: `max_coalesce(rule)`.
+    Propose the largest regions of touching candidates of `rule`: `max_coalesce(rule)`.
 
-    It is what greedy partitioning does, and proposes no more than it keeps. Of candidates that
-    overlap it keeps the largest; with `prefer: first` the one that comes first in `rule`, as
-    TVM's FuseOpsByPattern does.
+    This is greedy partitioning: only the regions are proposed, and not the candidates in them. Of
+    candidates that overlap only the largest is used; with `prefer: first` the one that comes
+    first in `rule`, as in TVM's FuseOpsByPattern.
     """
 
     rule: "FusionRule"

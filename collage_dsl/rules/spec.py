@@ -1,4 +1,4 @@
-"""Fusion specs: a target, and the rule that proposes kernels for it."""
+"""A fusion spec: a `target` block with its rule and limits, and the candidates it proposes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,19 +11,19 @@ from collage_dsl.rules.rule import FusionRule
 from collage_dsl.rules.trace import Trace
 
 Refusal = Callable[[str, OpSet], str]
-"""Why the target of that name may not run those nodes; empty where it may."""
+"""Returns why the named target may not run some nodes; empty if it may."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusionSpec:
     """
-    A `target` block: its toolchain, its rule, and the limits every candidate keeps to.
+    A `target` block: its toolchain, its rule, and the limits of every candidate.
 
-    `coalesce` says that after the search touching kernels of this target are merged where
-    that is not slower; `fallback` that the rule proposes a kernel for every operator, whose
-    single calls therefore no limit prunes.
-    `placements` say what must or must not run here, which concerns the candidates of other
-    specs too: `engine.steps.propose` applies those of all specs together.
+    `coalesce`: after the search, touching kernels of this target are merged if that is not
+    slower. `fallback`: the rule proposes a kernel for every operator call, and candidates with a
+    single call are never pruned. `placements` say which calls must run on this target and which
+    must not. They also concern the candidates of other specs, so `engine.steps.propose` applies
+    the placements of all specs together.
     """
 
     target: Toolchain
@@ -41,10 +41,10 @@ class FusionSpec:
         self, graph: Graph, trace: Trace | None = None, refusal: Refusal | None = None
     ) -> tuple[CandidateKernel, ...]:
         """
-        The distinct valid candidates in graph order: by first node, then by nodes inside. Those
-        that `refusal` has a reason against are left out before any are pruned.
+        The distinct valid candidates in graph order: by first node, then by nodes inside.
+        Candidates that `refusal` refuses are left out before pruning.
 
-        Where several proposals have the same nodes and composites the first keeps its label.
+        If several proposals have the same nodes and composites, the label of the first is kept.
         """
         trace = trace or Trace()
         found: dict[SubGraph, SubGraph] = {}

@@ -1,4 +1,4 @@
-"""Largest regions under primitives, and what a few cuts leave of them."""
+"""`max_splits`: the largest regions that primitives allow, and the pieces that a few cuts make."""
 
 from collections.abc import Iterable, Iterator
 
@@ -29,7 +29,7 @@ def split(
 
 
 def _disjoint(graph: Graph, found: Iterable[SubGraph]) -> list[SubGraph]:
-    """In graph order; of those that overlap the one with more operators, then the earlier."""
+    """Disjoint ones in graph order. Those with more operators, then earlier ones, come first."""
     ordered = sorted(found, key=lambda each: each.order)
     ordered.sort(key=lambda each: -(each.inside & graph.calls).bit_count())
     taken: OpSet = 0
@@ -42,7 +42,7 @@ def _disjoint(graph: Graph, found: Iterable[SubGraph]) -> list[SubGraph]:
 
 
 class _Region:
-    """Disjoint parts, and what they are merged."""
+    """Disjoint parts, and their union `sub_graph`."""
 
     def __init__(self, graph: Graph, parts: tuple[SubGraph, ...], sub_graph: SubGraph) -> None:
         self.graph = graph
@@ -90,7 +90,7 @@ class _Grower:
         self.max_nodes = max_nodes
 
     def regions(self, seeds: list[SubGraph]) -> list["_Region"]:
-        """Greedily, in graph order, until nothing can be merged any more."""
+        """Merge greedily in graph order, until nothing more can be merged."""
         regions = [_Region(self.graph, (seed,), seed) for seed in seeds]
         has_changed = True
         while has_changed:
@@ -103,7 +103,10 @@ class _Grower:
         return regions
 
     def larger(self, regions: list["_Region"], place: int) -> list["_Region"] | None:
-        """The regions once that at `place` has taken in one more, or a tuple or projection."""
+        """
+        The regions after that at `place` took in another region, a tuple or a projection; None
+        if it cannot grow.
+        """
         region = regions[place]
         taken = 0
         for each in regions:
@@ -124,7 +127,7 @@ class _Grower:
         return None
 
     def with_addition(self, region: "_Region", addition: SubGraph) -> tuple[SubGraph, ...]:
-        """The parts, of which one has a tuple that it takes, or a projection of its result."""
+        """The parts, with the tuple or projection `addition` put into a part that it touches."""
         for place, part in enumerate(region.parts):
             beside = self.graph.input(part.inside) | self.graph.output(part.inside)
             if addition.inside & beside:
@@ -145,7 +148,7 @@ class _Grower:
 
 
 class _Cuts:
-    """Cuts between the parts of a region; a set of parts is an `OpSet` over their places."""
+    """Cuts between the parts of a region. A set of parts is an `OpSet` of their places."""
 
     def __init__(self, graph: Graph, parts: tuple[SubGraph, ...]) -> None:
         self.graph = graph
@@ -160,12 +163,12 @@ class _Cuts:
         return sum(1 << i for i, part in enumerate(self.parts) if part.inside & nodes)
 
     def _closure(self, touched: list[OpSet]) -> list[OpSet]:
-        """For each part, itself and all that it leads to."""
+        """For each part, the places of the part and of all parts that it leads to."""
         direct = [self._places(nodes) for nodes in touched]
         return [_reached(direct, 1 << place) for place in range(len(direct))]
 
     def pieces(self, cuts: int) -> Iterator[SubGraph]:
-        """The region, and what at most so many cuts leave of it."""
+        """The region, and the pieces that at most this number of cuts make of it."""
         pieces = {(1 << len(self.parts)) - 1}
         last = pieces
         for _ in range(cuts):
@@ -175,7 +178,7 @@ class _Cuts:
             yield _union(self.parts[place] for place in members(piece))
 
     def _cut(self, piece: OpSet) -> Iterator[OpSet]:
-        """The connected parts of what one cut leaves of `piece`, wherever it is made."""
+        """The connected pieces that one cut makes of `piece`, for all possible cuts."""
         for place in members(piece):
             for side in (self.above[place] & piece, self.below[place] & piece):
                 yield from self._connected(side)
@@ -189,7 +192,7 @@ class _Cuts:
 
 
 def _reached(direct: list[OpSet], start: OpSet) -> OpSet:
-    """`start`, and all that it leads to."""
+    """`start`, and all places that it leads to."""
     reached, pending = 0, start
     while pending:
         reached |= pending

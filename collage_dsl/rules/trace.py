@@ -1,4 +1,4 @@
-"""What rules refused, and why."""
+"""What rules share while they propose: the code of predicates, and a list of refusals."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from collage_dsl.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a rule did not propose `inside`, and where the rule says so."""
+    """Why a rule did not propose `inside`, and the place in the file that refused it."""
 
     inside: OpSet
     because: str
@@ -20,9 +20,9 @@ class Refusal:
 @dataclass(slots=True)
 class Trace:
     """
-    Finds the code of predicates while rules propose; keeps their refusals where it `collects`.
+    Finds the code of predicates while rules propose. If it `collects`, keeps their refusals.
 
-    A large model has tens of thousands of refusals, which only explaining reads.
+    A large model has tens of thousands of refusals, and only explanations need them.
     """
 
     refusals: list[Refusal] = field(default_factory=list)

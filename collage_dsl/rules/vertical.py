@@ -1,14 +1,14 @@
-"""Anchors with what comes before them and what follows."""
+"""`vertical`: join an anchor with calls before it (prologue) and after it (epilogue)."""
 
 from collections.abc import Iterable, Iterator
 
 from collage_dsl.graph import Form, Graph, Kind, OpSet, SubGraph, members
 
 USUAL_DEPTH = 6
-"""Of a kernel, where nothing is said."""
+"""The default of `max_depth`."""
 
 MOST = 16
-"""At most so many nodes are added on either side of an anchor."""
+"""How many nodes are added on each side of an anchor at most."""
 
 
 def with_neighbours(
@@ -22,13 +22,13 @@ def with_neighbours(
     """
     `anchors`, and each with an epilogue, a prologue, or both.
 
-    The epilogue grows in graph order by each node that takes a value of the kernel and none
-    that a path through the outside leads to; each step is one epilogue. For each of them, the
-    prologue grows against graph order by each node above the anchor whose value the kernel
-    alone uses; each step is one prologue. Calls of at most the kind that is named are added
-    and projections; tuples where that kind is at least injective. A kernel stays in one
-    dataflow block, is at most `max_depth` calls deep, and has as many exits as its anchor at
-    most. Either side ends after `MOST` nodes; None stands for a side that stays empty.
+    The epilogue grows in graph order. Each step adds a node that takes a value of the kernel, and
+    takes no value that a path through the outside leads to; each step is one epilogue. For each
+    epilogue, the prologue grows against graph order. Each step adds a node above the anchor whose
+    value only the kernel uses; each step is one prologue. Only projections are added, calls of at
+    most the given kind, and tuples if that kind is at least injective. A kernel stays in one
+    dataflow block, is at most `max_depth` calls deep, and has no more exits than its anchor. Each
+    side ends after `MOST` nodes; a side that is None stays empty.
     """
     for anchor in dict.fromkeys(anchors):
         yield anchor
@@ -44,7 +44,7 @@ def with_neighbours(
 
 
 def _epilogues(graph: Graph, anchor: OpSet, kind: Kind | None, max_depth: int) -> Iterator[OpSet]:
-    """`anchor`, and what it grows to downstream."""
+    """`anchor`, and then the kernel after each step of the epilogue."""
     yield anchor
     downstream = _reached(graph.downstream_of, anchor)
     inside = anchor
@@ -61,7 +61,7 @@ def _epilogues(graph: Graph, anchor: OpSet, kind: Kind | None, max_depth: int) -
 def _prologues(
     graph: Graph, anchor: OpSet, below: OpSet, kind: Kind | None, max_depth: int
 ) -> Iterator[OpSet]:
-    """`below`, an anchor with its epilogue, and what it grows to upstream of the anchor."""
+    """`below`, an anchor with its epilogue, and then the kernel after each step of the prologue."""
     yield below
     inside = below
     above = graph.input(anchor) & graph.computed

@@ -1,4 +1,4 @@
-"""What a pattern wants of one node, in a line, as the language writes it."""
+"""Write a part of a pattern as one line of the language, for explanations."""
 
 from typing import assert_never
 

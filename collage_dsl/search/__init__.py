@@ -1,4 +1,4 @@
-"""The choice of a cheapest cover. Sees candidates and costs, never rules."""
+"""Choose kernels that cover a graph at the least cost. Sees candidates and costs, never rules."""
 
 from collage_dsl.cost import CostError
 from collage_dsl.search.auto import auto

@@ -1,4 +1,4 @@
-"""The strategy that suits a problem."""
+"""The default strategy: `dijkstra`, or `milp` where `dijkstra` would meet too many states."""
 
 from collections.abc import Iterable
 
@@ -9,15 +9,15 @@ from collage_dsl.search.plan import Plan, Problem
 from collage_dsl.search.pruning import usable
 
 BUDGET = 20_000
-"""So many states `dijkstra` may expand, a second or two, before `milp` takes over."""
+"""How many states `dijkstra` may expand before `milp` is used; this takes a second or two."""
 
 MOST_OPEN = 64
-"""Where more kernels than this could be open at once, `dijkstra` is not begun."""
+"""If more kernels than this could be open at once, `milp` is used from the start."""
 
 
 def auto(problem: Problem, *, budget: int = BUDGET) -> Plan:
     """
-    A cheapest plan by `dijkstra`, which asks for the fewest costs, or by `milp` where that
+    A cheapest plan by `dijkstra`, which asks for the fewest costs, or by `milp` if `dijkstra`
     would meet too many states. The record of the plan says why. Raises `NoPlanError`.
     """
     if not has_solver():
@@ -37,10 +37,11 @@ def auto(problem: Problem, *, budget: int = BUDGET) -> Plan:
 
 def most_open(moves: Iterable[Move]) -> int:
     """
-    How many candidates make some nodes wait for others, and have nodes both before and after
-    one place in the order in which `dijkstra` covers calls; the most at any place.
+    The largest number of candidates that can be open at one place in the order in which
+    `dijkstra` covers calls. A candidate is open at a place if it has nodes before and after it,
+    and makes some nodes wait for others.
 
-    Which of them are taken multiplies the states that it meets there.
+    Each choice of open candidates is a state of its own, so their number multiplies the states.
     """
     change: dict[int, int] = {}
     for move in moves:

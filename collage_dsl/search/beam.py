@@ -1,4 +1,4 @@
-"""A good cover in bounded time, and how far it may be from the cheapest."""
+"""A strategy with bounded time: a good plan, and how much a cheaper one may save at most."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,10 @@ WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """`rank` compares states with the same next call: the cost above what is covered is worth."""
+    """
+    `rank` compares states with the same next call. It begins with the cost of the taken kernels
+    above the worth of the calls that they cover.
+    """
 
     key: Key
     rank: tuple[int, int, int]
@@ -26,13 +29,13 @@ class _State:
 
 def beam(problem: Problem, *, width: int = WIDTH) -> Plan:
     """
-    A plan no dearer than that of `greedy`; asks for every cost. Raises `NoPlanError`.
+    A plan that costs no more than that of `greedy`; asks for every cost. Raises `NoPlanError`.
 
-    Calls are covered in the order of `dijkstra`; of the states in which one is the next, the
-    best `width` are expanded: those that are the least dearer than what they cover is worth.
-    Where none of them can be finished, twice as many are tried, and so on. The plan's record
-    has the lower bound, and says so where no state was left out and nothing is better. Raises
-    ValueError for a `width` below 1.
+    Calls are covered in the order of `dijkstra`. Of the states with the same next call, the best
+    `width` are expanded: those with the smallest cost above the worth of their calls. If none
+    of them leads to a plan, twice as many are tried, and so on. The record of the plan has the
+    lower bound. If no state was left out, the plan is proven to be the best. Raises ValueError
+    for a `width` below 1.
     """
     if width < 1:
         raise ValueError(f"a beam keeps 1 state or more, not {width}")
@@ -59,7 +62,7 @@ def beam(problem: Problem, *, width: int = WIDTH) -> Plan:
 def _worth(
     problem: Problem, candidates: tuple[CandidateKernel, ...]
 ) -> tuple[Mapping[int, int], int]:
-    """What each call is worth, and what no plan costs less than, in femtoseconds."""
+    """The worth of each call, and a lower bound of the cost of every plan, in femtoseconds."""
     if has_solver():
         from collage_dsl.search.columns import relaxation
 
@@ -86,7 +89,7 @@ class _Beam:
         self.width = width
         self.tally = tally
         self.waiting: dict[int, dict[Key, _State]] = {}
-        """By their next call; the best state of each key."""
+        """The states to expand, by next call: the best state of each key."""
         self.goal: _State | None = None
         self.is_complete = True
         self.surplus = {move.number: self._surplus(move, worth) for move in moves}
@@ -122,7 +125,7 @@ class _Beam:
             here[state.key] = state
 
     def _surplus(self, move: Move, worth: Mapping[int, int]) -> int | None:
-        """How much dearer a candidate is than the worth of its calls; None where infeasible."""
+        """The cost of a candidate above the worth of its calls; None if it is infeasible."""
         price = self.problem.price(move.candidate)
         calls = move.candidate.sub_graph.inside & self.problem.graph.calls
         return None if price is None else price - sum(worth.get(i, 0) for i in members(calls))

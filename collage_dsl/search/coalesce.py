@@ -1,4 +1,4 @@
-"""Merging neighbouring kernels of one target after the search."""
+"""`after max_coalesce()`: merge neighbouring kernels of one target after the search."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,17 +15,17 @@ from collage_dsl.search.plan import (
 )
 
 MayMerge = Callable[[CandidateKernel], bool]
-"""Whether a kernel that is made of several may be."""
+"""Whether a merged kernel is allowed."""
 
 
 def coalesce(plan: Plan, cost: CostFunction, may_merge: MayMerge) -> Plan:
     """
-    `plan` with touching kernels of one target merged as far as `may_merge` allows and all
+    `plan` with touching kernels of one target merged, as far as `may_merge` allows it and all
     kernels can still run one after the other.
 
-    A merged kernel is kept only where it is feasible and costs no more than its parts, in whole
-    femtoseconds; where it is not, its halves, in execution order, are tried in its place, each
-    as far as its kernels touch.
+    A merged kernel is kept only if it is feasible and costs no more than its parts, in whole
+    femtoseconds. Otherwise its kernels are split into two halves in execution order, and the
+    kernels of each half that touch are tried as merged kernels.
     """
     groups = _Groups(plan, may_merge).grown()
     checked = Problem(plan.graph, (), cost).cost  # raises `CostError` for what is no cost
@@ -38,9 +38,9 @@ def coalesce(plan: Plan, cost: CostFunction, may_merge: MayMerge) -> Plan:
 
 class _Groups:
     """
-    The kernels of a plan in groups that will each be one kernel, and which group needs which.
+    The kernels of a plan in groups, and which group needs which. Each group becomes one kernel.
 
-    Groups are numbered by their first kernel's place in the plan.
+    The number of a group is the place of its first kernel in the plan.
     """
 
     def __init__(self, plan: Plan, may_merge: MayMerge) -> None:
@@ -56,8 +56,8 @@ class _Groups:
 
     def grown(self) -> list[list[PlannedKernel]]:
         """
-        Each group as large as the rules of merging allow, in execution order: those that may
-        not be merged now may not be later either, for what lies between them stays there.
+        The groups in execution order, each as large as possible. Two groups that may not be
+        merged now may not be merged later either: the nodes between them stay between them.
         """
         for number in list(self.groups):
             while number in self.groups and (partner := self.partner(number)) is not None:
@@ -112,14 +112,14 @@ def _priced(
     parts = sum(femtoseconds(kernel.cost) for kernel in group)
     if not isinstance(price, Infeasible) and femtoseconds(price) <= parts:
         return [PlannedKernel(whole, price)]
-    # No path leaves the group and comes back, so none leaves the first half but to the second.
+    # No path leaves the group and comes back, so each half is convex too.
     half = len(group) // 2
     touching = [*_touching(group[:half]), *_touching(group[half:])]
     return [kernel for smaller in touching for kernel in _priced(smaller, cost, may_merge)]
 
 
 def _touching(kernels: Sequence[PlannedKernel]) -> list[list[PlannedKernel]]:
-    """The kernels, which are in execution order, in groups of those that touch."""
+    """Groups of kernels that touch each other; `kernels` are in execution order."""
     graph = kernels[0].candidate.graph
     needs = producers(graph, [kernel.candidate.sub_graph.inside for kernel in kernels])
     groups: list[list[int]] = []

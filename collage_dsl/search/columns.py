@@ -1,4 +1,4 @@
-"""A covering problem as rows and columns of numbers, and its relaxation. Needs scipy."""
+"""The covering problem as a matrix for the solver, and its relaxation. Needs scipy."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from collage_dsl.search.pruning import undominated, usable
 Array = np.ndarray[Any, Any]
 
 SCALE = 1e6
-"""The dearest price as the solver sees it: its tolerances are about a millionth."""
+"""The highest price is scaled to this number, because the solver's tolerance is about 1e-6."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """
-    The feasible candidates that a plan may need, each a column that is taken or is not.
+    The feasible candidates that a plan may need. Each is a column that is taken or not taken.
 
-    `prices` are in femtoseconds, `unit` is what the solver counts them in. Every call is
-    covered once (`once`), every tuple and projection at most once (`at_most_once`).
+    `prices` are in femtoseconds; the solver counts them in units of `unit` femtoseconds. Every
+    call is covered once (`once`), every tuple and projection at most once (`at_most_once`).
     """
 
     candidates: tuple[CandidateKernel, ...]
@@ -38,8 +38,8 @@ class Columns:
     @classmethod
     def of(cls, problem: Problem, *, late: bool = False) -> "Columns":
         """
-        Asks for every cost, or if `late` for none: what is not known is then as little as it
-        can be. Raises `NoPlanError` where a call has no feasible candidate.
+        Asks for every cost. If `late`, asks for no cost, and uses the lower bound of each cost
+        that is not known. Raises `NoPlanError` if a call has no feasible candidate.
         """
         price = problem.estimate if late else problem.price
         candidates = tuple(undominated(usable(problem), price))
@@ -65,7 +65,7 @@ class Columns:
 
     @property
     def scaled(self) -> Array:
-        """The prices as the solver sees them."""
+        """The prices in units of `unit`, for the solver."""
         return np.array([price / self.unit for price in self.prices])
 
     @property
@@ -79,13 +79,13 @@ class Columns:
 @dataclass(frozen=True, slots=True)
 class Relaxation:
     """
-    What the cheapest cover costs if kernels may be taken in parts: `bound` femtoseconds; no
+    The cheapest cover when parts of kernels may be taken: it costs `bound` femtoseconds, and no
     plan costs less.
 
-    `worth` says in seconds what covering each call, by name, costs there: the prices of a
-    market in which no kernel is cheaper than the calls that it covers. `surplus` is how much
-    dearer each feasible candidate is than that; a plan with the candidate costs at least so
-    much more than the bound.
+    `worth` has for each call, by name, the seconds that it costs to cover this call there (the
+    dual values of the linear program). No kernel costs less than the worth of its calls.
+    `surplus` has the seconds that each feasible candidate costs above the worth of its calls. A
+    plan with the candidate costs at least that much more than the bound.
     """
 
     bound: int
@@ -94,7 +94,7 @@ class Relaxation:
 
 
 def relaxation(problem: Problem) -> Relaxation:
-    """Asks for every cost. Raises `NoPlanError` where kernels cover no graph even in parts."""
+    """Asks for every cost. Raises `NoPlanError` if even parts of kernels cannot cover the graph."""
     columns = Columns.of(problem)
     if not columns.calls:
         return Relaxation(0, {}, {})
@@ -112,8 +112,8 @@ def relaxation(problem: Problem) -> Relaxation:
 
 def worth_of(problem: Problem, columns: Columns) -> list[float]:
     """
-    In femtoseconds, for each call, what it is worth; then what each shared free node is, which
-    is never more than 0. No column is cheaper than the worth of what it covers.
+    The worth of each call in femtoseconds, then that of each shared free node, which is never
+    above 0. No column costs less than the worth of the nodes that it covers.
     """
     rows = columns.at_most_once
     is_shared = bool(rows.shape[0])
@@ -135,7 +135,7 @@ def worth_of(problem: Problem, columns: Columns) -> list[float]:
 
 
 def surplus_of(columns: Columns, worth: Sequence[float]) -> Array:
-    """How much dearer each column is than the worth of what it covers, in femtoseconds."""
+    """The price of each column above the worth of the nodes that it covers, in femtoseconds."""
     calls = np.array(worth[: len(columns.calls)])
     free = np.array(worth[len(columns.calls) :])
     covered = columns.once.T @ calls
@@ -146,18 +146,21 @@ def surplus_of(columns: Columns, worth: Sequence[float]) -> Array:
 
 
 def bound_of(worth: Sequence[float]) -> float:
-    """What no plan costs less than: each call is covered once, each free node at most."""
+    """
+    A lower bound of the cost of every plan: each call is covered once, each free node at most
+    once.
+    """
     return max(0.0, float(sum(worth)))
 
 
 def _not_above(columns: Columns, calls: list[float], free: list[float]) -> list[float]:
-    """The worth of calls, less what the solver's tolerance made too much of it."""
+    """The worth of calls, lowered where the solver's tolerance made it too high."""
     excess = max(0.0, -float(surplus_of(columns, [*calls, *free]).min(initial=0.0)))
     return [value - excess for value in calls]
 
 
 def _rows(insides: Sequence[OpSet], nodes: Iterable[int]) -> Any:
-    """A row for each of `nodes`, with a 1 in the columns that have it inside."""
+    """A matrix with a row for each of `nodes`, and a 1 in each column that has the node inside."""
     place = {node: row for row, node in enumerate(nodes)}
     rows, across = [], []
     for column, inside in enumerate(insides):

@@ -1,4 +1,4 @@
-"""Kernels that would wait for each other."""
+"""Find kernels of a cover that wait for each other in a cycle, so that none could run."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -7,15 +7,19 @@ from collage_dsl.graph import Graph, OpSet, first, members
 from collage_dsl.search.plan import is_acyclic
 
 Passage = tuple[int, int]
-"""A node of a kernel that waits for another kernel, and one that another waits for."""
+"""
+Two nodes of a kernel on a cycle: one that needs the kernel before it on the cycle, and one that
+the next kernel needs.
+"""
 
 
 def shortest_cycle(graph: Graph, insides: Sequence[OpSet]) -> tuple[Passage, ...]:
     """
-    Of kernels of these disjoint sets of nodes, each waits for the one before and the first
-    for the last: how a shortest such ring passes through each of them. Empty where there is none.
+    The passages of a shortest cycle of kernels, one for each kernel on it; empty if there is no
+    cycle. `insides` are the disjoint sets of nodes of the kernels. On a cycle each kernel waits
+    for the one before it, and the first for the last.
 
-    Other kernels with the same passages would wait for each other in the same way.
+    Other kernels that contain the same passages would wait for each other in the same way.
     """
     if is_acyclic(graph, insides):
         return ()
@@ -27,7 +31,7 @@ def shortest_cycle(graph: Graph, insides: Sequence[OpSet]) -> tuple[Passage, ...
     rings = (ring for start in range(len(insides)) if (ring := _ring(after, start)))
     ring = min(rings, key=len, default=())
     steps = [_step(graph, insides[one], insides[other]) for one, other in _pairs(ring)]
-    # A step leaves one kernel and enters the next: what enters comes from the step before.
+    # A step leaves one kernel and enters the next: the entered node comes from the step before.
     return tuple((steps[place - 1][1], leaving) for place, (leaving, _) in enumerate(steps))
 
 
@@ -39,7 +43,7 @@ def _below(graph: Graph, inside: OpSet) -> OpSet:
 
 
 def _ring(after: Sequence[Sequence[int]], start: int) -> tuple[int, ...]:
-    """A shortest way from `start` back to it."""
+    """A shortest cycle through `start`."""
     came: dict[int, int] = {}
     pending = deque([start])
     while pending:
@@ -65,6 +69,6 @@ def _pairs(ring: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _step(graph: Graph, one: OpSet, other: OpSet) -> tuple[int, int]:
-    """A node of the one that flows into a node of the other."""
+    """A node of `one`, and a node of `other` that it flows into."""
     leaving = next(i for i in members(one) if graph.downstream_of[i] & other)
     return leaving, first(graph.downstream_of[leaving] & other)

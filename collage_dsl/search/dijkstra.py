@@ -15,33 +15,40 @@ from collage_dsl.search.tally import ASKED_FOR, Tally
 
 Rank = tuple[int, int, int]
 """
-The least that a plan through a state can cost, its demotion and kernels so far. Less is
-better; no step makes it less.
+The least cost of a plan through a state, and the demotion and number of kernels so far. A lower
+rank is better; no step makes it lower.
 """
 
 
 LOOKED_AHEAD = 20_000
 """
-So many states are expanded, at most, to choose what to price before anything else is; and no more
-than half of those that a search may expand.
+How many states are expanded at most to choose the kernels to price first. It is never more than
+half of the states that a search may expand.
 """
 
 
 _BEYOND = 2.0
-"""A kernel is taken to cost so many times its lower bound beyond that, until more is known."""
+"""
+Assumed excess of a cost over its lower bound, as a multiple of the bound, for a kind of kernel
+of which none is priced.
+"""
 
 
 class BudgetSpentError(Exception):
-    """A search has expanded as many states as it may, and has not come to an end."""
+    """A search has expanded as many states as it may, and has found no plan yet."""
 
 
 class _State(NamedTuple):
-    """A way to a state; no dataclass, since so many are made."""
+    """
+    A state, and how it was reached.
+
+    A named tuple, because many are made and a dataclass takes longer to make.
+    """
 
     key: Key
     rank: Rank
     is_priced: bool = True
-    """Whether the cost of the last kernel is known: its lower bound stands in for it until then."""
+    """Whether `rank` has the cost of the last kernel. If not, it has its lower bound."""
     before: "_State | None" = None
     by: Move | None = None
 
@@ -55,18 +62,18 @@ def dijkstra(
 ) -> Plan:
     """
     A cheapest plan; of equally cheap ones, one with the highest priority, then one with the
-    fewest kernels, then the one found first. Raises `NoPlanError`, and `BudgetSpentError` where
-    more than `budget` states would have to be expanded. `moves` are those of the candidates that
-    are `usable`, where they are known already. The record says why `dijkstra`: `because`.
+    fewest kernels, then the one found first. Raises `NoPlanError`, and `BudgetSpentError` if
+    more than `budget` states would have to be expanded. `moves` are the moves of the `usable`
+    candidates, if they are known already. `because` says in the record why `dijkstra` was used.
 
     A state is a set of covered nodes, by rank. Only candidates whose first call is the next
     uncovered one extend it, so that each set of kernels is reached in one order only (Collage
     RFC, phase 3).
 
     Costs are asked for late: a kernel enters the queue with its lower bound, and is priced
-    when nothing that is better is left. States are ordered by what they cost and the least
-    that their uncovered calls will cost besides (A*). Where the problem has lower bounds above 0,
-    costs are taken to be dear, and asked for later still.
+    when nothing better is left. States are ordered by their cost plus the least cost of their
+    uncovered calls (A*). If the problem has lower bounds above 0, costs are assumed to be
+    expensive to get, and are asked for even later: see `_looking_ahead`.
     """
     tally = Tally(problem, "dijkstra", because)
     moves = moves or Moves(problem, usable(problem))
@@ -84,10 +91,10 @@ def dijkstra(
 
 def _looking_ahead(problem: Problem, moves: Moves, tally: Tally, most: int) -> list[Move] | None:
     """
-    A plan that is best where what is not known costs as little as it can; then some of it is
-    asked for, until all of a plan is known, which no other can be better than.
+    The moves of a best plan: find the best plan with lower bounds for the costs that are not
+    known, ask for some of these costs, and repeat until all costs of the best plan are known.
 
-    No plan where `most` states are not enough.
+    None if `most` states are not enough.
     """
     while True:
         search = _Search(problem, moves, tally, most)
@@ -105,9 +112,9 @@ def _looking_ahead(problem: Problem, moves: Moves, tally: Tally, most: int) -> l
 
 def _telling(problem: Problem, moves: Moves, unknown: Iterable[Move]) -> Iterable[Move]:
     """
-    One of each block: what will likely cost the most beyond the least that it can, judged by
-    what was priced of its kind; of those that of the fewest calls. What it costs rules out the
-    most plans.
+    The moves to price next, one of each block. It is the one that will probably cost the most
+    above its lower bound, judged by the priced kernels of its kind; of equal ones, that with
+    the fewest calls. Its cost will probably rule out the most plans.
     """
     beyond = _beyond(problem, moves)
 
@@ -122,7 +129,10 @@ def _telling(problem: Problem, moves: Moves, unknown: Iterable[Move]) -> Iterabl
 
 
 def _beyond(problem: Problem, moves: Moves) -> dict[Kind, float]:
-    """By kind, how many times their lower bounds the kernels so far cost beyond these."""
+    """
+    For each kind, the excess of the costs over the lower bounds of its priced kernels, as a
+    multiple of the bounds.
+    """
     sums: dict[Kind, tuple[int, int]] = {}
     for move in moves:
         if problem.is_asked(move.candidate) and (price := problem.price(move.candidate)):
@@ -156,7 +166,7 @@ class _Search:
         self.order = count()
 
     def moves_of_best(self) -> list[Move]:
-        """A cheapest way to the end."""
+        """The moves of a best plan."""
         self.reach(_State(self.moves.start, (sum(self.least.values()), 0, 0)))
         while self.queue:
             rank, _, state = heapq.heappop(self.queue)
@@ -169,12 +179,12 @@ class _Search:
         raise self.problem.no_plan()
 
     def _worth(self, move: Move) -> int:
-        """What the calls of a candidate cost at the least in any plan."""
+        """The least that the calls of a candidate cost in any plan."""
         calls = move.candidate.sub_graph.inside & self.problem.graph.calls
         return sum(self.least.get(index, 0) for index in members(calls))
 
     def reach(self, state: _State) -> None:
-        """Put a state in the queue unless one that is as good has been."""
+        """Put a state in the queue, unless an equally good state with the same key is known."""
         if self.is_beaten(state.key, state.rank):
             return
         if state.is_priced:
@@ -182,7 +192,7 @@ class _Search:
         heapq.heappush(self.queue, (state.rank, next(self.order), state))
 
     def is_beaten(self, key: Key, rank: Rank) -> bool:
-        """Whether there has been a way to `key` that is as good."""
+        """Whether a state with this `key` is known that is as good."""
         known = self.best.get(key)
         return known is not None and rank >= known
 
@@ -192,15 +202,15 @@ class _Search:
         self.tally.explored()
         key, place = None, None
         for move in self.moves.from_(state.key):
-            if move.place is not place:  # mostly those of one place come one after the other
+            if move.place is not place:  # moves with the same place mostly follow each other
                 key, place = self.moves.after(state.key, move), move.place
             if key is not None:
                 self.step(state, key, move)
 
     def step(self, state: _State, key: Key, move: Move) -> None:
         """
-        Reach what `move` leads to: at its price where that is known, or where it would be asked
-        for next anyway; else at the least that it can cost.
+        Reach the state after `move`. Use the price of the move if it is known, or if it would be
+        asked for next anyway; otherwise use its lower bound.
         """
         if move.number not in self.prices:
             rank = self.rank(state, move, self.problem.least(move.candidate))

@@ -1,4 +1,4 @@
-"""Every cover, one after the other: the oracle that other strategies are tested against."""
+"""A strategy that tries every cover. The other strategies are tested against it."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ def exhaustive(problem: Problem) -> Plan:
     A cheapest plan, found by trying every disjoint cover; of equally cheap ones, one with the
     highest priority, then one with the fewest kernels. Raises `NoPlanError`.
 
-    Time grows exponentially: for graphs of some ten operator calls.
+    The time grows exponentially; use it for graphs of about ten operator calls.
     """
     best: tuple[tuple[int, int, int], tuple[CandidateKernel, ...]] | None = None
     tally = Tally(problem, "exhaustive")
@@ -30,7 +30,7 @@ def exhaustive(problem: Problem) -> Plan:
 
 
 def covers(problem: Problem) -> Iterator[tuple[CandidateKernel, ...]]:
-    """Every choice of feasible candidates that covers the graph and can run."""
+    """Every choice of feasible candidates that covers the graph and whose kernels can all run."""
     for chosen in _disjoint(problem, 0):
         if is_acyclic(problem.graph, [c.sub_graph.inside for c in chosen]):
             yield chosen

@@ -1,4 +1,4 @@
-"""Covers taken kernel by kernel, without looking back."""
+"""Quick covers that take one kernel after the other and never go back, for `beam`."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,8 +9,9 @@ from collage_dsl.search.plan import Problem
 
 def greedy(problem: Problem, moves: Moves) -> tuple[CandidateKernel, ...] | None:
     """
-    The better of two covers: the largest kernels first, as pattern tables are applied, and
-    those first that cost the least for each of their calls. None where both come to a dead end.
+    The better of two covers. One takes the largest kernels first, as TVM applies pattern tables;
+    the other takes the kernels with the least cost for each call first. None if neither covers
+    the whole graph.
     """
     priced = [
         (move, price) for move in moves if (price := problem.price(move.candidate)) is not None
@@ -23,7 +24,7 @@ def greedy(problem: Problem, moves: Moves) -> tuple[CandidateKernel, ...] | None
 
 
 def rank_of(problem: Problem, chosen: Sequence[CandidateKernel]) -> tuple[int, int, int]:
-    """Less is better. The candidates are feasible."""
+    """Cost, demotion and number of kernels; lower is better. The candidates are feasible."""
     cost = sum(problem.price(each) or 0 for each in chosen)
     return cost, sum(map(problem.demotion, chosen)), len(chosen)
 

@@ -1,4 +1,4 @@
-"""The cheapest cover as an integer program, solved by HiGHS. Needs scipy."""
+"""The integer program of the strategy `milp`, solved by HiGHS. Needs scipy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from collage_dsl.search.plan import Problem
 from collage_dsl.search.tally import Tally
 
 _RETRIES = 100
-"""So many plans are refused, at most, that only the solver's tolerance finds as cheap."""
+"""How many plans are refused at most because only the solver's tolerance makes them as cheap."""
 
 
 class SolverError(Exception):
@@ -26,9 +26,9 @@ class SolverError(Exception):
 @dataclass(slots=True)
 class Program:
     """
-    Which columns to take: every call once, and no ring of kernels that wait for each other.
+    Choose columns that cover every call once, with no cycle of kernels that wait for each other.
 
-    Rings are not forbidden before one is found: its passages are then forbidden together.
+    A cycle is forbidden only after a solution has it: then its passages are forbidden together.
     """
 
     graph: Graph
@@ -42,7 +42,7 @@ class Program:
         self.open = np.ones(len(self.columns.candidates))
 
     def least(self, objective: Array) -> tuple[int, ...] | None:
-        """The columns of least `objective` that form a plan; None where there is no plan."""
+        """The columns of a plan with the least `objective`; None if there is no plan."""
         while True:
             taken = self._solved(objective)
             if taken is None:
@@ -58,7 +58,7 @@ class Program:
         self.rows.append(LinearConstraint(csr_array(objective.reshape(1, -1)), -np.inf, value))
 
     def refuse(self, taken: Sequence[int]) -> None:
-        """From now on, these columns are not all taken."""
+        """From now on, these columns may not all be taken together."""
         row = np.zeros(len(self.columns.candidates))
         row[list(taken)] = 1
         self.at_most(row, len(taken) - 1)
@@ -80,8 +80,8 @@ class Program:
 
     def _not_all(self, ring: Sequence[Passage]) -> Any:
         """
-        Of kernels with one of these passages, at least one less is taken than there are
-        passages. One kernel with several of them counts once, and leaves fewer to others.
+        Fewer kernels with one of these passages may be taken than there are passages. A kernel
+        with several of them counts once.
         """
         passages = [1 << entering | 1 << leaving for entering, leaving in ring]
         row = [
@@ -95,8 +95,9 @@ def cheapest(problem: Problem, tally: Tally) -> tuple[CandidateKernel, ...]:
     """
     The candidates of a best plan; `tally` counts nodes of branch and bound. Raises `NoPlanError`.
 
-    Where the problem has lower bounds, they stand in for costs that are not known; those of a
-    plan that is best so are then asked for, until that changes nothing.
+    If the problem has lower bounds, they are used for costs that are not known. Then the unknown
+    costs of the best plan are asked for, and the program is solved again, until all costs of the
+    best plan are known.
     """
     while True:
         columns = Columns.of(problem, late=problem.has_bounds)
@@ -110,8 +111,8 @@ def cheapest(problem: Problem, tally: Tally) -> tuple[CandidateKernel, ...]:
 
 def _best(problem: Problem, program: Program) -> tuple[CandidateKernel, ...]:
     """
-    First the least cost is found, then, among what is left of the plans at that cost, the
-    least demotion, then the least number of kernels.
+    The columns with the least cost; among the plans with that cost, those with the least
+    demotion, then with the fewest kernels.
     """
     columns = program.columns
     if not columns.calls:
@@ -125,10 +126,10 @@ def _best(problem: Problem, program: Program) -> tuple[CandidateKernel, ...]:
 
 
 def _of_equal_cost(problem: Problem, program: Program, taken: tuple[int, ...]) -> tuple[int, ...]:
-    """The best of the plans that cost what `taken` does."""
+    """The best of the plans with the same cost as `taken`."""
     columns = program.columns
     cost = _price(columns, taken)
-    # A plan with a column that is dearer than its worth costs so much more than the bound.
+    # A plan with a column costs at least the surplus of that column more than the bound.
     worth = worth_of(problem, columns)
     slack = cost - sum(worth) + columns.unit
     program.open = (surplus_of(columns, worth) <= slack).astype(float)
@@ -142,7 +143,7 @@ def _of_equal_cost(problem: Problem, program: Program, taken: tuple[int, ...]) -
 
 
 def _least_exactly(program: Program, objective: Array, best: tuple[int, ...]) -> tuple[int, ...]:
-    """Of the plans that cost no more than `best`, exactly, one with the least `objective`."""
+    """A plan with the least `objective` whose exact cost is no more than that of `best`."""
     columns = program.columns
     for _ in range(_RETRIES):
         taken = program.least(objective)

@@ -1,4 +1,4 @@
-"""The cheapest cover by integer programming."""
+"""A strategy for graphs with many branches: it finds a cheapest plan by integer programming."""
 
 from importlib.util import find_spec
 
@@ -13,12 +13,12 @@ def has_solver() -> bool:
 
 def milp(problem: Problem, *, because: str = ASKED_FOR) -> Plan:
     """
-    A cheapest plan, as `dijkstra` finds it. Raises `NoPlanError`. Asks for every cost, unless
-    the problem has lower bounds: then only for those of kernels that could be in a best plan.
+    A cheapest plan, as good as that of `dijkstra`. Raises `NoPlanError`. Asks for every cost. If
+    the problem has lower bounds, asks only for costs of kernels that could be in a best plan.
 
-    Time depends on how far the kernels that overlap compete, not on how many sets of nodes can
-    be covered in part at a time. Costs that differ by less than a part in 10**12 of the
-    dearest kernel's may be taken for equal by the solver. The record says why `milp`: `because`.
+    The time depends on how the kernels that overlap compete, not on how many sets of nodes can
+    be covered in part. The solver may treat costs as equal if they differ by less than 1e-12 of
+    the highest cost of a kernel. `because` says in the record why `milp` was used.
     """
     from collage_dsl.search.integer_program import cheapest  # scipy takes half a second to load
 

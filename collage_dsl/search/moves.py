@@ -1,4 +1,4 @@
-"""The states that searches go through: what is covered, and who would wait for whom."""
+"""States and steps of a search: which nodes are covered, and which candidates may come next."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -10,30 +10,33 @@ from collage_dsl.memory import uncollected
 from collage_dsl.search.plan import Problem
 
 Opening = tuple[OpSet, OpSet]
-"""Uncovered nodes that flow into a kernel, and those that it flows into."""
+"""The uncovered nodes that flow into a kernel that was taken, and those that it flows into."""
 
 Key = tuple[int, OpSet, tuple[Opening, ...]]
 """
-The next call, that is the first which is not covered, or `END`; what is covered; and what that
-says about kernels to come: none may have a node in both parts of an opening, for it would wait
-for itself. All nodes are by rank, counted from the floor of the next call, so that sets stay small
-however large the graph is. Which kernels can follow a state, and whether they can all run, depends
-on its key alone.
+What identifies a state: the next call (the first that is not covered, or `END`), the covered
+nodes, and the openings of the kernels that were taken. A later kernel may not have nodes in both
+parts of an opening, because it would wait for itself. Which kernels can follow a state, and
+whether they can all run, depends only on its key.
+
+Sets of nodes are sets of ranks, counted from the floor of the next call, so that they stay small
+in a large graph.
 """
 
 END = -1
-"""In place of the next call where all are covered."""
+"""The next call of a state in which all calls are covered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """
-    What the nodes of a candidate are to a search. They are by rank: `start` is the first, from
-    which those `inside` and the `calls` among them are counted, and `call` the first call.
+    The nodes of a candidate, by rank. `start` is the first rank; the sets `inside` and `calls`
+    count from it. `call` is the rank of the first call.
 
-    `is_ragged` says whether something flows into it that does not, through it, flow into
-    everything that it flows into: as one kernel it makes the one wait for the other. `above`
-    and `below` are then all that flows into it, and all that it flows into.
+    `is_ragged`: as one kernel, it makes some nodes wait for nodes that they would not wait for
+    otherwise. That is, some node flows into the candidate, but not through it into all nodes
+    after it. Only then are `above`, all nodes that flow into it, and `below`, all nodes that it
+    flows into, set.
     """
 
     start: int
@@ -55,9 +58,9 @@ class Place:
 
 class Move(NamedTuple):
     """
-    A candidate as a step of a search, numbered. Those with the same nodes share a place.
+    A candidate as a step of a search, with a number. Moves with the same nodes share a place.
 
-    So many are made that they are no dataclass.
+    A named tuple, because many are made and a dataclass takes longer to make.
     """
 
     number: int
@@ -67,9 +70,7 @@ class Move(NamedTuple):
 
 
 class Moves:
-    """
-    The candidates of a problem, all convex, by the first call that they cover, larger first.
-    """
+    """The candidates of a problem, all convex, by the first call that they cover; larger first."""
 
     def __init__(self, problem: Problem, candidates: Iterable[CandidateKernel]) -> None:
         self.problem = problem
@@ -94,8 +95,8 @@ class Moves:
 
     def _order(self) -> tuple[dict[int, int], dict[int, int]]:
         """
-        By call, that which comes after it, and its floor: the first node of all candidates that
-        begin with it or later.
+        For each call the call after it, and its floor: the first rank of all candidates whose
+        first call is this one or a later one.
         """
         following, floors = {}, {END: 0}
         after, floor = END, self.calls.bit_length()
@@ -112,7 +113,7 @@ class Moves:
 
     @cached_property
     def blocks(self) -> tuple[int, ...]:
-        """The ranks at which a block begins: no candidate has nodes both before and after."""
+        """The ranks at which a block begins. No candidate has nodes in two blocks."""
         starts = []
         end = -1
         for place_start, place_end in sorted((m.place.start, m.place.end) for m in self):
@@ -126,14 +127,14 @@ class Moves:
         return self._next[END], 0, ()
 
     def from_(self, key: Key) -> tuple[Move, ...]:
-        """The candidates whose first call is the first that is not covered."""
+        """The moves whose first call is the next call of the state."""
         return self._starting.get(key[0], ())
 
     def is_goal(self, key: Key) -> bool:
         return key[0] == END
 
     def after(self, key: Key, move: Move) -> Key | None:
-        """The state after `move`; None where it overlaps or would wait for itself."""
+        """The state after `move`; None if it overlaps covered nodes or would wait for itself."""
         call, covered, openings = key
         place = move.place
         if call == END or place.call < call:
@@ -170,7 +171,7 @@ class Moves:
         return place if leads_to_one else self._ragged(place, inside, exits)
 
     def _ragged(self, place: Place, inside: OpSet, exits: OpSet) -> Place:
-        """`place`, and what would wait for what, were it that of one kernel."""
+        """`place`, marked as ragged if the nodes `inside` as one kernel make others wait."""
         below = 0
         for index in members(exits):
             below |= self.graph.downstream_of[index]
@@ -186,19 +187,19 @@ class Moves:
 
     @cached_property
     def _made(self) -> OpSet:
-        """What has to wait for something, be it computed or an input that others lead to."""
+        """The nodes with inputs: computed nodes, and inputs that other nodes lead to."""
         return opset(i for i, inputs in enumerate(self.graph.inputs_of) if inputs)
 
     @cached_property
     def _unused(self) -> OpSet:
-        """What leads nowhere."""
+        """The computed nodes that nothing uses and that are not results."""
         used = self.graph.results
         for inputs in self.graph.inputs_of:
             used |= inputs
         return self.graph.computed & ~used
 
     def _through(self, source: int, inside: OpSet) -> OpSet:
-        """What `source` flows into through the nodes `inside`, and those."""
+        """The nodes that `source` flows into through its users `inside`."""
         reached = 0
         for index in members(self.graph.users_of[source] & inside):
             reached |= self.graph.downstream_of[index]
@@ -216,7 +217,7 @@ class Moves:
 
 
 def _opened(openings: tuple[Opening, ...], place: Place, floor: int) -> tuple[Opening, ...]:
-    """`openings` after a kernel at `place`."""
+    """`openings` after a kernel at `place` was taken."""
     if not place.is_ragged:
         return openings
     inside = place.inside << place.start - floor
@@ -235,8 +236,8 @@ def _opened(openings: tuple[Opening, ...], place: Place, floor: int) -> tuple[Op
 
 def _kept(openings: Iterable[Opening], covered: OpSet, raised: int) -> tuple[Opening, ...]:
     """
-    What of them is not covered, from a floor that is `raised`, where that is some on both sides;
-    sorted, so that equal states have equal keys.
+    `openings` without the covered nodes, counted from a floor that is higher by `raised`. Those
+    with an empty part are dropped. They are sorted, so that equal states have equal keys.
     """
     cut = {((up & ~covered) >> raised, (down & ~covered) >> raised) for up, down in openings}
     return tuple(sorted(pair for pair in cut if pair[0] and pair[1]))

@@ -1,4 +1,4 @@
-"""The cheapest choice of kernels where not every operator call needs one."""
+"""The cheapest plan for a graph in which calls without a feasible kernel are left to TVM."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from collage_dsl.search.auto import auto
 from collage_dsl.search.plan import LowerBound, NoPlanError, Plan, Problem
 
 LEFT_ALONE = Toolchain("(left alone)")
-"""Who runs the calls that have no kernel: nobody yet. No target can have this name."""
+"""The target of calls that get no kernel. No target of a spec can have this name."""
 
 
 def partial(
@@ -29,10 +29,10 @@ def partial(
     lower_bound: LowerBound | None = None,
 ) -> Plan:
     """
-    A plan that leaves as few calls alone as it can, and is cheapest among those that do.
+    The cheapest of the plans that leave as few calls alone as possible.
 
-    A call that is left alone is a kernel of `LEFT_ALONE`, and costs nothing. Candidates that
-    compute nothing which is used are left out. `lower_bound` is that of the candidates, as in
+    A call that is left alone is a kernel of `LEFT_ALONE`, and costs nothing. Candidates without
+    a result that is used are left out. `lower_bound` is that of the candidates, as in
     `search.Problem`.
     """
     found = [each for each in candidates if tensor_results(graph, each.sub_graph.inside)]
@@ -46,17 +46,17 @@ def partial(
 
 
 def without_left_alone(plan: Plan) -> Plan:
-    """The kernels of a plan that somebody runs."""
+    """`plan` without the calls that are left alone."""
     kernels = (kernel for kernel in plan.kernels if kernel.candidate.toolchain != LEFT_ALONE)
     return Plan(plan.graph, tuple(kernels))
 
 
 def _with_gaps(graph: Graph, found: Sequence[CandidateKernel], price: CostFunction) -> Plan:
-    """The plan where candidates are infeasible, or do not fit together to a cover."""
+    """The plan if some candidates are infeasible, or no choice of them covers all their calls."""
     prices = {each: seconds for each in found if not isinstance(seconds := price(each), Infeasible)}
     covered = _covered(prices)
     bare, others = _alone(graph, graph.calls & ~covered), _alone(graph, covered & graph.calls)
-    # To leave a call that has a kernel is worse than to run every kernel there is.
+    # Leaving one call alone that has a kernel must cost more than running all kernels.
     fine = 1 + 2 * sum(prices.values())
     cost = _with(others, fine, _with(bare, 0.0, price))
     plan = auto(Problem(graph, [*prices, *bare, *others], cost))
@@ -72,7 +72,7 @@ def _alone(graph: Graph, calls: OpSet) -> list[CandidateKernel]:
 
 
 def _with(some: Sequence[CandidateKernel], seconds: float, others: CostFunction) -> CostFunction:
-    """A cost of `seconds` for `some`, and what `others` has for all others."""
+    """A cost of `seconds` for the candidates `some`, and the cost of `others` for the rest."""
     known = frozenset(some)
 
     def cost(candidate: CandidateKernel) -> Cost:

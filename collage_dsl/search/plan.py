@@ -1,4 +1,4 @@
-"""The problem that a search solves, and its answer."""
+"""The problem that a search solves (candidates and costs), and its answer, a plan."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,10 +38,10 @@ class PlannedKernel:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """
-    Kernels in an order in which they can run, disjoint, covering every operator call.
+    Disjoint kernels that cover every operator call, in an order in which they can run.
 
-    `cost` is the sum of their costs in seconds, `priority` that of the priorities of the targets
-    that run the operator calls, one for each call.
+    `cost` is the sum of the costs of the kernels in seconds. `priority` is the sum, over all
+    operator calls, of the priority of the target that runs the call.
 
     Of two plans the one with the lower cost is better; at the same cost the one with the higher
     priority; then the one with fewer kernels; then the one that a search finds first.
@@ -69,8 +69,8 @@ class Plan:
 
 class NoPlanError(Exception):
     """
-    No cover exists: `nodes` are operator calls without a feasible candidate, by name. Where
-    there are none, the candidates overlap or wait for each other in every choice of them.
+    No plan exists. `nodes` are the names of operator calls without a feasible candidate. If it
+    is empty, the candidates overlap or wait for each other in every choice of them.
     """
 
     def __init__(self, graph: Graph, nodes: OpSet) -> None:
@@ -87,20 +87,22 @@ class NoPlanError(Exception):
 
 
 LowerBound = Callable[[CandidateKernel], float]
-"""Seconds that a candidate costs at the least, known without pricing it."""
+"""The least seconds that a candidate can cost, known without asking for the cost."""
 
 SECOND = 10**15
-"""Costs are added and compared in whole femtoseconds: in any order, they give the same sum."""
+"""
+Femtoseconds in a second. Costs are added and compared in whole femtoseconds, so that the order
+of adding does not change a sum.
+"""
 
 
 class Problem:
     """
     Cover the operator calls of `graph` with disjoint `candidates` at the least cost.
 
-    `cost` is asked at most once per candidate, and only when a search wants to know. What
-    `lower_bound` says of a candidate is never above its cost: a search that takes its time to
-    ask then mostly asks less often, and finds a plan just as good. `reporter` hears what a search
-    does.
+    `cost` is called at most once for each candidate, and only when a search needs the cost.
+    `lower_bound` of a candidate must not be above its cost; with it some strategies need fewer
+    costs and find a plan that is just as good. `reporter` is told what a search does.
     """
 
     def __init__(
@@ -117,14 +119,14 @@ class Problem:
         self.candidates = tuple(dict.fromkeys(candidates))
         self.has_bounds = lower_bound is not None
         self.broken_bounds = 0
-        """So many candidates cost less than their lower bound: nothing is proven then."""
+        """How many candidates cost less than their lower bound; if any, no plan is proven."""
         self._cost = cost
         self._lower_bound = lower_bound or (lambda candidate: 0.0)
         self._known: dict[CandidateKernel, float | Infeasible] = {}
         self._least: dict[CandidateKernel, int] = {}
 
     def cost(self, candidate: CandidateKernel) -> float | Infeasible:
-        """Raises `CostError` where the cost function gives neither seconds nor a reason."""
+        """Raises `CostError` if the cost function returns no valid seconds and no `Infeasible`."""
         known = self._known.get(candidate)
         if known is None:
             known = self._known[candidate] = self._checked(candidate, self._cost(candidate))
@@ -135,26 +137,29 @@ class Problem:
         return known
 
     def price(self, candidate: CandidateKernel) -> int | None:
-        """The cost in whole femtoseconds; None where the candidate is infeasible."""
+        """The cost in whole femtoseconds; None if the candidate is infeasible."""
         cost = self.cost(candidate)
         return None if isinstance(cost, Infeasible) else femtoseconds(cost)
 
     @property
     def priced(self) -> Mapping[CandidateKernel, Cost]:
-        """The costs that were asked for."""
+        """The candidates whose cost was asked for, with their costs."""
         return self._known
 
     @property
     def is_informed(self) -> bool:
-        """Whether anything is known of any price."""
+        """Whether any cost or lower bound is known."""
         return self.has_bounds or bool(self._known)
 
     def is_asked(self, candidate: CandidateKernel) -> bool:
-        """Whether the cost of `candidate` is known already."""
+        """Whether the cost of `candidate` was asked for already."""
         return candidate in self._known
 
     def least(self, candidate: CandidateKernel) -> int:
-        """A lower bound of the price of `candidate`, which need not be feasible; not asked."""
+        """
+        The lower bound in femtoseconds. Does not ask for the cost; the candidate may turn out
+        to be infeasible.
+        """
         if not self.has_bounds:
             return 0
         known = self._least.get(candidate)
@@ -165,7 +170,7 @@ class Problem:
         return known
 
     def estimate(self, candidate: CandidateKernel) -> int | None:
-        """The price where it is known, else the least that it can be; not asked."""
+        """The price if it is known, otherwise the lower bound. Does not ask for the cost."""
         return self.price(candidate) if self.is_asked(candidate) else self.least(candidate)
 
     def _checked(
@@ -180,10 +185,11 @@ class Problem:
 
     def demotion(self, candidate: CandidateKernel) -> int:
         """
-        How far its calls stay below the highest priority that any candidate has.
+        The difference between the highest priority of all candidates and that of `candidate`,
+        times the number of its calls.
 
-        It is never negative, and least in sum where the priority of a plan is highest, since
-        every plan covers the same calls.
+        It is never negative. The plan with the highest priority has the least sum of demotions,
+        because every plan covers the same calls.
         """
         below = self._highest - candidate.toolchain.priority
         return below and _calls(candidate) * below
@@ -192,8 +198,8 @@ class Problem:
     def _highest(self) -> int:
         return max((each.toolchain.priority for each in self.candidates), default=0)
 
-    # Searches cover calls depth first: with one branch finished before the next is begun,
-    # few of them are covered in part at a time, and few sets of covered nodes are met.
+    # Searches cover calls depth first: one branch is complete before the next begins. So few
+    # branches are partly covered at the same time, and there are few sets of covered nodes.
 
     @cached_property
     def _rank(self) -> dict[int, int]:
@@ -207,8 +213,8 @@ class Problem:
     @cached_property
     def starting_at(self) -> dict[int, tuple[tuple[CandidateKernel, OpSet], ...]]:
         """
-        By the rank of their first call, the candidates, each with the ranks of all nodes
-        inside; larger ones first, then as proposed.
+        The candidates by the rank of their first call, each with the ranks of all nodes inside.
+        Larger candidates come first, then the order in which they were proposed.
         """
         starts: dict[int, list[tuple[CandidateKernel, OpSet]]] = {}
         for candidate in self.candidates:
@@ -225,7 +231,7 @@ class Problem:
         return opset(self._rank[index] for index in members(nodes))
 
     def no_plan(self) -> NoPlanError:
-        """The error that says which calls no feasible candidate covers."""
+        """The error that names the calls that no feasible candidate covers."""
         covered = 0
         for candidate in self.candidates:
             if not isinstance(self.cost(candidate), Infeasible):
@@ -233,7 +239,7 @@ class Problem:
         return NoPlanError(self.graph, self.graph.calls & ~covered)
 
     def plan(self, chosen: Sequence[CandidateKernel]) -> Plan:
-        """The plan of the feasible candidates `chosen`, which cover the graph."""
+        """The plan of `chosen`: feasible candidates that cover the graph."""
         kernels = []
         for candidate in in_execution_order(self.graph, chosen):
             cost = self.cost(candidate)
@@ -243,15 +249,15 @@ class Problem:
 
 
 def femtoseconds(seconds: float) -> int:
-    """As costs are added and compared."""
+    """`seconds` as a whole number of femtoseconds, in which costs are added and compared."""
     return round(seconds * SECOND)
 
 
 def _is_cost(seconds: float) -> bool:
-    """Whether that is a finite number, 0 or more, and its femtoseconds are finite too."""
+    """Whether `seconds` is a finite number, 0 or more, and finite in femtoseconds too."""
     try:
         return seconds >= 0 and isfinite(seconds) and isfinite(seconds * SECOND)
-    except (TypeError, OverflowError):  # whatever it is, it is no number of seconds
+    except (TypeError, OverflowError):  # not a number of seconds
         return False
 
 
@@ -267,9 +273,9 @@ def in_execution_order(
     graph: Graph, kernels: Sequence[CandidateKernel]
 ) -> tuple[CandidateKernel, ...]:
     """
-    `kernels` so that each comes after those whose results it needs; where several could
-    come next, the one with the first node. Raises `CyclicPlanError` where there is no such
-    order.
+    `kernels` in an order in which each comes after the kernels whose results it needs. If
+    several can come next, the one with the first node does. Raises `CyclicPlanError` if there
+    is no such order.
     """
     waiting = sorted(kernels, key=lambda kernel: kernel.sub_graph.order)
     order = _topological(producers(graph, [kernel.sub_graph.inside for kernel in waiting]))
@@ -285,7 +291,10 @@ def is_acyclic(graph: Graph, insides: Sequence[OpSet]) -> bool:
 
 
 def _topological(needs: Sequence[set[int]]) -> list[int]:
-    """Numbers after those they need, least first; those on and behind a cycle are left out."""
+    """
+    All numbers, each after the numbers that it needs; of several that can come next, the least.
+    Numbers on a cycle, and those that need them, are left out.
+    """
     users: dict[int, list[int]] = {}
     for number, needed in enumerate(needs):
         for other in needed:
@@ -305,8 +314,8 @@ def _topological(needs: Sequence[set[int]]) -> list[int]:
 
 def producers(graph: Graph, insides: Sequence[OpSet]) -> list[set[int]]:
     """
-    For each set, those that it takes a value from, looking through free nodes: itself among them
-    where a path leaves it and comes back.
+    For each set, the numbers of the sets that it takes a value from, directly or through nodes
+    that are in no set. A set takes a value from itself if a path leaves it and comes back.
     """
     owner = {index: k for k, inside in enumerate(insides) for index in members(inside)}
     return [_producers(graph, inside, owner) for inside in insides]

@@ -1,4 +1,4 @@
-"""What no cheapest plan needs, found without asking for a cost that is not known."""
+"""Leave out candidates that no cheapest plan needs, without asking for unknown costs."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,11 +8,12 @@ from collage_dsl.search.plan import Problem
 
 def usable(problem: Problem) -> tuple[CandidateKernel, ...]:
     """
-    The candidates that some cover may contain, as proposed: those with a call that do not
-    wait for what waits for them.
+    The candidates that some cover may contain, in the order proposed. Each covers a call and is
+    convex.
 
-    Where one candidate alone covers a call, every plan has it, and none has another that
-    shares a node with it. Leaving those out may leave further calls with one candidate.
+    If only one candidate covers a call, every plan contains it, and no plan contains another
+    candidate that shares a node with it. Those others are left out. After that, other calls may
+    have only one candidate, so this is repeated.
     """
     insides = {spread(each.sub_graph.inside) for each in problem.candidates}
     convex = {inside for inside in insides if problem.graph.is_convex(inside[1])}
@@ -32,7 +33,7 @@ def usable(problem: Problem) -> tuple[CandidateKernel, ...]:
 
 
 def _only_ones(problem: Problem, left: list[CandidateKernel]) -> set[CandidateKernel]:
-    """Those without which a call has no candidate."""
+    """The candidates that are the only one for some call."""
     once = twice = 0
     for each in left:
         calls = _calls(each)
@@ -46,8 +47,8 @@ def undominated(
     candidates: Iterable[CandidateKernel], price: Callable[[CandidateKernel], int | None]
 ) -> list[CandidateKernel]:
     """
-    Of the feasible ones that cover the same nodes, the one that a plan is best with: the
-    cheapest, then the one of the highest priority, then the first.
+    The feasible candidates, but of those that cover the same nodes only the best: the cheapest,
+    then the one with the highest priority, then the first.
     """
     best: dict[tuple[int, OpSet], tuple[tuple[int, int], CandidateKernel]] = {}
     for each in candidates:
@@ -63,10 +64,11 @@ def undominated(
 
 def least_by_call(problem: Problem, candidates: tuple[CandidateKernel, ...]) -> dict[int, int]:
     """
-    By call, so much that no plan costs less than the sum of any calls' in what covers them.
+    A lower bound for each call, in femtoseconds: in every plan, the kernels that cover some
+    calls cost at least the sum of the bounds of all calls that they cover.
 
-    It is the least that a call costs where each candidate's least price is shared out evenly
-    among its calls; rounded down, so that all sums stay below.
+    The lower bound of each candidate is divided evenly among its calls. The bound of a call is
+    its least share. Shares are rounded down, so that no sum is too high.
     """
     if not problem.is_informed:
         return dict.fromkeys(members(problem.graph.calls), 0)

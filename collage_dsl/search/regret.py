@@ -1,4 +1,4 @@
-"""What it would cost to insist on a kernel that the cheapest plan does not have."""
+"""How much more the best plan costs if it must contain a certain kernel."""
 
 from collections.abc import Mapping
 
@@ -10,19 +10,20 @@ from collage_dsl.search.plan import SECOND, NoPlanError, Plan, Problem
 from collage_dsl.search.pruning import usable
 
 BUDGET = 20_000
-"""Of so many states, at most, are the costs forward and backward worked out."""
+"""Up to this number of states, all regrets are computed at once."""
 
 
 def regrets(
     problem: Problem, plan: Plan, *, budget: int = BUDGET
 ) -> dict[CandidateKernel, float | None]:
     """
-    By candidate, how many seconds dearer than `plan`, a cheapest one, the best plan is that
-    has the candidate; None where no plan has it. Exact; asks for every cost.
+    For each candidate, how many seconds more the best plan with this candidate costs than
+    `plan`, which is a cheapest one; None if no plan has the candidate. Exact; asks for every
+    cost.
 
-    The cost from the start to each state, and from there to the end, give that for all
-    candidates at once. Where there are more than `budget` states, each candidate is searched
-    for by itself, which takes as long as so many searches.
+    The cost from the start to each state, and from each state to the end, give this for all
+    candidates at once. If there are more than `budget` states, there is one search for each
+    candidate instead, which takes much longer.
     """
     least = rank_of(problem, plan.candidates)[0]
     candidates = usable(problem)
@@ -44,10 +45,10 @@ class _StateGraph:
         self.moves = moves
         self.cost: dict[Key, int] = {moves.start: 0}
         self.steps: list[tuple[Key, Move, int, Key]] = []
-        """In an order in which those that lead to a state come before those from it."""
+        """The steps that lead to a state come before the steps that leave it."""
 
     def grown(self, budget: int) -> bool:
-        """Whether the graph is whole, with no more than `budget` states."""
+        """Build the graph; False if it would have more than `budget` states."""
         layers: dict[int, list[Key]] = {self.moves.start[0]: [self.moves.start]}
         while layers:
             for key in layers.pop(min(layers)):

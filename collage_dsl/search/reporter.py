@@ -1,4 +1,4 @@
-"""What a search tells while it works, and the record that its plan keeps."""
+"""The interface through which a search reports its progress, and the record of a search."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class SearchRecord:
     """
-    How a plan was found, and what is known of how good it is.
+    How a plan was found, and how good it is known to be.
 
-    The strategy explored so many `states`: sets of covered nodes, whole covers, or nodes of
-    branch and bound. Of the `candidates` that were proposed, `priced` were asked for their cost;
-    of those, `infeasible` have none. No plan costs less than `bound` seconds; where the plan is
-    `proven`, none is better in cost, priority and kernels either (by `milp`: as far as its solver
-    can tell costs apart, docs/search.md).
+    `states` is how many states the strategy explored: sets of covered nodes, whole covers, or
+    nodes of branch and bound. `candidates` is how many were proposed, `priced` for how many of
+    them a cost was asked for, and `infeasible` how many of the priced ones have no cost. No plan
+    costs less than `bound` seconds. If the plan is `proven`, no other plan is better in cost,
+    priority and number of kernels (for `milp`, as far as its solver can tell costs apart:
+    docs/search.md).
     """
 
     strategy: str
@@ -31,41 +32,41 @@ class SearchRecord:
     priced: int
     infeasible: int
     cost: float
-    """Of the plan in seconds, before kernels are merged."""
+    """The cost of the plan in seconds, before kernels are merged."""
 
     @property
     def gap(self) -> float:
-        """What part of its cost a cheaper plan may save; 0 where there is none."""
+        """The part of its cost that a cheaper plan may save at most; 0 if the plan is proven."""
         return max(0.0, 1 - self.bound / self.cost) if self.cost and not self.proven else 0.0
 
     @property
     def never_priced(self) -> int:
-        """How many candidates never had to be priced."""
+        """For how many candidates no cost was asked for."""
         return self.candidates - self.priced
 
 
 class Reporter(Protocol):
     """
-    Hears what a search does.
+    A search calls these methods while it works.
 
-    A search that hands over to another strategy, as `auto` may, says `started` again, with the
-    same problem. One that finds no plan never says `ended`.
+    If a search changes to another strategy, as `auto` may do, it calls `started` again with the
+    same problem. If it finds no plan, it does not call `ended`.
     """
 
     def started(self, problem: "Problem", strategy: str, because: str) -> None:
-        """A strategy begins to solve `problem`; it was chosen `because` of this."""
+        """A strategy begins to solve `problem`; `because` says why it was chosen."""
         ...
 
     def explored(self, states: int) -> None:
-        """So many more states were explored (see `SearchRecord`)."""
+        """`states` more states were explored (see `SearchRecord`)."""
         ...
 
     def priced(self, candidate: CandidateKernel, cost: Cost) -> None:
-        """A cost was asked for: seconds, or why the candidate is infeasible."""
+        """The cost of a candidate was asked for: seconds, or why it is infeasible."""
         ...
 
     def improved(self, cost: float) -> None:
-        """A plan of `cost` seconds is known, cheaper than those before."""
+        """A plan was found that costs `cost` seconds, less than all plans before."""
         ...
 
     def ended(self, record: SearchRecord) -> None:
@@ -74,7 +75,7 @@ class Reporter(Protocol):
 
 
 class NoReporter:
-    """A reporter that hears nothing. Derive from it to hear only some of it."""
+    """A reporter that does nothing. Derive from it, and override the methods that you need."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The strategies by name, behind one function."""
+"""Call a search strategy by its name."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -19,16 +19,16 @@ STRATEGIES: Mapping[Strategy, Callable[..., Plan]] = {
     "beam": beam,
     "exhaustive": exhaustive,
 }
-"""What each does: docs/search.md."""
+"""docs/search.md describes each strategy."""
 
 
 def search(problem: Problem, strategy: Strategy = "auto", **options: Any) -> Plan:
     """
-    A plan by `strategy`, with its own options; `record` of the plan says how it was found.
+    A plan by `strategy`, with the options of that strategy; `plan.record` says how it was found.
 
         search(problem, "beam", width=50)
 
-    Raises `NoPlanError` where no plan exists, and ValueError for a strategy that does not.
+    Raises `NoPlanError` if no plan exists, and ValueError if the strategy does not exist.
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"no search strategy is named `{strategy}`: {', '.join(STRATEGIES)}")

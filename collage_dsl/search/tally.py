@@ -1,4 +1,4 @@
-"""What a strategy has done so far on a problem."""
+"""Count what a strategy does, and make the record of the search from it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,12 +25,12 @@ class Tally:
         problem.reporter.started(problem, strategy, because)
 
     def explored(self, states: int = 1) -> None:
-        """So many more states were explored."""
+        """Count `states` more explored states."""
         self.states += states
         self.problem.reporter.explored(states)
 
     def found(self, cost: int) -> None:
-        """A plan of `cost` femtoseconds was found."""
+        """Note that a plan of `cost` femtoseconds was found."""
         if self.least is None or cost < self.least:
             self.least = cost
             self.problem.reporter.improved(cost / SECOND)

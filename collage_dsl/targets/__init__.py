@@ -1,1 +1,1 @@
-"""Fusion specs in TVM Targets. Needs TVM."""
+"""The fusion specs of TVM targets: put them in, take them out, find them. Needs TVM."""

@@ -1,4 +1,4 @@
-"""A fusion spec inside a TVM `Target`, and back."""
+"""Put fusion specs into a TVM `Target`, and read them back."""
 
 import json
 import re
@@ -16,14 +16,14 @@ from collage_dsl.rules import FusionSpec
 
 ATTRIBUTE = "feature.fusion_spec"
 """
-Where the text of a spec is kept. TVM takes features of any name for every target kind, and
-keeps them through `str`, `export`, `save_json` and pickling; other unknown options it refuses.
+The option that keeps the text of a spec. TVM accepts features with any name for every target
+kind, and keeps them in `str`, `export`, `save_json` and pickling. It refuses other unknown options.
 """
 
 _PLAIN = ("fusion_spec", "partition_rule")
 
 COMPILER = "feature.compiler"
-"""Where a target names the library that runs its kernels."""
+"""The option in which a target names the library that runs its kernels."""
 
 _OPTION = r"--?([A-Za-z][\w-]*)(?:=(\S*)|\s+([^-\s]\S*))?"
 _OLD_STRING = re.compile(rf"(\w+)((?:\s+{_OPTION})+)", re.ASCII)
@@ -31,8 +31,8 @@ _OLD_STRING = re.compile(rf"(\w+)((?:\s+{_OPTION})+)", re.ASCII)
 
 def embedded(spec: FusionSpec) -> dict[str, Any]:
     """
-    The TVM target of `spec` as plain data that JSON can hold: its kind, its options and the
-    spec, without what TVM adds for the machine it runs on.
+    The TVM target of `spec` as plain data for JSON: its kind, its options and the spec, without
+    the options that TVM adds for this machine.
     """
     usual = tvm.target.Target(spec.target.kind)
     known = usual.kind.options
@@ -52,15 +52,15 @@ def embedded(spec: FusionSpec) -> dict[str, Any]:
 
 
 class TargetError(Exception):
-    """A target cannot carry a spec, or does not carry one that can be read."""
+    """A target cannot carry a spec, or carries one that cannot be read."""
 
 
 def attach(target: tvm.target.Target | Mapping[str, Any] | str, *specs: FusionSpec) -> Any:
     """
-    A TVM target like `target` whose features carry `specs`, in place of those it has already.
+    A TVM target like `target` whose features carry `specs`, in place of its own specs.
 
-    Raises `TargetError` for a target of another kind than the spec is for, and for one that
-    has a spec where the original design put it, as a plain option.
+    Raises `TargetError` if the target has another kind than a spec is for, and if it has a spec
+    as a plain option, as in the original design.
     """
     options = options_of(target)
     if not specs:
@@ -76,14 +76,14 @@ def attach(target: tvm.target.Target | Mapping[str, Any] | str, *specs: FusionSp
 
 
 def _feature(number: int) -> str:
-    """Where a target keeps one of its specs."""
+    """The option in which a target keeps the spec with this number."""
     return ATTRIBUTE if number == 1 else f"{ATTRIBUTE}_{number}"
 
 
 def extract(target: tvm.target.Target | Mapping[str, Any]) -> FusionSpec | None:
     """
-    The spec that `target` carries, None where it carries none. Raises `TargetError` where a
-    plain option holds one, and `RuleError` where the text is not a spec.
+    The spec that `target` carries; None if it carries none. Raises `TargetError` if a plain
+    option has a spec, and `RuleError` if the text is not a spec.
     """
     specs = extract_all(target)
     if len(specs) > 1:
@@ -92,7 +92,7 @@ def extract(target: tvm.target.Target | Mapping[str, Any]) -> FusionSpec | None:
 
 
 def extract_all(target: tvm.target.Target | Mapping[str, Any]) -> tuple[FusionSpec, ...]:
-    """The specs that `target` carries, in order. Raises what `extract` does of one."""
+    """The specs that `target` carries, in order. Raises the same errors as `extract`."""
     options = options_of(target)
     names = takewhile(options.__contains__, map(_feature, count(1)))
     return tuple(_spec(str(options[name])) for name in names)
@@ -107,8 +107,8 @@ def _spec(text: str) -> FusionSpec:
 
 def options_of(target: tvm.target.Target | Mapping[str, Any] | str) -> dict[str, Any]:
     """
-    The options of `target` as a dictionary. Raises `TargetError` for those that were to be
-    there by the original design, and that TVM refuses.
+    The options of `target` as a dictionary. Raises `TargetError` for plain options of the
+    original design, which TVM refuses.
     """
     if isinstance(target, tvm.target.Target):
         return dict(target.export())
@@ -129,8 +129,8 @@ def options_of(target: tvm.target.Target | Mapping[str, Any] | str) -> dict[str,
 
 def refuse_old_string(text: str) -> None:
     """
-    Raise `TargetError` where `text` is a target of older TVM, such as `cuda -libs=cudnn`. The
-    message has the dictionary to write today.
+    Raise `TargetError` if `text` is a target string of older TVM, such as `cuda -libs=cudnn`. The
+    message has the dictionary to write instead.
     """
     found = _OLD_STRING.fullmatch(text.strip())
     if found is None:
@@ -144,7 +144,7 @@ def refuse_old_string(text: str) -> None:
 
 
 def _old_value(type_: str, said: str) -> Option | list[str]:
-    """What an option of a target string says; one without a value is true."""
+    """The value of an option in a target string; an option without a value is true."""
     if not said:
         return True
     if type_ == "list":

@@ -1,4 +1,4 @@
-"""The first of the four steps: the fusion spec of a TVM target."""
+"""The first of the four steps: find the fusion spec of a TVM target."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,20 +30,20 @@ def gather(
     target: tvm.target.Target | Mapping[str, Any] | str, *, backends: Sequence[Backend] = ()
 ) -> FusionSpec:
     """
-    The spec of a TVM target, from the first of these that there is:
+    The spec of a TVM target. It is the first of these that exists:
 
     - the spec that the target carries (`attach`);
-    - the shipped spec of its compiler, `{"kind": "llvm", "feature.compiler": "onnxruntime"}`,
-      which for a library whose patterns TVM has is that pattern table;
-    - the patterns that your code has registered with TVM for its compiler, by names such as
-      `mylib.conv`: each match by itself;
-    - where its compiler is one of `backends`, or a registered backend: each call that this
-      backend supports, neighbours merged after the search;
-    - where it names no compiler, or `tvm`, the native spec.
+    - the shipped spec of its compiler, `{"kind": "llvm", "feature.compiler": "onnxruntime"}`;
+      if TVM has patterns for this library, that is their pattern table;
+    - a spec of the patterns that your code has registered with TVM for its compiler, with names
+      such as `mylib.conv`: it proposes each match by itself;
+    - if its compiler is one of `backends` or a registered backend: a spec that proposes each call
+      that this backend supports, and merges neighbours after the search;
+    - if it names no compiler, or `tvm`: the native spec.
 
-    A spec that the target does not carry takes the kind and the options of the target. Raises
-    `TargetError` for a compiler without a spec that is no backend either, and for options that a
-    spec cannot say.
+    Except for the spec that the target carries, the spec gets the kind and the options of the
+    target. Raises `TargetError` if the compiler has no spec and is not a backend, and for options
+    that a spec cannot have.
     """
     specs = gather_all(target, backends=backends)
     if len(specs) > 1:
@@ -54,7 +54,7 @@ def gather(
 def gather_all(
     target: tvm.target.Target | Mapping[str, Any] | str, *, backends: Sequence[Backend] = ()
 ) -> tuple[FusionSpec, ...]:
-    """All the specs that a TVM target carries, else the one that `gather` finds for it."""
+    """All specs that a TVM target carries; if it carries none, the one that `gather` finds."""
     own = extract_all(target)
     if own:
         return own
@@ -67,8 +67,8 @@ def gather_all(
 
 def current_targets(module: tvm.IRModule) -> list[Any]:
     """
-    The target that TVM compiles for now, and those of the virtual devices of `module`, each once.
-    Raises `TargetError` where there is none.
+    The current target of TVM, and the targets of the virtual devices of `module`, each once.
+    Raises `TargetError` if there is none.
     """
     current = tvm.target.Target.current(allow_none=True)
     planned = [device.target for device in module.global_infos.get("vdevice", [])]
@@ -118,7 +118,10 @@ def _specs(shipped: str) -> tuple[FusionSpec, ...]:
 
 
 def _supported(backend: str) -> FusionSpec:
-    """Each call that the backend supports by itself, and neighbours merged after the search."""
+    """
+    A spec that proposes each call that the backend supports by itself, and merges neighbours
+    after the search.
+    """
     asked = Predicate(f"{backend}.supports", ("call",), BACKEND + backend)
     limits = Limits(None, taps=True)
     spec = FusionSpec(_toolchain(backend), OpPredicate(asked), limits, coalesce=True)
@@ -126,7 +129,7 @@ def _supported(backend: str) -> FusionSpec:
 
 
 def _of_table(compiler: str) -> FusionSpec:
-    """Each match of a registered pattern by itself, as `FuseOpsByPattern` proposes them."""
+    """A spec that proposes each match of a registered pattern, as `FuseOpsByPattern` does."""
     try:
         table = registered_table(compiler)
     except NoTableError as problem:
@@ -148,7 +151,7 @@ def _checked(spec: FusionSpec, what: str) -> FusionSpec:
 
 
 def _said(options: Mapping[str, Any]) -> dict[str, Option]:
-    """The options that were given, as a spec says them: not those that TVM adds by itself."""
+    """The options that were given, in the form of a spec, without those that TVM adds."""
     usual = _usual(options)
     found: dict[str, Option] = {}
     for name, value in options.items():
@@ -162,14 +165,14 @@ def _said(options: Mapping[str, Any]) -> dict[str, Option]:
 
 
 def _usual(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What TVM adds by itself to a target of that kind and device."""
+    """The options that TVM itself adds to a target of that kind and device."""
     given = {name: options[name] for name in ("kind", "device") if name in options}
     added = tvm.target.Target(given).export()
     return {name: value for name, value in added.items() if name not in given}
 
 
 def _option(value: Any) -> Option | None:
-    """The value of an option as a spec has it; None where it can have none."""
+    """The value of an option in the form of a spec; None if a spec cannot have it."""
     match value:
         case bool() | int() | float():
             return value

@@ -1,4 +1,4 @@
-"""The `check` of a registered pattern, asked about a match in a graph."""
+"""Ask the `check` function of a pattern in TVM's registry about a match in a graph."""
 
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -22,11 +22,11 @@ from collage_dsl.targets.registered_tables import registered_check
 
 def table_check(predicate: Predicate, *, allow_extern: bool = False) -> Answer:
     """
-    What the check of a pattern says of a match: of one of TVM's tables, or of one that was
-    registered in this process, whose module may be imported where `allow_extern` says so.
+    The check of a pattern in one of TVM's tables, or of a pattern that was registered in this
+    process. `allow_extern` allows to import the module that registers it.
 
-    Raises PredicateError where no table has such a check, and the answer does where the check
-    itself fails.
+    Raises PredicateError if no table has such a check. The answer raises it if the check itself
+    fails.
     """
     shipped = registered(predicate.source)
     if shipped is not None:
@@ -56,7 +56,7 @@ def _answer(name: str, check: Any) -> Answer:
     def answer(question: Question) -> str:
         try:
             holds = check(_program(question.graph).context(question))
-        except Exception as error:  # whatever the code of a table may raise
+        except Exception as error:  # the code of a table may raise anything
             node = question.graph.nodes[question.root].name
             said = f"{type(error).__name__}: {error}"
             message = f"the check of {name}, asked at `{node}`, raised {said}"
@@ -68,7 +68,7 @@ def _answer(name: str, check: Any) -> Answer:
 
 @cache
 def _check(name: str, place: int) -> Any:
-    """The check of what was registered under `name` at that place among its namesakes."""
+    """The check of the pattern `name`; `place` counts the patterns with the same name."""
     named = [p for p in reversed(list(get_patterns_with_prefix(name))) if p.name == name]
     return named[place].check
 
@@ -80,10 +80,10 @@ def _program(graph: Graph) -> "_Program":
 
 class _Program:
     """
-    The bindings that a graph is a view of, as TVM tells a check of them: for each node the
-    variable that it is bound to, if it is, and its value. A parameter is its own value.
+    The bindings that a graph is a view of, in the form that a check gets from TVM: for each node
+    its value, and the variable that it is bound to, if any. A parameter is its own value.
 
-    A variable that nothing takes outside of the graph is one of a dataflow block here.
+    A variable that is not used outside of the graph becomes a variable of a dataflow block.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -130,7 +130,7 @@ class _Program:
                 yield variable, relax.DataflowVar(variable.name, variable.ty)
 
     def written(self, node: Node) -> Any:
-        """A tuple or projection that is written where it is used."""
+        """A tuple or projection that has no variable and is written inside its user."""
         known = [(self.variables[i], self.values[i]) for i in node.inputs]
         operands = [value if variable is None else variable for variable, value in known]
         if node.form is Form.TUPLE:
@@ -138,7 +138,7 @@ class _Program:
         return relax.TupleGetItem(operands[0], node.value)
 
     def users(self, index: int) -> list[Any]:
-        """The variables of what uses a node; a tuple that has none stands for what uses it."""
+        """The variables of the users of a node; for a tuple without variable, of its users."""
         found: list[Any] = []
         for user in members(self.graph.users_of[index]):
             variable = self.variables[user]
@@ -162,7 +162,7 @@ class _Program:
 
 
 def _stand_in(type_: TensorType) -> Any:
-    """A constant in place of one whose value is not known, with no value that a check looks for."""
+    """A constant for one whose value is not known. No check looks for the value that it has."""
     dtype = np.dtype(type_.dtype)
     whole = {"i": -1, "u": 1, "b": True}
     return constant(np.full(type_.static_shape, whole.get(dtype.kind, np.nan), dtype))

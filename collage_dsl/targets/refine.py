@@ -1,4 +1,4 @@
-"""Which targets may run what is planned for a device."""
+"""Decide whether a target may run calls that are planned for a device."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from collage_dsl.targets.attach import ATTRIBUTE, COMPILER
 from collage_dsl.targets.default import target_of
 
 Options = Mapping[str, Any]
-"""All that a TVM target says, as plain data."""
+"""All options of a TVM target, as plain data."""
 
 
 def _refines(option: str) -> bool:
@@ -25,15 +25,15 @@ def options_of_target(target: Any) -> Options:
 
 
 def may_run(target: Options, device: Device) -> bool:
-    """Whether `target` is, or refines, the target that is planned for `device`."""
+    """Whether `target` is the target of `device`, or refines it."""
     planned = json.loads(device.target)
     return target == planned or refines(target, planned)
 
 
 def refines(target: Options, planned: Options) -> bool:
     """
-    Whether `target` says how kernels are found, by a compiler or a fusion spec, where `planned`
-    does not, and the two agree on all else.
+    Whether `target` says how kernels are found, by a compiler or a fusion spec, and `planned` does
+    not, and all other options of the two are equal.
     """
     said, also = (any(map(_refines, options)) for options in (target, planned))
     rest = {key: value for key, value in target.items() if not _refines(key)}

@@ -1,4 +1,4 @@
-"""Pattern tables that users' code gives to `tvm.relax.backend.pattern_registry`."""
+"""Read the pattern tables that users' code registers in `tvm.relax.backend.pattern_registry`."""
 
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -25,11 +25,11 @@ from collage_dsl.targets.translation import rows
 
 def registered_table(said: str, *, allow_extern: bool = False) -> Table:
     """
-    The table of the patterns whose names begin with `mylib.`, for `mylib` or, where that module
-    may be imported, `acme.patterns:mylib`.
+    The table of the patterns whose names begin with `mylib.`, for `mylib`, or for
+    `acme.patterns:mylib`, which imports that module if `allow_extern` allows it.
 
-    The rule `all` has them as TVM prefers them: what was registered last comes first. Raises
-    NoTableError where there are none, or none that the language can say.
+    The rule `all` has them in TVM's order of preference: the last registered comes first. Raises
+    NoTableError if there are none, or none that the language can express.
     """
     module, name = parted(said)
     if module and allow_extern:
@@ -53,7 +53,7 @@ def is_registered(name: str) -> bool:
 
 def registered_check(said: str, *, allow_extern: bool = False) -> Any:
     """
-    The check of the pattern `mylib.conv`, or `acme.patterns:mylib.conv`; None where none has it.
+    The check of the pattern `mylib.conv`, or `acme.patterns:mylib.conv`; None if it has no check.
     """
     module, name = parted(said)
     if module and allow_extern:
@@ -79,7 +79,7 @@ def _registered(prefix: str) -> Sequence[Any]:
 
 
 def _checked(row: dict[str, Any], module: str) -> dict[str, Any]:
-    """The row of a pattern; one that no file could say is refused."""
+    """The row of a pattern. A pattern that a file could not express is refused."""
     if "refused" in row:
         return row
     reason = next(_problems(row, module), "")

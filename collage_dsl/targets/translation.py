@@ -1,4 +1,4 @@
-"""Dataflow patterns of TVM as patterns of the language."""
+"""Translate dataflow patterns of TVM into patterns of the language."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,15 +28,15 @@ from collage_dsl.rules.pattern import (
 )
 
 SWAPPED = frozenset({"add", "multiply"})
-"""The operators whose operands TVM's matcher takes in either order."""
+"""The operators whose operands TVM's matcher accepts in either order."""
 
 
 class InexpressibleError(Exception):
-    """The language has no pattern for this one, or none that could match; the message says why."""
+    """The language cannot express a pattern, or it could never match; the message says why."""
 
 
 class Translator:
-    """Makes one dataflow pattern the equations of a pattern of the language."""
+    """Translates one dataflow pattern into the equations of a pattern of the language."""
 
     def __init__(self, annotations: Mapping[str, Any]) -> None:
         for name in sorted(annotations):
@@ -52,7 +52,7 @@ class Translator:
         self.taken = set(self.annotated.values())
 
     def value(self, part: Any, wish: str, *, literal: bool = False) -> Operand:
-        """What matches `part`, which is called `wish` unless it is annotated."""
+        """The operand that matches `part`. Its name is `wish`, unless `part` is annotated."""
         known = self.names.get(hash(part))
         if known is not None:
             return Reference(known)
@@ -115,8 +115,8 @@ class Translator:
 
     def either(self, part: Any, wish: str) -> Operand:
         """
-        `a | b`. Where the two differ in a dtype only, that is a condition; where they are one
-        commutative call with its operands exchanged, they are one call.
+        `a | b`. If the two differ only in a dtype, they become one with a condition. If they are
+        one commutative call with its operands exchanged, they become one call.
         """
         ways = list(_ways(part))
         if all(isinstance(way, dpl.DataTypePattern) for way in ways):
@@ -137,7 +137,7 @@ class Translator:
         return found
 
     def alias(self, part: Any, inner: Any, wish: str) -> Reference:
-        """`part` says no more of a value than `inner`, less a condition."""
+        """`part` is the same value as `inner`; a condition in `part` is left to the caller."""
         if hash(part) in self.annotated:
             self.annotated.setdefault(hash(inner), self.annotated[hash(part)])
         found = self.value(inner, wish)
@@ -166,7 +166,7 @@ class Translator:
 
 
 def _operator(part: Any) -> str:
-    """The operator of a call, less its prefix."""
+    """The operator of a call, without its prefix."""
     call = part.pattern if isinstance(part, dpl.AttrPattern) else part
     if not isinstance(call, dpl.CallPattern):
         raise InexpressibleError("it asks for an attribute of what is no call")
@@ -181,7 +181,10 @@ def _operator(part: Any) -> str:
 
 
 def _takes_more(part: Any) -> bool:
-    """Whether the call may have more operands than the pattern gives: only its text says so."""
+    """
+    Whether the call may have more operands than the pattern gives. Only the text of the pattern
+    shows it.
+    """
     return str(part).endswith(", ...)")
 
 
@@ -216,7 +219,7 @@ def _ways(part: Any) -> Iterator[Any]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two patterns match the same, each for itself."""
+    """Whether two patterns, each by itself, match the same."""
     if one.same_as(other):
         return True
     match one, other:
@@ -265,7 +268,7 @@ def row(found: Any, number: int) -> dict[str, Any]:
         result = translator.value(found.pattern, "result")
         assert isinstance(result, Reference)
         names = ((a, translator.names.get(hash(part))) for a, part in sorted(annotations.items()))
-        annotated = {a: name for a, name in names if name}  # some annotate what is not in it
+        annotated = {a: name for a, name in names if name}  # some annotations are not in it
     except InexpressibleError as problem:
         return {**head, "annotations": sorted(annotations), "refused": str(problem)}
     return {
@@ -280,8 +283,8 @@ def row(found: Any, number: int) -> dict[str, Any]:
 
 def rows(patterns: Iterable[Any]) -> list[dict[str, Any]]:
     """
-    Registered patterns, in the form that `collage_dsl.language.pattern_tables` reads. Of those of
-    one name, the second is `name-2`.
+    Registered patterns, in the form that `collage_dsl.language.pattern_tables` reads. The second
+    pattern with the same name gets the name `name-2`.
     """
     seen: Counter[str] = Counter()
     result = []

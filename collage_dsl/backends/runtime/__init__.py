@@ -1,1 +1,1 @@
-"""The module class that carries a library's kernel inside a TVM executable."""
+"""The TVM runtime module that carries a kernel of a library inside an executable."""

@@ -1,8 +1,8 @@
 """
-The machine code of `kernel_module.cc`, compiled once, and modules made of it.
+Compile `kernel_module.cc` once, and make runtime modules with it.
 
 The object file is linked into every library that is exported with such modules inside
-(`executable.export_library(path, addons=addons())`); the shared library serves this process.
+(`executable.export_library(path, addons=addons())`). The shared library is used in this process.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ import tvm_ffi
 from tvm_ffi import libinfo
 
 KIND = "collage.kernel.v1"
-"""The module kind. Its number is that of the byte format."""
+"""The kind of the runtime module. Its number is the version of the byte format."""
 
 _SOURCE = Path(__file__).with_name("kernel_module.cc")
 _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
@@ -30,11 +30,11 @@ _SHOWN_LINES = 20
 
 
 class NoCompiler(OSError):  # noqa: N818, reads as what it says
-    """There is no C++ compiler, which library kernels need once to be compiled and linked."""
+    """There is no C++ compiler, which is needed once to compile and link `kernel_module.cc`."""
 
 
 class CompileError(OSError):
-    """The C++ compiler refused; the message is what it said, shortened."""
+    """The C++ compiler failed; the message is its output, shortened."""
 
 
 def make_module(
@@ -43,15 +43,15 @@ def make_module(
     """
     The runtime module whose function `symbol` is run by `engine` from `payload`.
 
-    The module shares the memory of `constants` and keeps them alive: they must not be written.
-    The engine is asked for when the function is first looked up.
+    The module shares the memory of `constants` and keeps them alive, so do not write to them.
+    The engine is looked up when the function is first looked up.
     """
     create = _create_function()
     return create(symbol, engine, payload, {n: _tensor(a) for n, a in constants.items()})
 
 
 def addons() -> list[str]:
-    """What `export_library(addons=…)` needs. A new list each time: TVM appends to it."""
+    """The argument `addons` of `export_library`. A new list each time: TVM appends to it."""
     return [str(kernel_object())]
 
 
@@ -73,7 +73,7 @@ def _create_function() -> Callable[..., Any]:
 
 def _tensor(array: np.ndarray[Any, Any]) -> Any:
     plain = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
-    # The versioned protocol also takes arrays that are read-only, as loaded weights often are.
+    # The versioned protocol also accepts read-only arrays; loaded weights are often read-only.
     return tvm_ffi.from_dlpack(plain.__dlpack__(max_version=(1, 0)))
 
 
@@ -83,7 +83,8 @@ def _cached(name: str, make: Callable[[Sequence[str], Path], None]) -> Path:
     if made.exists():
         return made
     made.parent.mkdir(parents=True, exist_ok=True)
-    # Made aside and renamed: another process sees all of it or nothing, and may do the same.
+    # The file is made under another name and then renamed, so that another process, which may do
+    # the same, never sees a part of it.
     with tempfile.TemporaryDirectory(dir=made.parent) as scratch:
         make(compiler, Path(scratch, name))
         os.replace(Path(scratch, name), made)
@@ -123,7 +124,7 @@ def _compile(compiler: Sequence[str], target: Path) -> None:
 
 
 def _link(compiler: Sequence[str], target: Path) -> None:
-    # Not linked to libtvm_ffi: it is in every process that loads this, with global symbols.
+    # Not linked to libtvm_ffi: every process that loads this has it already, with global symbols.
     _run([*compiler, "-shared", str(kernel_object()), "-o", str(target)])
 
 
