@@ -213,6 +213,8 @@ class _Writer:
 
     def without_unused_copies(self) -> list[Any]:
         """What is written, but for copies that only kernels on the other device would take."""
+        if not self.given_back:
+            return self.written
         used, kept = set(self.used_later), []
         for binding in reversed(self.written):
             key = hash(binding.var)
