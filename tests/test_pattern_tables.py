@@ -196,8 +196,8 @@ def found_in(module: Any, name: str) -> list[str]:
     return [composite.label for each in found for composite in each.composites]
 
 
+@pytest.mark.engine
 def test_a_check_is_asked_beside_the_call_of_a_compiled_function() -> None:
-    pytest.importorskip("tvm")
     from tvm import relax
 
     from collage_dsl.frontend.to_relax import to_relax
@@ -212,8 +212,8 @@ def test_a_check_is_asked_beside_the_call_of_a_compiled_function() -> None:
     assert found_in(compiled, "cublas") == found_in(module, "cublas")
 
 
+@pytest.mark.engine
 def test_a_function_without_dataflow_blocks_is_asked_as_if_it_had_one() -> None:
-    pytest.importorskip("tvm")
     from tvm import relax
 
     from collage_dsl.frontend.to_relax import to_relax
@@ -224,9 +224,8 @@ def test_a_function_without_dataflow_blocks_is_asked_as_if_it_had_one() -> None:
     assert found_in(plain, "cublas") == found_in(module, "cublas")
 
 
+@pytest.mark.engine
 def test_what_a_call_takes_as_a_tuple_reaches_the_check() -> None:
-    pytest.importorskip("tvm")
-
     from collage_dsl.graph import Form, members
     from collage_dsl.targets.pattern_tables import _program
 

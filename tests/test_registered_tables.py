@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvm import relax, tirx
+from tvm.relax.backend.pattern_registry import get_patterns_with_prefix, register_patterns
+from tvm.relax.dpl import is_const, is_op, is_tuple, wildcard
 
 import collage_dsl as collage
 from collage_dsl import builder
@@ -23,12 +26,6 @@ from collage_dsl.source import Source
 from collage_dsl.targets.attach import TargetError
 from tests.test_cli import collage as command
 from tests.test_gather import Named
-
-pytest.importorskip("tvm")
-
-from tvm import relax, tirx
-from tvm.relax.backend.pattern_registry import get_patterns_with_prefix, register_patterns
-from tvm.relax.dpl import is_const, is_op, is_tuple, wildcard
 
 GRAPH = """
 x: f32[4,8]; w: f32[8,6]; u: f32[6,5]; b: f32[6];
