@@ -16,3 +16,14 @@ def schedule(func: Any, *, target: Any) -> Any:
     from collage_dsl.backends.schedule.apply import scheduled
 
     return scheduled(func, target)
+
+
+def schedule_variant(func: Any, variant: str, *, target: Any) -> Any:
+    """
+    The `variants.Scheduled` function that `variant` makes of a fused PrimFunc.
+
+    Raises `variants.Unsuitable` if the variant cannot compute the function.
+    """
+    from collage_dsl.backends.schedule.variants import VARIANTS
+
+    return VARIANTS[variant](func, target)
