@@ -22,7 +22,7 @@ def schedule_variant(func: Any, variant: str, *, target: Any) -> Any:
     """
     The `variants.Scheduled` function that `variant` makes of a fused PrimFunc.
 
-    Raises `variants.Unsuitable` if the variant cannot compute the function.
+    Raises `variants.VariantError` if the variant cannot compute the function.
     """
     from collage_dsl.backends.schedule.variants import VARIANTS
 

@@ -9,7 +9,7 @@ from typing import Any
 from collage_dsl.backends.schedule.apply import scheduled
 
 
-class Unsuitable(ValueError):
+class VariantError(ValueError):
     """A variant cannot compute a function. The message says why, in one sentence."""
 
 
@@ -35,5 +35,5 @@ def direct(func: Any, target: Any) -> Scheduled:
 VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {"direct": direct}
 """
 The variants by name. Each takes a fused PrimFunc, as `FuseTIR` makes it, and a TVM target. Raises
-`Unsuitable` for a function that it cannot compute.
+`VariantError` for a function that it cannot compute.
 """
