@@ -18,12 +18,13 @@ from collage_dsl.engine.steps import plans_of
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.realization.crossing import devices_of
+from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.link import linked
 from collage_dsl.realization.lower import build, lowering
 from collage_dsl.realization.saving import load_executable, save
 from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verify import relative_error, run_onnx, wrong_kernels
+from collage_dsl.realization.verify import run_onnx, wrong_kernels
 from collage_dsl.report.text import plan_text
 from collage_dsl.search import Plan
 from tests.fake_device import FakeLibrary, WithoutDevice, copied, load_device

@@ -24,8 +24,9 @@ from collage_dsl.engine import compile as compile_module
 from collage_dsl.frontend.light import light_model
 from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, kernel_module
 from collage_dsl.measuring.worker import Worker
+from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.lower import lowering
-from collage_dsl.realization.verify import relative_error, run_onnx
+from collage_dsl.realization.verify import run_onnx
 from collage_dsl.resources import shipped_spec
 from tests.models import small_convolution, transformer_block
 from tests.partitioned import LLVM

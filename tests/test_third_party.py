@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from collage_dsl.realization.verify import relative_error, run_onnx
+from collage_dsl.realization.difference import relative_error
+from collage_dsl.realization.verify import run_onnx
 from tests.models import small_convolution
 
 PACKAGE = Path(__file__).with_name("third_party")

@@ -1,7 +1,7 @@
 """The interface of a backend, which makes kernels of sub-graphs."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any
 
@@ -63,6 +63,28 @@ class Backend(ABC):
 
         Compiles nothing. Constants need not have values.
         """
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """
+        The names of the algorithms that it has for one operator. Each is measured, and the fastest
+        is used. Empty where there is no choice.
+        """
+        return ()
+
+    def unsuitable(self, variant: str, graph: Graph, weights: Collection[int]) -> str | None:
+        """
+        Why `variant` cannot compute `graph`, a sub-graph by itself; None if it can. `weights` are
+        the nodes of `graph` that are constants of the model.
+        """
+        return None
+
+    def schedule_variant(self, function: Any, target: Any, variant: str) -> Any:
+        """
+        The `backends.schedule.variants.Scheduled` function that a variant makes of a primitive
+        kernel, as `schedule` does. Raises `VariantError` if it cannot.
+        """
+        raise NotImplementedError(f"the backend {self.name} has no variants")
 
     def schedule(self, function: Any, target: Any) -> Any:
         """

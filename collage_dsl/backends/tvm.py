@@ -1,6 +1,7 @@
 """The native backend: TVM makes each kernel, one fused and scheduled function."""
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ import tvm_ffi
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
+from collage_dsl.backends.variants import VARIANTS, unsuitable
 from collage_dsl.graph import Graph, Toolchain, cores_of, libraries
 
 
@@ -28,6 +30,18 @@ class Tvm(Backend):
 
     def supports(self, graph: Graph) -> str | None:
         return None
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return tuple(VARIANTS)
+
+    def unsuitable(self, variant: str, graph: Graph, weights: Collection[int]) -> str | None:
+        return unsuitable(variant, graph, weights)
+
+    def schedule_variant(self, function: Any, target: Any, variant: str) -> Any:
+        from collage_dsl.backends.schedule import schedule_variant
+
+        return schedule_variant(function, variant, target=target)
 
 
 @cache

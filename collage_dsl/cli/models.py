@@ -14,6 +14,7 @@ from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.compile import Compiled, backends_of, compile_model, measurements_of
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import plans_of, propose
+from collage_dsl.engine.variants import with_variants
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.measuring.bounds import lower_bound
@@ -75,6 +76,7 @@ def show_plan(
         else:
             with _measured(request, specs, now) as measured:
                 plan = _chosen(request, graph, specs, now, measured, lower_bound(measured))
+                plan = with_variants(plan, measured)
             document = PlanDocument.of(name, plan, measurements_of(measured.counts))
     if picture:
         picture.write_text(plan_picture(plan), "utf-8")

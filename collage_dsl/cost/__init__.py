@@ -1,6 +1,14 @@
 """Costs of kernels, the store on disk that keeps them, and estimates that need no TVM."""
 
-from collage_dsl.cost.cost import Copies, Cost, CostError, CostFunction, Infeasible
+from collage_dsl.cost.cost import (
+    Copies,
+    Cost,
+    CostError,
+    CostFunction,
+    Infeasible,
+    Variant,
+    cheapest,
+)
 from collage_dsl.cost.peak import Peak
 from collage_dsl.cost.sources import CostSource, CostSources, always_known, first_known
 from collage_dsl.cost.store import CostStore, Measurement, StoreError
@@ -20,6 +28,8 @@ __all__ = [
     "Peak",
     "StoreError",
     "TableError",
+    "Variant",
     "always_known",
+    "cheapest",
     "first_known",
 ]

@@ -1,6 +1,6 @@
 """Costs of kernels: seconds, or the reason why one cannot run; and of copies between devices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from collage_dsl.graph import CandidateKernel
@@ -22,6 +22,28 @@ Cost = float | Infeasible
 Seconds, finite and not negative, or the reason why there are none; NaN where a source does not
 know. A search is never given NaN: `collage_dsl.cost.sources` asks the next source.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """
+    One algorithm of a backend for a kernel, and what the kernel costs with it.
+
+    `error` is the largest difference of its results from those of the backend's first variant,
+    relative to the largest result, on random data; None for the first variant itself, and where
+    it is not known. `name` is empty for the only algorithm of a backend.
+    """
+
+    name: str
+    cost: Cost
+    error: float | None = None
+
+
+def cheapest(variants: Sequence[Variant]) -> Variant:
+    """The first of the variants that cost the least; the first of all if none can run."""
+    costs = {k: v.cost for k, v in enumerate(variants) if not isinstance(v.cost, Infeasible)}
+    return variants[min(costs, key=lambda index: costs[index], default=0)]
+
 
 CostFunction = Callable[[CandidateKernel], Cost]
 

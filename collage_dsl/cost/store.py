@@ -12,8 +12,9 @@ from collage_dsl.cost.cost import Cost, Infeasible
 
 _APPLICATION = 0x436F6C6C
 """The application id in the header of the SQLite file, as characters: `Coll`."""
-_VERSION = 1
+_VERSION = 2
 _COLUMNS = "kernel, context, label, seconds, reason, measured_at"
+"""The columns of version 1, which wrote no application id at first."""
 _SCHEMA = """
 CREATE TABLE cost (
     kernel TEXT NOT NULL,
@@ -22,10 +23,16 @@ CREATE TABLE cost (
     seconds REAL CHECK (typeof(seconds) <> 'text' AND seconds >= 0),
     reason TEXT,
     measured_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    variant TEXT NOT NULL DEFAULT '',
+    error REAL,
     PRIMARY KEY (kernel, context),
     CHECK ((seconds IS NULL) <> (reason IS NULL))
 ) WITHOUT ROWID;
 """
+_VERSION_2 = (
+    "ALTER TABLE cost ADD COLUMN variant TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE cost ADD COLUMN error REAL",
+)
 
 
 _OTHER = "move the file away, or name another with --store"
@@ -41,13 +48,16 @@ class Measurement:
     One cost, of one kernel in one context.
 
     `kernel` identifies what is computed (see `fingerprint`), `context` everything else that the
-    cost depends on: target, library versions, machine and method of measuring.
+    cost depends on: target, library versions, machine and method of measuring. `variant` names
+    the algorithm, which has the `error` (see `Variant`).
     """
 
     kernel: str
     context: str
     label: str
     cost: Cost
+    variant: str = ""
+    error: float | None = None
 
 
 class CostStore:
@@ -82,30 +92,41 @@ class CostStore:
 
     def get(self, kernel: str, context: str) -> Cost | None:
         """The cost of `kernel` in `context`; None if it has not been measured."""
+        found = self.find(kernel, context)
+        return None if found is None else found.cost
+
+    def find(self, kernel: str, context: str) -> Measurement | None:
+        """The measurement of `kernel` in `context`, if there is one."""
         rows = self._run(
-            "SELECT seconds, reason FROM cost WHERE kernel = ? AND context = ?", (kernel, context)
+            "SELECT seconds, reason, label, variant, error FROM cost"
+            " WHERE kernel = ? AND context = ?",
+            (kernel, context),
         )
         if not rows:
             return None
-        seconds, reason = rows[0]
+        seconds, reason, label, variant, error = rows[0]
         if reason is not None:
-            return Infeasible(str(reason))
+            return Measurement(kernel, context, str(label), Infeasible(str(reason)), str(variant))
         if not isinstance(seconds, float) or not 0 <= seconds < inf:
             raise StoreError(f"{self._cannot_use()}: it has {seconds!r} for a time; {_OTHER}")
-        return seconds
+        known = error if isinstance(error, float) else None
+        return Measurement(kernel, context, str(label), seconds, str(variant), known)
 
     def put(self, measurement: Measurement) -> None:
         """Keep `measurement`, and replace an older one of the same kernel and context."""
         infeasible = isinstance(measurement.cost, Infeasible)
         self._run(
-            "INSERT OR REPLACE INTO cost (kernel, context, label, seconds, reason)"
-            " VALUES (?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO cost"
+            " (kernel, context, label, seconds, reason, variant, error)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 measurement.kernel,
                 measurement.context,
                 measurement.label,
                 None if infeasible else measurement.cost,
                 measurement.cost.reason if isinstance(measurement.cost, Infeasible) else None,
+                measurement.variant,
+                measurement.error,
             ),
         )
 
@@ -127,14 +148,21 @@ class CostStore:
                 "use another with --store"
             )
         self._run("PRAGMA journal_mode = WAL")
-        if version == 0:
+        if version < _VERSION:
             self._create()
 
     def _create(self) -> None:
-        """Make the table, unless another process has made it in the meantime."""
+        """
+        Make the table, or add the columns that an older version has not, unless another process
+        has done so in the meantime.
+        """
         self._run("BEGIN IMMEDIATE")
-        if not self._run("SELECT name FROM sqlite_master WHERE name = 'cost'"):
+        columns = [row[1] for row in self._run("PRAGMA table_info(cost)")]
+        if not columns:
             self._run(_SCHEMA)
+        elif "variant" not in columns:
+            for statement in _VERSION_2:
+                self._run(statement)
         self._run(f"PRAGMA application_id = {_APPLICATION}")
         self._run(f"PRAGMA user_version = {_VERSION}")
         self._run("COMMIT")

@@ -18,6 +18,7 @@ from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.engine.variants import with_variants
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import Graph, Toolchain
@@ -170,6 +171,8 @@ def compile_model(
         if copying:
             plans = {name: _with_copies(plan, copying, home) for name, plan in plans.items()}
         measured = measuring() if measuring.cache_info().currsize else None
+        if measured:
+            plans = {name: _with_variants(plan, measured) for name, plan in plans.items()}
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)
     watch("build", counts)
@@ -225,6 +228,10 @@ def _with_copies(plan: Plan | str, copying: CopyCost, home: Toolchain) -> Plan |
         assert not isinstance(copies, Infeasible), copies.reason
         kernels.append(replace(kernel, copies=copies))
     return replace(plan, kernels=tuple(kernels), home=home)
+
+
+def _with_variants(plan: Plan | str, measured: MeasuredCost) -> Plan | str:
+    return plan if isinstance(plan, str) else with_variants(plan, measured)
 
 
 def _built(

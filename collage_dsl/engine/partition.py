@@ -15,6 +15,7 @@ from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import merged, proposed
+from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import (
     CandidateKernel,
     Dim,
@@ -109,6 +110,7 @@ class _Steps:
         self.copies = copies
         self.sizes = sizes
         self.backend_of = known(backends)
+        self.pricing: MeasuredCost | None = None
         self.lookup: Lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
 
     def run(self, module: Any, cost: CostFunction, bound: LowerBound | None = None) -> Any:
@@ -135,6 +137,7 @@ class _Steps:
             backend_of(spec.target).prepare()
         store = stack.enter_context(CostStore(path))
         cost = stack.enter_context(MeasuredCost(backend_of, store, sizes=self.sizes))
+        self.pricing = cost
         return cost, lower_bound(cost)
 
     def chosen(
@@ -142,7 +145,8 @@ class _Steps:
     ) -> Sequence[CandidateKernel]:
         found = proposed(graph, self.specs, self.specs, self.lookup, self.refusal(graph, default))
         plan = merged(partial(graph, found, cost, lower_bound=bound), cost, self.specs)
-        return without_left_alone(plan).candidates
+        plan = without_left_alone(plan)
+        return (with_variants(plan, self.pricing) if self.pricing else plan).candidates
 
     def refusal(self, graph: Graph, default: DefaultDevice) -> Refusal:
         """Why a target may not run what a module has, beyond what its spec says."""

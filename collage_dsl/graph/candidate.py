@@ -114,7 +114,8 @@ class Toolchain:
 
     `kind` is a TVM target kind ("llvm") and `options` are its options. `compiler` names a library
     backend, or is None if TVM itself generates the code. `priority` decides between plans of equal
-    cost; `measure` says how kernels are timed.
+    cost; `measure` says how kernels are timed. `variants` are those of the backend's algorithms
+    that may compute a kernel; empty for any.
     """
 
     name: str
@@ -123,6 +124,12 @@ class Toolchain:
     options: Mapping[str, Option] = field(default_factory=dict, hash=False)
     priority: int = 0
     measure: Measuring = field(default_factory=Measuring)
+    variants: tuple[str, ...] = ()
+
+    @property
+    def variant(self) -> str:
+        """The only variant that may compute a kernel; empty if there are several or any."""
+        return self.variants[0] if len(self.variants) == 1 else ""
 
 
 def libraries(toolchain: Toolchain) -> tuple[str, ...]:

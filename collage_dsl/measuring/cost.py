@@ -1,13 +1,13 @@
 """The cost function that measures: it builds and times each distinct kernel once per machine."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, UnknownBackend
 from collage_dsl.backends.tvm import Tvm
-from collage_dsl.cost import Cost, CostStore, Infeasible, Measurement
+from collage_dsl.cost import Cost, CostStore, Infeasible, Measurement, Variant, cheapest
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import Sizes, size_of
 from collage_dsl.measuring.key import context_of, kernel_key
@@ -15,12 +15,21 @@ from collage_dsl.measuring.task import (
     KernelTask,
     Overhead,
     OverheadTask,
+    Timing,
     kernel_task,
     measure,
     native_of,
 )
 from collage_dsl.measuring.worker import Failed, Worker
-from collage_dsl.realization.place import kept_composites, kernel_view, library_of, makers
+from collage_dsl.realization.place import (
+    kept_composites,
+    kernel_view,
+    library_of,
+    makers,
+    unsuitable,
+    with_variant,
+    without_variant,
+)
 
 
 class MeasuringError(Exception):
@@ -41,6 +50,10 @@ class Counts:
     reasons: dict[str, int] = field(default_factory=dict)
 
 
+_Key = tuple[str, tuple[str, ...], float]
+"""A kernel, the contexts of its variants, and a time limit."""
+
+
 class MeasuredCost:
     """
     A `CostFunction`: the seconds that a kernel takes, its launch included.
@@ -51,6 +64,9 @@ class MeasuredCost:
     the limit of its target) is infeasible; this is stored too. Trouble of the machine, and not of
     the kernel (no compiler, no memory), raises `MeasuringError` and is not stored. `watch` is
     called after every change of the counts.
+
+    If a backend has several variants for a kernel, each is measured and stored by itself, and the
+    kernel costs what the cheapest does.
 
     Symbolic dimensions are timed at the numbers in `sizes`. A kernel with a dimension that is not
     in `sizes` is infeasible.
@@ -71,9 +87,11 @@ class MeasuredCost:
         self.watch = watch
         self.counts = Counts()
         self.timeout = timeout
-        self._known: dict[tuple[str, str, float], Cost] = {}
+        self._known: dict[_Key, tuple[Variant, ...]] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
-        self._worker = Worker[KernelTask | OverheadTask, float | Overhead](measure, timeout=timeout)
+        self._worker = Worker[KernelTask | OverheadTask, Timing | Overhead](
+            measure, timeout=timeout
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -87,16 +105,32 @@ class MeasuredCost:
         if name := _unsized(found.graph, self.sizes):
             return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")
         try:
-            _, *libraries = makers(candidate, self.backend_of)
+            makers(candidate, self.backend_of)
         except (UnknownBackend, ModuleNotFoundError) as error:
             return Infeasible(str(error))
-        kernel = kernel_key(candidate, backend, found, self.sizes)
-        key = (kernel, context_of(candidate.toolchain, backend, *libraries))
-        known = (*key, self._limit(candidate.toolchain))
-        if known not in self._known:
-            self._known[known] = self._cost(candidate, found, key)
-            self._count(self._known[known])
-        return self._known[known]
+        offered = _offered(candidate, backend)
+        if not offered:
+            return Infeasible(without_variant(candidate, backend))
+        key = self._key(offered, backend, found)
+        if key not in self._known:
+            self._known[key] = self._priced(offered, found, key)
+            self._count(cheapest(self._known[key]).cost)
+        return cheapest(self._known[key]).cost
+
+    def variants(self, candidate: CandidateKernel) -> tuple[Variant, ...]:
+        """The variants of a kernel whose cost was asked for; empty for other kernels."""
+        backend = self.backend_of(candidate.toolchain)
+        if not backend.variants:
+            return ()
+        found, offered = kernel_view(candidate, backend), _offered(candidate, backend)
+        return self._known.get(self._key(offered, backend, found), ())
+
+    def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> _Key:
+        """The names of the candidates in the store, and the time limit."""
+        _, *libraries = makers(offered[0], self.backend_of)
+        kernel = kernel_key(offered[0], backend, found, self.sizes)
+        contexts = (context_of(each.toolchain, backend, *libraries) for each in offered)
+        return kernel, tuple(contexts), self._limit(offered[0].toolchain)
 
     def launch(self, toolchain: Toolchain, backend: Backend) -> Cost:
         """The cost of a kernel of `toolchain` besides its work, if it can be measured."""
@@ -110,6 +144,7 @@ class MeasuredCost:
         return entry
 
     def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
+        toolchain = replace(toolchain, variants=())
         context = context_of(toolchain, backend)
         tried = (context, self._limit(toolchain))
         known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
@@ -125,7 +160,7 @@ class MeasuredCost:
             self.store.put(Measurement(f"overhead.{name}", context, toolchain.name, seconds))
         return parts[part]
 
-    def _work(self, task: KernelTask | OverheadTask) -> float | Overhead | Failed:
+    def _work(self, task: KernelTask | OverheadTask) -> Timing | Overhead | Failed:
         """The answer of the worker. Raises `MeasuringError` if the machine is the cause."""
         limit = self._limit(task.toolchain)
         if isinstance(task, OverheadTask):  # many kernels, to which no limit of a target applies
@@ -140,27 +175,43 @@ class MeasuredCost:
         said = toolchain.measure.timeout
         return self.timeout if said is None else said
 
-    def _cost(self, candidate: CandidateKernel, found: Extract, key: tuple[str, str]) -> Cost:
+    def _priced(
+        self, offered: Sequence[CandidateKernel], found: Extract, key: _Key
+    ) -> tuple[Variant, ...]:
+        """The cost of each of the candidates, which are one kernel by different variants."""
         self.counts.found += 1
         self.watch(self.counts)
-        unsupported = self._unsupported(candidate, found.graph)
-        if unsupported:
-            return Infeasible(unsupported)
-        kernel, context = key
+        if reason := self._unsupported(offered[0], found.graph):
+            return tuple(Variant(each.toolchain.variant, Infeasible(reason)) for each in offered)
+        kernel, contexts, limit = key
         # A kernel that was too slow for one time limit may be fast enough for another.
-        too_slow = f"{kernel} in {self._limit(candidate.toolchain):g} s"
-        stored = self.store.get(kernel, context)
-        if stored is None:
-            stored = self.store.get(too_slow, context)
-        if stored is not None:
+        names = (kernel, f"{kernel} in {limit:g} s")
+        known = [self._stored(names, context) for context in contexts]
+        if None in known:
+            self.counts.measured += 1
+        else:
             self.counts.reused += 1
-            return stored
+        pairs = zip(offered, contexts, known, strict=True)
+        every = [each or self._new(candidate, names, at) for candidate, at, each in pairs]
+        return tuple(Variant(each.variant, each.cost, each.error) for each in every)
+
+    def _stored(self, names: Sequence[str], context: str) -> Measurement | None:
+        found = (self.store.find(name, context) for name in names)
+        return next((each for each in found if each is not None), None)
+
+    def _new(self, candidate: CandidateKernel, names: tuple[str, str], context: str) -> Measurement:
+        """A measurement that was not in the store, and is now."""
         measured = self._measure(candidate)
-        self.counts.measured += 1
-        name = too_slow if isinstance(measured, Failed) and measured.timed_out else kernel
-        cost = Infeasible(measured.reason) if isinstance(measured, Failed) else measured
-        self.store.put(Measurement(name, context, candidate.label, cost))
-        return cost
+        kernel, too_slow = names
+        label, variant = candidate.label, candidate.toolchain.variant
+        match measured:
+            case Failed():
+                name = too_slow if measured.timed_out else kernel
+                found = Measurement(name, context, label, Infeasible(measured.reason), variant)
+            case Timing(seconds, error):
+                found = Measurement(kernel, context, label, seconds, variant, error)
+        self.store.put(found)
+        return found
 
     def _unsupported(self, candidate: CandidateKernel, kernel: Graph) -> str | None:
         """Why a backend, or a library that a composite is for, cannot run a kernel."""
@@ -174,7 +225,7 @@ class MeasuredCost:
                 return f"{each.label}: {reason}"
         return None
 
-    def _measure(self, candidate: CandidateKernel) -> float | Failed:
+    def _measure(self, candidate: CandidateKernel) -> Timing | Failed:
         """The seconds of a kernel, without the cost of entering the executable."""
         toolchain = candidate.toolchain
         backend, *libraries = makers(candidate, self.backend_of)
@@ -183,9 +234,11 @@ class MeasuredCost:
         task = kernel_task(
             candidate, backend, self.sizes, can_warm=can_warm, libraries=tuple(libraries)
         )
-        seconds = self._work(task)
-        assert not isinstance(seconds, Overhead)
-        return seconds if isinstance(seconds, Failed) else max(seconds - entry, 0.0)
+        measured = self._work(task)
+        assert not isinstance(measured, Overhead)
+        if isinstance(measured, Failed):
+            return measured
+        return replace(measured, seconds=max(measured.seconds - entry, 0.0))
 
     def _count(self, cost: Cost) -> None:
         if isinstance(cost, Infeasible):
@@ -193,6 +246,14 @@ class MeasuredCost:
             reasons = self.counts.reasons
             reasons[cost.reason] = reasons.get(cost.reason, 0) + 1
         self.watch(self.counts)
+
+
+def _offered(candidate: CandidateKernel, backend: Backend) -> list[CandidateKernel]:
+    """The candidate for each variant that may compute it and can."""
+    if not backend.variants:
+        return [candidate]
+    fitting = (variant for variant, reason in unsuitable(candidate, backend) if reason is None)
+    return [with_variant(candidate, variant) for variant in fitting]
 
 
 def _unsized(kernel: Graph, sizes: Sizes) -> str:

@@ -53,6 +53,7 @@ def context_of(toolchain: Toolchain, backend: Backend, *libraries: Backend) -> s
             toolchain.kind,
             toolchain.compiler,
             sorted(toolchain.options.items()),
+            toolchain.variants,
             machine_target(toolchain),
             repr(backend),
             backend.version,

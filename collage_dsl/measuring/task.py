@@ -1,12 +1,13 @@
 """The task that a worker process gets: build one kernel and time it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from collage_dsl.backends.base import Backend
@@ -30,9 +31,11 @@ from collage_dsl.graph.sizes import Sizes, size_of
 from collage_dsl.measuring.timing import cold_times, low
 from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
+from collage_dsl.realization.difference import relative_error, tolerance
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.place import kernel_of
+from collage_dsl.realization.prepared import entry, prepared_weights
 
 Array = np.ndarray[Any, Any]
 
@@ -48,9 +51,10 @@ class KernelTask:
     `module` has the kernel's function and the PrimFuncs that it calls. The function is the one that
     is put into users' modules, but without most of its weights, so that it is small. It has
     `weights` parameters for them, after the other parameters and before that of dimensions.
-    `sizes` are the numbers of its symbolic dimensions. `can_warm` says that the backend can run the
-    small kernel that measures overheads. `libraries` are the backends of the libraries that the
-    kernel is linked to.
+    Its parameters at the positions `constants` are constants of the model too, with a value where
+    that may decide what is computed. `sizes` are the numbers of its symbolic dimensions. `can_warm`
+    says that the backend can run the small kernel that measures overheads. `libraries` are the
+    backends of the libraries that the kernel is linked to.
     """
 
     module: Any
@@ -60,6 +64,7 @@ class KernelTask:
     backend: Backend
     can_warm: bool
     libraries: tuple[Backend, ...] = ()
+    constants: tuple[tuple[int, Array | None], ...] = ()
 
 
 def kernel_task(
@@ -90,7 +95,16 @@ def kernel_task(
         backend,
         can_warm,
         libraries,
+        tuple(_constants(candidate.graph, outlined.arguments)),
     )
+
+
+def _constants(graph: Graph, arguments: Sequence[int]) -> Iterator[tuple[int, Array | None]]:
+    """The positions of constants among the arguments of a kernel, and the values that steer it."""
+    for position, index in enumerate(arguments):
+        node = graph.nodes[index]
+        if node.form is Form.CONSTANT and node.tensor.is_static:
+            yield position, np.asarray(node.value) if steers(node) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +133,22 @@ def native_of(toolchain: Toolchain) -> Toolchain:
     return Toolchain(NATIVE, measure=toolchain.measure)
 
 
-def measure(task: KernelTask | OverheadTask) -> float | Overhead:
+class WrongResult(Exception):  # noqa: N818 (a reason, like `Infeasible`)
+    """A variant does not compute what the first variant does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """
+    The seconds of one run of a kernel, and the error of a variant that is not the first: the
+    largest difference from what the first gives, relative to the largest result.
+    """
+
+    seconds: float
+    error: float | None = None
+
+
+def measure(task: KernelTask | OverheadTask) -> Timing | Overhead:
     """The function that a worker runs. An OSError means that the machine is the cause."""
     task.backend.prepare()
     if isinstance(task, OverheadTask):
@@ -129,7 +158,7 @@ def measure(task: KernelTask | OverheadTask) -> float | Overhead:
     return measure_kernel(task)
 
 
-def measure_kernel(task: KernelTask) -> float:
+def measure_kernel(task: KernelTask) -> Timing:
     """
     The seconds of one run of the kernel from Python, with cold caches and random data (from a
     fixed seed), timed as its target says.
@@ -137,13 +166,49 @@ def measure_kernel(task: KernelTask) -> float:
     This includes the launch of the kernel and entering the executable; see `measure_overhead`.
     """
     run = runner(task, np.random.default_rng(0))
-    run()
+    error = _error(task, arrays_of(run()))
+    usual = replace(task.toolchain, variants=())
     if task.can_warm:
-        warm = _tiny_runner(task.toolchain, task.backend, kernels=1)
+        warm = _tiny_runner(usual, task.backend, kernels=1)
     else:
-        warm = _tiny_runner(native_of(task.toolchain), Tvm(), kernels=1)
+        warm = _tiny_runner(native_of(usual), Tvm(), kernels=1)
     how, cores = task.toolchain.measure, num_cores(task.toolchain)
-    return low(cold_times(run, warm=warm, num_cores=cores, measure=how), how.percentile)
+    seconds = low(cold_times(run, warm=warm, num_cores=cores, measure=how), how.percentile)
+    return Timing(seconds, error)
+
+
+def _error(task: KernelTask, results: list[Array]) -> float | None:
+    """The error of a variant. That of the first is not known; its results are kept for others."""
+    first = task.backend.variants[:1]
+    if not first or task.toolchain.variants == first:
+        _reference.update(module=task.module, sizes=task.sizes, results=results)
+        return None
+    worst = 0.0
+    for actual, expected in zip(results, _expected(task, first), strict=True):
+        error = relative_error(actual, expected)
+        if error > tolerance(expected):
+            raise WrongResult(f"its results differ from those of `{first[0]}` by {error:.0e}")
+        worst = max(worst, error)
+    return worst
+
+
+_reference: dict[str, Any] = {}
+"""The kernel that ran last by its first variant, and its results."""
+
+
+def _expected(task: KernelTask, variants: tuple[str, ...]) -> list[Array]:
+    is_same = bool(_reference) and _reference["sizes"] == task.sizes
+    if not is_same or not tvm_ffi.structural_equal(_reference["module"], task.module):
+        by_first = replace(task, toolchain=replace(task.toolchain, variants=variants))
+        results = arrays_of(runner(by_first, np.random.default_rng(0))())
+        _reference.update(module=task.module, sizes=task.sizes, results=results)
+    return list(_reference["results"])
+
+
+def arrays_of(result: Any) -> list[Array]:
+    """Copies of the tensors that a kernel returns."""
+    tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+    return [np.array(tensor.numpy()) for tensor in tensors]
 
 
 def measure_overhead(task: OverheadTask) -> Overhead:
@@ -175,7 +240,16 @@ def kernel_module(task: KernelTask, generator: np.random.Generator) -> tvm.IRMod
         last = len(function.params) - bool(_dimensions(function))
         params = function.params[last - count : last]
         function = function.bind_params({p: _weights(_tensor(p.ty, {}), generator) for p in params})
-    return alone(function, called, task.toolchain, task.backend)
+    return alone(function, called, task.toolchain, task.backend, _drawn(task, generator))
+
+
+def _drawn(task: KernelTask, generator: np.random.Generator) -> dict[int, Array]:
+    """Values for the constants among the parameters of a kernel."""
+    params = task.module[_FUNCTION].params
+    return {
+        position: _weights(_tensor(params[position].ty, {}), generator) if value is None else value
+        for position, value in task.constants
+    }
 
 
 def runner(task: KernelTask, generator: np.random.Generator) -> Callable[[], object]:
@@ -195,7 +269,8 @@ def _running(
 ) -> Callable[[], object]:
     """Runs the `main` of a module, and waits until its device is done."""
     executable = build(module, build_target(toolchain), backends)
-    main = relax.VirtualMachine(executable, device)["main"]
+    machine = relax.VirtualMachine(executable, device)
+    main = entry(machine, prepared_weights(machine))
     if device == tvm.cpu():
         return lambda: main(*inputs)
 

@@ -17,19 +17,26 @@ _KERNEL = "kernel"
 
 
 def alone(
-    function: Any, called: Mapping[Any, Any], toolchain: Toolchain, backend: Backend
+    function: Any,
+    called: Mapping[Any, Any],
+    toolchain: Toolchain,
+    backend: Backend,
+    weights: Mapping[int, Any] | None = None,
 ) -> tvm.IRModule:
     """
     A module of the kernel `function`, as `kernel_of` makes it, and the PrimFuncs that it calls.
-    `main` has the parameters and results of the kernel.
+    `main` has the results of the kernel and its parameters, but those, by position, for which
+    `weights` have arrays.
     """
+    constants = {i: relax.const(array) for i, array in (weights or {}).items()}
     callee = tvm.ir.GlobalVar(_KERNEL)
     relax.expr._update_type(callee, function.ty)
     params = [relax.Var(param.name, param.ty) for param in function.params]
+    given = [constants.get(i, param) for i, param in enumerate(params)]
     builder = relax.BlockBuilder()
-    with builder.function("main", params):
+    with builder.function("main", [p for i, p in enumerate(params) if i not in constants]):
         with builder.dataflow():
-            result = builder.emit_output(relax.Call(callee, params))
+            result = builder.emit_output(relax.Call(callee, given))
         builder.emit_func_output(result)
     main = relax.utils.copy_with_new_vars(builder.get()["main"])
     kernel = marked(function, _KERNEL, toolchain, backend)

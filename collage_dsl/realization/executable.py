@@ -12,6 +12,7 @@ from collage_dsl.realization.bytecode import UnusedExecutable
 from collage_dsl.realization.crossing import NoDevice, device_named
 from collage_dsl.realization.exchange import Input, Lent, is_exchanged, writable
 from collage_dsl.realization.ownership import owned_outputs
+from collage_dsl.realization.prepared import PREPARED_MAIN, entry, prepared_weights
 from collage_dsl.realization.signature import ExecutableError, Signature
 
 Array = np.ndarray[Any, Any]
@@ -32,8 +33,11 @@ class ModelExecutable:
         self.module = executable.jit() if is_built else executable
         self._devices = _devices(signature)
         is_at_home = self._devices[0] == tvm.cpu()
-        self._idle = [self._machine()]
-        owned = owned_outputs(self.module["as_text"](), len(signature.outputs))
+        machine = relax.VirtualMachine(self.module, self._devices)
+        self._weights = prepared_weights(machine)
+        self._idle = [self._main(machine)]
+        name = PREPARED_MAIN if self._weights else "main"
+        owned = owned_outputs(self.module["as_text"](), len(signature.outputs), name)
         # A machine keeps its last result, which may be part of an input unless it is owned.
         borrows = signature.any_alignment and all(owned) and is_at_home
         self._inputs = [Input(value, borrows=borrows) for value in signature.inputs]
@@ -93,7 +97,7 @@ class ModelExecutable:
         try:
             machine = self._idle.pop()
         except IndexError:
-            machine = self._machine()
+            machine = self._main(relax.VirtualMachine(self.module, self._devices))
         result = machine(*tensors)
         self._idle.append(machine)
         return [result] if len(self._gives) == 1 else list(result)
@@ -120,8 +124,8 @@ class ModelExecutable:
                 tensors.append(each.tensor(given, lent))
         return tensors
 
-    def _machine(self) -> Any:
-        main = relax.VirtualMachine(self.module, self._devices)["main"]
+    def _main(self, machine: Any) -> Any:
+        main = entry(machine, self._weights)
         home = self._devices[0]
         return main if home == tvm.cpu() else _from_host(main, home)
 

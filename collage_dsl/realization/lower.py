@@ -46,7 +46,7 @@ _TO_VM = (
 """The passes after fusion in TVM's own pipeline for CPUs, before and after memory planning."""
 
 
-def lowering(backends: Sequence[Backend] = ()) -> Any:
+def lowering(backends: Sequence[Backend] = (), *, prepares_at_load: bool = False) -> Any:
     """
     The passes that lower a module after `CollagePartition`, as one pass: the `relax_pipeline` of
     `tvm.compile` for such a module.
@@ -58,13 +58,17 @@ def lowering(backends: Sequence[Backend] = ()) -> Any:
     for. Calls that no kernel covers are fused by TVM, and scheduled like native kernels. A
     PrimFunc that was in the module stays as it was. Raises `BuildError` if a primitive kernel
     does not become one PrimFunc.
+
+    Some kernels take weights in another form. The module has them in that form, or, with
+    `prepares_at_load`, has functions that make them (see `realization.prepared`).
     """
     given = tuple(backends)
 
     def lower_module(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
         target = tvm.target.Target.current(allow_none=True) or host_target()
         with target:
-            module = _in_turn(_TO_CALLS, lower(module, target, given))
+            lowered = lower(module, target, given, prepares_at_load=prepares_at_load)
+            module = _in_turn(_TO_CALLS, lowered)
             return _in_turn(_TO_VM, _with_planned_memory(module))
 
     return tvm.transform.module_pass(lower_module, opt_level=0, name="CollageLowering")
@@ -108,12 +112,14 @@ def whole_pipeline(partition: Any, backends: Sequence[Backend] = ()) -> Any:
 
 def build(module: tvm.IRModule, target: Any = None, backends: Sequence[Backend] = ()) -> Any:
     """
-    The `relax.VMExecutable` of a module with kernels. `target` is that of the module; by default
-    that of its first primitive kernel on the default device, else one core of this machine.
+    The `relax.VMExecutable` of a module with kernels; `prepared.entry` gives its `main`. `target`
+    is that of the module; by default that of its first primitive kernel on the default device,
+    else one core of this machine.
     """
     relax.analysis.well_formed(module)  # which does not take the types of the graph
     target = target or _first_target(module) or host_target()
-    return tvm.compile(module, target, relax_pipeline=lowering(backends))
+    passes = lowering(backends, prepares_at_load=True)
+    return tvm.compile(module, target, relax_pipeline=passes)
 
 
 def _first_target(module: tvm.IRModule) -> Any | None:
@@ -126,7 +132,13 @@ def _first_target(module: tvm.IRModule) -> Any | None:
     return targets[0] if targets else None
 
 
-def lower(module: tvm.IRModule, target: Any, backends: Sequence[Backend] = ()) -> tvm.IRModule:
+def lower(
+    module: tvm.IRModule,
+    target: Any,
+    backends: Sequence[Backend] = (),
+    *,
+    prepares_at_load: bool = False,
+) -> tvm.IRModule:
     """
     `module` with library kernels compiled by their backends, and each primitive kernel lowered to
     one scheduled PrimFunc. PrimFuncs for another target than `target` are compiled too.
@@ -141,4 +153,4 @@ def lower(module: tvm.IRModule, target: Any, backends: Sequence[Backend] = ()) -
     module = _in_turn(_FUSE, module)
     module = with_own_functions(module)
     marks = {**dict(inherited_marks(module, backends)), **marks}
-    return scheduled(module, marks, before, target)
+    return scheduled(module, marks, before, target, prepares_at_load=prepares_at_load)

@@ -10,19 +10,30 @@ from tvm import relax, tirx
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import find_backend
+from collage_dsl.backends.schedule.variants import Scheduled, VariantError
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.realization.alignment import with_any_alignment
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.link import called_functions, is_linked
-from collage_dsl.realization.place import BACKEND, TARGET
+from collage_dsl.realization.place import BACKEND, TARGET, VARIANT
+from collage_dsl.realization.prepared import with_prepared
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Who schedules a primitive kernel, and for which target."""
+    """Who schedules a primitive kernel, for which target, and by which variant, if any is named."""
 
     backend: Backend
     target: Any
+    variant: str = ""
+
+    def scheduled(self, function: Any) -> Scheduled:
+        if not self.variant:
+            return Scheduled(self.backend.schedule(function, self.target))
+        try:
+            return self.backend.schedule_variant(function, self.target, self.variant)
+        except VariantError as error:
+            raise BuildError(f"{self.variant}: {error}") from error
 
 
 def marks_of(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterator[tuple[str, Mark]]:
@@ -45,32 +56,43 @@ def inherited_marks(
 
 
 def _mark(attrs: Any, backends: Sequence[Backend]) -> Mark:
-    return Mark(find_backend(str(attrs[BACKEND]), backends), attrs[TARGET])
+    backend = find_backend(str(attrs[BACKEND]), backends)
+    return Mark(backend, attrs[TARGET], str(attrs.get(VARIANT) or ""))
 
 
 def scheduled(
-    module: tvm.IRModule, marks: Mapping[str, Mark], kept: set[str], target: Any
+    module: tvm.IRModule,
+    marks: Mapping[str, Mark],
+    kept: set[str],
+    target: Any,
+    *,
+    prepares_at_load: bool = False,
 ) -> tvm.IRModule:
     """
     Every PrimFunc, but those of the names `kept`, scheduled by the backend that `marks` have for
-    it, else by ours.
+    it, else by ours. See `with_prepared` for `prepares_at_load`.
     """
     usual = Mark(Tvm(), target)
     result = tvm.IRModule(attrs=module.attrs, global_infos=module.global_infos)
     elsewhere: list[tuple[Any, Any, Any]] = []
+    prepared: dict[Any, Mapping[int, Any]] = {}
     for var, function in module.functions_items():
         name = var.name_hint
         if name in marks and not is_prim_func(function):
             raise BuildError(f"TVM does not fuse {name} into one kernel")
         if is_prim_func(function) and (name in marks or name not in kept):
             mark = marks.get(name, usual)
-            function = with_any_alignment(mark.backend.schedule(function, mark.target))
+            made = mark.scheduled(function)
+            function = with_any_alignment(made.function)
+            if made.prepared:
+                prepared[var] = made.prepared
             if not _is_same_target(mark.target, target):
                 elsewhere.append((mark.target, var, function))
                 continue
         elif is_prim_func(function):
             function = with_any_alignment(function)
         result[var] = function
+    result = with_prepared(result, prepared, at_load=prepares_at_load)
     result = _with_external(result, elsewhere)
     if not any(is_prim_func(function) for _, function in result.functions_items()):
         result[_PLACEHOLDER] = _placeholder()

@@ -10,15 +10,15 @@ Tensors = tuple[int, ...]
 """The tensors in a register, each named by the line that allocates it; 0 for any other."""
 
 
-def owned_outputs(listing: str, count: int) -> tuple[bool, ...]:
+def owned_outputs(listing: str, count: int, name: str = "main") -> tuple[bool, ...]:
     """
-    For each of the `count` outputs of `main`: whether each call allocates it, once.
+    For each of the `count` outputs of the function `name`: whether each call allocates it, once.
 
     An output may also be an input, a constant, a tensor that is another output too, or a view
     of one of these. This is read from the `listing` of the instructions (`as_text`). An output
     that is made by an unknown instruction counts as not owned.
     """
-    found = _returned(listing.partition("@main:")[2].partition("\n@")[0].splitlines())
+    found = _returned(listing.partition(f"@{name}:")[2].partition("\n@")[0].splitlines())
     if len(found) != count:
         return (False,) * count
     return tuple(line != 0 and found.count(line) == 1 for line in found)

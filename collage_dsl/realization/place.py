@@ -12,6 +12,7 @@ from tvm import relax
 from collage_dsl.backends.base import Backend, Placement
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import kernel_target
+from collage_dsl.backends.variants import DIRECT
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import (
     CandidateKernel,
@@ -29,6 +30,7 @@ from collage_dsl.graph import (
     tensors,
 )
 from collage_dsl.realization.crossing import Crossing, crossing_of, on_device
+from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.outline import Outlined, outline, weights_of
 
 OPTION_PREFIX = "collage."
@@ -39,6 +41,9 @@ BACKEND = "collage_backend"
 
 TARGET = "target"
 """The function attribute with the TVM target that a kernel was chosen for."""
+
+VARIANT = "collage_variant"
+"""The function attribute that names the variant of a primitive kernel."""
 
 
 def kernel_of(candidate: CandidateKernel, backend: Backend) -> Outlined:
@@ -103,6 +108,62 @@ def makers(candidate: CandidateKernel, backend_of: BackendOf) -> tuple[Backend, 
     return backend, *(backend_of(Toolchain(name, compiler=name)) for name in names)
 
 
+def pinned(candidate: CandidateKernel, backend: Backend) -> CandidateKernel:
+    """
+    `candidate` with one variant: the first that may compute it and can, where several may. Raises
+    `BuildError` if none can.
+    """
+    if not backend.variants:
+        return candidate
+    for variant, reason in unsuitable(candidate, backend):
+        if reason is None:
+            return with_variant(candidate, variant)
+    raise BuildError(without_variant(candidate, backend))
+
+
+def with_variant(candidate: CandidateKernel, variant: str) -> CandidateKernel:
+    """`candidate` for the toolchain that uses only `variant`."""
+    return replace(candidate, toolchain=replace(candidate.toolchain, variants=(variant,)))
+
+
+def unsuitable(candidate: CandidateKernel, backend: Backend) -> Iterator[tuple[str, str | None]]:
+    """
+    Each variant of the backend that the toolchain allows, and why it cannot compute the
+    candidate; None if it can.
+    """
+    allowed = candidate.toolchain.variants
+    view = None
+    for variant in backend.variants:
+        if allowed and variant not in allowed:
+            continue
+        if variant == DIRECT:
+            yield variant, None
+            continue
+        view = view or kernel_view(candidate, backend)
+        yield variant, _unsuitable(candidate, backend, view, variant)
+
+
+def _unsuitable(
+    candidate: CandidateKernel, backend: Backend, view: Extract, variant: str
+) -> str | None:
+    graph = candidate.graph
+    if graph.planned:
+        return f"{variant} is for models on one device"
+    if kept_composites(candidate, backend):
+        return f"{variant} computes no kernels that a library is linked to"
+    parameters = (i for i, node in enumerate(view.graph.nodes) if node.form is Form.INPUT)
+    given = zip(parameters, view.arguments, strict=True)
+    weights = {parameter for parameter, node in given if graph.constants >> node & 1}
+    return backend.unsuitable(variant, view.graph, weights)
+
+
+def without_variant(candidate: CandidateKernel, backend: Backend) -> str:
+    """Why no variant that the toolchain allows can compute `candidate`."""
+    reasons = [reason for _, reason in unsuitable(candidate, backend) if reason]
+    allowed = ", ".join(candidate.toolchain.variants)
+    return "; ".join(reasons) or f"the backend {backend.name} has no variant of {allowed}"
+
+
 def constants_of(graph: Graph, inside: OpSet) -> OpSet:
     """The constants that flow into the nodes `inside`, directly or in tuples."""
     flows_in = graph.input(inside)
@@ -123,7 +184,9 @@ def kernel_name(kernel: CandidateKernel) -> str:
     """A readable start of the name of a kernel's function: `tvm_conv2d_add_relu`."""
     ops = [op.split(".")[-1] for op in kernel.graph.operators(kernel.sub_graph.inside)]
     shown = ops if len(ops) <= 4 else [*ops[:2], f"{len(ops)}_operators"]
-    return re.sub(r"\W", "_", "_".join([kernel.target, *shown]))
+    variant = kernel.toolchain.variant
+    named = [variant] if variant not in ("", DIRECT) else []
+    return re.sub(r"\W", "_", "_".join([kernel.target, *named, *shown]))
 
 
 def marked(function: Any, name: str, toolchain: Toolchain, backend: Backend) -> Any:
@@ -132,6 +195,8 @@ def marked(function: Any, name: str, toolchain: Toolchain, backend: Backend) -> 
     match backend.placement:
         case Placement.PRIMITIVE:
             attrs |= {"Primitive": True, BACKEND: backend.name}
+            if toolchain.variant:
+                attrs[VARIANT] = toolchain.variant
         case Placement.CODEGEN:
             options = {OPTION_PREFIX + key: value for key, value in toolchain.options.items()}
             attrs |= {"Codegen": backend.name, "global_symbol": name, **options}
@@ -155,7 +220,7 @@ class Kernel:
 class _Placed:
     """A function in the module before it had a name, and the toolchain that it is for."""
 
-    target: str
+    toolchain: Toolchain
     function: Any
     callee: Any
 
@@ -179,6 +244,7 @@ class Placer:
     def place(self, candidate: CandidateKernel) -> Kernel:
         """Raises ValueError where a constant of the kernel has no value."""
         backend = self.backend_of(candidate.toolchain)
+        candidate = pinned(candidate, backend)
         view = kernel_view(candidate, backend)
         key = self.key(candidate, backend, view)
         if key is None:
@@ -197,7 +263,8 @@ class Placer:
         if is_symbolic or graph.planned:
             return None
         weights = tuple(id(node.value) for node in nodes if node.form is Form.CONSTANT)
-        return candidate.target, kernel_identity(candidate, backend, view), weights
+        variant = candidate.toolchain.variant
+        return candidate.target, variant, kernel_identity(candidate, backend, view), weights
 
     def placed(self, candidate: CandidateKernel, backend: Backend) -> Kernel:
         outlined = kernel_of(candidate, backend)
@@ -218,14 +285,14 @@ class Placer:
         alike = self.known.setdefault(tvm_ffi.structural_hash(function, map_free_vars=True), [])
         for placed in alike:
             is_equal = tvm_ffi.structural_equal(placed.function, function, map_free_vars=True)
-            if placed.target == candidate.target and is_equal:
+            if placed.toolchain == candidate.toolchain and is_equal:
                 return placed.callee
         name = unique(kernel_name(candidate), self.taken)
         callee = tvm.ir.GlobalVar(name)
         relax.expr._update_type(callee, function.ty)
         backend = self.backend_of(candidate.toolchain)
         self.module[callee] = marked(function, name, candidate.toolchain, backend)
-        alike.append(_Placed(candidate.target, function, callee))
+        alike.append(_Placed(candidate.toolchain, function, callee))
         return callee
 
 

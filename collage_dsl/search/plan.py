@@ -6,7 +6,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from math import floor, fsum, isfinite
 
-from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible
+from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible, Variant
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, first, members, opset
 from collage_dsl.search.reporter import NO_REPORTER, Reporter, SearchRecord
 
@@ -15,12 +15,14 @@ from collage_dsl.search.reporter import NO_REPORTER, Reporter, SearchRecord
 class PlannedKernel:
     """
     A candidate that was chosen, and its cost in seconds; `copies` is the part of that which goes
-    into copies between devices.
+    into copies between devices. `variants` are those that were measured, of which the candidate's
+    toolchain has the cheapest.
     """
 
     candidate: CandidateKernel
     cost: float
     copies: float = 0.0
+    variants: tuple[Variant, ...] = ()
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -33,6 +35,17 @@ class PlannedKernel:
     @property
     def label(self) -> str:
         return self.candidate.label
+
+    @property
+    def variant(self) -> str:
+        """The algorithm that computes it; empty where the backend has no choice."""
+        return self.candidate.toolchain.variant
+
+    @property
+    def error(self) -> float | None:
+        """The error of its variant, see `Variant`."""
+        found = (each.error for each in self.variants if each.name == self.variant)
+        return next(found, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,145 @@
+"""Several algorithms for one kernel: each is measured, and the one that was chosen is built."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+import collage_dsl as collage
+from collage_dsl.cost import CostStore, Infeasible
+from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.graph import CandidateKernel, Toolchain
+from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.realization.difference import relative_error
+from collage_dsl.realization.errors import BuildError
+from collage_dsl.realization.lower import build
+from collage_dsl.realization.partition import realize
+from collage_dsl.realization.prepared import PREPARE
+from collage_dsl.realization.verify import run_onnx
+from collage_dsl.rules import FusionSpec, OpCallByKind
+from tests.models import small_convolution
+from tests.variant_backend import Varied
+
+pytestmark = pytest.mark.engine
+
+TARGET = Toolchain("varied", compiler="varied")
+
+
+def spec(*variants: str) -> FusionSpec:
+    return FusionSpec(replace(TARGET, variants=variants), OpCallByKind())
+
+
+def kernels(*variants: str) -> list[CandidateKernel]:
+    """A kernel for each operator of the small model; the convolution has a constant weight."""
+    return list(spec(*variants).candidates(from_onnx(small_convolution())))
+
+
+def convolution(*variants: str) -> CandidateKernel:
+    return next(kernel for kernel in kernels(*variants) if kernel.label == "nn.conv2d")
+
+
+def x() -> np.ndarray:
+    return np.random.default_rng(3).normal(size=(1, 3, 12, 12)).astype(np.float32)
+
+
+def expected() -> np.ndarray:
+    (result,) = run_onnx(small_convolution(), {"x": x()}).values()
+    return np.asarray(result)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CostStore:
+    return CostStore(tmp_path / "costs.sqlite")
+
+
+def test_each_variant_is_measured_and_the_cheapest_is_the_price(store: CostStore) -> None:
+    with MeasuredCost(lambda _: Varied(), store) as cost:
+        price = cost(convolution())
+        found = {each.name: each for each in cost.variants(convolution())}
+
+    assert list(found) == ["direct", "halved", "wrong", "broken"]
+    assert price == min(found["direct"].cost, found["halved"].cost)
+    assert found["direct"].error is None
+    assert found["halved"].error == 0
+    for name, reason in {"wrong": "its results differ", "broken": "it never works"}.items():
+        refused = found[name].cost
+        assert isinstance(refused, Infeasible)
+        assert reason in refused.reason
+
+
+def test_variants_never_share_a_stored_price(store: CostStore) -> None:
+    with MeasuredCost(lambda _: Varied(), store) as cost:
+        halved = cost(convolution("halved"))
+        before = len(store)
+        direct = cost(convolution("direct"))
+        assert len(store) == before + 1
+        both = cost(convolution("direct", "halved"))
+        assert len(store) == before + 1
+
+    assert halved != direct
+    assert both == min(halved, direct)
+
+
+def test_a_target_that_allows_no_fitting_variant_is_told_why(store: CostStore) -> None:
+    pool = next(each for each in kernels("halved") if each.label == "mean")
+    with MeasuredCost(lambda _: Varied(), store) as cost:
+        assert cost(pool) == Infeasible("halved is for one convolution")
+
+    with pytest.raises(BuildError, match="halved is for one convolution"):
+        realize(from_onnx(small_convolution()), kernels("halved"), lambda _: Varied())
+
+
+def compiled(tmp_path: Path, *variants: str) -> collage.Compiled:
+    return collage.compile(
+        small_convolution(),
+        [spec(*variants)],
+        store=tmp_path / "costs.sqlite",
+        backends=[Varied()],
+        race_seconds=0.05,
+    )
+
+
+def test_weights_are_prepared_when_a_model_is_loaded(tmp_path: Path) -> None:
+    made = compiled(tmp_path, "direct", "halved")
+    by_variant = [each.variant for each in made.plan.kernels if each.label == "nn.conv2d"]
+    assert by_variant in (["direct"], ["halved"])
+
+    graph = from_onnx(small_convolution())
+    chosen = [each if each.label != "nn.conv2d" else convolution("halved") for each in kernels()]
+    chosen = [replace(each, graph=graph) for each in chosen]
+    executable = build(realize(graph, chosen, lambda _: Varied()), backends=[Varied()])
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+
+    assert PREPARE in executable.as_text()
+    by_main = machine["main"](tvm.runtime.tensor(x())).numpy()
+    assert relative_error(by_main, expected()) < 1e-5
+
+
+def test_a_saved_model_has_its_own_weights_and_prepares_them_again(tmp_path: Path) -> None:
+    made = collage.compile(
+        small_convolution(512),
+        [spec("halved", "direct")],
+        store=tmp_path / "costs.sqlite",
+        backends=[Varied()],
+        race_seconds=0.05,
+    )
+    plain = collage.compile(
+        small_convolution(512),
+        [spec("direct")],
+        store=tmp_path / "costs.sqlite",
+        backends=[Varied()],
+        race_seconds=0.05,
+    )
+    made.save(tmp_path / "made")
+    plain.save(tmp_path / "plain")
+
+    loaded = collage.load_executable(tmp_path / "made")
+    (result,) = loaded.run({"x": x()}).values()
+    (wanted,) = run_onnx(small_convolution(512), {"x": x()}).values()
+    assert relative_error(result, wanted) < 1e-5
+    sizes = [(tmp_path / name / "model.so").stat().st_size for name in ("made", "plain")]
+    weight = 512 * 27 * 4
+    assert sizes[0] - sizes[1] < weight / 2
