@@ -1,4 +1,4 @@
-"""A backend with variants of its own: one that prepares weights, one that is wrong, one that fails."""
+"""A backend with variants: one prepares weights, one is wrong, one fails."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -61,12 +61,13 @@ def _weight(function: Any) -> int:
     return next(i for i, shape in enumerate(shapes) if shape[2:] == [3, 3])
 
 
-def _times(function: Any, factor: float) -> Any:
-    """A PrimFunc that multiplies the weight by `factor`."""
-    shape = [int(extent) for extent in function.params[_weight(function)].shape]
-    weight = te.placeholder(shape, name="weight")
-    made = te.compute(shape, lambda *at: weight(*at) * te.const(factor, "float32"), name="made")
-    return te.create_prim_func([weight, made])
+def _halved(function: Any) -> dict[int, Any]:
+    """The position of the weight, and a PrimFunc that halves it."""
+    position = _weight(function)
+    weight = te.placeholder([int(n) for n in function.params[position].shape], name="weight")
+    half = te.const(0.5, "float32")
+    made = te.compute(weight.shape, lambda *at: weight(*at) * half, name="made")
+    return {position: te.create_prim_func([weight, made])}
 
 
 def _doubling(function: Any, target: Any) -> Any:
