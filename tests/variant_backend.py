@@ -44,13 +44,9 @@ class Varied(Tvm):
             case "direct":
                 return Scheduled(schedule(function, target=target))
             case "halved":
-                return Scheduled(
-                    _doubling(function, target), {_weight(function): _times(function, 0.5)}
-                )
+                return Scheduled(_doubling(function, target), _halved(function))
             case "wrong":
-                return Scheduled(
-                    schedule(function, target=target), {_weight(function): _times(function, 0.5)}
-                )
+                return Scheduled(schedule(function, target=target), _halved(function))
             case _:
                 raise VariantError("it never works")
 
