@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from collage_dsl.cost import Infeasible, Variant
 from collage_dsl.graph import CandidateKernel, label_of, members
 from collage_dsl.search import Plan, PlannedKernel, SearchRecord
 
@@ -75,16 +76,49 @@ class CandidatesDocument(Document):
     candidates: list[CandidateDocument]
 
 
+class VariantDocument(Document):
+    """One of several algorithms for a kernel, as measured; `reason` says why it cannot run."""
+
+    name: str
+    cost: float | None
+    error: float | None = Field(
+        default=None,
+        description="largest difference from the first variant, relative to the largest result",
+    )
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, variant: Variant) -> "VariantDocument":
+        if isinstance(variant.cost, Infeasible):
+            return cls(name=variant.name, cost=None, reason=variant.cost.reason)
+        return cls(name=variant.name, cost=variant.cost, error=variant.error)
+
+
 class KernelDocument(CandidateDocument):
     """A kernel of a plan, and its estimated cost."""
 
     cost: float
     copies: float = Field(default=0.0, description="the part of it for copies between devices")
+    variant: str = Field(default="", description="the algorithm; empty where there is no choice")
+    variants: list[VariantDocument] = Field(
+        default_factory=list, description="the algorithms that were measured"
+    )
 
     @classmethod
     def chosen(cls, kernel: PlannedKernel) -> "KernelDocument":
         candidate = CandidateDocument.of(kernel.candidate)
-        return cls(**candidate.model_dump(), cost=kernel.cost, copies=kernel.copies)
+        return cls(
+            **candidate.model_dump(),
+            cost=kernel.cost,
+            copies=kernel.copies,
+            variant=kernel.variant,
+            variants=[VariantDocument.of(each) for each in kernel.variants],
+        )
+
+    @property
+    def error(self) -> float | None:
+        """The error of its variant."""
+        return next((each.error for each in self.variants if each.name == self.variant), None)
 
 
 class MeasurementsDocument(Document):

@@ -6,6 +6,7 @@ from collage_dsl.report.documents import (
     CandidatesDocument,
     CompileDocument,
     ContenderDocument,
+    KernelDocument,
     MeasurementsDocument,
     PlanDocument,
     RunDocument,
@@ -29,15 +30,44 @@ def candidates_text(document: CandidatesDocument) -> str:
 
 
 def plan_text(document: PlanDocument) -> str:
-    rows = [(k.target, _short(k.label), k.nodes[-1], seconds(k.cost)) for k in document.kernels]
-    table = _table(("target", "kernel", "result", "cost"), rows)
+    rows = [_kernel_row(kernel) for kernel in document.kernels]
+    head = ("target", "variant", "kernel", "result", "cost", "error")
+    table = _table(*_without_empty(head, rows))
     total = (
         f"{_count(document.operators, 'operator')} in {_count(len(rows), 'kernel')}, "
         f"estimated {seconds(document.cost)}{_copies(document)}\n"
     )
     measurements = document.measurements
     found = search_text(document.search) if document.search else ""
-    return table + total + found + (measurements_text(measurements) if measurements else "")
+    counted = measurements_text(measurements) if measurements else ""
+    return table + total + _variants(document) + found + counted
+
+
+def _kernel_row(kernel: KernelDocument) -> tuple[str, ...]:
+    error = "" if kernel.error is None else f"{kernel.error:.0e}"
+    where = kernel.target, kernel.variant, _short(kernel.label), kernel.nodes[-1]
+    return (*where, seconds(kernel.cost), error)
+
+
+def _without_empty(
+    head: Sequence[str], rows: Sequence[tuple[str, ...]]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """A table without the columns that no row has anything in."""
+    kept = [i for i in range(len(head)) if not rows or any(row[i] for row in rows)]
+    return tuple(head[i] for i in kept), [tuple(row[i] for i in kept) for row in rows]
+
+
+def _variants(document: PlanDocument) -> str:
+    """How many kernels each variant computes, and its largest error."""
+    found: dict[str, list[float]] = {}
+    for kernel in document.kernels:
+        if kernel.variant:
+            found.setdefault(kernel.variant, []).append(kernel.error or 0.0)
+    said = (
+        f"{name} {len(errors)}" + (f" (error {max(errors):.0e})" if max(errors) else "")
+        for name, errors in found.items()
+    )
+    return f"kernels by variant: {', '.join(said)}\n" if len(found) > 1 else ""
 
 
 def _copies(document: PlanDocument) -> str:
@@ -61,7 +91,8 @@ def compile_text(document: CompileDocument) -> str:
             f"largest error against onnxruntime: {verification.error:.1e} of the largest output"
             f" ({verification.tolerance:.0e} allowed)"
         )
-    return "\n".join(lines) + "\n" + measurements_text(document.measurements)
+    variants = _variants(document.plan)
+    return "\n".join(lines) + "\n" + variants + measurements_text(document.measurements)
 
 
 def search_text(document: SearchDocument) -> str:
