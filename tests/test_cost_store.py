@@ -90,15 +90,39 @@ def test_the_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: 
 
 
 def test_a_store_from_before_it_said_whose_it_is_is_taken(tmp_path: Path) -> None:
-    path = tmp_path / "costs.sqlite"
-    with CostStore(path) as store:
-        store.put(Measurement(*KEY, "nn.relu", 1.0))
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA application_id = 0")
-    connection.close()
+    path = old_store(tmp_path)
 
     with CostStore(path) as store:
         assert store.get(*KEY) == 1.0
+
+
+def test_a_store_from_before_there_were_variants_gets_columns_for_them(tmp_path: Path) -> None:
+    path = old_store(tmp_path)
+    with CostStore(path) as store:
+        store.put(Measurement("other", "context", "nn.conv2d", 2.0, "winograd4", 3e-6))
+
+    with CostStore(path) as store:
+        assert store.find(*KEY) == Measurement(*KEY, "nn.relu", 1.0)
+        found = store.find("other", "context")
+        assert found == Measurement("other", "context", "nn.conv2d", 2.0, "winograd4", 3e-6)
+
+
+def old_store(folder: Path) -> Path:
+    """A store as the first version wrote it: without an application id, and without variants."""
+    path = folder / "costs.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "CREATE TABLE cost (kernel TEXT NOT NULL, context TEXT NOT NULL, label TEXT NOT NULL,"
+            " seconds REAL, reason TEXT, measured_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,"
+            " PRIMARY KEY (kernel, context)) WITHOUT ROWID"
+        )
+        row = (*KEY, "nn.relu", 1.0)
+        connection.execute(
+            "INSERT INTO cost (kernel, context, label, seconds) VALUES (?, ?, ?, ?)", row
+        )
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    return path
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan")])

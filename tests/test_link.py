@@ -30,7 +30,7 @@ from collage_dsl.measuring.task import kernel_module, kernel_task
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.lower import build, lower
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.place import makers
+from collage_dsl.realization.place import makers, pinned
 from collage_dsl.realization.verify import reference_values, relative_error
 from tests.faulty_backends import Faulty, Lacking, Refusing
 from tests.models import small_convolution
@@ -381,8 +381,9 @@ np.save({str(tmp_path / "y.npy")!r}, y.numpy())
 
 
 def test_what_is_measured_is_what_is_built() -> None:
-    for candidate in candidates("onnxruntime"):
-        backend, *libraries = makers(candidate, BACKEND_OF)
+    for unpinned in candidates("onnxruntime"):
+        backend, *libraries = makers(unpinned, BACKEND_OF)
+        candidate = pinned(unpinned, backend)
         task = kernel_task(candidate, backend, {}, can_warm=True, libraries=tuple(libraries))
         measured = kernel_module(task, np.random.default_rng(0))["kernel"]
         rest = [

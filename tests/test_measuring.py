@@ -20,7 +20,14 @@ from collage_dsl.measuring import timing
 from collage_dsl.measuring.bounds import lower_bound, memory
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of
-from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, kernel_task, measure
+from collage_dsl.measuring.task import (
+    KernelTask,
+    Overhead,
+    OverheadTask,
+    Timing,
+    kernel_task,
+    measure,
+)
 from collage_dsl.measuring.worker import Failed, Worker
 
 PATIENT = Measuring(repeats=5, percentile=50, budget=86_400)
@@ -175,7 +182,7 @@ def test_a_kernel_costs_what_its_target_says(
     toolchain = Toolchain("t", measure=replace(PATIENT, percentile=percentile))
     task = kernel_task(kernel(toolchain), Tvm(), {}, can_warm=True)
 
-    assert measure(task) == pytest.approx(seconds)
+    assert measure(task) == Timing(pytest.approx(seconds))
     assert made.calls == 6
 
 
@@ -211,13 +218,14 @@ class Asked:
 
     def run(
         self, _: object, task: KernelTask | OverheadTask, *, timeout: float
-    ) -> float | Overhead | Failed:
+    ) -> Timing | Overhead | Failed:
         self.tasks.append(task)
         self.timeouts.append(timeout)
         if isinstance(task, OverheadTask):
             return Overhead(launch=0.25, entry=0.5)
-        too_slow = timeout < 2
-        return Failed(f"took longer than {timeout:g} s", timed_out=True) if too_slow else 2.0
+        if timeout < 2:
+            return Failed(f"took longer than {timeout:g} s", timed_out=True)
+        return Timing(2.0)
 
     @property
     def kernels(self) -> int:

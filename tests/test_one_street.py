@@ -22,7 +22,7 @@ from tvm.script import tirx as T
 import collage_dsl as collage
 from collage_dsl.engine import compile as compile_module
 from collage_dsl.frontend.light import light_model
-from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, kernel_module
+from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, Timing, kernel_module
 from collage_dsl.measuring.worker import Worker
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.lower import lowering
@@ -42,11 +42,11 @@ class Prices:
         self.tasks: list[KernelTask] = []
         self.random = random.Random(0)
 
-    def run(self, task: KernelTask | OverheadTask) -> float | Overhead:
+    def run(self, task: KernelTask | OverheadTask) -> Timing | Overhead:
         if isinstance(task, OverheadTask):
             return Overhead(launch=1e-6, entry=0.0)
         self.tasks.append(task)
-        return self.random.uniform(1e-6, 1e-3)
+        return Timing(self.random.uniform(1e-6, 1e-3))
 
     def measured(self) -> list[Any]:
         """The functions of the kernels that were measured."""

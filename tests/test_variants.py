@@ -1,5 +1,6 @@
 """Several algorithms for one kernel: each is measured, and the one that was chosen is built."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +15,14 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.realization.difference import relative_error
+from collage_dsl.realization.entry import PREPARE
 from collage_dsl.realization.errors import BuildError
-from collage_dsl.realization.lower import build
+from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.lower import build, lowering
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.prepared import PREPARE
+from collage_dsl.realization.signature import Signature
 from collage_dsl.realization.verify import run_onnx
+from collage_dsl.report.text import plan_text
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from tests.models import small_convolution
 from tests.variant_backend import Varied
@@ -143,3 +147,41 @@ def test_a_saved_model_has_its_own_weights_and_prepares_them_again(tmp_path: Pat
     sizes = [(tmp_path / name / "model.so").stat().st_size for name in ("made", "plain")]
     weight = 512 * 27 * 4
     assert sizes[0] - sizes[1] < weight / 2
+
+
+def test_many_threads_share_the_prepared_weights(tmp_path: Path) -> None:
+    graph = from_onnx(small_convolution())
+    found = spec("halved", "direct").candidates(graph)
+    module = realize(graph, list(found), lambda _: Varied())
+    executable = ModelExecutable(build(module, backends=[Varied()]), Signature.of(graph))
+    right = expected()
+
+    def run(_: int) -> float:
+        (result,) = executable.run({"x": x()}).values()
+        return relative_error(result, right)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(run, range(200))) < 1e-5
+
+
+def test_the_pass_puts_prepared_weights_into_the_module(store: CostStore) -> None:
+    graph = from_onnx(small_convolution())
+    chosen = list(spec("halved", "direct").candidates(graph))
+    module = realize(graph, chosen, lambda _: Varied())
+    executable = tvm.compile(module, "llvm", relax_pipeline=lowering([Varied()]))
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+
+    assert PREPARE not in executable.as_text()
+    assert relative_error(machine["main"](tvm.runtime.tensor(x())).numpy(), expected()) < 1e-5
+
+
+def test_a_report_names_the_variant_and_its_error(tmp_path: Path) -> None:
+    made = compiled(tmp_path)
+    kernel = next(each for each in made.report.plan.kernels if each.label == "nn.conv2d")
+
+    found = {each.name: each for each in kernel.variants}
+    assert kernel.variant in ("direct", "halved")
+    assert found["halved"].error == 0
+    assert found["wrong"].cost is None
+    assert "its results differ" in str(found["wrong"].reason)
+    assert kernel.variant in plan_text(made.report.plan)

@@ -32,10 +32,10 @@ from collage_dsl.measuring.timing import cold_times, low
 from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
 from collage_dsl.realization.difference import relative_error, tolerance
+from collage_dsl.realization.entry import entry, prepared_weights
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.place import kernel_of
-from collage_dsl.realization.prepared import entry, prepared_weights
 
 Array = np.ndarray[Any, Any]
 
@@ -166,7 +166,7 @@ def measure_kernel(task: KernelTask) -> Timing:
     This includes the launch of the kernel and entering the executable; see `measure_overhead`.
     """
     run = runner(task, np.random.default_rng(0))
-    error = _error(task, arrays_of(run()))
+    error = _error(task, run())
     usual = replace(task.toolchain, variants=())
     if task.can_warm:
         warm = _tiny_runner(usual, task.backend, kernels=1)
@@ -177,14 +177,14 @@ def measure_kernel(task: KernelTask) -> Timing:
     return Timing(seconds, error)
 
 
-def _error(task: KernelTask, results: list[Array]) -> float | None:
-    """The error of a variant. That of the first is not known; its results are kept for others."""
+def _error(task: KernelTask, result: Any) -> float | None:
+    """The error of a variant. That of the first is not known; its result is kept for others."""
     first = task.backend.variants[:1]
-    if not first or task.toolchain.variants == first:
-        _reference.update(module=task.module, sizes=task.sizes, results=results)
+    if not first or task.toolchain.variant in ("", *first):
+        _reference.update(module=task.module, sizes=task.sizes, result=result)
         return None
     worst = 0.0
-    for actual, expected in zip(results, _expected(task, first), strict=True):
+    for actual, expected in zip(arrays_of(result), _expected(task, first), strict=True):
         error = relative_error(actual, expected)
         if error > tolerance(expected):
             raise WrongResult(f"its results differ from those of `{first[0]}` by {error:.0e}")
@@ -193,22 +193,22 @@ def _error(task: KernelTask, results: list[Array]) -> float | None:
 
 
 _reference: dict[str, Any] = {}
-"""The kernel that ran last by its first variant, and its results."""
+"""The kernel that ran last by its first variant, and its result."""
 
 
 def _expected(task: KernelTask, variants: tuple[str, ...]) -> list[Array]:
     is_same = bool(_reference) and _reference["sizes"] == task.sizes
     if not is_same or not tvm_ffi.structural_equal(_reference["module"], task.module):
         by_first = replace(task, toolchain=replace(task.toolchain, variants=variants))
-        results = arrays_of(runner(by_first, np.random.default_rng(0))())
-        _reference.update(module=task.module, sizes=task.sizes, results=results)
-    return list(_reference["results"])
+        result = runner(by_first, np.random.default_rng(0))()
+        _reference.update(module=task.module, sizes=task.sizes, result=result)
+    return arrays_of(_reference["result"])
 
 
 def arrays_of(result: Any) -> list[Array]:
-    """Copies of the tensors that a kernel returns."""
+    """The tensors that a kernel returns."""
     tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
-    return [np.array(tensor.numpy()) for tensor in tensors]
+    return [tensor.numpy() for tensor in tensors]
 
 
 def measure_overhead(task: OverheadTask) -> Overhead:

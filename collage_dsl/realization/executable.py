@@ -10,9 +10,9 @@ from tvm import relax
 
 from collage_dsl.realization.bytecode import UnusedExecutable
 from collage_dsl.realization.crossing import NoDevice, device_named
+from collage_dsl.realization.entry import MAIN, PREPARED_MAIN, entry, prepared_weights
 from collage_dsl.realization.exchange import Input, Lent, is_exchanged, writable
 from collage_dsl.realization.ownership import owned_outputs
-from collage_dsl.realization.prepared import PREPARED_MAIN, entry, prepared_weights
 from collage_dsl.realization.signature import ExecutableError, Signature
 
 Array = np.ndarray[Any, Any]
@@ -36,7 +36,7 @@ class ModelExecutable:
         machine = relax.VirtualMachine(self.module, self._devices)
         self._weights = prepared_weights(machine)
         self._idle = [self._main(machine)]
-        name = PREPARED_MAIN if self._weights else "main"
+        name = PREPARED_MAIN if self._weights else MAIN
         owned = owned_outputs(self.module["as_text"](), len(signature.outputs), name)
         # A machine keeps its last result, which may be part of an input unless it is owned.
         borrows = signature.any_alignment and all(owned) and is_at_home

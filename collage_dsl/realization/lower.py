@@ -112,7 +112,7 @@ def whole_pipeline(partition: Any, backends: Sequence[Backend] = ()) -> Any:
 
 def build(module: tvm.IRModule, target: Any = None, backends: Sequence[Backend] = ()) -> Any:
     """
-    The `relax.VMExecutable` of a module with kernels; `prepared.entry` gives its `main`. `target`
+    The `relax.VMExecutable` of a module with kernels; `entry.entry` gives its `main`. `target`
     is that of the module; by default that of its first primitive kernel on the default device,
     else one core of this machine.
     """

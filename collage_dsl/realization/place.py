@@ -128,19 +128,18 @@ def with_variant(candidate: CandidateKernel, variant: str) -> CandidateKernel:
 
 def unsuitable(candidate: CandidateKernel, backend: Backend) -> Iterator[tuple[str, str | None]]:
     """
-    Each variant of the backend that the toolchain allows, and why it cannot compute the
-    candidate; None if it can.
+    Each variant of the backend that the toolchain allows, in the order of the toolchain, and why
+    it cannot compute the candidate; None if it can.
     """
-    allowed = candidate.toolchain.variants
     view = None
-    for variant in backend.variants:
-        if allowed and variant not in allowed:
-            continue
-        if variant == DIRECT:
+    for variant in candidate.toolchain.variants or backend.variants:
+        if variant == DIRECT and variant in backend.variants:
             yield variant, None
-            continue
-        view = view or kernel_view(candidate, backend)
-        yield variant, _unsuitable(candidate, backend, view, variant)
+        elif variant in backend.variants:
+            view = view or kernel_view(candidate, backend)
+            yield variant, _unsuitable(candidate, backend, view, variant)
+        else:
+            yield variant, f"the backend {backend.name} has no variant {variant}"
 
 
 def _unsuitable(
@@ -159,9 +158,7 @@ def _unsuitable(
 
 def without_variant(candidate: CandidateKernel, backend: Backend) -> str:
     """Why no variant that the toolchain allows can compute `candidate`."""
-    reasons = [reason for _, reason in unsuitable(candidate, backend) if reason]
-    allowed = ", ".join(candidate.toolchain.variants)
-    return "; ".join(reasons) or f"the backend {backend.name} has no variant of {allowed}"
+    return "; ".join(reason for _, reason in unsuitable(candidate, backend) if reason)
 
 
 def constants_of(graph: Graph, inside: OpSet) -> OpSet:

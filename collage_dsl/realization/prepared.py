@@ -6,7 +6,7 @@ PrimFunc, which makes that form from the model's own weight. It runs when the mo
 that a saved model has only its own weights; or it runs now.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,15 +15,9 @@ from tvm import relax
 
 from collage_dsl.backends.tvm import host_target
 from collage_dsl.realization.alignment import with_any_alignment
+from collage_dsl.realization.entry import MAIN, PREPARE, PREPARED_MAIN
 from collage_dsl.realization.place import unique
 
-PREPARE = "collage_prepare"
-"""The function of an executable that makes all prepared weights."""
-
-PREPARED_MAIN = "collage_main"
-"""The function of an executable that takes the prepared weights after its other parameters."""
-
-_MAIN = "main"
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
@@ -50,7 +44,7 @@ def with_prepared(
     called: set[int] = set()
     for var, function in module.functions_items():
         if isinstance(function, relax.Function):
-            preparer = _Preparer(module, makers, renewed, at_load and var.name_hint == _MAIN)
+            preparer = _Preparer(module, makers, renewed, at_load and var.name_hint == MAIN)
             module[var] = preparer.visit_expr(function)
             called |= preparer.called
             if preparer.lifted:
@@ -62,24 +56,6 @@ def with_prepared(
         if hash(var) not in unused
     }
     return tvm.IRModule(kept, attrs=module.attrs, global_infos=module.global_infos)
-
-
-def prepared_weights(machine: Any) -> tuple[Any, ...]:
-    """The weights that the `entry` of a virtual machine needs; those of one fit any other."""
-    return tuple(machine[PREPARE]()) if prepares(machine.module) else ()
-
-
-def entry(machine: Any, weights: Sequence[Any]) -> Callable[..., Any]:
-    """`main` of a virtual machine, with the prepared `weights` of its executable."""
-    if not weights:
-        return machine[_MAIN]
-    main, last = machine[PREPARED_MAIN], tuple(weights)
-    return lambda *tensors: main(*tensors, *last)
-
-
-def prepares(module: Any) -> bool:
-    """Whether the executable prepares weights when it is loaded."""
-    return bool(module.implements_function(PREPARE))
 
 
 @relax.expr_functor.mutator
@@ -187,8 +163,8 @@ def _lift(module: tvm.IRModule, main: Any, lifted: Sequence[tuple[Any, Any]]) ->
     prepare_var = _added(module, PREPARE, builder.get()[PREPARE])
     params = [relax.Var(param.name, param.ty) for param in main.params]
     builder = relax.BlockBuilder()
-    with builder.function(_MAIN, params):
+    with builder.function(MAIN, params):
         prepared = builder.emit(relax.Call(prepare_var, []))
         fields = [builder.emit(relax.TupleGetItem(prepared, i)) for i in range(len(weights))]
         builder.emit_func_output(builder.emit(relax.Call(inner_var, [*params, *fields])))
-    module[_MAIN] = relax.utils.copy_with_new_vars(builder.get()[_MAIN])
+    module[MAIN] = relax.utils.copy_with_new_vars(builder.get()[MAIN])
