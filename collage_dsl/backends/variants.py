@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from collage_dsl.backends import winograd
 from collage_dsl.graph import Form, Graph
 
 DIRECT = "direct"
@@ -41,11 +42,14 @@ def _anything(graph: Graph) -> str | None:
     return None
 
 
-VARIANTS: dict[str, Callable[[Graph], str | None]] = {DIRECT: _anything}
+VARIANTS: dict[str, Callable[[Graph], str | None]] = {
+    DIRECT: _anything,
+    **winograd.CHECKS,
+}
 """
 The variants by name, in the order in which they are measured. Each says, in one sentence, why it
 cannot compute a graph, and None if it can.
 """
 
-PREPARING: frozenset[str] = frozenset()
+PREPARING = frozenset(winograd.CHECKS)
 """The variants whose weights are brought into another form when a model is loaded."""

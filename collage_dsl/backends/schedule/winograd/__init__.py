@@ -1,0 +1,1 @@
+"""Winograd convolution: fewer multiplications, between transforms of small tiles."""

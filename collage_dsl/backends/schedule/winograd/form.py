@@ -1,0 +1,133 @@
+"""Recognize a convolution whose filter slides by one element, and what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    coefficients,
+    constant,
+    simplified,
+)
+from collage_dsl.backends.schedule.stages import Axis, Stage, shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Convolution:
+    """
+    A convolution in NCHW with the weights as they are in memory, OIHW.
+
+    Output `y, x` reads the image at `y + top + tap`, `x + left + tap`.
+    """
+
+    stage: Stage
+    image: Buffer
+    weight: Buffer
+    groups: int
+    top: int
+    left: int
+
+    @property
+    def batch(self) -> int:
+        return self.stage.spatial[0].extent
+
+    @property
+    def height(self) -> int:
+        return self.stage.spatial[2].extent
+
+    @property
+    def width(self) -> int:
+        return self.stage.spatial[3].extent
+
+    @property
+    def taps(self) -> tuple[int, int]:
+        return self.stage.reduced[1].extent, self.stage.reduced[2].extent
+
+    @property
+    def channels(self) -> int:
+        """Those of the image in one group."""
+        return self.stage.reduced[0].extent
+
+    @property
+    def filters(self) -> int:
+        """Those of one group."""
+        return self.stage.spatial[1].extent // self.groups
+
+
+def convolution(stage: Stage, parameters: Sequence[Buffer]) -> Convolution | None:
+    """The stage as such a convolution; None if it is none."""
+    operands = _operands(stage)
+    if operands is None or len(stage.spatial) != 4 or len(stage.reduced) != 3:
+        return None
+    for image, weight in (operands, operands[::-1]):
+        if weight.source in parameters and _is_filter(stage, weight):
+            return _convolution(stage, image, weight)
+    return None
+
+
+def _operands(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
+    value = stage.value
+    if not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
+        return None
+    own, first, second = value.a, value.b.a, value.b.b
+    if not all(isinstance(each, TensorLoad) for each in (own, first, second)):
+        return None
+    buffers = (own.source, first.source, second.source)
+    if not own.source.same_as(stage.buffer) or {str(b.dtype) for b in buffers} != {"float32"}:
+        return None
+    if not isinstance(stage.init, tirx.FloatImm) or stage.init.value != 0:
+        return None
+    return first, second
+
+
+def _is_filter(stage: Stage, weight: TensorLoad) -> bool:
+    axes = (stage.spatial[1], *stage.reduced)
+    return len(weight.indices) == 4 and all(
+        _is_axis(index, axis) for index, axis in zip(weight.indices, axes, strict=True)
+    )
+
+
+def _is_axis(index: Expr, axis: Axis) -> bool:
+    return axis.var.same_as(index) or (axis.extent == 1 and constant(index) == 0)
+
+
+def _convolution(stage: Stage, image: TensorLoad, weight: TensorLoad) -> Convolution | None:
+    if len(image.indices) != 4 or not _is_axis(image.indices[0], stage.spatial[0]):
+        return None
+    groups = _groups(stage, image, shape(weight.source))
+    top = _offset(image.indices[2], stage.spatial[2], stage.reduced[1])
+    left = _offset(image.indices[3], stage.spatial[3], stage.reduced[2])
+    if groups is None or top is None or left is None:
+        return None
+    return Convolution(stage, image.source, weight.source, groups, top, left)
+
+
+def _groups(stage: Stage, image: TensorLoad, weight: tuple[int, ...]) -> int | None:
+    filters, channels = weight[:2]
+    groups, rest = divmod(shape(image.source)[1], channels)
+    if rest or filters % groups:
+        return None
+    output, reduced = stage.spatial[1].var, stage.reduced[0].var
+    expected: Any = reduced
+    if groups > 1:
+        expected = tirx.floordiv(output, filters // groups) * channels + reduced
+    if stage.reduced[0].extent == 1 and constant(simplified(image.indices[1])) == 0:
+        return groups
+    return groups if constant(simplified(image.indices[1] - expected)) == 0 else None
+
+
+def _offset(index: Expr, axis: Axis, tap: Axis) -> int | None:
+    """The constant in `axis + tap + constant`; None for another index, such as one with strides."""
+    split = coefficients(index, [axis.var, tap.var])
+    if split is None:
+        return None
+    pairs = zip((axis, tap), split[0], strict=True)
+    wanted = [0 if each.extent == 1 and not factor else 1 for each, factor in pairs]
+    return constant(simplified(split[1])) if split[0] == wanted else None

@@ -1,0 +1,322 @@
+"""Loops of a Winograd convolution: transform a block of the image, multiply, transform back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm import tirx
+
+from collage_dsl.backends.schedule.context import Context, finish
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
+from collage_dsl.backends.schedule.functions import vectorisable
+from collage_dsl.backends.schedule.groups import Group
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    loop,
+    parallel,
+    scoped,
+    scratch,
+    sequence,
+    split_index,
+    store,
+    vector,
+    vectorised,
+)
+from collage_dsl.backends.schedule.packing import Source, source_of
+from collage_dsl.backends.schedule.stages import shape
+from collage_dsl.backends.schedule.winograd.blocks import PADDING, Blocks, Piece
+from collage_dsl.backends.schedule.winograd.form import Convolution
+from collage_dsl.backends.schedule.winograd.maps import Lines, both_ways, ramp, spread
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where a block is: the image, the group of channels, and the first row of outputs."""
+
+    image: Expr
+    group: Expr
+    y: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WinogradKernel:
+    """The loops of one group whose anchor is a convolution. `weights` are transformed."""
+
+    form: Convolution
+    blocks: Blocks
+    weights: Buffer
+    group: Group
+    context: Context
+
+    def statement(self) -> Stmt:
+        """The whole computation. Cores share the blocks, or the work inside if these are few."""
+        counts = (self.form.batch, self.form.groups, self.blocks.number)
+        total, cores = counts[0] * counts[1] * counts[2], self.context.machine.cores
+        inside = total < 4 * cores and total % cores != 0
+
+        def task(number: Expr) -> Stmt:
+            image, group, block = split_index(number, counts)
+            place = Place(image, group, self._first_row(block))
+            return self._block(place, cores if inside else 1)
+
+        return parallel(total, 1 if inside else cores, task)
+
+    @property
+    def _height(self) -> int:
+        """The rows of outputs that a block computes."""
+        return min(self.blocks.rows * self.blocks.tile.down.outputs, self.form.height)
+
+    def _first_row(self, block: Expr) -> Expr:
+        """The last block ends with the image, and computes some rows of the one before again."""
+        if self.blocks.number == 1:
+            return integer(0)
+        return tirx.min(block * self._height, integer(self.form.height - self._height))
+
+    def _block(self, place: Place, cores: int) -> Stmt:
+        blocks = self.blocks
+        data = scratch(blocks.tile.points * blocks.data_plane, "float32", "data")
+        full, rest = divmod(blocks.channels, blocks.lanes)
+        parts = []
+        if full:
+            parts.append(
+                parallel(full, cores, lambda c: self._transformed(data, place, c, blocks.lanes))
+            )
+        if rest:
+            parts.append(self._transformed(data, place, integer(full), rest))
+        parts += [self._piece(data, place, piece, cores) for piece in blocks.pieces]
+        return scoped([data], sequence(parts), "block")
+
+    def _piece(self, data: Buffer, place: Place, piece: Piece, cores: int) -> Stmt:
+        return parallel(piece.blocks, cores, lambda n: self._filters(data, place, piece, n))
+
+    # The image: copied with its padding, channels last, and transformed.
+
+    def _transformed(self, data: Buffer, place: Place, number: Expr, lanes: int) -> Stmt:
+        """Block `number` of the channels, of which there are `lanes`, transformed into `data`."""
+        blocks, tile = self.blocks, self.blocks.tile
+        pitch = blocks.columns * tile.across.outputs + tile.across.taps - 1
+        rows = blocks.rows * tile.down.outputs + tile.down.taps - 1
+        strip = scratch(rows * pitch * lanes, "float32", "strip")
+        copied = loop(
+            rows,
+            lambda r: self._copied(strip, place, number * blocks.lanes, r, pitch, lanes),
+            name="row",
+        )
+
+        def one(index: Expr) -> Stmt:
+            row, column = split_index(index, (blocks.rows, blocks.columns))
+            first = (row * tile.down.outputs * pitch + column * tile.across.outputs) * lanes
+            target = (number * blocks.tiles + index) * blocks.lanes
+            return self._tile_in(strip, first, pitch, data, target, lanes)
+
+        return scoped([strip], sequence([copied, loop(blocks.tiles, one, name="tile")]), "strip")
+
+    def _copied(
+        self, strip: Buffer, place: Place, channel: Expr, row: Expr, pitch: int, lanes: int
+    ) -> Stmt:
+        form = self.form
+        source = source_of(form.image, self.context.inlined, (2, 3))
+        y = place.y + row + form.top
+        first = place.group * form.channels + channel
+        begin = min(max(0, source.lower[3] - form.left), pitch)
+        end = max(begin, min(pitch, source.upper[3] - form.left))
+
+        def element(x: Expr, lane: Expr) -> Stmt:
+            value = source.value([place.image, first + lane, y, x + begin + form.left])
+            return store(strip, vectorisable(value), (row * pitch + x + begin) * lanes + lane)
+
+        def blank(start: int, stop: int) -> Stmt | None:
+            if start >= stop:
+                return None
+            return vectorised(
+                (stop - start) * lanes,
+                lanes,
+                lambda e: store(strip, source.fill, (row * pitch + start) * lanes + e),
+            )
+
+        parts = [blank(0, begin), blank(end, pitch)]
+        if end > begin:
+            parts.append(
+                loop(end - begin, lambda x: vector(lanes, lambda v: element(x, v)), name="x")
+            )
+        inside = self._inside(source, y)
+        if inside is None:
+            return sequence(parts)
+        return tirx.IfThenElse(inside, sequence(parts), blank(0, pitch))
+
+    def _inside(self, source: Source, y: Expr) -> Expr | None:
+        """Whether row `y` is one of the source; None if every row is."""
+        low, high = source.lower[2], source.upper[2]
+        outputs = self.blocks.tile.down.outputs
+        most = self.form.height + outputs + self.blocks.tile.down.taps - 2 + self.form.top
+        checks = [y >= low] * (low > self.form.top) + [y < high] * (high < most)
+        if not checks:
+            return None
+        return checks[0] if len(checks) == 1 else tirx.And(*checks)
+
+    def _tile_in(
+        self, strip: Buffer, first: Expr, pitch: int, data: Buffer, target: Expr, lanes: int
+    ) -> Stmt:
+        tile, lines = self.blocks.tile, Lines(lanes)
+        values = [
+            [lines.read(strip, first + (i * pitch + j) * lanes) for j in range(tile.across.inputs)]
+            for i in range(tile.down.inputs)
+        ]
+        values = both_ways(lines, tile.down.data, tile.across.data, values, by_rows=True)
+        for point, value in enumerate(v for row in values for v in row):
+            lines.write(data, value, target + point * self.blocks.data_plane)
+        return sequence(lines.statements)
+
+    # The products, and what becomes of them.
+
+    def _filters(self, data: Buffer, place: Place, piece: Piece, number: Expr) -> Stmt:
+        """All results of one block of filters."""
+        blocks, form = self.blocks, self.form
+        width = piece.vectors * blocks.lanes
+        plane = blocks.tiles * width + PADDING
+        products = scratch(blocks.tile.points * plane, "float32", "products")
+        first = place.group * blocks.packed + (
+            (number * width + piece.first) * blocks.channels * blocks.tile.points
+        )
+
+        def point(at: Expr) -> Stmt:
+            weights = first + at * (blocks.channels * width)
+            return self._products(data, products, (weights, at, plane), piece.vectors)
+
+        multiplied = loop(blocks.tile.points, point, name="point")
+        filters = min(piece.filters, width)
+        start = number * width + piece.first
+        parts = [multiplied]
+        full, rest = divmod(filters, blocks.lanes)
+
+        def finished(v: Expr, count: int) -> Stmt:
+            k = place.group * form.filters + start + v * blocks.lanes
+            return self._results(products, plane, v, width, place, k, count)
+
+        if full:
+            parts.append(loop(full, lambda v: finished(v, blocks.lanes), name="vector"))
+        if rest:
+            parts.append(finished(integer(full), rest))
+        return scoped([products], sequence(parts), "filters")
+
+    def _products(
+        self, data: Buffer, products: Buffer, at: tuple[Expr, Expr, int], vectors: int
+    ) -> Stmt:
+        """The products at one point, summed over the channels, for all tiles of the block."""
+        weights, point, plane = at
+        blocks = self.blocks
+        parts, done = [], 0
+        for size, count in blocks.chunks:
+
+            def chunk(number: Expr, size: int = size, done: int = done) -> Stmt:
+                tile = number * size + done
+                read = point * blocks.data_plane + tile * blocks.lanes
+                write = point * plane + tile * (vectors * blocks.lanes)
+                return self._registers(data, weights, read, products, write, size, vectors)
+
+            if count:
+                parts.append(loop(count, chunk, name="chunk"))
+            done += size * count
+        return sequence(parts)
+
+    def _registers(
+        self,
+        data: Buffer,
+        weights: Expr,
+        read: Expr,
+        products: Buffer,
+        write: Expr,
+        tiles: int,
+        vectors: int,
+    ) -> Stmt:
+        blocks, lanes = self.blocks, self.blocks.lanes
+        count = tiles * vectors
+        sums = scratch(count * lanes, "float32", "sums", "local")
+        zero = spread(tirx.FloatImm("float32", 0.0), lanes)
+
+        def place(number: int) -> Expr:
+            return ramp(integer(number * lanes), lanes)
+
+        def channel(c: Expr) -> Stmt:
+            lines = Lines(lanes)
+            start = weights + c * (vectors * lanes)
+            factors = [lines.read(self.weights, start + v * lanes) for v in range(vectors)]
+            block, lane = tirx.floordiv(c, lanes), tirx.floormod(c, lanes)
+            here = read + block * (blocks.tiles * lanes) + lane
+            for tile in range(tiles):
+                value = lines.named(spread(load(data, here + tile * lanes), lanes))
+                for v, factor in enumerate(factors):
+                    index = place(tile * vectors + v)
+                    total = load(sums, index) + value * factor
+                    lines.statements.append(store(sums, total, index))
+            return sequence(lines.statements)
+
+        begin = [store(sums, zero, place(n)) for n in range(count)]
+        end = [
+            store(products, load(sums, place(n)), ramp(write + n * lanes, lanes))
+            for n in range(count)
+        ]
+        summed = loop(blocks.channels, channel, name="channel")
+        return scoped([sums], sequence([*begin, summed, *end]), "registers")
+
+    def _results(
+        self,
+        products: Buffer,
+        plane: int,
+        number: Expr,
+        width: int,
+        place: Place,
+        k: Expr,
+        count: int,
+    ) -> Stmt:
+        """
+        Transform back the products of one vector of filters, apply the epilogue and store.
+
+        A tile at the right edge writes past the end of its rows, where the next rows begin. So the
+        tiles are computed from right to left, and what is too much is overwritten.
+        """
+        blocks, tile, lanes = self.blocks, self.blocks.tile, self.blocks.lanes
+        columns, pitch = blocks.columns, self.form.width
+        size = blocks.rows * tile.down.outputs * pitch + tile.across.outputs
+        image = scratch(size * lanes, "float32", "image")
+
+        def one(index: Expr) -> Stmt:
+            row, reverse = split_index(index, (blocks.rows, columns))
+            column = (columns - 1) - reverse
+            read = (row * columns + column) * width + number * lanes
+            write = row * tile.down.outputs * pitch + column * tile.across.outputs
+            return self._tile_out(products, read, plane, image, write * lanes, pitch)
+
+        def filter_(f: Expr) -> Stmt:
+            return vectorised(
+                self._height * pitch, lanes, lambda p: self._finish(image, place, k, f, p)
+            )
+
+        back = loop(blocks.tiles, one, name="tile")
+        return scoped([image], sequence([back, loop(count, filter_, name="filter")]), "image")
+
+    def _tile_out(
+        self, products: Buffer, read: Expr, plane: int, image: Buffer, write: Expr, pitch: int
+    ) -> Stmt:
+        tile, lanes = self.blocks.tile, self.blocks.lanes
+        lines = Lines(lanes)
+        across = tile.across.inputs
+        values = [
+            [lines.read(products, read + (i * across + j) * plane) for j in range(across)]
+            for i in range(tile.down.inputs)
+        ]
+        values = both_ways(lines, tile.down.result, tile.across.result, values, by_rows=False)
+        for i, row in enumerate(values):
+            for j, value in enumerate(row):
+                lines.write(image, value, write + (i * pitch + j) * lanes)
+        return sequence(lines.statements)
+
+    def _finish(self, image: Buffer, place: Place, k: Expr, f: Expr, position: Expr) -> Stmt:
+        stage = self.form.stage
+        y, x = split_index(position, (self._height, self.form.width))
+        held = load(image, position * self.blocks.lanes + f)
+        where = [place.image, k + f, place.y + y, x]
+        extents = shape(stage.buffer)
+        at = [each for each, extent in zip(where, extents, strict=True) if extent > 1]
+        return finish(self.context, self.group.epilogue, at, {stage.buffer: held})

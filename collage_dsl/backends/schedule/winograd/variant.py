@@ -1,0 +1,72 @@
+"""The variants `winograd2` and `winograd4`, by the outputs along a side of a tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+
+from collage_dsl.backends.schedule.apply import body_of, is_empty, statement
+from collage_dsl.backends.schedule.context import Context
+from collage_dsl.backends.schedule.expressions import integer, loads
+from collage_dsl.backends.schedule.groups import Group
+from collage_dsl.backends.schedule.loops import Stmt
+from collage_dsl.backends.schedule.machine import machine_of
+from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
+from collage_dsl.backends.schedule.stages import Program, read
+from collage_dsl.backends.schedule.winograd.blocks import blocks_of
+from collage_dsl.backends.schedule.winograd.form import Convolution, convolution
+from collage_dsl.backends.schedule.winograd.kernel import WinogradKernel
+from collage_dsl.backends.schedule.winograd.transforms import Tile, Transform
+from collage_dsl.backends.schedule.winograd.weights import preparation
+from collage_dsl.backends.winograd import LEAST_CHANNELS
+
+
+def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
+    """`func` with its one convolution computed by tiles of `outputs` by `outputs`."""
+    program = read(func)
+    if program is None or any(is_empty(buffer) for buffer in program.parameters):
+        raise VariantError("the form of this function is not known to winograd")
+    form = _only_convolution(program)
+    tile = _tile(form, outputs)
+    machine = machine_of(target)
+    blocks = blocks_of(form, tile, machine)
+    packed = tirx.decl_buffer(
+        (integer(form.groups * blocks.packed),), "float32", form.weight.name, data_alignment=64
+    )
+
+    def computed(group: Group, context: Context) -> Stmt:
+        if group.anchor is None or not group.anchor.buffer.same_as(form.stage.buffer):
+            return statement(group, context)
+        return WinogradKernel(form, blocks, packed, group, context).statement()
+
+    position = next(n for n, each in enumerate(func.params) if each.same_as(form.weight))
+    parameters = [*func.params[:position], packed, *func.params[position + 1 :]]
+    body = body_of(program, parameters, machine, computed)
+    function = tirx.PrimFunc(parameters, body, func.ret_type, func.attrs)
+    return Scheduled(function, {position: preparation(form, blocks, packed)})
+
+
+def _only_convolution(program: Program) -> Convolution:
+    """The one reduction of the program, if it is a convolution that winograd can compute."""
+    reductions = [stage for stage in program.stages if stage.reduced]
+    if len(reductions) != 1:
+        raise VariantError(f"winograd computes one convolution, here are {len(reductions)} sums")
+    form = convolution(reductions[0], program.parameters)
+    if form is None:
+        raise VariantError("this sum is no convolution of stride 1 in the layouts NCHW and OIHW")
+    readers = [
+        read.source.same_as(form.weight) for stage in program.stages for read in loads(stage.value)
+    ]
+    if sum(readers) != 1:
+        raise VariantError("the weights of this convolution are read by other operators too")
+    if form.groups > 1 and form.channels < LEAST_CHANNELS:
+        raise VariantError(f"the groups have fewer than {LEAST_CHANNELS} channels")
+    return form
+
+
+def _tile(form: Convolution, outputs: int) -> Tile:
+    down, across = form.taps
+    if (down, across) != (3, 3):
+        raise VariantError(f"winograd computes 3x3 convolutions, this one is {down}x{across}")
+    return Tile(Transform(outputs, down), Transform(outputs, across))

@@ -1,0 +1,65 @@
+"""Transform the weights of a convolution, once, into the order in which a kernel reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import s_tir, tirx
+
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
+from collage_dsl.backends.schedule.flatten import flattened
+from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, sequence, store
+from collage_dsl.backends.schedule.winograd.blocks import Blocks, Piece
+from collage_dsl.backends.schedule.winograd.form import Convolution
+from collage_dsl.backends.schedule.winograd.maps import Lines, both_ways
+
+
+def preparation(form: Convolution, blocks: Blocks, packed: Buffer) -> Any:
+    """The PrimFunc that takes the weights OIHW and writes the transformed ones."""
+    weight = tirx.decl_buffer(form.weight.shape, "float32", "weight")
+    blank = loop(
+        form.groups * blocks.packed,
+        lambda e: store(packed, tirx.FloatImm("float32", 0.0), e),
+    )
+    parts = [blank, *(_piece(form, blocks, weight, packed, piece) for piece in blocks.pieces)]
+    body, _ = flattened(sequence(parts), [weight, packed], [])
+    root = s_tir.SBlock([], [], [], "root", body)
+    function = tirx.PrimFunc([weight, packed], s_tir.SBlockRealize([], True, root))
+    return function.with_attrs({"global_symbol": "prepare", "s_tir": True, "tirx.noalias": True})
+
+
+def _piece(form: Convolution, blocks: Blocks, weight: Buffer, packed: Buffer, piece: Piece) -> Stmt:
+    width = piece.vectors * blocks.lanes
+    filters = min(width, piece.filters)
+
+    def one(at: list[Expr]) -> Stmt:
+        group, number, channel, lane = at
+        first = piece.first + number * width
+        source = (group * form.filters + first + lane, channel)
+        start = group * blocks.packed + first * (blocks.channels * blocks.tile.points)
+        target = start + channel * width + lane
+        return _filter(blocks, weight, source, packed, target, blocks.channels * width)
+
+    return nest((form.groups, piece.blocks, blocks.channels, filters), one)
+
+
+def _filter(
+    blocks: Blocks,
+    weight: Buffer,
+    source: tuple[Expr, Expr],
+    packed: Buffer,
+    target: Expr,
+    distance: int,
+) -> Stmt:
+    """One filter of one channel, in double precision until it is stored."""
+    tile, lines = blocks.tile, Lines(1, "float64")
+
+    def tap(i: int, j: int) -> Expr:
+        value = load(weight, *source, integer(i), integer(j))
+        return lines.named(tirx.Cast("float64", value))
+
+    taps = [[tap(i, j) for j in range(tile.across.taps)] for i in range(tile.down.taps)]
+    values = both_ways(lines, tile.down.weights, tile.across.weights, taps, by_rows=True)
+    for point, value in enumerate(v for row in values for v in row):
+        lines.write(packed, tirx.Cast("float32", value), target + point * distance)
+    return sequence(lines.statements)

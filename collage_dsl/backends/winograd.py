@@ -1,0 +1,74 @@
+"""Which kernels Winograd convolution can compute, and why not the others."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from collage_dsl.graph import Form, Graph, Kind, Node, TensorType, members
+
+LEAST_CHANNELS = 8
+"""Of a group. The transforms work on vectors of channels, and the sums have to pay for them."""
+
+
+def unsuitable(graph: Graph, variant: str) -> str | None:
+    """Why the variant cannot compute `graph`; None if it can."""
+    calls = [graph.nodes[index] for index in members(graph.calls)]
+    heavy = [node for node in calls if node.kind >= Kind.REDUCE]
+    found = [node for node in heavy if node.op == CONVOLUTION]
+    if len(found) != 1:
+        return f"{variant} computes kernels with one convolution, this one has {len(found)}"
+    (convolution,) = found
+    other = next((node for node in heavy if node is not convolution), None)
+    if other is not None:
+        return f"{variant} computes no `{other.op}` in the kernel of a convolution"
+    image, weight = (graph.nodes[index] for index in convolution.inputs)
+    for check in (_operands, _layouts, _window, _groups):
+        reason = check(convolution, image, weight)
+        if reason is not None:
+            return f"{variant} {reason}"
+    return None
+
+
+def _operands(convolution: Node, image: Node, weight: Node) -> str | None:
+    tensors = (convolution.type, image.type, weight.type)
+    if any(not isinstance(each, TensorType) or not each.is_static for each in tensors):
+        return "needs the shapes of a convolution, here one is not known"
+    dtypes = [each.dtype for each in tensors if isinstance(each, TensorType)]
+    wrong = next((each for each in dtypes if each != "float32"), None)
+    if wrong is not None:
+        return f"computes float32, here is {wrong}"
+    if weight.form not in (Form.INPUT, Form.CONSTANT):
+        return f"needs weights that are known when a model is loaded, `{weight.name}` is computed"
+    return None
+
+
+def _layouts(convolution: Node, image: Node, weight: Node) -> str | None:
+    attrs = convolution.attrs
+    layouts = [attrs[name] for name in ("data_layout", "kernel_layout", "out_layout")]
+    if layouts != ["NCHW", "OIHW", "NCHW"]:
+        return f"computes the layouts NCHW and OIHW, here are {layouts[0]} and {layouts[1]}"
+    return None
+
+
+def _window(convolution: Node, image: Node, weight: Node) -> str | None:
+    height, width = weight.tensor.static_shape[2:]
+    if (height, width) != (3, 3):
+        return f"computes convolutions with a 3x3 kernel, this one is {height}x{width}"
+    for name in ("strides", "dilation"):
+        values = convolution.attrs[name]
+        if values != (1, 1):
+            return f"computes convolutions with {name} of 1, here they are {values}"
+    return None
+
+
+def _groups(convolution: Node, image: Node, weight: Node) -> str | None:
+    channels = weight.tensor.static_shape[1]
+    if convolution.attrs["groups"] != 1 and channels < LEAST_CHANNELS:
+        return f"needs groups of {LEAST_CHANNELS} channels or more, here they have {channels}"
+    return None
+
+
+CONVOLUTION = "nn.conv2d"
+
+CHECKS = {name: partial(unsuitable, variant=name) for name in ("winograd2", "winograd4")}
+"""The check of each variant, by its name."""
