@@ -1,0 +1,1 @@
+"""The parts of `native_kernels.py`."""
