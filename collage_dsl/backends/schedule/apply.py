@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -22,6 +23,7 @@ from collage_dsl.backends.schedule.reduction import reduction_statement
 from collage_dsl.backends.schedule.rows import rows_statement
 from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stages import Program, read
+from collage_dsl.backends.schedule.transposed import by_phases
 
 
 def scheduled(func: Any, target: tvm.target.Target) -> Any:
@@ -64,6 +66,11 @@ def statement(group: Group, context: Context) -> Stmt:
         return rows_statement(group, context)
     if group.anchor is None:
         return pointwise_statement(group, context)
+    phases = by_phases(group.anchor, context.inlined)
+    if phases is not None:
+        forms, inlined = phases
+        inside = replace(context, inlined=inlined)
+        return sequence([SlidingKernel(form, group, inside).statement() for form in forms])
     form = sliding(group.anchor, context.inlined)
     if form is not None and is_vector_times_matrix(form):
         return gemv_statement(form, group, context)

@@ -145,23 +145,24 @@ def _padded(
     if not called(value, IF_THEN_ELSE) or not isinstance(value.args[2], tirx.FloatImm):
         return None
     lower, upper = [0] * len(extents), list(extents)
-    for condition in _conjuncts(value.args[0]):
-        bound = _bound(condition, stage)
-        if bound is None:
+    for condition in conjuncts(value.args[0]):
+        limits = bound(condition, stage)
+        if limits is None:
             return None
-        dimension, low, high = bound
+        dimension, low, high = limits
         lower[dimension] = max(lower[dimension], low)
         upper[dimension] = min(upper[dimension], high)
     return tuple(lower), tuple(upper), value.args[1], value.args[2]
 
 
-def _conjuncts(condition: Expr) -> list[Expr]:
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The conditions that hold together where `condition` holds."""
     if isinstance(condition, tirx.And):
-        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+        return [*conjuncts(condition.a), *conjuncts(condition.b)]
     return [condition]
 
 
-def _bound(condition: Expr, stage: Stage) -> tuple[int, int, int] | None:
+def bound(condition: Expr, stage: Stage) -> tuple[int, int, int] | None:
     """The dimension and its bounds that follow from a comparison with a constant."""
     if not isinstance(condition, (tirx.LE, tirx.LT)):
         return None

@@ -101,12 +101,12 @@ def _sliding(
     in_still = variables(still) if still is not None else set()
     in_moving = variables(moving)
     spatial = wide(stage.spatial)
-    x = _window(stage, moving, spatial[-1])
+    x = window(stage, moving, spatial[-1])
     if x is None:
         return None
     y = None
     if len(spatial) > 1 and spatial[-2].var in in_moving and spatial[-2].var not in in_still:
-        y = _window(stage, moving, spatial[-2])
+        y = window(stage, moving, spatial[-2])
     if y is not None and y.dimension == x.dimension:
         return None
     columns = {x.axis} | ({y.axis} if y else set())
@@ -123,7 +123,7 @@ def _sliding(
     return Sliding(stage, combine, still, moving, batch, rows, y, x, channels, taps)
 
 
-def _window(stage: Stage, moving: TensorLoad, axis: Axis) -> Window | None:
+def window(stage: Stage, moving: TensorLoad, axis: Axis) -> Window | None:
     """How `axis` slides over the only dimension of the operand that uses it."""
     dimensions = [d for d, index in enumerate(moving.indices) if axis.var in variables(index)]
     if len(dimensions) != 1:
