@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from collage_dsl.backends import gemm
 from collage_dsl.graph import Graph
 
 DIRECT = "direct"
@@ -19,7 +20,10 @@ def _anything(graph: Graph) -> str | None:
     return None
 
 
-VARIANTS: dict[str, Callable[[Graph], str | None]] = {DIRECT: _anything}
+VARIANTS: dict[str, Callable[[Graph], str | None]] = {
+    DIRECT: _anything,
+    "gemm": gemm.unsuitable,
+}
 """
 The variants by name, in the order in which they are measured. Each says, in one sentence, why it
 cannot compute a graph, and None if it can.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
@@ -16,12 +16,12 @@ from collage_dsl.backends.schedule.gemv import gemv_statement, is_vector_times_m
 from collage_dsl.backends.schedule.general import general
 from collage_dsl.backends.schedule.groups import Group, Inlined, grouped, inline
 from collage_dsl.backends.schedule.loops import Stmt, sequence
-from collage_dsl.backends.schedule.machine import machine_of
+from collage_dsl.backends.schedule.machine import Machine, machine_of
 from collage_dsl.backends.schedule.pointwise import pointwise_statement
 from collage_dsl.backends.schedule.reduction import reduction_statement
 from collage_dsl.backends.schedule.rows import rows_statement
 from collage_dsl.backends.schedule.sliding import sliding
-from collage_dsl.backends.schedule.stages import read
+from collage_dsl.backends.schedule.stages import Program, read
 
 
 def scheduled(func: Any, target: tvm.target.Target) -> Any:
@@ -30,25 +30,36 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
     program = read(func)
     if program is None:
         return general(func, machine)
-    if any(_is_empty(buffer) for buffer in program.parameters):
+    if any(is_empty(buffer) for buffer in program.parameters):
         return func
+    return func.with_body(body_of(program, program.parameters, machine, statement))
+
+
+def body_of(
+    program: Program,
+    parameters: Sequence[Buffer],
+    machine: Machine,
+    statement_of: Callable[[Group, Context], Stmt],
+) -> Stmt:
+    """The body of a function of `parameters`: the groups of `program`, one after the other."""
     inlined, stages = inline(program)
     groups = grouped(stages, inlined)
     stored = _stored(groups, inlined, program.parameters)
     context = Context(machine, inlined, stored)
-    body = sequence([_statement(group, context) for group in groups])
+    body = sequence([statement_of(group, context) for group in groups])
     kept = [buffer for buffer in program.locals if buffer in stored]
-    body, allocated = flattened(body, program.parameters, kept)
+    body, allocated = flattened(body, parameters, kept)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
-    return func.with_body(s_tir.SBlockRealize([], True, root))
+    return s_tir.SBlockRealize([], True, root)
 
 
-def _is_empty(buffer: Buffer) -> bool:
+def is_empty(buffer: Buffer) -> bool:
     """Whether a tensor has no elements. Then there is nothing to schedule, and no tile fits."""
     return any(isinstance(extent, tvm.tirx.IntImm) and extent.value == 0 for extent in buffer.shape)
 
 
-def _statement(group: Group, context: Context) -> Stmt:
+def statement(group: Group, context: Context) -> Stmt:
+    """The loops of a group: the kernel generator that its form asks for."""
     if group.rows is not None:
         return rows_statement(group, context)
     if group.anchor is None:

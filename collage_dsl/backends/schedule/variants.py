@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 from collage_dsl.backends.schedule.apply import scheduled
+from collage_dsl.backends.schedule.gemm.variant import gemm
+from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
 
-
-class VariantError(ValueError):
-    """A variant cannot compute a function. The message says why, in one sentence."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scheduled:
-    """
-    A scheduled PrimFunc, and how to make what it takes in place of some of its parameters.
-
-    `prepared` has a PrimFunc for the position of a parameter. It takes what the function took
-    there before, a weight, and writes what the scheduled function takes: the weight in another
-    form. It runs once for each weight, when a model is loaded.
-    """
-
-    function: Any
-    prepared: Mapping[int, Any] = field(default_factory=dict)
+__all__ = ["VARIANTS", "Scheduled", "VariantError", "direct"]
 
 
 def direct(func: Any, target: Any) -> Scheduled:
@@ -32,7 +17,7 @@ def direct(func: Any, target: Any) -> Scheduled:
     return Scheduled(scheduled(func, target))
 
 
-VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {"direct": direct}
+VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {"direct": direct, "gemm": gemm}
 """
 The variants by name. Each takes a fused PrimFunc, as `FuseTIR` makes it, and a TVM target. Raises
 `VariantError` for a function that it cannot compute.
