@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from collage_dsl.backends import winograd
+from collage_dsl.backends import gemm, winograd
 from collage_dsl.graph import Form, Graph
 
 DIRECT = "direct"
@@ -44,6 +44,7 @@ def _anything(graph: Graph) -> str | None:
 
 VARIANTS: dict[str, Callable[[Graph], str | None]] = {
     DIRECT: _anything,
+    "gemm": gemm.unsuitable,
     **winograd.CHECKS,
 }
 """
@@ -51,5 +52,5 @@ The variants by name, in the order in which they are measured. Each says, in one
 cannot compute a graph, and None if it can.
 """
 
-PREPARING = frozenset(winograd.CHECKS)
+PREPARING = frozenset({"gemm", *winograd.CHECKS})
 """The variants whose weights are brought into another form when a model is loaded."""

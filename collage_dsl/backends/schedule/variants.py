@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from collage_dsl.backends.schedule.apply import scheduled
+from collage_dsl.backends.schedule.gemm.variant import gemm
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
 from collage_dsl.backends.schedule.winograd.variant import winograd
 
@@ -20,6 +21,7 @@ def direct(func: Any, target: Any) -> Scheduled:
 
 VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {
     "direct": direct,
+    "gemm": gemm,
     "winograd2": partial(winograd, outputs=2),
     "winograd4": partial(winograd, outputs=4),
 }

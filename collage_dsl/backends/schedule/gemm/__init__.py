@@ -1,0 +1,1 @@
+"""Matrix products with weights that are packed when a model is loaded."""

@@ -1,0 +1,85 @@
+"""How a matrix product is cut into blocks that fit the registers and the caches of a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from collage_dsl.backends.schedule.gemm.form import Product
+from collage_dsl.backends.schedule.gemm.panels import Panels
+from collage_dsl.backends.schedule.machine import Machine
+from collage_dsl.backends.schedule.stages import extents
+
+STRIP_BYTES = 192 * 1024  # of the rows of a strip, which stay in the second-level cache
+WAITING = 224  # rows of a strip whose sums wait in the first-level cache until they are transposed
+TILE_START = 0.6  # the time to begin and end a tile, in rows
+OTHERS = 4  # registers that hold no sums: weights, and the scalar of a row
+FEW_ROWS = 6  # with so few rows, twice as many vectors of columns fit the registers
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """
+    `rows` in strips of `tiles` tiles of `height` rows; the last strip may have fewer tiles.
+
+    The last tile may have rows that do not exist. It computes them, so that all tiles run the same
+    loop: LLVM spills registers where a function has this loop several times for different heights.
+    """
+
+    rows: int
+    height: int
+    tiles: int
+
+    @property
+    def strip(self) -> int:
+        """The rows of a strip, also those that do not exist."""
+        return self.height * self.tiles
+
+    @property
+    def strips(self) -> int:
+        return -(-self.rows // self.strip)
+
+    @property
+    def last(self) -> int:
+        """The rows of the last strip that exist."""
+        return self.rows - (self.strips - 1) * self.strip
+
+    @property
+    def last_tiles(self) -> int:
+        return -(-self.last // self.height)
+
+
+def tiles_of(rows: int, most: int, inner: int, waiting: bool) -> Tiles:
+    """
+    The tiles of at most `most` rows that take the least time, in equal strips.
+
+    Each row has `inner` elements. The sums of a whole strip are kept if they are `waiting`.
+    """
+
+    def cost(height: int) -> float:
+        return -(-rows // height) * (height + TILE_START)
+
+    height = min(range(min(rows, most), 0, -1), key=cost)
+    limit = STRIP_BYTES // (4 * inner)
+    if waiting:
+        limit = min(limit, WAITING)
+    tiles = -(-rows // height)
+    strips = -(-tiles // max(1, limit // height))
+    return Tiles(rows, height, -(-tiles // strips))
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The tiles of the rows, and the panels of the columns."""
+
+    tiles: Tiles
+    panels: Panels
+
+
+def blocks_of(form: Product, machine: Machine) -> Blocks:
+    """The blocks in which a machine computes a product."""
+    rows, inner = prod(extents(form.rows)), form.inner.extent
+    vectors = 2 if rows > FEW_ROWS else 4
+    most = max(1, (machine.registers - OTHERS) // vectors)
+    tiles = tiles_of(rows, most, inner, form.by_columns)
+    return Blocks(tiles, Panels(form.column.extent, inner, machine.lanes, vectors))

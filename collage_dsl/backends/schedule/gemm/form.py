@@ -1,0 +1,85 @@
+"""Recognize a matrix product: a reduction over one axis of an operand times a weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, loads, variables
+from collage_dsl.backends.schedule.groups import Inlined, wide
+from collage_dsl.backends.schedule.stages import Axis, Stage, shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Product:
+    """
+    `stage[batch, rows, column] = sum over inner of operand[batch, rows, inner] * weight[...]`.
+
+    The weight uses `column` and no other axis of the output; the operand does not use it. A
+    convolution of one tap is a product too: its rows are pixels, and `column` is its channel.
+
+    If `column` is not the last axis of the output, the axes before it are the `batch`.
+    """
+
+    stage: Stage
+    operand: Expr
+    weight: TensorLoad
+    batch: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    column: Axis
+    inner: Axis
+
+    @property
+    def weights(self) -> Buffer:
+        return self.weight.source
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether the output is contiguous along the rows, not along the columns."""
+        return wide(self.stage.spatial)[-1] is not self.column
+
+    @property
+    def by_inner(self) -> bool:
+        """Whether the operand is contiguous along the inner axis, not along the rows."""
+        (read,) = loads(self.operand)
+        places = zip(read.indices, shape(read.source), strict=True)
+        moving = [index for index, extent in places if extent > 1]
+        return bool(moving) and self.inner.var in variables(moving[-1])
+
+    @property
+    def fixed(self) -> dict[tirx.Var, Expr]:
+        """The index of each axis of extent one."""
+        axes = (*self.stage.spatial, *self.stage.reduced)
+        return {axis.var: integer(0) for axis in axes if axis.extent == 1}
+
+
+def product_of(stage: Stage, inlined: Inlined) -> Product | None:
+    """The stage as a product whose second factor is the weight; None if it is none."""
+    factors = _factors(stage)
+    reduced = wide(stage.reduced)
+    if factors is None or len(reduced) != 1:
+        return None
+    operand, weight = (inlined.expand(factor) for factor in factors)
+    if not isinstance(weight, TensorLoad) or len(loads(operand)) != 1:
+        return None
+    axes = wide(stage.spatial)
+    columns = [axis for axis in axes if axis.var in variables(weight)]
+    if len(columns) != 1 or columns[0].var in variables(operand):
+        return None
+    place = axes.index(columns[0])
+    before, after = axes[:place], axes[place + 1 :]
+    batch, rows = (before, after) if after else ((), before)
+    return Product(stage, operand, weight, batch, rows, columns[0], reduced[0])
+
+
+def _factors(stage: Stage) -> tuple[Expr, Expr] | None:
+    """The factors of `buffer = buffer + first * second`, in float32."""
+    value = stage.value
+    if not isinstance(value, tirx.Add) or str(stage.buffer.dtype) != "float32":
+        return None
+    own, term = value.a, value.b
+    if not isinstance(own, TensorLoad) or not own.source.same_as(stage.buffer):
+        return None
+    return (term.a, term.b) if isinstance(term, tirx.Mul) else None

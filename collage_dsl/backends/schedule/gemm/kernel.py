@@ -1,0 +1,223 @@
+"""
+Loops of a matrix product with packed weights: columns in vectors, rows as scalars.
+
+No lane is lost where an image has few pixels, since the lanes hold channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from tvm import tirx
+
+from collage_dsl.backends.schedule.context import Context, finish
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute
+from collage_dsl.backends.schedule.gemm.blocks import Blocks
+from collage_dsl.backends.schedule.gemm.form import Product
+from collage_dsl.backends.schedule.gemm.panels import Panel
+from collage_dsl.backends.schedule.groups import Group, wide
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    loop,
+    parallel,
+    scoped,
+    scratch,
+    sequence,
+    split_index,
+    store,
+    unrolled,
+    vector,
+    vectorised,
+)
+from collage_dsl.backends.schedule.stages import extents
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strip:
+    """The place of a strip, and its packed rows with the strides of a row and an inner index."""
+
+    where: dict[tirx.Var, Expr]
+    number: Expr
+    rows: Buffer
+    strides: tuple[int, int]
+
+    def element(self, row: Expr, inner: Expr) -> Expr:
+        by_row, by_inner = self.strides
+        return row * by_row + inner * by_inner
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """The sums of a tile, from `start` in a buffer: a row of `panel.width` sums for each row."""
+
+    buffer: Buffer
+    start: Expr
+    panel: Panel
+
+    def load(self, row: Expr, column: Expr) -> Expr:
+        return load(self.buffer, self.start + row * self.panel.width + column)
+
+
+class GemmKernel:
+    """The loops of one group whose anchor is a product with packed weights."""
+
+    def __init__(
+        self, form: Product, blocks: Blocks, packed: Buffer, group: Group, context: Context
+    ) -> None:
+        self.form, self.packed, self.group, self.context = form, packed, group, context
+        self.tiles, self.panels = blocks.tiles, blocks.panels
+        self.lanes = context.machine.lanes
+
+    def statement(self) -> Stmt:
+        """All strips, shared among the cores."""
+        counts = (*extents(self.form.batch), self.tiles.strips)
+
+        def task(number: Expr) -> Stmt:
+            *at, strip = split_index(number, counts)
+            batch = {axis.var: i for axis, i in zip(self.form.batch, at, strict=True)}
+            return self._strip(self.form.fixed | batch, strip)
+
+        return parallel(prod(counts), self.context.machine.cores, task)
+
+    def _strip(self, where: dict[tirx.Var, Expr], number: Expr) -> Stmt:
+        """Pack the rows of a strip, then multiply them with each panel of the weights."""
+        inner, height = self.form.inner.extent, self.tiles.strip
+        strides = (_pitch(inner, self.lanes), 1)
+        size = height * strides[0]
+        if not self.form.by_inner:
+            strides = (1, _pitch(height, self.lanes))
+            size = inner * strides[1]
+        rows = scratch(size, "float32", "rows")
+        strip = Strip(where, number, rows, strides)
+        filled = self._for_rows(number, lambda count: self._fill(strip, count))
+        panels = self.panels.each(lambda panel: self._panel(strip, panel))
+        return scoped([rows], sequence([filled, panels]), "strip")
+
+    def _for_rows(self, strip: Expr, body: Callable[[int], Stmt]) -> Stmt:
+        """`body` for the number of rows of a strip."""
+        tiles = self.tiles
+        if tiles.strips == 1 or tiles.last == tiles.strip:
+            return body(tiles.last)
+        return tirx.IfThenElse(strip < tiles.strips - 1, body(tiles.strip), body(tiles.last))
+
+    def _fill(self, strip: Strip, count: int) -> Stmt:
+        """Copy the rows of a strip in the order in which they lie in memory."""
+        form = self.form
+
+        def copy(row: Expr, inner: Expr) -> Stmt:
+            at = self._at(strip, row) | {form.inner.var: inner}
+            return store(strip.rows, substitute(form.operand, at), strip.element(row, inner))
+
+        if form.by_inner:
+            inner = form.inner.extent
+            return loop(count, lambda r: vectorised(inner, self.lanes, lambda k: copy(r, k)))
+        return loop(
+            form.inner.extent, lambda k: vectorised(count, self.lanes, lambda r: copy(r, k))
+        )
+
+    def _at(self, strip: Strip, row: Expr) -> dict[tirx.Var, Expr]:
+        """The index of each axis of the output but the column, at a row of a strip."""
+        parts = split_index(strip.number * self.tiles.strip + row, extents(self.form.rows))
+        return strip.where | {a.var: p for a, p in zip(self.form.rows, parts, strict=True)}
+
+    def _panel(self, strip: Strip, panel: Panel) -> Stmt:
+        """Multiply all tiles of a strip with one panel, and store the results."""
+        tiles, waiting = self.tiles, self.form.by_columns
+        height = tiles.strip if waiting else tiles.height
+        buffer = scratch(height * panel.width, "float32", "sums")
+
+        def tile(number: Expr) -> Stmt:
+            row = number * tiles.height
+            sums = Sums(buffer, row * panel.width if waiting else integer(0), panel)
+            computed = self._registers(strip, sums, row)
+            return computed if waiting else sequence([computed, self._rows_done(strip, sums, row)])
+
+        parts = [self._tiles(strip.number, tile)]
+        if waiting:
+            whole = Sums(buffer, integer(0), panel)
+            parts.append(
+                self._for_rows(strip.number, lambda n: self._columns_done(strip, whole, n))
+            )
+        return scoped([buffer], sequence(parts), "panel")
+
+    def _tiles(self, strip: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
+        """`body` for each tile of a strip, of which the last one may have fewer."""
+        tiles = self.tiles
+        if tiles.last_tiles == tiles.tiles:
+            return loop(tiles.tiles, body, name="tile")
+        is_last = strip >= tiles.strips - 1
+        count = tirx.Select(is_last, integer(tiles.last_tiles), integer(tiles.tiles))
+        variable = tirx.Var("tile", "int64")
+        return tirx.For(variable, integer(0), count, tirx.ForKind.SERIAL, body(variable))
+
+    def _registers(self, strip: Strip, sums: Sums, first: Expr) -> Stmt:
+        """Sum one tile in registers over the inner axis."""
+        height, panel, lanes = self.tiles.height, sums.panel, self.lanes
+        held = scratch(height * panel.width, "float32", "held", "local")
+
+        def each(body: Callable[[Expr, Expr], Stmt]) -> Stmt:
+            def chunk(i: Expr, j: Expr) -> Stmt:
+                return vector(lanes, lambda lane: body(i, j * lanes + lane))
+
+            vectors = panel.width // lanes
+            return unrolled(height, lambda i: unrolled(vectors, lambda j: chunk(i, j)))
+
+        def put(i: Expr, column: Expr, value: Expr) -> Stmt:
+            return store(held, value, i * panel.width + column)
+
+        def step(inner: Expr) -> Stmt:
+            def add(i: Expr, column: Expr) -> Stmt:
+                weight = load(self.packed, self.panels.place(panel, inner, column))
+                term = load(strip.rows, strip.element(first + i, inner)) * weight
+                return put(i, column, load(held, i * panel.width + column) + term)
+
+            return each(add)
+
+        def out(i: Expr, column: Expr) -> Stmt:
+            place = sums.start + i * panel.width + column
+            return store(sums.buffer, load(held, i * panel.width + column), place)
+
+        zero = each(lambda i, column: put(i, column, self.form.stage.init))
+        added = loop(self.panels.inner, step, name="inner")
+        return scoped([held], sequence([zero, added, each(out)]), "registers")
+
+    def _rows_done(self, strip: Strip, sums: Sums, first: Expr) -> Stmt:
+        """Finish the rows of a tile that exist, each along its columns."""
+        tiles = self.tiles
+
+        def row(i: Expr) -> Stmt:
+            def element(column: Expr) -> Stmt:
+                return self._done(strip, first + i, sums, column, sums.load(i, column))
+
+            line = vectorised(sums.panel.used, self.lanes, element)
+            if tiles.rows % tiles.height == 0:
+                return line
+            exists = strip.number * tiles.strip + first + i < tiles.rows
+            return tirx.IfThenElse(exists, line, None)
+
+        return loop(tiles.height, row, name="row")
+
+    def _columns_done(self, strip: Strip, sums: Sums, count: int) -> Stmt:
+        """Finish the columns of a strip, each along its rows."""
+
+        def column(number: Expr) -> Stmt:
+            def element(row: Expr) -> Stmt:
+                return self._done(strip, row, sums, number, sums.load(row, number))
+
+            return vectorised(count, self.lanes, element)
+
+        return loop(sums.panel.used, column, name="column")
+
+    def _done(self, strip: Strip, row: Expr, sums: Sums, column: Expr, value: Expr) -> Stmt:
+        form = self.form
+        at = self._at(strip, row) | {form.column.var: sums.panel.column + column}
+        index = [at[axis.var] for axis in wide(form.stage.spatial)]
+        return finish(self.context, self.group.epilogue, index, {form.stage.buffer: value})
+
+
+def _pitch(size: int, lanes: int) -> int:
+    """An odd number of vectors that holds `size`, so that rows do not share sets of the cache."""
+    return (-(-size // lanes) | 1) * lanes
