@@ -10,7 +10,9 @@ import tvm
 from tvm import relax
 
 import collage_dsl as collage
+from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import CostStore, Infeasible
+from collage_dsl.frontend.light import light_model
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.cost import MeasuredCost
@@ -20,6 +22,7 @@ from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build, lowering
 from collage_dsl.realization.partition import realize
+from collage_dsl.realization.place import unsuitable, with_variant
 from collage_dsl.realization.signature import Signature
 from collage_dsl.realization.verify import run_onnx
 from collage_dsl.report.text import plan_text
@@ -185,3 +188,16 @@ def test_a_report_names_the_variant_and_its_error(tmp_path: Path) -> None:
     assert found["wrong"].cost is None
     assert "its results differ" in str(found["wrong"].reason)
     assert kernel.variant in plan_text(made.report.plan)
+
+
+def test_what_is_not_worth_measuring_is_measured_where_it_is_asked_for() -> None:
+    graph = from_onnx(light_model("squeezenet"))
+    found = FusionSpec(Toolchain("tvm"), OpCallByKind()).candidates(graph)
+    large = next(each for each in found if each.label == "nn.conv2d" and fits("winograd2", each))
+
+    assert "another is faster" in str(dict(unsuitable(large, Tvm()))["winograd2"])
+    assert dict(unsuitable(with_variant(large, "winograd2"), Tvm())) == {"winograd2": None}
+
+
+def fits(variant: str, candidate: CandidateKernel) -> bool:
+    return dict(unsuitable(with_variant(candidate, variant), Tvm()))[variant] is None

@@ -79,6 +79,13 @@ class Backend(ABC):
         """
         return None
 
+    def unpromising(self, variant: str, graph: Graph) -> str | None:
+        """
+        Why `variant` is not worth measuring for `graph`, since another is known to be faster; None
+        if it is. A variant that a target names is measured all the same.
+        """
+        return None
+
     def schedule_variant(self, function: Any, target: Any, variant: str) -> Any:
         """
         The `backends.schedule.variants.Scheduled` function that a variant makes of a primitive

@@ -12,7 +12,7 @@ import tvm_ffi
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
-from collage_dsl.backends.variants import VARIANTS, unsuitable
+from collage_dsl.backends.variants import VARIANTS, unpromising, unsuitable
 from collage_dsl.graph import Graph, Toolchain, cores_of, libraries
 
 
@@ -37,6 +37,9 @@ class Tvm(Backend):
 
     def unsuitable(self, variant: str, graph: Graph, weights: Collection[int]) -> str | None:
         return unsuitable(variant, graph, weights)
+
+    def unpromising(self, variant: str, graph: Graph) -> str | None:
+        return unpromising(variant, graph)
 
     def schedule_variant(self, function: Any, target: Any, variant: str) -> Any:
         from collage_dsl.backends.schedule import schedule_variant

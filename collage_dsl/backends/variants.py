@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from math import prod
 
 from collage_dsl.backends import gemm, winograd
-from collage_dsl.graph import Form, Graph
+from collage_dsl.graph import Form, Graph, Node, TensorType
 
 DIRECT = "direct"
 """The variant that computes everything."""
 
-PRODUCTS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "matmul")
+CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
+PRODUCTS = (*CONVOLUTIONS, "matmul")
 """The operators whose second operand is a weight that a variant may take in another form."""
 
 
@@ -23,6 +25,26 @@ def unsuitable(variant: str, graph: Graph, weights: Collection[int]) -> str | No
     if reason is None and variant in PREPARING and _computed_weight(graph, weights):
         return f"{variant} prepares weights when the model is loaded, and these are computed"
     return reason
+
+
+def unpromising(variant: str, graph: Graph) -> str | None:
+    """
+    Why `variant` is not worth measuring for `graph`, which it can compute; None if it is. The
+    limits are those of `benchmarks/native_kernels.py`, with a wide margin.
+    """
+    pixels = max((_pixels(node) for node in graph.nodes if node.op in CONVOLUTIONS), default=0)
+    most = MOST_PIXELS.get(variant)
+    if most is None or pixels <= most:
+        return None
+    return f"{variant} is for images of at most {most} pixels, another is faster for {pixels}"
+
+
+def _pixels(convolution: Node) -> int:
+    """The pixels of the result of a convolution in the layout NC…; 0 in another."""
+    type_, layout = convolution.type, str(convolution.attrs["data_layout"])
+    if not isinstance(type_, TensorType) or not type_.is_static or not layout.startswith("NC"):
+        return 0
+    return prod(type_.static_shape[2:])
 
 
 def _computed_weight(graph: Graph, weights: Collection[int]) -> bool:
@@ -41,6 +63,9 @@ def _is_constant(graph: Graph, index: int, weights: Collection[int]) -> bool:
 def _anything(graph: Graph) -> str | None:
     return None
 
+
+MOST_PIXELS: Mapping[str, int] = {"gemm": 400, "winograd2": 400}
+"""The largest images for which a variant is worth measuring: those of 20 by 20."""
 
 VARIANTS: dict[str, Callable[[Graph], str | None]] = {
     DIRECT: _anything,

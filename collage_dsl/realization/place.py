@@ -129,7 +129,7 @@ def with_variant(candidate: CandidateKernel, variant: str) -> CandidateKernel:
 def unsuitable(candidate: CandidateKernel, backend: Backend) -> Iterator[tuple[str, str | None]]:
     """
     Each variant of the backend that the toolchain allows, in the order of the toolchain, and why
-    it cannot compute the candidate; None if it can.
+    it cannot compute the candidate, or is not worth trying; None if it is.
     """
     view = None
     for variant in candidate.toolchain.variants or backend.variants:
@@ -153,7 +153,10 @@ def _unsuitable(
     parameters = (i for i, node in enumerate(view.graph.nodes) if node.form is Form.INPUT)
     given = zip(parameters, view.arguments, strict=True)
     weights = {parameter for parameter, node in given if graph.constants >> node & 1}
-    return backend.unsuitable(variant, view.graph, weights)
+    reason = backend.unsuitable(variant, view.graph, weights)
+    if reason is None and not candidate.toolchain.variants:
+        return backend.unpromising(variant, view.graph)
+    return reason
 
 
 def without_variant(candidate: CandidateKernel, backend: Backend) -> str:
