@@ -6,10 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 from math import prod
 
 from collage_dsl.backends import gemm, winograd
-from collage_dsl.graph import Form, Graph, Node, TensorType
+from collage_dsl.graph import Form, Graph, Node, TensorType, members
 
 DIRECT = "direct"
 """The variant that computes everything."""
+
+IN_PLACE = "in_place"
+"""The variant of a concatenation whose operands are written to its result. It runs nothing."""
 
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 PRODUCTS = (*CONVOLUTIONS, "matmul")
@@ -60,6 +63,25 @@ def _is_constant(graph: Graph, index: int, weights: Collection[int]) -> bool:
     return bool(node.inputs) and all(_is_constant(graph, i, weights) for i in node.inputs)
 
 
+def _concatenation(graph: Graph) -> str | None:
+    """Whether a kernel is a concatenation of tensors that lie in memory one after the other."""
+    calls = [graph.nodes[index] for index in members(graph.calls)]
+    if [node.op for node in calls] != ["concat"]:
+        return f"{IN_PLACE} is for a concatenation alone"
+    type_, axis = calls[0].type, calls[0].attrs.get("axis")
+    if not isinstance(type_, TensorType) or not type_.is_static or not isinstance(axis, int):
+        return f"{IN_PLACE} needs a known shape"
+    operands = graph.nodes[calls[0].inputs[0]].inputs
+    if len(set(operands)) < len(operands):
+        return f"{IN_PLACE} is for operands that differ, here one comes twice"
+    shape = type_.static_shape
+    if prod(shape[: axis % max(1, len(shape))]) != 1:
+        return (
+            f"{IN_PLACE} is for an axis before which all are of length 1, here the axis is {axis}"
+        )
+    return None
+
+
 def _anything(graph: Graph) -> str | None:
     return None
 
@@ -69,6 +91,7 @@ MOST_PIXELS: Mapping[str, int] = {"gemm": 400, "winograd2": 400}
 
 VARIANTS: dict[str, Callable[[Graph], str | None]] = {
     DIRECT: _anything,
+    IN_PLACE: _concatenation,
     "gemm": gemm.unsuitable,
     **winograd.CHECKS,
 }

@@ -11,7 +11,6 @@ PRODUCTS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "matmul")
 _CONVOLUTIONS = PRODUCTS[:3]
 _POOLS = tuple(f"nn.{how}_pool{rank}d" for how in ("avg", "max") for rank in (1, 2, 3))
 _OF_WHOLE_DATA = (
-    "concat",
     "nn.adaptive_avg_pool2d",
     "nn.batch_norm",
     "nn.group_norm",
@@ -42,9 +41,9 @@ def moved_bytes(graph: Graph, inside: OpSet, needed: OpSet) -> int:
     """
     The bytes that a kernel reads of its inputs, each once, and twice the bytes that it writes.
 
-    A write counts twice because it first reads its cache line. Only copies are assumed to write
-    without that read. `needed` are the calls in the kernel of which every element affects a
-    result.
+    A write counts twice because it first reads its cache line. A concatenation moves nothing: other
+    kernels may write where its result is. `needed` are the calls in the kernel of which every
+    element affects a result.
     """
     read: dict[int, int] = {}
     written = 0
@@ -54,7 +53,7 @@ def moved_bytes(graph: Graph, inside: OpSet, needed: OpSet) -> int:
         if not _moves_all(node):
             continue
         if exits >> index & 1:
-            written += bytes_of(node.type) * (1 if node.op == "concat" else 2)
+            written += 2 * bytes_of(node.type)
         for operand, least in _operands_read(graph, node):
             if not inside >> operand & 1:
                 read[operand] = max(read.get(operand, 0), least)

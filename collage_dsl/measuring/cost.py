@@ -7,6 +7,7 @@ from typing import Self
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, UnknownBackend
 from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.cost import Cost, CostStore, Infeasible, Measurement, Variant, cheapest
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import Sizes, size_of
@@ -229,6 +230,8 @@ class MeasuredCost:
         """The seconds of a kernel, without the cost of entering the executable."""
         toolchain = candidate.toolchain
         backend, *libraries = makers(candidate, self.backend_of)
+        if toolchain.variant == IN_PLACE:
+            return self._in_place(candidate, backend)
         entry = self._entry(toolchain)
         can_warm = not isinstance(self.launch(toolchain, backend), Infeasible)
         task = kernel_task(
@@ -239,6 +242,13 @@ class MeasuredCost:
         if isinstance(measured, Failed):
             return measured
         return replace(measured, seconds=max(measured.seconds - entry, 0.0))
+
+    def _in_place(self, candidate: CandidateKernel, backend: Backend) -> Timing | Failed:
+        """What runs no code, but makes a view of a tensor for each operand."""
+        launch = self.launch(candidate.toolchain, backend)
+        if isinstance(launch, Infeasible):
+            return Failed(launch.reason)
+        return Timing(launch * len(kernel_view(candidate, backend).arguments))
 
     def _count(self, cost: Cost) -> None:
         if isinstance(cost, Infeasible):

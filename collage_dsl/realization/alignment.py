@@ -1,4 +1,4 @@
-"""Let native kernels take tensors that are only aligned to the size of their elements."""
+"""Let native kernels take tensors that begin anywhere: unaligned, and inside another tensor."""
 
 from typing import Any
 
@@ -9,28 +9,57 @@ from tvm import tirx
 
 def with_any_alignment(function: Any) -> Any:
     """
-    `function` that assumes only that tensors start at a multiple of the size of their elements.
+    `function` that assumes only that tensors start at a multiple of the size of their elements,
+    and that may start later than their memory does.
 
     TVM assumes that tensors start at multiples of 64 bytes. Arrays of other libraries rarely do:
-    those of numpy start at multiples of 16. TVM's code crashes on such arrays. The processors that
-    we compile for are as fast without the assumption.
+    those of numpy start at multiples of 16. TVM's code crashes on such arrays, and refuses parts of
+    other tensors. The processors that we compile for are as fast without these assumptions.
     """
-    buffers = (each for each in function.params if tirx.buffer.is_buffer_var(each))
-    relaxed = {buffer: _aligned_to_elements(buffer) for buffer in buffers}
-    swap = (tvm.ir.Var, lambda variable: relaxed.get(variable, variable))
+    buffers = [each for each in function.params if tirx.buffer.is_buffer_var(each)]
+    relaxed = {buffer: _anywhere(buffer) for buffer in buffers}
+    views = {
+        declared.buffer: _view(declared.buffer, relaxed[parameter])
+        for declared in _declared(function.body)
+        for parameter in buffers
+        if tvm_ffi.structural_equal(declared.data, tirx.buffer.buffer_data(parameter))
+    }
+    changed = {**relaxed, **views}
+    swap = (tvm.ir.Var, lambda variable: changed.get(variable, variable))
     return tvm_ffi.structural_map(function, (swap,))
 
 
-def _aligned_to_elements(buffer: Any) -> Any:
+def _declared(body: Any) -> list[Any]:
+    """The declarations of buffers in `body`."""
+    found: list[Any] = []
+    visit = (tirx.DeclBuffer, lambda declared: found.append(declared) or declared)
+    tvm_ffi.structural_map(body, (visit,))
+    return found
+
+
+def _anywhere(buffer: Any) -> Any:
     return tirx.decl_buffer(
         buffer.shape,
         buffer.dtype,
         buffer.name,
         strides=buffer.strides,
-        elem_offset=buffer.elem_offset,
+        elem_offset=tirx.Var(f"{buffer.name}_offset", "int64"),
         scope=buffer.scope(),
         data_alignment=_bytes(buffer.dtype),
-        offset_factor=buffer.offset_factor,
+        offset_factor=1,
+    )
+
+
+def _view(view: Any, parameter: Any) -> Any:
+    """`view`, the memory of a parameter in another shape, which begins where the parameter does."""
+    return tirx.decl_buffer(
+        view.shape,
+        view.dtype,
+        view.name,
+        elem_offset=parameter.elem_offset,
+        scope=view.scope(),
+        data_alignment=_bytes(view.dtype),
+        offset_factor=1,
     )
 
 

@@ -11,6 +11,7 @@ from collage_dsl.backends.tvm import host_target
 from collage_dsl.graph.target_kinds import share_device
 from collage_dsl.realization.crossing import virtual_devices
 from collage_dsl.realization.generators import with_library_code
+from collage_dsl.realization.in_place import without_copies
 from collage_dsl.realization.link import linked, with_own_functions
 from collage_dsl.realization.native import (
     inherited_marks,
@@ -68,7 +69,7 @@ def lowering(backends: Sequence[Backend] = (), *, prepares_at_load: bool = False
         target = tvm.target.Target.current(allow_none=True) or host_target()
         with target:
             lowered = lower(module, target, given, prepares_at_load=prepares_at_load)
-            module = _in_turn(_TO_CALLS, lowered)
+            module = without_copies(_in_turn(_TO_CALLS, lowered))
             return _in_turn(_TO_VM, _with_planned_memory(module))
 
     return tvm.transform.module_pass(lower_module, opt_level=0, name="CollageLowering")

@@ -1,7 +1,7 @@
 """Primitive kernels that TVM has fused: scheduled, each by its backend and for its target."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -12,8 +12,10 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import find_backend
 from collage_dsl.backends.schedule.variants import Scheduled, VariantError
 from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.realization.alignment import with_any_alignment
 from collage_dsl.realization.errors import BuildError
+from collage_dsl.realization.in_place import JOINS, joined
 from collage_dsl.realization.link import called_functions, is_linked
 from collage_dsl.realization.place import BACKEND, TARGET, VARIANT
 from collage_dsl.realization.prepared import with_prepared
@@ -26,6 +28,8 @@ class Mark:
     backend: Backend
     target: Any
     variant: str = ""
+    order: tuple[int, ...] = ()
+    """The positions of the operands of a concatenation in place among the parameters."""
 
     def scheduled(self, function: Any) -> Scheduled:
         if not self.variant:
@@ -41,7 +45,9 @@ def marks_of(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterator[tupl
     for var, function in module.functions_items():
         attrs = function.attrs or {}
         if attrs.get(BACKEND) is not None and attrs.get("Primitive"):
-            yield var.name_hint, _mark(attrs, backends)
+            mark = _mark(attrs, backends)
+            in_place = mark.variant == IN_PLACE
+            yield var.name_hint, replace(mark, order=joined(function)) if in_place else mark
 
 
 def inherited_marks(
@@ -84,6 +90,8 @@ def scheduled(
             mark = marks.get(name, usual)
             made = mark.scheduled(function)
             function = with_any_alignment(made.function)
+            if mark.order:
+                function = function.with_attr(JOINS, list(mark.order))
             if made.prepared:
                 prepared[var] = made.prepared
             if not _is_same_target(mark.target, target):

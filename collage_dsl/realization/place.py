@@ -1,7 +1,7 @@
 """Make the function of a chosen kernel, mark it for the passes that lower it, and name it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from tvm import relax
 from collage_dsl.backends.base import Backend, Placement
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import kernel_target
-from collage_dsl.backends.variants import DIRECT
+from collage_dsl.backends.variants import DIRECT, IN_PLACE
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import (
     CandidateKernel,
@@ -150,6 +150,8 @@ def _unsuitable(
         return f"{variant} is for models on one device"
     if kept_composites(candidate, backend):
         return f"{variant} computes no kernels that a library is linked to"
+    if variant == IN_PLACE and (reason := _not_written(graph, view.arguments)):
+        return reason
     parameters = (i for i, node in enumerate(view.graph.nodes) if node.form is Form.INPUT)
     given = zip(parameters, view.arguments, strict=True)
     weights = {parameter for parameter, node in given if graph.constants >> node & 1}
@@ -157,6 +159,31 @@ def _unsuitable(
     if reason is None and not candidate.toolchain.variants:
         return backend.unpromising(variant, view.graph)
     return reason
+
+
+def _not_written(graph: Graph, operands: Sequence[int]) -> str | None:
+    """Why other kernels cannot write `operands` to memory that a concatenation gives them."""
+    for index in operands:
+        node = graph.nodes[index]
+        if node.form is not Form.CALL or node.op in _VIEWS:
+            return f"{IN_PLACE} needs operands that kernels compute, `{node.name}` is none"
+        if index in graph.outputs:
+            return f"{IN_PLACE} is not for outputs of the model, `{node.name}` is one"
+        others = [i for i in members(graph.users_of[index]) if _joins(graph, i)]
+        if len(others) > 1:
+            return f"{IN_PLACE} is for the only concatenation of a value, `{node.name}` has others"
+    return None
+
+
+def _joins(graph: Graph, index: int) -> bool:
+    """Whether a node is the tuple of a concatenation, or takes part in one."""
+    node = graph.nodes[index]
+    users = members(graph.users_of[index]) if node.form is Form.TUPLE else ()
+    return node.op == "concat" or any(graph.nodes[i].op == "concat" for i in users)
+
+
+_VIEWS = ("reshape", "squeeze", "expand_dims", "flatten")
+"""Operators whose results TVM makes as views of their operands."""
 
 
 def without_variant(candidate: CandidateKernel, backend: Backend) -> str:

@@ -21,6 +21,7 @@ def direct(func: Any, target: Any) -> Scheduled:
 
 VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {
     "direct": direct,
+    "in_place": direct,
     "gemm": gemm,
     "winograd2": partial(winograd, outputs=2),
     "winograd4": partial(winograd, outputs=4),
