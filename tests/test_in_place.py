@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 import collage_dsl as collage
 from collage_dsl.backends.tvm import Tvm
+from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.realization.difference import relative_error
@@ -48,6 +49,12 @@ def join(inputs: str, output: str, axis: int = 1) -> onnx.NodeProto:
     return node("Concat", inputs, output, axis=axis)
 
 
+def joined() -> list[onnx.NodeProto]:
+    """Two values, what they are concatenated to, and a function of that."""
+    two = [node("Relu", "x", "a"), node("Exp", "x", "b")]
+    return [*two, join("a b", "c"), node("Tanh", "c", "y")]
+
+
 def kernels(made: onnx.ModelProto, *libraries: str) -> list[CandidateKernel]:
     """A kernel for each call; concatenations run nothing where they can. `libraries` are nodes."""
     graph = from_onnx(made)
@@ -68,17 +75,10 @@ def executable(made: onnx.ModelProto, *libraries: str) -> tuple[ModelExecutable,
     """What is built, its instructions, and how many concatenations should run nothing."""
     chosen = kernels(made, *libraries)
     graph = chosen[0].graph
-    find = collage_backends(chosen)
-    built = build(realize(graph, chosen, find))
+    built = build(realize(graph, chosen, backends_of([NATIVE, LIBRARY])))
     text = built.as_text()
     in_place = sum(kernel.toolchain.variant == "in_place" for kernel in chosen)
     return ModelExecutable(built, Signature.of(graph)), text, in_place
-
-
-def collage_backends(chosen: list[CandidateKernel]):  # type: ignore[no-untyped-def]
-    from collage_dsl.engine.compile import backends_of
-
-    return backends_of([NATIVE, LIBRARY])
 
 
 def assert_right(made: onnx.ModelProto, *libraries: str, run_nothing: int) -> None:
@@ -95,13 +95,7 @@ def assert_right(made: onnx.ModelProto, *libraries: str, run_nothing: int) -> No
 
 
 def test_what_is_concatenated_is_written_where_the_result_is() -> None:
-    nodes = [
-        node("Relu", "x", "a"),
-        node("Exp", "x", "b"),
-        join("a b", "c"),
-        node("Tanh", "c", "y"),
-    ]
-    assert_right(model(nodes, ["y"]), run_nothing=1)
+    assert_right(model(joined(), ["y"]), run_nothing=1)
 
 
 def test_a_concatenation_may_be_part_of_another() -> None:
@@ -137,6 +131,7 @@ def test_operands_may_be_used_after_the_concatenation() -> None:
     [
         ([node("Relu", "x", "a"), join("a x", "y")], ["y"]),
         ([node("Relu", "x", "a"), join("a a", "y")], ["y"]),
+        ([node("Relu", "x", "a"), node("Exp", "x", "b"), join("a b a", "y")], ["y"]),
         ([node("Relu", "x", "a"), node("Exp", "x", "b"), join("a b", "y")], ["y", "a"]),
         ([node("Relu", "x", "a"), node("Exp", "x", "b"), join("a b", "y", axis=2)], ["y"]),
         (
@@ -144,7 +139,14 @@ def test_operands_may_be_used_after_the_concatenation() -> None:
             ["y", "z"],
         ),
     ],
-    ids=["an input", "one twice", "an output", "rows apart", "two concatenations"],
+    ids=[
+        "an input",
+        "one alone, twice",
+        "one twice",
+        "an output",
+        "rows apart",
+        "two concatenations",
+    ],
 )
 def test_other_concatenations_copy(nodes: list[onnx.NodeProto], outputs: list[str]) -> None:
     assert_right(model(nodes, outputs), run_nothing=0)
@@ -163,13 +165,7 @@ def test_a_library_writes_and_reads_parts_too() -> None:
 
 
 def test_a_saved_model_does_so_too(tmp_path: Path) -> None:
-    nodes = [
-        node("Relu", "x", "a"),
-        node("Exp", "x", "b"),
-        join("a b", "c"),
-        node("Tanh", "c", "y"),
-    ]
-    made = model(nodes, ["y"])
+    made = model(joined(), ["y"])
     compiled = collage.compile(made, [NATIVE], store=tmp_path / "costs.sqlite", race_seconds=0.05)
     compiled.save(tmp_path / "out")
     x = np.random.default_rng(1).normal(size=SHAPE).astype(np.float32)

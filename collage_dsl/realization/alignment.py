@@ -32,8 +32,12 @@ def with_any_alignment(function: Any) -> Any:
 def _declared(body: Any) -> list[Any]:
     """The declarations of buffers in `body`."""
     found: list[Any] = []
-    visit = (tirx.DeclBuffer, lambda declared: found.append(declared) or declared)
-    tvm_ffi.structural_map(body, (visit,))
+
+    def visit(declared: Any) -> Any:
+        found.append(declared)
+        return declared
+
+    tvm_ffi.structural_map(body, (tirx.DeclBuffer, visit))
     return found
 
 
