@@ -14,6 +14,7 @@ from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
+    nest,
     parallel,
     scoped,
     scratch,
@@ -104,13 +105,14 @@ class WinogradKernel:
             name="row",
         )
 
-        def one(index: Expr) -> Stmt:
-            row, column = split_index(index, (blocks.rows, blocks.columns))
+        def one(at: list[Expr]) -> Stmt:
+            row, column = at
             first = (row * tile.down.outputs * pitch + column * tile.across.outputs) * lanes
-            target = (number * blocks.tiles + index) * blocks.lanes
+            target = (number * blocks.tiles + row * blocks.columns + column) * blocks.lanes
             return self._tile_in(strip, first, pitch, data, target, lanes)
 
-        return scoped([strip], sequence([copied, loop(blocks.tiles, one, name="tile")]), "strip")
+        transformed = nest((blocks.rows, blocks.columns), one, "tile")
+        return scoped([strip], sequence([copied, transformed]), "strip")
 
     def _copied(
         self, strip: Buffer, place: Place, channel: Expr, row: Expr, pitch: int, lanes: int
@@ -159,11 +161,11 @@ class WinogradKernel:
         self, strip: Buffer, first: Expr, pitch: int, data: Buffer, target: Expr, lanes: int
     ) -> Stmt:
         tile, lines = self.blocks.tile, Lines(lanes)
-        values = [
-            [lines.read(strip, first + (i * pitch + j) * lanes) for j in range(tile.across.inputs)]
-            for i in range(tile.down.inputs)
-        ]
-        values = both_ways(lines, tile.down.data, tile.across.data, values, by_rows=True)
+
+        def element(i: int, j: int) -> Expr:
+            return lines.read(strip, first + (i * pitch + j) * lanes)
+
+        values = both_ways(lines, tile.down.data, tile.across.data, element, by_rows=True)
         for point, value in enumerate(v for row in values for v in row):
             lines.write(data, value, target + point * self.blocks.data_plane)
         return sequence(lines.statements)
@@ -281,8 +283,8 @@ class WinogradKernel:
         size = blocks.rows * tile.down.outputs * pitch + tile.across.outputs
         image = scratch(size * lanes, "float32", "image")
 
-        def one(index: Expr) -> Stmt:
-            row, reverse = split_index(index, (blocks.rows, columns))
+        def one(at: list[Expr]) -> Stmt:
+            row, reverse = at
             column = (columns - 1) - reverse
             read = (row * columns + column) * width + number * lanes
             write = row * tile.down.outputs * pitch + column * tile.across.outputs
@@ -293,7 +295,7 @@ class WinogradKernel:
                 self._height * pitch, lanes, lambda p: self._finish(image, place, k, f, p)
             )
 
-        back = loop(blocks.tiles, one, name="tile")
+        back = nest((blocks.rows, columns), one, "tile")
         return scoped([image], sequence([back, loop(count, filter_, name="filter")]), "image")
 
     def _tile_out(
@@ -301,12 +303,11 @@ class WinogradKernel:
     ) -> Stmt:
         tile, lanes = self.blocks.tile, self.blocks.lanes
         lines = Lines(lanes)
-        across = tile.across.inputs
-        values = [
-            [lines.read(products, read + (i * across + j) * plane) for j in range(across)]
-            for i in range(tile.down.inputs)
-        ]
-        values = both_ways(lines, tile.down.result, tile.across.result, values, by_rows=False)
+
+        def element(i: int, j: int) -> Expr:
+            return lines.read(products, read + (i * tile.across.inputs + j) * plane)
+
+        values = both_ways(lines, tile.down.result, tile.across.result, element, by_rows=False)
         for i, row in enumerate(values):
             for j, value in enumerate(row):
                 lines.write(image, value, write + (i * pitch + j) * lanes)
