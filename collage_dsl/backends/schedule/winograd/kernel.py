@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tvm import tirx
@@ -21,6 +22,7 @@ from collage_dsl.backends.schedule.loops import (
     sequence,
     split_index,
     store,
+    unrolled,
     vector,
     vectorised,
 )
@@ -29,6 +31,7 @@ from collage_dsl.backends.schedule.stages import shape
 from collage_dsl.backends.schedule.winograd.blocks import PADDING, Blocks, Piece
 from collage_dsl.backends.schedule.winograd.form import Convolution
 from collage_dsl.backends.schedule.winograd.maps import Lines, both_ways, ramp, spread
+from collage_dsl.backends.schedule.winograd.transpose import turn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,9 +127,12 @@ class WinogradKernel:
         begin = min(max(0, source.lower[3] - form.left), pitch)
         end = max(begin, min(pitch, source.upper[3] - form.left))
 
+        def value(x: Expr, lane: Expr) -> Expr:
+            at = [place.image, first + lane, y, x + (begin + form.left)]
+            return vectorisable(source.value(at))
+
         def element(x: Expr, lane: Expr) -> Stmt:
-            value = source.value([place.image, first + lane, y, x + begin + form.left])
-            return store(strip, vectorisable(value), (row * pitch + x + begin) * lanes + lane)
+            return store(strip, value(x, lane), (row * pitch + x + begin) * lanes + lane)
 
         def blank(start: int, stop: int) -> Stmt | None:
             if start >= stop:
@@ -138,7 +144,10 @@ class WinogradKernel:
             )
 
         parts = [blank(0, begin), blank(end, pitch)]
-        if end > begin:
+        if lanes == self.blocks.lanes and end - begin >= lanes:
+            target = (row * pitch + begin) * lanes
+            parts.append(self._turned(strip, target, end - begin, value))
+        elif end > begin:
             parts.append(
                 loop(end - begin, lambda x: vector(lanes, lambda v: element(x, v)), name="x")
             )
@@ -146,6 +155,33 @@ class WinogradKernel:
         if inside is None:
             return sequence(parts)
         return tirx.IfThenElse(inside, sequence(parts), blank(0, pitch))
+
+    def _turned(
+        self, strip: Buffer, target: Expr, count: int, value: Callable[[Expr, Expr], Expr]
+    ) -> Stmt:
+        """
+        Copy `count` numbers of each channel in square blocks, which are transposed.
+
+        The last block ends with the row, and copies some numbers again.
+        """
+        lanes = self.blocks.lanes
+        square = scratch(lanes * lanes, "float32", "square", "local")
+
+        def block(number: Expr) -> Stmt:
+            first = (
+                tirx.min(number * lanes, integer(count - lanes)) if count > lanes else integer(0)
+            )
+            rows = unrolled(
+                lanes,
+                lambda c: vector(
+                    lanes, lambda x: store(square, value(first + x, c), c * lanes + x)
+                ),
+            )
+            lines = Lines(lanes)
+            turn(lines, (square, integer(0)), (strip, target + first * lanes))
+            return scoped([square], sequence([rows, *lines.statements]), "square")
+
+        return loop(-(-count // lanes), block, name="square")
 
     def _inside(self, source: Source, y: Expr) -> Expr | None:
         """Whether row `y` is one of the source; None if every row is."""
@@ -280,7 +316,7 @@ class WinogradKernel:
         """
         blocks, tile, lanes = self.blocks, self.blocks.tile, self.blocks.lanes
         columns, pitch = blocks.columns, self.form.width
-        size = blocks.rows * tile.down.outputs * pitch + tile.across.outputs
+        size = blocks.rows * tile.down.outputs * pitch + max(tile.across.outputs, lanes)
         image = scratch(size * lanes, "float32", "image")
 
         def one(at: list[Expr]) -> Stmt:
@@ -295,8 +331,16 @@ class WinogradKernel:
                 self._height * pitch, lanes, lambda p: self._finish(image, place, k, f, p)
             )
 
+        def turned(number: Expr) -> Stmt:
+            lines = Lines(lanes)
+            square = (image, number * (lanes * lanes))
+            turn(lines, square, square)
+            return sequence(lines.statements)
+
         back = nest((blocks.rows, columns), one, "tile")
-        return scoped([image], sequence([back, loop(count, filter_, name="filter")]), "image")
+        turning = loop(-(-self._height * pitch // lanes), turned, name="square")
+        last = loop(count, filter_, name="filter")
+        return scoped([image], sequence([back, turning, last]), "image")
 
     def _tile_out(
         self, products: Buffer, read: Expr, plane: int, image: Buffer, write: Expr, pitch: int
@@ -316,7 +360,9 @@ class WinogradKernel:
     def _finish(self, image: Buffer, place: Place, k: Expr, f: Expr, position: Expr) -> Stmt:
         stage = self.form.stage
         y, x = split_index(position, (self._height, self.form.width))
-        held = load(image, position * self.blocks.lanes + f)
+        lanes = self.blocks.lanes
+        square, lane = split_index(position, (-(-self._height * self.form.width // lanes), lanes))
+        held = load(image, (square * lanes + f) * lanes + lane)
         where = [place.image, k + f, place.y + y, x]
         extents = shape(stage.buffer)
         at = [each for each, extent in zip(where, extents, strict=True) if extent > 1]
