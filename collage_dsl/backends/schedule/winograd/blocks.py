@@ -146,5 +146,4 @@ def _chunks(tiles: int, vectors: int, machine: Machine) -> tuple[tuple[int, int]
     most = (machine.registers - vectors - 2) // vectors
     count = -(-tiles // most)
     size, larger = divmod(tiles, count)
-    parts = [(size + 1, larger)] * (larger > 0) + [(size, count - larger)]
-    return tuple(parts)
+    return (*[(size + 1, larger)] * (larger > 0), (size, count - larger))

@@ -30,8 +30,16 @@ from collage_dsl.backends.schedule.packing import Source, source_of
 from collage_dsl.backends.schedule.stages import shape
 from collage_dsl.backends.schedule.winograd.blocks import PADDING, Blocks, Piece
 from collage_dsl.backends.schedule.winograd.form import Convolution
-from collage_dsl.backends.schedule.winograd.maps import Lines, both_ways, ramp, spread
+from collage_dsl.backends.schedule.winograd.maps import (
+    Lines,
+    both_ways,
+    prefetched,
+    ramp,
+    spread,
+)
 from collage_dsl.backends.schedule.winograd.transpose import turn
+
+FETCHED_BYTES = 32 * 1024  # the most weights of one point that are fetched while another is summed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +49,28 @@ class Place:
     image: Expr
     group: Expr
     y: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """
+    One point of the transforms, for one block of filters: where its weights start, the distance of
+    the products of two points, and the vectors of filters.
+    """
+
+    number: Expr
+    weights: Expr
+    plane: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Tiles that are summed at once: the first one, how many, and the number of the chunk."""
+
+    tile: Expr
+    size: int
+    number: Expr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,9 +248,9 @@ class WinogradKernel:
             (number * width + piece.first) * blocks.channels * blocks.tile.points
         )
 
-        def point(at: Expr) -> Stmt:
-            weights = first + at * (blocks.channels * width)
-            return self._products(data, products, (weights, at, plane), piece.vectors)
+        def point(number: Expr) -> Stmt:
+            weights = first + number * (blocks.channels * width)
+            return self._products(data, products, Point(number, weights, plane, piece.vectors))
 
         multiplied = loop(blocks.tile.points, point, name="point")
         filters = min(piece.filters, width)
@@ -238,65 +268,69 @@ class WinogradKernel:
             parts.append(finished(integer(full), rest))
         return scoped([products], sequence(parts), "filters")
 
-    def _products(
-        self, data: Buffer, products: Buffer, at: tuple[Expr, Expr, int], vectors: int
-    ) -> Stmt:
+    def _products(self, data: Buffer, products: Buffer, point: Point) -> Stmt:
         """The products at one point, summed over the channels, for all tiles of the block."""
-        weights, point, plane = at
-        blocks = self.blocks
-        parts, done = [], 0
-        for size, count in blocks.chunks:
+        parts, tiles, chunks = [], 0, 0
+        for size, count in self.blocks.chunks:
 
-            def chunk(number: Expr, size: int = size, done: int = done) -> Stmt:
-                tile = number * size + done
-                read = point * blocks.data_plane + tile * blocks.lanes
-                write = point * plane + tile * (vectors * blocks.lanes)
-                return self._registers(data, weights, read, products, write, size, vectors)
+            def chunk(n: Expr, size: int = size, tiles: int = tiles, chunks: int = chunks) -> Stmt:
+                return self._summed(
+                    data, products, point, Chunk(n * size + tiles, size, n + chunks)
+                )
 
-            if count:
-                parts.append(loop(count, chunk, name="chunk"))
-            done += size * count
+            parts.append(loop(count, chunk, name="chunk"))
+            tiles, chunks = tiles + size * count, chunks + count
         return sequence(parts)
 
-    def _registers(
-        self,
-        data: Buffer,
-        weights: Expr,
-        read: Expr,
-        products: Buffer,
-        write: Expr,
-        tiles: int,
-        vectors: int,
-    ) -> Stmt:
+    def _summed(self, data: Buffer, products: Buffer, point: Point, chunk: Chunk) -> Stmt:
+        """The products for some tiles, summed in registers."""
         blocks, lanes = self.blocks, self.blocks.lanes
-        count = tiles * vectors
+        count = chunk.size * point.vectors
         sums = scratch(count * lanes, "float32", "sums", "local")
-        zero = spread(tirx.FloatImm("float32", 0.0), lanes)
+        first = point.number * blocks.data_plane + chunk.tile * lanes
+        target = point.number * point.plane + chunk.tile * (point.vectors * lanes)
 
         def place(number: int) -> Expr:
             return ramp(integer(number * lanes), lanes)
 
         def channel(c: Expr) -> Stmt:
             lines = Lines(lanes)
-            start = weights + c * (vectors * lanes)
-            factors = [lines.read(self.weights, start + v * lanes) for v in range(vectors)]
+            start = point.weights + c * (point.vectors * lanes)
+            factors = [lines.read(self.weights, start + v * lanes) for v in range(point.vectors)]
+            lines.statements += self._fetched(point, chunk, c)
             block, lane = tirx.floordiv(c, lanes), tirx.floormod(c, lanes)
-            here = read + block * (blocks.tiles * lanes) + lane
-            for tile in range(tiles):
+            here = first + block * (blocks.tiles * lanes) + lane
+            for tile in range(chunk.size):
                 value = lines.named(spread(load(data, here + tile * lanes), lanes))
                 for v, factor in enumerate(factors):
-                    index = place(tile * vectors + v)
-                    total = load(sums, index) + value * factor
-                    lines.statements.append(store(sums, total, index))
+                    index = place(tile * point.vectors + v)
+                    lines.statements.append(store(sums, load(sums, index) + value * factor, index))
             return sequence(lines.statements)
 
+        zero = spread(tirx.FloatImm("float32", 0.0), lanes)
         begin = [store(sums, zero, place(n)) for n in range(count)]
         end = [
-            store(products, load(sums, place(n)), ramp(write + n * lanes, lanes))
+            store(products, load(sums, place(n)), ramp(target + n * lanes, lanes))
             for n in range(count)
         ]
         summed = loop(blocks.channels, channel, name="channel")
         return scoped([sums], sequence([*begin, summed, *end]), "registers")
+
+    def _fetched(self, point: Point, chunk: Chunk, channel: Expr) -> list[Stmt]:
+        """
+        Fetch weights of the next point into the cache, in each step a few vectors.
+
+        The chunks of a point read the same weights, so only the first one waits for memory. All of
+        them fetch, and memory is never idle.
+        """
+        blocks = self.blocks
+        width = point.vectors * blocks.lanes
+        if blocks.channels * width * 4 > FETCHED_BYTES:
+            return []
+        share = -(-point.vectors // sum(count for _, count in blocks.chunks))
+        step = chunk.number * blocks.channels + channel
+        first = point.weights + blocks.channels * width + step * (share * blocks.lanes)
+        return [prefetched(self.weights, first + n * blocks.lanes) for n in range(share)]
 
     def _results(
         self,
