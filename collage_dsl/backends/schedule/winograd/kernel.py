@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tvm import tirx
@@ -14,12 +15,14 @@ from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
+    nest,
     parallel,
     scoped,
     scratch,
     sequence,
     split_index,
     store,
+    unrolled,
     vector,
     vectorised,
 )
@@ -27,7 +30,16 @@ from collage_dsl.backends.schedule.packing import Source, source_of
 from collage_dsl.backends.schedule.stages import shape
 from collage_dsl.backends.schedule.winograd.blocks import PADDING, Blocks, Piece
 from collage_dsl.backends.schedule.winograd.form import Convolution
-from collage_dsl.backends.schedule.winograd.maps import Lines, both_ways, ramp, spread
+from collage_dsl.backends.schedule.winograd.maps import (
+    Lines,
+    both_ways,
+    prefetched,
+    ramp,
+    spread,
+)
+from collage_dsl.backends.schedule.winograd.transpose import turn
+
+FETCHED_BYTES = 32 * 1024  # the most weights of one point that are fetched while another is summed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +49,28 @@ class Place:
     image: Expr
     group: Expr
     y: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """
+    One point of the transforms, for one block of filters: where its weights start, the distance of
+    the products of two points, and the vectors of filters.
+    """
+
+    number: Expr
+    weights: Expr
+    plane: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Tiles that are summed at once: the first one, how many, and the number of the chunk."""
+
+    tile: Expr
+    size: int
+    number: Expr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,13 +138,14 @@ class WinogradKernel:
             name="row",
         )
 
-        def one(index: Expr) -> Stmt:
-            row, column = split_index(index, (blocks.rows, blocks.columns))
+        def one(at: list[Expr]) -> Stmt:
+            row, column = at
             first = (row * tile.down.outputs * pitch + column * tile.across.outputs) * lanes
-            target = (number * blocks.tiles + index) * blocks.lanes
+            target = (number * blocks.tiles + row * blocks.columns + column) * blocks.lanes
             return self._tile_in(strip, first, pitch, data, target, lanes)
 
-        return scoped([strip], sequence([copied, loop(blocks.tiles, one, name="tile")]), "strip")
+        transformed = nest((blocks.rows, blocks.columns), one, "tile")
+        return scoped([strip], sequence([copied, transformed]), "strip")
 
     def _copied(
         self, strip: Buffer, place: Place, channel: Expr, row: Expr, pitch: int, lanes: int
@@ -122,9 +157,12 @@ class WinogradKernel:
         begin = min(max(0, source.lower[3] - form.left), pitch)
         end = max(begin, min(pitch, source.upper[3] - form.left))
 
+        def value(x: Expr, lane: Expr) -> Expr:
+            at = [place.image, first + lane, y, x + (begin + form.left)]
+            return vectorisable(source.value(at))
+
         def element(x: Expr, lane: Expr) -> Stmt:
-            value = source.value([place.image, first + lane, y, x + begin + form.left])
-            return store(strip, vectorisable(value), (row * pitch + x + begin) * lanes + lane)
+            return store(strip, value(x, lane), (row * pitch + x + begin) * lanes + lane)
 
         def blank(start: int, stop: int) -> Stmt | None:
             if start >= stop:
@@ -136,7 +174,10 @@ class WinogradKernel:
             )
 
         parts = [blank(0, begin), blank(end, pitch)]
-        if end > begin:
+        if lanes == self.blocks.lanes and end - begin >= lanes:
+            target = (row * pitch + begin) * lanes
+            parts.append(self._turned(strip, target, end - begin, value))
+        elif end > begin:
             parts.append(
                 loop(end - begin, lambda x: vector(lanes, lambda v: element(x, v)), name="x")
             )
@@ -144,6 +185,33 @@ class WinogradKernel:
         if inside is None:
             return sequence(parts)
         return tirx.IfThenElse(inside, sequence(parts), blank(0, pitch))
+
+    def _turned(
+        self, strip: Buffer, target: Expr, count: int, value: Callable[[Expr, Expr], Expr]
+    ) -> Stmt:
+        """
+        Copy `count` numbers of each channel in square blocks, which are transposed.
+
+        The last block ends with the row, and copies some numbers again.
+        """
+        lanes = self.blocks.lanes
+        square = scratch(lanes * lanes, "float32", "square", "local")
+
+        def block(number: Expr) -> Stmt:
+            first = (
+                tirx.min(number * lanes, integer(count - lanes)) if count > lanes else integer(0)
+            )
+            rows = unrolled(
+                lanes,
+                lambda c: vector(
+                    lanes, lambda x: store(square, value(first + x, c), c * lanes + x)
+                ),
+            )
+            lines = Lines(lanes)
+            turn(lines, (square, integer(0)), (strip, target + first * lanes))
+            return scoped([square], sequence([rows, *lines.statements]), "square")
+
+        return loop(-(-count // lanes), block, name="square")
 
     def _inside(self, source: Source, y: Expr) -> Expr | None:
         """Whether row `y` is one of the source; None if every row is."""
@@ -159,11 +227,11 @@ class WinogradKernel:
         self, strip: Buffer, first: Expr, pitch: int, data: Buffer, target: Expr, lanes: int
     ) -> Stmt:
         tile, lines = self.blocks.tile, Lines(lanes)
-        values = [
-            [lines.read(strip, first + (i * pitch + j) * lanes) for j in range(tile.across.inputs)]
-            for i in range(tile.down.inputs)
-        ]
-        values = both_ways(lines, tile.down.data, tile.across.data, values, by_rows=True)
+
+        def element(i: int, j: int) -> Expr:
+            return lines.read(strip, first + (i * pitch + j) * lanes)
+
+        values = both_ways(lines, tile.down.data, tile.across.data, element, by_rows=True)
         for point, value in enumerate(v for row in values for v in row):
             lines.write(data, value, target + point * self.blocks.data_plane)
         return sequence(lines.statements)
@@ -180,9 +248,9 @@ class WinogradKernel:
             (number * width + piece.first) * blocks.channels * blocks.tile.points
         )
 
-        def point(at: Expr) -> Stmt:
-            weights = first + at * (blocks.channels * width)
-            return self._products(data, products, (weights, at, plane), piece.vectors)
+        def point(number: Expr) -> Stmt:
+            weights = first + number * (blocks.channels * width)
+            return self._products(data, products, Point(number, weights, plane, piece.vectors))
 
         multiplied = loop(blocks.tile.points, point, name="point")
         filters = min(piece.filters, width)
@@ -200,65 +268,69 @@ class WinogradKernel:
             parts.append(finished(integer(full), rest))
         return scoped([products], sequence(parts), "filters")
 
-    def _products(
-        self, data: Buffer, products: Buffer, at: tuple[Expr, Expr, int], vectors: int
-    ) -> Stmt:
+    def _products(self, data: Buffer, products: Buffer, point: Point) -> Stmt:
         """The products at one point, summed over the channels, for all tiles of the block."""
-        weights, point, plane = at
-        blocks = self.blocks
-        parts, done = [], 0
-        for size, count in blocks.chunks:
+        parts, tiles, chunks = [], 0, 0
+        for size, count in self.blocks.chunks:
 
-            def chunk(number: Expr, size: int = size, done: int = done) -> Stmt:
-                tile = number * size + done
-                read = point * blocks.data_plane + tile * blocks.lanes
-                write = point * plane + tile * (vectors * blocks.lanes)
-                return self._registers(data, weights, read, products, write, size, vectors)
+            def chunk(n: Expr, size: int = size, tiles: int = tiles, chunks: int = chunks) -> Stmt:
+                return self._summed(
+                    data, products, point, Chunk(n * size + tiles, size, n + chunks)
+                )
 
-            if count:
-                parts.append(loop(count, chunk, name="chunk"))
-            done += size * count
+            parts.append(loop(count, chunk, name="chunk"))
+            tiles, chunks = tiles + size * count, chunks + count
         return sequence(parts)
 
-    def _registers(
-        self,
-        data: Buffer,
-        weights: Expr,
-        read: Expr,
-        products: Buffer,
-        write: Expr,
-        tiles: int,
-        vectors: int,
-    ) -> Stmt:
+    def _summed(self, data: Buffer, products: Buffer, point: Point, chunk: Chunk) -> Stmt:
+        """The products for some tiles, summed in registers."""
         blocks, lanes = self.blocks, self.blocks.lanes
-        count = tiles * vectors
+        count = chunk.size * point.vectors
         sums = scratch(count * lanes, "float32", "sums", "local")
-        zero = spread(tirx.FloatImm("float32", 0.0), lanes)
+        first = point.number * blocks.data_plane + chunk.tile * lanes
+        target = point.number * point.plane + chunk.tile * (point.vectors * lanes)
 
         def place(number: int) -> Expr:
             return ramp(integer(number * lanes), lanes)
 
         def channel(c: Expr) -> Stmt:
             lines = Lines(lanes)
-            start = weights + c * (vectors * lanes)
-            factors = [lines.read(self.weights, start + v * lanes) for v in range(vectors)]
+            start = point.weights + c * (point.vectors * lanes)
+            factors = [lines.read(self.weights, start + v * lanes) for v in range(point.vectors)]
+            lines.statements += self._fetched(point, chunk, c)
             block, lane = tirx.floordiv(c, lanes), tirx.floormod(c, lanes)
-            here = read + block * (blocks.tiles * lanes) + lane
-            for tile in range(tiles):
+            here = first + block * (blocks.tiles * lanes) + lane
+            for tile in range(chunk.size):
                 value = lines.named(spread(load(data, here + tile * lanes), lanes))
                 for v, factor in enumerate(factors):
-                    index = place(tile * vectors + v)
-                    total = load(sums, index) + value * factor
-                    lines.statements.append(store(sums, total, index))
+                    index = place(tile * point.vectors + v)
+                    lines.statements.append(store(sums, load(sums, index) + value * factor, index))
             return sequence(lines.statements)
 
+        zero = spread(tirx.FloatImm("float32", 0.0), lanes)
         begin = [store(sums, zero, place(n)) for n in range(count)]
         end = [
-            store(products, load(sums, place(n)), ramp(write + n * lanes, lanes))
+            store(products, load(sums, place(n)), ramp(target + n * lanes, lanes))
             for n in range(count)
         ]
         summed = loop(blocks.channels, channel, name="channel")
         return scoped([sums], sequence([*begin, summed, *end]), "registers")
+
+    def _fetched(self, point: Point, chunk: Chunk, channel: Expr) -> list[Stmt]:
+        """
+        Fetch weights of the next point into the cache, in each step a few vectors.
+
+        The chunks of a point read the same weights, so only the first one waits for memory. All of
+        them fetch, and memory is never idle.
+        """
+        blocks = self.blocks
+        width = point.vectors * blocks.lanes
+        if blocks.channels * width * 4 > FETCHED_BYTES:
+            return []
+        share = -(-point.vectors // sum(count for _, count in blocks.chunks))
+        step = chunk.number * blocks.channels + channel
+        first = point.weights + blocks.channels * width + step * (share * blocks.lanes)
+        return [prefetched(self.weights, first + n * blocks.lanes) for n in range(share)]
 
     def _results(
         self,
@@ -278,11 +350,11 @@ class WinogradKernel:
         """
         blocks, tile, lanes = self.blocks, self.blocks.tile, self.blocks.lanes
         columns, pitch = blocks.columns, self.form.width
-        size = blocks.rows * tile.down.outputs * pitch + tile.across.outputs
+        size = blocks.rows * tile.down.outputs * pitch + max(tile.across.outputs, lanes)
         image = scratch(size * lanes, "float32", "image")
 
-        def one(index: Expr) -> Stmt:
-            row, reverse = split_index(index, (blocks.rows, columns))
+        def one(at: list[Expr]) -> Stmt:
+            row, reverse = at
             column = (columns - 1) - reverse
             read = (row * columns + column) * width + number * lanes
             write = row * tile.down.outputs * pitch + column * tile.across.outputs
@@ -293,20 +365,27 @@ class WinogradKernel:
                 self._height * pitch, lanes, lambda p: self._finish(image, place, k, f, p)
             )
 
-        back = loop(blocks.tiles, one, name="tile")
-        return scoped([image], sequence([back, loop(count, filter_, name="filter")]), "image")
+        def turned(number: Expr) -> Stmt:
+            lines = Lines(lanes)
+            square = (image, number * (lanes * lanes))
+            turn(lines, square, square)
+            return sequence(lines.statements)
+
+        back = nest((blocks.rows, columns), one, "tile")
+        turning = loop(-(-self._height * pitch // lanes), turned, name="square")
+        last = loop(count, filter_, name="filter")
+        return scoped([image], sequence([back, turning, last]), "image")
 
     def _tile_out(
         self, products: Buffer, read: Expr, plane: int, image: Buffer, write: Expr, pitch: int
     ) -> Stmt:
         tile, lanes = self.blocks.tile, self.blocks.lanes
         lines = Lines(lanes)
-        across = tile.across.inputs
-        values = [
-            [lines.read(products, read + (i * across + j) * plane) for j in range(across)]
-            for i in range(tile.down.inputs)
-        ]
-        values = both_ways(lines, tile.down.result, tile.across.result, values, by_rows=False)
+
+        def element(i: int, j: int) -> Expr:
+            return lines.read(products, read + (i * tile.across.inputs + j) * plane)
+
+        values = both_ways(lines, tile.down.result, tile.across.result, element, by_rows=False)
         for i, row in enumerate(values):
             for j, value in enumerate(row):
                 lines.write(image, value, write + (i * pitch + j) * lanes)
@@ -315,7 +394,9 @@ class WinogradKernel:
     def _finish(self, image: Buffer, place: Place, k: Expr, f: Expr, position: Expr) -> Stmt:
         stage = self.form.stage
         y, x = split_index(position, (self._height, self.form.width))
-        held = load(image, position * self.blocks.lanes + f)
+        lanes = self.blocks.lanes
+        square, lane = split_index(position, (-(-self._height * self.form.width // lanes), lanes))
+        held = load(image, (square * lanes + f) * lanes + lane)
         where = [place.image, k + f, place.y + y, x]
         extents = shape(stage.buffer)
         at = [each for each, extent in zip(where, extents, strict=True) if extent > 1]

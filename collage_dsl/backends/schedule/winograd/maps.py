@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from tvm import tirx
@@ -20,6 +20,13 @@ def ramp(first: Expr, lanes: int) -> Expr:
 def spread(value: Expr, lanes: int) -> Expr:
     """The value in every lane."""
     return value if lanes == 1 else tirx.Broadcast(value, lanes)
+
+
+def prefetched(buffer: Buffer, first: Expr) -> Stmt:
+    """Ask for the cache line at `first`, to be read soon, in the second-level cache."""
+    reads, locality, data = (tirx.IntImm("int32", value) for value in (0, 2, 1))
+    address = tirx.address_of(load(buffer, first))
+    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, reads, locality, data))
 
 
 class Lines:
@@ -114,9 +121,19 @@ def _mirrored(row: Sequence[Fraction]) -> tuple[Fraction, ...]:
 
 
 def both_ways(
-    lines: Lines, down: Matrix, across: Matrix, values: Sequence[Sequence[Expr]], by_rows: bool
+    lines: Lines,
+    down: Matrix,
+    across: Matrix,
+    element: Callable[[int, int], Expr],
+    by_rows: bool,
 ) -> list[list[Expr]]:
-    """The product `down @ values @ across.T` of a matrix of vectors."""
+    """
+    The product `down @ values @ across.T` of a matrix of vectors.
+
+    `element(i, j)` reads a value. Each column is read just before it is used, to save registers.
+    """
     product = lines.rows if by_rows else lines.columns
-    columns = [product(down, column) for column in zip(*values, strict=True)]
+    columns = [
+        product(down, [element(i, j) for i in range(len(down[0]))]) for j in range(len(across[0]))
+    ]
     return [product(across, row) for row in zip(*columns, strict=True)]

@@ -58,8 +58,7 @@ def _filter(
         value = load(weight, *source, integer(i), integer(j))
         return lines.named(tirx.Cast("float64", value))
 
-    taps = [[tap(i, j) for j in range(tile.across.taps)] for i in range(tile.down.taps)]
-    values = both_ways(lines, tile.down.weights, tile.across.weights, taps, by_rows=True)
+    values = both_ways(lines, tile.down.weights, tile.across.weights, tap, by_rows=True)
     for point, value in enumerate(v for row in values for v in row):
         lines.write(packed, tirx.Cast("float32", value), target + point * distance)
     return sequence(lines.statements)
