@@ -92,17 +92,9 @@ def load_openvino(model: onnx.ModelProto, inputs: Inputs, threads: int) -> Loade
 def load_ncnn(model: onnx.ModelProto, inputs: Inputs, threads: int) -> Loaded:
     import ncnn
 
-    net = ncnn.Net()
-    for name in dir(net.opt):
-        if any(kind in name for kind in ("fp16", "bf16", "int8")):
-            setattr(net.opt, name, False)
-    net.opt.use_vulkan_compute = False
-    net.opt.num_threads = threads
-    net.opt.blob_allocator, net.opt.workspace_allocator = ncnn_allocators()
     with TemporaryDirectory() as folder:
         given, (result,) = converted(model, Path(folder))
-        net.load_param(f"{folder}/model.ncnn.param")
-        net.load_model(f"{folder}/model.ncnn.bin")
+        net = ncnn_net(Path(folder), threads)
     mats = [
         ncnn.Mat(array, batch_index=index).clone()
         for array, index in zip(inputs.values(), given, strict=True)
@@ -126,6 +118,22 @@ def load_ncnn(model: onnx.ModelProto, inputs: Inputs, threads: int) -> Loaded:
     return Loaded(call, output)
 
 
+def ncnn_net(folder: Path, threads: int) -> Any:
+    """What `converted` wrote into `folder`, in float32 throughout."""
+    import ncnn
+
+    net = ncnn.Net()
+    for name in dir(net.opt):
+        if any(kind in name for kind in ("fp16", "bf16", "int8")):
+            setattr(net.opt, name, False)
+    net.opt.use_vulkan_compute = False
+    net.opt.num_threads = threads
+    net.opt.blob_allocator, net.opt.workspace_allocator = ncnn_allocators()
+    net.load_param(f"{folder}/model.ncnn.param")
+    net.load_model(f"{folder}/model.ncnn.bin")
+    return net
+
+
 def modern(model: onnx.ModelProto) -> onnx.ModelProto:
     """The same model by operators of version 15 or later, where softmax has one axis."""
     if any(not opset.domain and opset.version >= 15 for opset in model.opset_import):
@@ -141,7 +149,7 @@ def as_pnnx_reads_it(model: onnx.ModelProto) -> onnx.ModelProto:
     inferred = onnx.shape_inference.infer_shapes(modern(model))
     shapes = {
         value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        for value in inferred.graph.value_info
+        for value in (*inferred.graph.input, *inferred.graph.value_info)
     }
     for node in inferred.graph.node:
         if node.op_type == "AveragePool" and is_global(node, shapes[node.input[0]]):
