@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -92,17 +92,9 @@ def load_openvino(model: onnx.ModelProto, inputs: Inputs, threads: int) -> Loade
 def load_ncnn(model: onnx.ModelProto, inputs: Inputs, threads: int) -> Loaded:
     import ncnn
 
-    net = ncnn.Net()
-    for name in dir(net.opt):
-        if any(kind in name for kind in ("fp16", "bf16", "int8")):
-            setattr(net.opt, name, False)
-    net.opt.use_vulkan_compute = False
-    net.opt.num_threads = threads
-    net.opt.blob_allocator, net.opt.workspace_allocator = ncnn_allocators()
     with TemporaryDirectory() as folder:
         given, (result,) = converted(model, Path(folder))
-        net.load_param(f"{folder}/model.ncnn.param")
-        net.load_model(f"{folder}/model.ncnn.bin")
+        net = ncnn_net(Path(folder), threads)
     mats = [
         ncnn.Mat(array, batch_index=index).clone()
         for array, index in zip(inputs.values(), given, strict=True)
@@ -126,6 +118,56 @@ def load_ncnn(model: onnx.ModelProto, inputs: Inputs, threads: int) -> Loaded:
     return Loaded(call, output)
 
 
+def ncnn_net(folder: Path, threads: int) -> Any:
+    """What `converted` wrote into `folder`, in float32 throughout."""
+    import ncnn
+
+    net = ncnn.Net()
+    for name in dir(net.opt):
+        if any(kind in name for kind in ("fp16", "bf16", "int8")):
+            setattr(net.opt, name, False)
+    net.opt.use_vulkan_compute = False
+    net.opt.num_threads = threads
+    net.opt.blob_allocator, net.opt.workspace_allocator = ncnn_allocators()
+    net.load_param(f"{folder}/model.ncnn.param")
+    net.load_model(f"{folder}/model.ncnn.bin")
+    return net
+
+
+def modern(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model by operators of version 15 or later, where softmax has one axis."""
+    if any(not opset.domain and opset.version >= 15 for opset in model.opset_import):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.ir_version = 9
+    return onnx.version_converter.convert_version(copy, 15)
+
+
+def as_pnnx_reads_it(model: onnx.ModelProto) -> onnx.ModelProto:
+    """pnnx leaves out average pooling with padding on one side. Over a whole image it is global."""
+    inferred = onnx.shape_inference.infer_shapes(modern(model))
+    shapes = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in (*inferred.graph.input, *inferred.graph.value_info)
+    }
+    for node in inferred.graph.node:
+        if node.op_type == "AveragePool" and is_global(node, shapes[node.input[0]]):
+            node.op_type = "GlobalAveragePool"
+            del node.attribute[:]
+    return inferred
+
+
+def is_global(node: onnx.NodeProto, image: Sequence[int]) -> bool:
+    """Whether an average pooling makes one number of each channel, the mean of its whole image."""
+    attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    window = attributes["kernel_shape"]
+    pads = attributes.get("pads", [0, 0, 0, 0])
+    padded = [size + pads[i] + pads[i + 2] for i, size in enumerate(image[2:])]
+    is_larger = all(size <= w for size, w in zip(padded, window, strict=True))
+    return is_larger and not attributes.get("count_include_pad", 0)
+
+
 @cache
 def ncnn_allocators() -> tuple[Any, Any]:
     """Memory that is kept for the next call, as in ncnn's own benchmark. All models share it."""
@@ -139,7 +181,7 @@ def converted(model: onnx.ModelProto, folder: Path) -> tuple[list[int], list[int
     Convert a model for ncnn, with float32 weights. Returns which axis of each input, and of each
     output, is the batch axis that ncnn's tensors leave out; pnnx writes that into a test script.
     """
-    onnx.save_model(model, folder / "model.onnx")
+    onnx.save_model(as_pnnx_reads_it(model), folder / "model.onnx")
     spec = importlib.util.find_spec("pnnx")
     assert spec is not None
     assert spec.origin is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod, sqrt
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -92,25 +92,70 @@ class Layers:
         scale = self.weight(width, deviation=0.1, mean=1.0)
         return self.node("LayerNormalization", x, scale, self.weight(width, deviation=0.1), axis=-1)
 
-    def attention(self, q: str, k: str, v: str, width: int) -> str:
-        """Of heads: the operands are [batch, heads, tokens, width]."""
+    def inverted(self, x: str, taken: int, inner: int, made: int, stride: int = 1) -> str:
+        """A block of MobileNetV2: pointwise if `inner` is larger, depthwise, pointwise, and `x`."""
+        y = self.relu6(self.conv(x, taken, inner, 1)) if inner > taken else x
+        y = self.relu6(self.conv(y, inner, inner, 3, stride, inner))
+        y = self.conv(y, inner, made, 1)
+        return self.node("Add", x, y) if taken == made and stride == 1 else y
+
+    def attention(self, q: str, k: str, v: str, width: int, mask: str = "") -> str:
+        """Of heads: the operands are [batch, heads, tokens, width]. `mask` is added to scores."""
         scores = self.node("MatMul", q, self.node("Transpose", k, perm=[0, 1, 3, 2]))
         scores = self.node("Mul", scores, self.constant(1 / sqrt(width)))
+        if mask:
+            scores = self.node("Add", scores, mask)
         return self.node("MatMul", self.node("Softmax", scores, axis=-1), v)
+
+    def self_attention(self, x: str, tokens: int, width: int, heads: int, mask: str = "") -> str:
+        """Queries, keys and values by one product, attention of the heads, and a product."""
+        each = width // heads
+        shape = self.constant([1, tokens, heads, each], "int64")
+        parts = self.split(self.linear(x, width, 3 * width), 3)
+        q, k, v = (
+            self.node("Transpose", self.node("Reshape", part, shape), perm=[0, 2, 1, 3])
+            for part in parts
+        )
+        y = self.node("Transpose", self.attention(q, k, v, each, mask), perm=[0, 2, 1, 3])
+        y = self.node("Reshape", y, self.constant([1, tokens, width], "int64"))
+        return self.linear(y, width, width)
+
+    def split(self, x: str, parts: int) -> list[str]:
+        """Equal parts of the last axis."""
+        names = [f"v{len(self.nodes)}.{index}" for index in range(parts)]
+        self.nodes.append(helper.make_node("Split", [x], names, axis=-1, num_outputs=parts))
+        return names
+
+    def encoder(self, x: str, tokens: int, width: int, heads: int) -> str:
+        """A layer of ViT."""
+        y = self.self_attention(self.layer_norm(x, width), tokens, width, heads)
+        x = self.node("Add", x, y)
+        y = self.node("Gelu", self.linear(self.layer_norm(x, width), width, 4 * width))
+        return self.node("Add", x, self.linear(y, 4 * width, width))
+
+    def decoder(self, x: str, tokens: int, width: int, heads: int, mask: str) -> str:
+        """A layer of GPT-2."""
+        y = self.self_attention(self.layer_norm(x, width), tokens, width, heads, mask)
+        x = self.node("Add", x, y)
+        y = self.tanh_gelu(self.linear(self.layer_norm(x, width), width, 4 * width))
+        return self.node("Add", x, self.linear(y, 4 * width, width))
+
+    def tanh_gelu(self, x: str) -> str:
+        """GELU by tanh, in the eight operators that exporters write."""
+        cube = self.node("Pow", x, self.constant(3))
+        inner = self.node("Add", x, self.node("Mul", cube, self.constant(0.044715)))
+        tanh = self.node("Tanh", self.node("Mul", inner, self.constant(sqrt(2 / pi))))
+        half = self.node("Mul", x, self.constant(0.5))
+        return self.node("Mul", half, self.node("Add", tanh, self.constant(1)))
 
 
 def random_inputs(model: onnx.ModelProto, seed: int = 1) -> dict[str, np.ndarray[Any, Any]]:
     """Values for the inputs that are no weights."""
     random = np.random.default_rng(seed)
     weights = {tensor.name for tensor in model.graph.initializer}
-    made = {}
-    for value in model.graph.input:
-        if value.name not in weights:
-            shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-            made[value.name] = random.standard_normal(shape, np.float32)
-    return made
-
-
-def parameters(model: onnx.ModelProto) -> int:
-    """The number of elements of all weights."""
-    return sum(prod(tensor.dims) for tensor in model.graph.initializer)
+    shapes = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in model.graph.input
+        if value.name not in weights
+    }
+    return {name: random.standard_normal(shape, np.float32) for name, shape in shapes.items()}

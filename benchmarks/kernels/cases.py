@@ -157,17 +157,7 @@ def depthwise() -> Iterator[Case]:
 
 
 def block(taken: int, inner: int, made: int, image: int, stride: int) -> Write:
-    """Of MobileNetV2: pointwise if `inner` is larger than `taken`, depthwise, pointwise."""
-
-    def write(net: Layers) -> str:
-        x = first = net.input(1, taken, image, image)
-        if inner > taken:
-            x = net.relu6(net.conv(x, taken, inner, 1))
-        x = net.relu6(net.conv(x, inner, inner, 3, stride, inner))
-        x = net.conv(x, inner, made, 1)
-        return net.node("Add", x, first) if taken == made and stride == 1 else x
-
-    return write
+    return lambda net: net.inverted(net.input(1, taken, image, image), taken, inner, made, stride)
 
 
 def transposed() -> Iterator[Case]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from engines import Array, Inputs
+from engines import Array, Inputs, modern
 from onnx import TensorProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
@@ -29,7 +29,7 @@ class LRN(OpRun):
 
 def exact(model: onnx.ModelProto, inputs: Inputs) -> Array:
     """The result in float64 by the reference implementation of the onnx package."""
-    evaluator = ReferenceEvaluator(in_float64(model), new_ops=[LRN])
+    evaluator = ReferenceEvaluator(in_float64(modern(model)), new_ops=[LRN])
     (result,) = evaluator.run(None, {name: each.astype("float64") for name, each in inputs.items()})
     return np.asarray(result)
 
