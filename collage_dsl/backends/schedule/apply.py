@@ -18,6 +18,8 @@ from collage_dsl.backends.schedule.general import general
 from collage_dsl.backends.schedule.groups import Group, Inlined, grouped, inline
 from collage_dsl.backends.schedule.loops import Stmt, sequence
 from collage_dsl.backends.schedule.machine import machine_of
+from collage_dsl.backends.schedule.masks import with_masks
+from collage_dsl.backends.schedule.planes import PlaneKernel, slides_over_planes
 from collage_dsl.backends.schedule.pointwise import pointwise_statement
 from collage_dsl.backends.schedule.reduction import reduction_statement
 from collage_dsl.backends.schedule.rows import rows_statement
@@ -41,6 +43,7 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
     body = sequence([_statement(group, context) for group in groups])
     kept = [buffer for buffer in program.locals if buffer in stored]
     body, allocated = flattened(body, program.parameters, kept)
+    body = with_masks(body, machine)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
     return func.with_body(s_tir.SBlockRealize([], True, root))
 
@@ -63,6 +66,8 @@ def _statement(group: Group, context: Context) -> Stmt:
     form = sliding(group.anchor, context.inlined)
     if form is not None and is_vector_times_matrix(form):
         return gemv_statement(form, group, context)
+    if form is not None and slides_over_planes(form):
+        return PlaneKernel(form, group, context).statement()
     if form is not None:
         return SlidingKernel(form, group, context).statement()
     return reduction_statement(group, context)
