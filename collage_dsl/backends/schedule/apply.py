@@ -25,6 +25,7 @@ from collage_dsl.backends.schedule.reduction import reduction_statement
 from collage_dsl.backends.schedule.rows import rows_statement
 from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stages import read
+from collage_dsl.backends.schedule.strips import chains, strips_statement
 from collage_dsl.backends.schedule.transposed import by_phases
 
 
@@ -39,9 +40,17 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
     inlined, stages = inline(program)
     groups = grouped(stages, inlined)
     stored = _stored(groups, inlined, program.parameters)
-    context = Context(machine, inlined, stored)
-    body = sequence([_statement(group, context) for group in groups])
-    kept = [buffer for buffer in program.locals if buffer in stored]
+    context = Context(machine, inlined, stored, frozenset(program.parameters))
+    parts, rings = [], dict[Buffer, Buffer]()
+    for part in chains(groups, context):
+        if isinstance(part, Group):
+            parts.append(_statement(part, context))
+        else:
+            statement, between = strips_statement(part, context)
+            parts.append(statement)
+            rings |= between
+    body = sequence(parts)
+    kept = [rings.get(buffer, buffer) for buffer in program.locals if buffer in stored]
     body, allocated = flattened(body, program.parameters, kept)
     body = with_masks(body, machine)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
