@@ -18,11 +18,14 @@ from collage_dsl.backends.schedule.general import general
 from collage_dsl.backends.schedule.groups import Group, Inlined, grouped, inline
 from collage_dsl.backends.schedule.loops import Stmt, sequence
 from collage_dsl.backends.schedule.machine import Machine, machine_of
+from collage_dsl.backends.schedule.masks import with_masks
+from collage_dsl.backends.schedule.planes import PlaneKernel, slides_over_planes
 from collage_dsl.backends.schedule.pointwise import pointwise_statement
 from collage_dsl.backends.schedule.reduction import reduction_statement
 from collage_dsl.backends.schedule.rows import rows_statement
 from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stages import Program, read
+from collage_dsl.backends.schedule.strips import chains, strips_statement
 from collage_dsl.backends.schedule.transposed import by_phases
 
 
@@ -43,14 +46,25 @@ def body_of(
     machine: Machine,
     statement_of: Callable[[Group, Context], Stmt],
 ) -> Stmt:
-    """The body of a function of `parameters`: the groups of `program`, one after the other."""
+    """
+    The body of a function of `parameters`: the groups of `program`, one after the other, by
+    `statement_of`. By `statement`, groups that suit are computed together.
+    """
     inlined, stages = inline(program)
     groups = grouped(stages, inlined)
     stored = _stored(groups, inlined, program.parameters)
-    context = Context(machine, inlined, stored)
-    body = sequence([statement_of(group, context) for group in groups])
-    kept = [buffer for buffer in program.locals if buffer in stored]
-    body, allocated = flattened(body, parameters, kept)
+    context = Context(machine, inlined, stored, frozenset(program.parameters))
+    parts, rings = [], dict[Buffer, Buffer]()
+    for part in chains(groups, context) if statement_of is statement else groups:
+        if isinstance(part, Group):
+            parts.append(statement_of(part, context))
+        else:
+            joined, between = strips_statement(part, context)
+            parts.append(joined)
+            rings |= between
+    kept = [rings.get(buffer, buffer) for buffer in program.locals if buffer in stored]
+    body, allocated = flattened(sequence(parts), parameters, kept)
+    body = with_masks(body, machine)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
     return s_tir.SBlockRealize([], True, root)
 
@@ -74,6 +88,8 @@ def statement(group: Group, context: Context) -> Stmt:
     form = sliding(group.anchor, context.inlined)
     if form is not None and is_vector_times_matrix(form):
         return gemv_statement(form, group, context)
+    if form is not None and slides_over_planes(form):
+        return PlaneKernel(form, group, context).statement()
     if form is not None:
         return SlidingKernel(form, group, context).statement()
     return reduction_statement(group, context)

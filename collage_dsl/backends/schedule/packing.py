@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd
 
@@ -72,6 +72,10 @@ class Window:
     def reach(self) -> int:
         """The number of packed elements that are read after the last output element."""
         return max(offset // self.stride for offset in self.offsets)
+
+    def anywhere(self) -> Window:
+        """The window for tiles that start at any row: its axis has no end that is known."""
+        return replace(self, axis=replace(self.axis, extent=1 << 30))
 
     def phase_and_shift(self, taps: dict[tirx.Var, Expr]) -> tuple[Expr, Expr]:
         """The phase of a tap and its shift in the packed buffer."""

@@ -1,0 +1,132 @@
+"""
+Read and write a vector that is not full with one masked instruction.
+
+LLVM splits a vector of 14 elements into parts of eight, four and two, and joins them again. With
+AVX-512 one instruction reads or writes the first 14 lanes of a vector of 16, and the arithmetic
+runs on all 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import TensorLoad
+
+from collage_dsl.backends.schedule.expressions import (
+    Expr,
+    coefficients,
+    integer,
+    loads,
+    replace_loads,
+    substitute,
+    variables,
+)
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    scoped,
+    scratch,
+    sequence,
+    store,
+    vector,
+)
+from collage_dsl.backends.schedule.machine import Machine
+from collage_dsl.backends.schedule.stages import shape
+
+FIRST_LLVM = 22  # the signatures of the masked intrinsics are those of this version
+
+
+def with_masks(body: Stmt, machine: Machine) -> Stmt:
+    """The body, whose accesses have one index each, with masks in loops of partial vectors."""
+    if machine.lanes < 16 or tvm.get_global_func("target.llvm_version_major")() < FIRST_LLVM:
+        return body
+    return tvm_ffi.structural_map(body, (tirx.For, _masked))
+
+
+def _masked(loop: Any) -> Stmt:
+    extent = int(loop.extent) if isinstance(loop.extent, tirx.IntImm) else 0
+    if loop.kind != tirx.ForKind.VECTORIZED or extent < 3 or not extent & (extent - 1):
+        return loop
+    lanes = 1 << extent.bit_length()
+    stores = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
+    parts = [_store(each, loop.loop_var, extent, lanes) for each in stores]
+    return loop if any(part is None for part in parts) else sequence(parts)
+
+
+def _store(write: Any, lane: tirx.Var, count: int, lanes: int) -> Stmt | None:
+    """A store of the first `count` lanes; None if it cannot be masked."""
+    if not isinstance(write, tirx.BufferStore) or len(write.indices) != 1:
+        return None
+    reads = [read for read in loads(write.value) if lane in variables(read)]
+    if not _follows(write.indices[0], lane) or write.buffer.scope() == "local":
+        return None
+    if str(write.buffer.dtype) != "float32" or not all(_maskable(r, lane, lanes) for r in reads):
+        return None
+    mask = tirx.Ramp(tirx.IntImm("int32", 0), tirx.IntImm("int32", 1), lanes) < tirx.Broadcast(
+        tirx.IntImm("int32", count), lanes
+    )
+    result = scratch(lanes, "float32", "result", "local")
+    held, value, filled = _held(write.value, lane, lanes, mask)
+    compute = vector(lanes, lambda v: store(result, substitute(value, {lane: v}), v))
+    put = _call(
+        "void",
+        "llvm.masked.store",
+        load(result, _whole(lanes)),
+        _address(write.buffer, write.indices[0], lane, "w"),
+        mask,
+    )
+    return scoped([*held, result], sequence([*filled, compute, tirx.Evaluate(put)]), "partial")
+
+
+def _held(
+    value: Expr, lane: tirx.Var, lanes: int, mask: Expr
+) -> tuple[list[Any], Expr, list[Stmt]]:
+    """Local buffers for what `value` reads along the lanes, the value from them, and reads."""
+    buffers: list[Any] = []
+    filled: list[Stmt] = []
+
+    def read(access: TensorLoad) -> Expr:
+        if lane not in variables(access) or access.source.scope() == "local":
+            return access
+        buffer = scratch(lanes, "float32", "part", "local")
+        zero = tirx.Broadcast(tirx.FloatImm("float32", 0.0), lanes)
+        where = _address(access.source, access.indices[0], lane, "r")
+        got = _call(f"float32x{lanes}", "llvm.masked.load", where, mask, zero)
+        buffers.append(buffer)
+        filled.append(store(buffer, got, _whole(lanes)))
+        return load(buffer, lane)
+
+    return buffers, replace_loads(value, read), filled
+
+
+def _maskable(read: TensorLoad, lane: tirx.Var, lanes: int) -> bool:
+    """
+    Whether a vector is read from consecutive elements. A buffer of registers is read in whole
+    vectors, of which it has to consist.
+    """
+    source = read.source
+    if len(read.indices) != 1 or not _follows(read.indices[0], lane):
+        return False
+    if source.scope() == "local" and shape(source)[0] % lanes:
+        return False
+    return str(source.dtype) == "float32"
+
+
+def _follows(index: Expr, lane: tirx.Var) -> bool:
+    split = coefficients(index, [lane])
+    return split is not None and split[0] == [1]
+
+
+def _whole(lanes: int) -> Expr:
+    return tirx.Ramp(integer(0), integer(1), lanes)
+
+
+def _address(buffer: Any, index: Expr, lane: tirx.Var, access: str) -> Expr:
+    return buffer.access_ptr(access, offset=substitute(index, {lane: integer(0)}))
+
+
+_call: Callable[..., Expr] = tirx.call_llvm_intrin
