@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from collage_dsl.backends import gemm
+from collage_dsl.backends import products
 from collage_dsl.graph import Graph
 
 DIRECT = "direct"
@@ -22,7 +22,7 @@ def _anything(graph: Graph) -> str | None:
 
 VARIANTS: dict[str, Callable[[Graph], str | None]] = {
     DIRECT: _anything,
-    "gemm": gemm.unsuitable,
+    **products.CHECKS,
 }
 """
 The variants by name, in the order in which they are measured. Each says, in one sentence, why it

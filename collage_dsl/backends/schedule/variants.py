@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from collage_dsl.backends.schedule.apply import scheduled
+from collage_dsl.backends.schedule.few_rows.variant import gemv
 from collage_dsl.backends.schedule.gemm.variant import gemm
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
 
@@ -17,8 +18,15 @@ def direct(func: Any, target: Any) -> Scheduled:
     return Scheduled(scheduled(func, target))
 
 
-VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {"direct": direct, "gemm": gemm}
+VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {
+    "direct": direct,
+    "gemm": gemm,
+    "gemv": gemv,
+}
 """
-The variants by name. Each takes a fused PrimFunc, as `FuseTIR` makes it, and a TVM target. Raises
+The variants by name: `direct` loops over operands as they are, `gemm` takes weights that were
+packed at load, `gemv` reads the weights of a product with few rows once.
+
+Each takes a fused PrimFunc, as `FuseTIR` makes it, and a TVM target. Raises
 `VariantError` for a function that it cannot compute.
 """

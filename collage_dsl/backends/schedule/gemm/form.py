@@ -43,10 +43,12 @@ class Product:
     @property
     def by_inner(self) -> bool:
         """Whether the operand is contiguous along the inner axis, not along the rows."""
-        (read,) = loads(self.operand)
-        places = zip(read.indices, shape(read.source), strict=True)
-        moving = [index for index, extent in places if extent > 1]
-        return bool(moving) and self.inner.var in variables(moving[-1])
+        return _ends_with(loads(self.operand)[0], self.inner)
+
+    @property
+    def weight_by_inner(self) -> bool:
+        """Whether the weight is contiguous along the inner axis, not along the columns."""
+        return _ends_with(self.weight, self.inner)
 
     @property
     def fixed(self) -> dict[tirx.Var, Expr]:
@@ -83,3 +85,10 @@ def _factors(stage: Stage) -> tuple[Expr, Expr] | None:
     if not isinstance(own, TensorLoad) or not own.source.same_as(stage.buffer):
         return None
     return (term.a, term.b) if isinstance(term, tirx.Mul) else None
+
+
+def _ends_with(read: TensorLoad, axis: Axis) -> bool:
+    """Whether the last index of a read, of those that can move, uses the axis."""
+    places = zip(read.indices, shape(read.source), strict=True)
+    moving = [index for index, extent in places if extent > 1]
+    return bool(moving) and axis.var in variables(moving[-1])
