@@ -17,8 +17,9 @@ class Product:
     """
     `stage[batch, rows, column] = sum over inner of operand[batch, rows, inner] * weight[...]`.
 
-    The weight uses `column` and no other axis of the output; the operand does not use it. A
-    convolution of one tap is a product too: its rows are pixels, and `column` is its channel.
+    The operand does not use `column`. The weight uses `column` and none of the `rows`; it uses the
+    first axes of the `batch` or none. A convolution of one tap is a product too: its rows are
+    pixels, and `column` is its channel.
 
     If `column` is not the last axis of the output, the axes before it are the `batch`.
     """
@@ -51,6 +52,11 @@ class Product:
         return _ends_with(self.weight, self.inner)
 
     @property
+    def has_one_weight(self) -> bool:
+        """Whether the weight is the same for the whole batch."""
+        return not any(_uses(self.weight, axis) for axis in self.batch)
+
+    @property
     def fixed(self) -> dict[tirx.Var, Expr]:
         """The index of each axis of extent one."""
         axes = (*self.stage.spatial, *self.stage.reduced)
@@ -67,13 +73,18 @@ def product_of(stage: Stage, inlined: Inlined) -> Product | None:
     if not isinstance(weight, TensorLoad) or len(loads(operand)) != 1:
         return None
     axes = wide(stage.spatial)
-    columns = [axis for axis in axes if axis.var in variables(weight)]
-    if len(columns) != 1 or columns[0].var in variables(operand):
+    shared = [axis for axis in axes if _uses(weight, axis) and _uses(operand, axis)]
+    columns = [axis for axis in axes if _uses(weight, axis) and axis not in shared]
+    if len(columns) != 1 or shared != list(axes[: len(shared)]):
         return None
     place = axes.index(columns[0])
-    before, after = axes[:place], axes[place + 1 :]
+    before, after = axes[len(shared) : place], axes[place + 1 :]
     batch, rows = (before, after) if after else ((), before)
-    return Product(stage, operand, weight, batch, rows, columns[0], reduced[0])
+    return Product(stage, operand, weight, (*shared, *batch), rows, columns[0], reduced[0])
+
+
+def _uses(factor: Expr, axis: Axis) -> bool:
+    return axis.var in variables(factor)
 
 
 def _factors(stage: Stage) -> tuple[Expr, Expr] | None:

@@ -36,7 +36,9 @@ def _products(program: Program) -> dict[Buffer, Product]:
     forms: dict[Buffer, Product] = {}
     for group in grouped(stages, inlined):
         form = product_of(group.stages[0], inlined) if _is_alone(group) else None
-        if form and form.weights in program.parameters and reads[form.weights] == 1:
+        if form is None or not form.has_one_weight:
+            continue
+        if form.weights in program.parameters and reads[form.weights] == 1:
             forms[group.stages[0].buffer] = form
     return forms
 
