@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from math import prod
 
-from collage_dsl.backends import gemm, winograd
+from collage_dsl.backends import products, winograd
 from collage_dsl.graph import Form, Graph, Node, TensorType, members
 
 DIRECT = "direct"
@@ -92,7 +92,7 @@ MOST_PIXELS: Mapping[str, int] = {"gemm": 400, "winograd2": 400}
 VARIANTS: dict[str, Callable[[Graph], str | None]] = {
     DIRECT: _anything,
     IN_PLACE: _concatenation,
-    "gemm": gemm.unsuitable,
+    **products.CHECKS,
     **winograd.CHECKS,
 }
 """

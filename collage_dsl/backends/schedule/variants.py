@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from collage_dsl.backends.schedule.apply import scheduled
+from collage_dsl.backends.schedule.few_rows.variant import gemv
 from collage_dsl.backends.schedule.gemm.variant import gemm
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
 from collage_dsl.backends.schedule.winograd.variant import winograd
@@ -23,10 +24,14 @@ VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {
     "direct": direct,
     "in_place": direct,
     "gemm": gemm,
+    "gemv": gemv,
     "winograd2": partial(winograd, outputs=2),
     "winograd4": partial(winograd, outputs=4),
 }
 """
-The variants by name. Each takes a fused PrimFunc, as `FuseTIR` makes it, and a TVM target. Raises
+The variants by name: `direct` loops over operands as they are, `gemm` takes weights that were
+packed at load, `gemv` reads the weights of a product with few rows once.
+
+Each takes a fused PrimFunc, as `FuseTIR` makes it, and a TVM target. Raises
 `VariantError` for a function that it cannot compute.
 """

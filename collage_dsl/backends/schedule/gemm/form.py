@@ -17,8 +17,9 @@ class Product:
     """
     `stage[batch, rows, column] = sum over inner of operand[batch, rows, inner] * weight[...]`.
 
-    The weight uses `column` and no other axis of the output; the operand does not use it. A
-    convolution of one tap is a product too: its rows are pixels, and `column` is its channel.
+    The operand does not use `column`. The weight uses `column` and none of the `rows`; it uses the
+    first axes of the `batch` or none. A convolution of one tap is a product too: its rows are
+    pixels, and `column` is its channel.
 
     If `column` is not the last axis of the output, the axes before it are the `batch`.
     """
@@ -43,10 +44,17 @@ class Product:
     @property
     def by_inner(self) -> bool:
         """Whether the operand is contiguous along the inner axis, not along the rows."""
-        (read,) = loads(self.operand)
-        places = zip(read.indices, shape(read.source), strict=True)
-        moving = [index for index, extent in places if extent > 1]
-        return bool(moving) and self.inner.var in variables(moving[-1])
+        return _ends_with(loads(self.operand)[0], self.inner)
+
+    @property
+    def weight_by_inner(self) -> bool:
+        """Whether the weight is contiguous along the inner axis, not along the columns."""
+        return _ends_with(self.weight, self.inner)
+
+    @property
+    def has_one_weight(self) -> bool:
+        """Whether the weight is the same for the whole batch."""
+        return not any(_uses(self.weight, axis) for axis in self.batch)
 
     @property
     def fixed(self) -> dict[tirx.Var, Expr]:
@@ -65,13 +73,18 @@ def product_of(stage: Stage, inlined: Inlined) -> Product | None:
     if not isinstance(weight, TensorLoad) or len(loads(operand)) != 1:
         return None
     axes = wide(stage.spatial)
-    columns = [axis for axis in axes if axis.var in variables(weight)]
-    if len(columns) != 1 or columns[0].var in variables(operand):
+    shared = [axis for axis in axes if _uses(weight, axis) and _uses(operand, axis)]
+    columns = [axis for axis in axes if _uses(weight, axis) and axis not in shared]
+    if len(columns) != 1 or shared != list(axes[: len(shared)]):
         return None
     place = axes.index(columns[0])
-    before, after = axes[:place], axes[place + 1 :]
+    before, after = axes[len(shared) : place], axes[place + 1 :]
     batch, rows = (before, after) if after else ((), before)
-    return Product(stage, operand, weight, batch, rows, columns[0], reduced[0])
+    return Product(stage, operand, weight, (*shared, *batch), rows, columns[0], reduced[0])
+
+
+def _uses(factor: Expr, axis: Axis) -> bool:
+    return axis.var in variables(factor)
 
 
 def _factors(stage: Stage) -> tuple[Expr, Expr] | None:
@@ -83,3 +96,10 @@ def _factors(stage: Stage) -> tuple[Expr, Expr] | None:
     if not isinstance(own, TensorLoad) or not own.source.same_as(stage.buffer):
         return None
     return (term.a, term.b) if isinstance(term, tirx.Mul) else None
+
+
+def _ends_with(read: TensorLoad, axis: Axis) -> bool:
+    """Whether the last index of a read, of those that can move, uses the axis."""
+    places = zip(read.indices, shape(read.source), strict=True)
+    moving = [index for index, extent in places if extent > 1]
+    return bool(moving) and axis.var in variables(moving[-1])

@@ -17,6 +17,7 @@ from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, sub
 from collage_dsl.backends.schedule.gemm.blocks import Blocks
 from collage_dsl.backends.schedule.gemm.form import Product
 from collage_dsl.backends.schedule.gemm.panels import Panel
+from collage_dsl.backends.schedule.gemm.registers import SumTile
 from collage_dsl.backends.schedule.groups import Group, wide
 from collage_dsl.backends.schedule.loops import (
     Stmt,
@@ -28,8 +29,6 @@ from collage_dsl.backends.schedule.loops import (
     sequence,
     split_index,
     store,
-    unrolled,
-    vector,
     vectorised,
 )
 from collage_dsl.backends.schedule.stages import extents
@@ -155,34 +154,19 @@ class GemmKernel:
 
     def _registers(self, strip: Strip, sums: Sums, first: Expr) -> Stmt:
         """Sum one tile in registers over the inner axis."""
-        height, panel, lanes = self.tiles.height, sums.panel, self.lanes
-        held = scratch(height * panel.width, "float32", "held", "local")
+        panel = sums.panel
 
-        def each(body: Callable[[Expr, Expr], Stmt]) -> Stmt:
-            def chunk(i: Expr, j: Expr) -> Stmt:
-                return vector(lanes, lambda lane: body(i, j * lanes + lane))
+        def row(i: Expr, inner: Expr) -> Expr:
+            return load(strip.rows, strip.element(first + i, inner))
 
-            vectors = panel.width // lanes
-            return unrolled(height, lambda i: unrolled(vectors, lambda j: chunk(i, j)))
+        def weight(inner: Expr, column: Expr) -> Expr:
+            return load(self.packed, self.panels.place(panel, inner, column))
 
-        def put(i: Expr, column: Expr, value: Expr) -> Stmt:
-            return store(held, value, i * panel.width + column)
+        def out(i: Expr, column: Expr, value: Expr) -> Stmt:
+            return store(sums.buffer, value, sums.start + i * panel.width + column)
 
-        def step(inner: Expr) -> Stmt:
-            def add(i: Expr, column: Expr) -> Stmt:
-                weight = load(self.packed, self.panels.place(panel, inner, column))
-                term = load(strip.rows, strip.element(first + i, inner)) * weight
-                return put(i, column, load(held, i * panel.width + column) + term)
-
-            return each(add)
-
-        def out(i: Expr, column: Expr) -> Stmt:
-            place = sums.start + i * panel.width + column
-            return store(sums.buffer, load(held, i * panel.width + column), place)
-
-        zero = each(lambda i, column: put(i, column, self.form.stage.init))
-        added = loop(self.panels.inner, step, name="inner")
-        return scoped([held], sequence([zero, added, each(out)]), "registers")
+        tile = SumTile(self.tiles.height, panel.width, self.lanes)
+        return tile.multiplied(self.panels.inner, row, weight, self.form.stage.init, out)
 
     def _rows_done(self, strip: Strip, sums: Sums, first: Expr) -> Stmt:
         """Finish the rows of a tile that exist, each along its columns."""

@@ -1,4 +1,4 @@
-"""The variant `gemm` computes what `direct` computes, from weights packed beforehand."""
+"""The variants `gemm` and `gemv` compute what `direct` computes, within rounding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tvm
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 from collage_dsl import parse_graph
-from collage_dsl.backends.gemm import unsuitable
+from collage_dsl.backends.products import unsuitable_for_gemm, unsuitable_for_gemv
 from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.scheduled import VariantError
 from tests.test_schedule import Array, Shapes, built, fused, native
@@ -20,10 +20,12 @@ CORES = pytest.mark.parametrize("cores", [1, 2])
 PROCESSORS = pytest.mark.parametrize("processor", [None, "haswell", "x86-64"])
 
 
-def computed(shapes: Shapes, body: Callable[..., Any], arrays: Sequence[Array], target: Any) -> Any:
-    """The outputs of the variant, with its weights prepared as they are at load."""
+def computed(
+    shapes: Shapes, body: Callable[..., Any], arrays: Sequence[Array], target: Any, variant: str
+) -> Any:
+    """The outputs of a variant, with its weights prepared as they are at load."""
     func = fused(shapes, body)
-    scheduled = schedule_variant(func, "gemm", target=target)
+    scheduled = schedule_variant(func, variant, target=target)
     inputs = [tvm.runtime.tensor(array) for array in arrays]
     for position, prepare in scheduled.prepared.items():
         weight, packed = inputs[position], prepare.params[1]
@@ -44,10 +46,11 @@ def check(
     expect: Callable[..., Array],
     cores: int = 1,
     processor: str | None = None,
+    variant: str = "gemm",
 ) -> None:
     random = np.random.default_rng(0)
     arrays = [random.standard_normal(shape).astype("float32") for shape in shapes]
-    (found,) = computed(shapes, body, arrays, native(cores, processor))
+    (found,) = computed(shapes, body, arrays, native(cores, processor), variant)
     wanted = expect(*[array.astype("float64") for array in arrays])
     assert found.shape == wanted.shape
     assert np.abs(found - wanted).max() <= 2e-6 * np.abs(wanted).max()
@@ -144,7 +147,7 @@ def test_hard_inputs_lose_no_more_than_rounding(scale: str) -> None:
     w = random.standard_normal((60, 200, 1, 1))
     arrays = [x.astype("float32"), w.astype("float32")]
     shapes = [array.shape for array in arrays]
-    (found,) = computed(shapes, lambda emit, x, w: R.nn.conv2d(x, w), arrays, native())
+    (found,) = computed(shapes, lambda emit, x, w: R.nn.conv2d(x, w), arrays, native(), "gemm")
     wanted = pointwise(*[array.astype("float64") for array in arrays])
     assert np.abs(found - wanted).max() <= 2e-6 * np.abs(wanted).max()
 
@@ -153,6 +156,66 @@ def test_a_weight_that_is_read_twice_is_not_packed() -> None:
     func = fused([(48, 48)] * 2, lambda emit, x, w: R.add(emit(R.matmul(x, w)), w))
     with pytest.raises(VariantError):
         schedule_variant(func, "gemm", target=native())
+
+
+FEW = [(1, 5, 3), (1, 1000, 1000), (1, 64, 8200), (2, 33, 70), (3, 7, 129), (4, 200, 96)]
+
+
+@CORES
+@pytest.mark.parametrize(("rows", "inner", "columns"), FEW)
+def test_a_product_of_few_rows_reads_its_weights_where_they_are(
+    rows: int, inner: int, columns: int, cores: int
+) -> None:
+    check(
+        [(rows, inner), (inner, columns), (columns,)],
+        lambda emit, x, w, b: R.add(emit(R.matmul(x, w)), b),
+        lambda x, w, b: x @ w + b,
+        cores,
+        variant="gemv",
+    )
+    check(
+        [(rows, 1, inner), (columns, inner), (columns,)],
+        lambda emit, x, w, b: R.nn.relu(
+            emit(R.add(emit(R.matmul(x, emit(R.permute_dims(w)))), b)),
+        ),
+        lambda x, w, b: np.maximum(x @ w.T + b, 0),
+        cores,
+        variant="gemv",
+    )
+
+
+@pytest.mark.parametrize("processor", ["haswell", "x86-64"])
+def test_a_narrower_processor_computes_the_same_from_few_rows(processor: str) -> None:
+    for body, weight in (
+        (lambda emit, x, w: R.matmul(x, w), (70, 50)),
+        (lambda emit, x, w: R.matmul(x, emit(R.permute_dims(w))), (50, 70)),
+    ):
+        check(
+            [(4, 70), weight],
+            body,
+            lambda x, w: x @ (w if w.shape[0] == 70 else w.T),
+            processor=processor,
+            variant="gemv",
+        )
+
+
+def test_a_convolution_of_one_pixel_has_few_rows() -> None:
+    check(
+        [(1, 512, 1, 1), (100, 512, 1, 1)],
+        lambda emit, x, w: R.nn.conv2d(x, w),
+        pointwise,
+        variant="gemv",
+    )
+
+
+def test_more_rows_are_refused_by_gemv() -> None:
+    func = fused([(5, 48), (48, 48)], lambda emit, x, w: R.matmul(x, w))
+    with pytest.raises(VariantError):
+        schedule_variant(func, "gemv", target=native())
+    few = "x: f32[1,4,8]; w = const f32[8,16]; y = matmul(x, w); return y;"
+    many = "x: f32[1,5,8]; w = const f32[8,16]; y = matmul(x, w); return y;"
+    assert unsuitable_for_gemv(parse_graph(few)) is None
+    assert unsuitable_for_gemv(parse_graph(many))
 
 
 REFUSED = {
@@ -165,11 +228,12 @@ REFUSED = {
 @pytest.mark.parametrize("call", REFUSED)
 def test_what_is_no_product_is_refused_with_a_reason(call: str) -> None:
     graph = parse_graph(f"x: f32[1,8,9,9]; w = const {REFUSED[call]}; {call} return y;")
-    assert unsuitable(graph)
+    assert unsuitable_for_gemm(graph)
+    assert unsuitable_for_gemv(graph)
 
 
 def test_a_convolution_of_one_tap_and_a_matrix_product_are_taken() -> None:
     image = "x: f32[1,8,9,9]; w = const f32[16,8,1,1]; y = nn.conv2d(x, w); return y;"
     matrix = "x: f32[2,5,8]; w = const f32[16,8]; t = permute_dims(w); y = matmul(x, t); return y;"
-    assert unsuitable(parse_graph(image)) is None
-    assert unsuitable(parse_graph(matrix)) is None
+    assert unsuitable_for_gemm(parse_graph(image)) is None
+    assert unsuitable_for_gemm(parse_graph(matrix)) is None

@@ -1,0 +1,84 @@
+"""Which kernels the variants of matrix products can compute, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from collage_dsl.graph import Graph, Node, TensorType, members
+
+FEW_ROWS = 4
+"""The most rows of a product that takes the time of reading its weights."""
+
+CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
+
+Check = Callable[[Graph, Node], str | None]
+
+
+def unsuitable_for_gemm(graph: Graph) -> str | None:
+    """Why `gemm` cannot compute `graph`; None if it can compute one of its operators."""
+    return _unsuitable("gemm", graph, _refused)
+
+
+def unsuitable_for_gemv(graph: Graph) -> str | None:
+    """Why `gemv` cannot compute `graph`; None if it can compute one of its operators."""
+
+    def refused(graph: Graph, product: Node) -> str | None:
+        reason = _refused(graph, product)
+        rows = _rows(product)
+        if reason is None and rows > FEW_ROWS:
+            return f"computes products of at most {FEW_ROWS} rows, here are {rows}"
+        return reason
+
+    return _unsuitable("gemv", graph, refused)
+
+
+def _unsuitable(variant: str, graph: Graph, refused: Check) -> str | None:
+    calls = [graph.nodes[index] for index in members(graph.calls)]
+    products = [node for node in calls if node.op == "matmul" or node.op in CONVOLUTIONS]
+    if not products:
+        return f"{variant} computes matrix products and convolutions, here is none"
+    reasons = [refused(graph, node) for node in products]
+    return None if None in reasons else f"{variant} {reasons[0]}"
+
+
+def _refused(graph: Graph, product: Node) -> str | None:
+    operand, weight = (graph.nodes[index] for index in product.inputs)
+    for tensor in (product.type, operand.type, weight.type):
+        if not isinstance(tensor, TensorType) or not tensor.is_static:
+            return "needs known shapes"
+        if tensor.dtype != "float32":
+            return f"computes float32, here is {tensor.dtype}"
+    shape = weight.tensor.static_shape
+    if product.op in CONVOLUTIONS:
+        return _refused_convolution(product, shape)
+    if len(shape) < 2 or any(extent != 1 for extent in shape[:-2]):
+        return f"needs one matrix of weights, here their shape is {shape}"
+    return None
+
+
+def _refused_convolution(convolution: Node, shape: tuple[int, ...]) -> str | None:
+    groups = convolution.attrs["groups"]
+    if groups != 1:
+        return f"computes no grouped convolution, here are {groups} groups"
+    layout = str(convolution.attrs["kernel_layout"])
+    taps = [extent for axis, extent in zip(layout, shape, strict=False) if axis not in "OI"]
+    if any(extent != 1 for extent in taps):
+        return f"computes convolutions of one tap, the kernel of this one is {taps}"
+    return None
+
+
+def _rows(product: Node) -> int:
+    """The number of outputs of a product for each column of its weights."""
+    shape = product.tensor.static_shape
+    if product.op in CONVOLUTIONS:
+        channel = str(product.attrs["out_layout"] or product.attrs["data_layout"]).index("C")
+        return prod(extent for axis, extent in enumerate(shape) if axis != channel)
+    return prod(shape[:-1])
+
+
+CHECKS: dict[str, Callable[[Graph], str | None]] = {
+    "gemm": unsuitable_for_gemm,
+    "gemv": unsuitable_for_gemv,
+}
+"""The check of each variant, by its name."""

@@ -1,0 +1,1 @@
+"""Products with few rows, whose time is that of reading the weights once."""

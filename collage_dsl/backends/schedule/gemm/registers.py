@@ -1,0 +1,66 @@
+"""The innermost loop of a product: a tile of sums in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from collage_dsl.backends.schedule.expressions import Expr
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    loop,
+    scoped,
+    scratch,
+    sequence,
+    store,
+    unrolled,
+    vector,
+)
+
+Element = Callable[[Expr, Expr], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class SumTile:
+    """`height` rows of `width` sums, which are whole vectors of `lanes`."""
+
+    height: int
+    width: int
+    lanes: int
+
+    def multiplied(
+        self,
+        inner: int,
+        row: Element,
+        weight: Element,
+        init: Expr,
+        out: Callable[[Expr, Expr, Expr], Stmt],
+    ) -> Stmt:
+        """
+        `out(i, column, sum over k of row(i, k) * weight(k, column))` for each element of the tile.
+
+        `weight` is read in vectors along the columns, `row` as scalars.
+        """
+        held = scratch(self.height * self.width, "float32", "held", "local")
+
+        def place(i: Expr, column: Expr) -> Expr:
+            return i * self.width + column
+
+        def step(k: Expr) -> Stmt:
+            def add(i: Expr, column: Expr) -> Stmt:
+                term = row(i, k) * weight(k, column)
+                return store(held, load(held, place(i, column)) + term, place(i, column))
+
+            return self._each(add)
+
+        zero = self._each(lambda i, column: store(held, init, place(i, column)))
+        done = self._each(lambda i, column: out(i, column, load(held, place(i, column))))
+        return scoped([held], sequence([zero, loop(inner, step, name="inner"), done]), "registers")
+
+    def _each(self, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
+        def chunk(i: Expr, j: Expr) -> Stmt:
+            return vector(self.lanes, lambda lane: body(i, j * self.lanes + lane))
+
+        vectors = self.width // self.lanes
+        return unrolled(self.height, lambda i: unrolled(vectors, lambda j: chunk(i, j)))
