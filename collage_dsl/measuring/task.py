@@ -11,6 +11,7 @@ from tvm import relax
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
+from collage_dsl.backends.runtime.cores import on_cores, prepare_cores
 from collage_dsl.backends.tvm import Tvm, num_cores
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.frontend.types import type_of
@@ -194,8 +195,9 @@ def _running(
     inputs: Sequence[Any],
 ) -> Callable[[], object]:
     """Runs the `main` of a module, and waits until its device is done."""
-    executable = build(module, build_target(toolchain), backends)
-    main = relax.VirtualMachine(executable, device)["main"]
+    executable, cores = build(module, build_target(toolchain), backends), num_cores(toolchain)
+    prepare_cores(cores)
+    main = on_cores(relax.VirtualMachine(executable, device)["main"], cores)
     if device == tvm.cpu():
         return lambda: main(*inputs)
 

@@ -8,6 +8,7 @@ import tvm
 from numpy import from_dlpack, ndarray
 from tvm import relax
 
+from collage_dsl.backends.runtime.cores import on_cores, prepare_cores
 from collage_dsl.realization.bytecode import UnusedExecutable
 from collage_dsl.realization.crossing import NoDevice, device_named
 from collage_dsl.realization.exchange import Input, Lent, is_exchanged, writable
@@ -27,6 +28,7 @@ class ModelExecutable:
 
     def __init__(self, executable: Any, signature: Signature) -> None:
         self.signature = signature
+        prepare_cores(signature.cores)
         is_built = isinstance(executable, tvm.runtime.Executable)
         self.unused = UnusedExecutable(executable) if is_built else None
         self.module = executable.jit() if is_built else executable
@@ -121,7 +123,8 @@ class ModelExecutable:
         return tensors
 
     def _machine(self) -> Any:
-        main = relax.VirtualMachine(self.module, self._devices)["main"]
+        machine = relax.VirtualMachine(self.module, self._devices)
+        main = on_cores(machine["main"], self.signature.cores)
         home = self._devices[0]
         return main if home == tvm.cpu() else _from_host(main, home)
 
