@@ -47,7 +47,8 @@ constexpr const char* kName = "collage.cores.v1";
 constexpr const char* kLaunch = "__TVMBackendParallelLaunch";
 constexpr const char* kThreadName = "collage-core";
 
-// More tasks than cores, because a core may be disturbed or its tasks may be longer than others.
+// More tasks than cores, because a core may be disturbed or its tasks may be longer than others. As
+// many as the parts of a loop that `schedule/loops.py` shares; any other loop works too.
 constexpr int kTasksPerCore = 8;
 constexpr int kMostCores = 128;
 // How long a helper looks for work before it sleeps. The next kernel of a run usually starts

@@ -22,6 +22,7 @@ from collage_dsl.backends.schedule.reduction import reduction_statement
 from collage_dsl.backends.schedule.rows import rows_statement
 from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stages import read
+from collage_dsl.backends.schedule.work import with_enough_work
 
 
 def scheduled(func: Any, target: tvm.target.Target) -> Any:
@@ -36,7 +37,7 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
     groups = grouped(stages, inlined)
     stored = _stored(groups, inlined, program.parameters)
     context = Context(machine, inlined, stored)
-    body = sequence([_statement(group, context) for group in groups])
+    body = sequence([_statement(group, with_enough_work(group, context)) for group in groups])
     kept = [buffer for buffer in program.locals if buffer in stored]
     body, allocated = flattened(body, program.parameters, kept)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
