@@ -253,7 +253,7 @@ def test_without_a_compiler_the_error_says_what_to_install(
     monkeypatch.setenv("PATH", "")
 
     with pytest.raises(build.NoCompiler) as caught:
-        build.kernel_object()
+        build.objects()
 
     assert str(caught.value) == (
         "no C++ compiler `/nowhere/c++`: install one (say `apt install g++`) "
@@ -278,7 +278,7 @@ def test_what_the_compiler_says_is_shown_shortened(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     with pytest.raises(build.CompileError) as caught:
-        build.kernel_object()
+        build.objects()
 
     lines = str(caught.value).splitlines()
     assert lines[0].endswith("failed:")
@@ -303,10 +303,14 @@ def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
 
     assert said[0] == said[1]
     folder = Path(said[0]).parent
-    assert {path.name for path in folder.iterdir()} == {"kernel_module.o", "kernel_module.so"}
+    assert {path.name for path in folder.iterdir()} == {
+        "cores.o",
+        "kernel_module.o",
+        "kernel_module.so",
+    }
 
 
 def test_addons_are_a_new_list_each_time() -> None:
     build.addons().append("lib0.o")  # TVM does so.
 
-    assert build.addons() == [str(build.kernel_object())]
+    assert build.addons() == [str(path) for path in build.objects()]

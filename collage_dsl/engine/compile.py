@@ -246,7 +246,8 @@ def _built(
         return Contender(name, None, None, plan)
     default = kernel_target(plan.home) if plan.home else None
     module = realize(graph, plan.candidates, backend_of, default)
-    signature = Signature.of(graph, devices_of(module, home.kind))
+    cores = max((num_cores(each.toolchain) for each in plan.candidates), default=1)
+    signature = Signature.of(graph, devices_of(module, home.kind), cores)
     return Contender(name, plan, ModelExecutable(build(module, backends=backends), signature))
 
 

@@ -12,6 +12,7 @@ from tvm import relax
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
+from collage_dsl.backends.runtime.cores import prepare_cores
 from collage_dsl.backends.tvm import Tvm, num_cores
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.frontend.types import type_of
@@ -268,9 +269,10 @@ def _running(
     inputs: Sequence[Any],
 ) -> Callable[[], object]:
     """Runs the `main` of a module, and waits until its device is done."""
-    executable = build(module, build_target(toolchain), backends)
+    executable, cores = build(module, build_target(toolchain), backends), num_cores(toolchain)
+    prepare_cores(cores)
     machine = relax.VirtualMachine(executable, device)
-    main = entry(machine, prepared_weights(machine))
+    main = entry(machine, prepared_weights(machine), cores)
     if device == tvm.cpu():
         return lambda: main(*inputs)
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from collage_dsl.backends.runtime.cores import on_cores
+
 MAIN = "main"
 
 PREPARE = "collage_prepare"
@@ -17,11 +19,11 @@ def prepared_weights(machine: Any) -> tuple[Any, ...]:
     return tuple(machine[PREPARE]()) if prepares(machine.module) else ()
 
 
-def entry(machine: Any, weights: Sequence[Any]) -> Callable[..., Any]:
-    """`main` of a virtual machine, with the prepared `weights` of its executable."""
+def entry(machine: Any, weights: Sequence[Any], cores: int = 1) -> Callable[..., Any]:
+    """`main` of a virtual machine on `cores`, with the prepared `weights` of its executable."""
     if not weights:
-        return machine[MAIN]
-    main, last = machine[PREPARED_MAIN], tuple(weights)
+        return on_cores(machine[MAIN], cores)
+    main, last = on_cores(machine[PREPARED_MAIN], cores), tuple(weights)
     return lambda *tensors: main(*tensors, *last)
 
 

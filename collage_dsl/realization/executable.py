@@ -8,6 +8,7 @@ import tvm
 from numpy import from_dlpack, ndarray
 from tvm import relax
 
+from collage_dsl.backends.runtime.cores import prepare_cores
 from collage_dsl.realization.bytecode import UnusedExecutable
 from collage_dsl.realization.crossing import NoDevice, device_named
 from collage_dsl.realization.entry import MAIN, PREPARED_MAIN, entry, prepared_weights
@@ -28,6 +29,7 @@ class ModelExecutable:
 
     def __init__(self, executable: Any, signature: Signature) -> None:
         self.signature = signature
+        prepare_cores(signature.cores)
         is_built = isinstance(executable, tvm.runtime.Executable)
         self.unused = UnusedExecutable(executable) if is_built else None
         self.module = executable.jit() if is_built else executable
@@ -125,7 +127,7 @@ class ModelExecutable:
         return tensors
 
     def _main(self, machine: Any) -> Any:
-        main = entry(machine, self._weights)
+        main = entry(machine, self._weights, self.signature.cores)
         home = self._devices[0]
         return main if home == tvm.cpu() else _from_host(main, home)
 

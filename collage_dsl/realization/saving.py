@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tvm
 
-from collage_dsl.backends.runtime.build import addons, kernel_object
+from collage_dsl.backends.runtime.build import addons
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.signature import SIGNATURE, ExecutableError, Signature
 
@@ -69,7 +69,7 @@ def check_writable(folder: Path) -> None:
     Raise if `save` would fail: `ExecutableError` because of the folder, `NoCompiler` if there is no
     compiler to link the library. This is quick; call it before a long compilation.
     """
-    kernel_object()
+    addons()
     folder = folder.resolve()
     try:
         _check_replaceable(folder)

@@ -43,7 +43,8 @@ class Signature:
     code of TVM crashes if an input does not start at a multiple of 64 bytes.
 
     `library_bytes` is the size of the library that was saved: to load one that is cut short
-    ends the process. `devices` are those that the model runs on, by their names in TVM.
+    ends the process. `devices` are those that the model runs on, by their names in TVM. `cores`
+    are those that its kernels may use.
     """
 
     inputs: tuple[Value, ...]
@@ -51,9 +52,10 @@ class Signature:
     any_alignment: bool = False
     library_bytes: int = 0
     devices: tuple[str, ...] = (CPU,)
+    cores: int = 1
 
     @classmethod
-    def of(cls, graph: Graph, devices: tuple[str, ...] = (CPU,)) -> "Signature":
+    def of(cls, graph: Graph, devices: tuple[str, ...] = (CPU,), cores: int = 1) -> "Signature":
         """The signature of what `build` makes of `graph`."""
         inputs = (graph.nodes[index] for index in members(graph.parameters))
         outputs = zip(graph.output_names, graph.outputs, strict=True)
@@ -62,6 +64,7 @@ class Signature:
             tuple(_value(name, graph.nodes[index].tensor) for name, index in outputs),
             any_alignment=True,
             devices=devices,
+            cores=cores,
         )
 
     def to_json(self) -> str:
@@ -83,8 +86,8 @@ class Signature:
             for side in ("inputs", "outputs")
         )
         any_alignment = fields.get("any_alignment", False)  # Older folders do not say.
-        devices = tuple(fields.get("devices", (CPU,)))
-        return cls(inputs, outputs, any_alignment, fields["library_bytes"], devices)
+        devices, cores = tuple(fields.get("devices", (CPU,))), fields.get("cores", 1)
+        return cls(inputs, outputs, any_alignment, fields["library_bytes"], devices, cores)
 
 
 def _check_versions(fields: Mapping[str, Any]) -> None:

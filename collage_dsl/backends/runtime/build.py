@@ -1,7 +1,7 @@
 """
-Compile `kernel_module.cc` once, and make runtime modules with it.
+Compile the C++ sources of this folder once, and make runtime modules with them.
 
-The object file is linked into every library that is exported with such modules inside
+The object files are linked into every library that is exported with such modules inside
 (`executable.export_library(path, addons=addons())`). The shared library is used in this process.
 """
 
@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,14 @@ from tvm_ffi import libinfo
 KIND = "collage.kernel.v1"
 """The kind of the runtime module. Its number is the version of the byte format."""
 
-_SOURCE = Path(__file__).with_name("kernel_module.cc")
-_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
+_SOURCES = tuple(Path(__file__).with_name(f"{name}.cc") for name in ("kernel_module", "cores"))
+_HEADER = Path(__file__).with_name("stay_loaded.h")
+_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread")
 _SHOWN_LINES = 20
 
 
 class NoCompiler(OSError):  # noqa: N818, reads as what it says
-    """There is no C++ compiler, which is needed once to compile and link `kernel_module.cc`."""
+    """There is no C++ compiler, which is needed once to compile and link our C++ sources."""
 
 
 class CompileError(OSError):
@@ -52,12 +53,12 @@ def make_module(
 
 def addons() -> list[str]:
     """The argument `addons` of `export_library`. A new list each time: TVM appends to it."""
-    return [str(kernel_object())]
+    return [str(path) for path in objects()]
 
 
-def kernel_object() -> Path:
-    """The object file, from the cache or compiled now."""
-    return _cached("kernel_module.o", _compile)
+def objects() -> list[Path]:
+    """The object files, from the cache or compiled now."""
+    return [_cached(f"{source.stem}.o", partial(_compile, source)) for source in _SOURCES]
 
 
 def kernel_library() -> Path:
@@ -67,8 +68,14 @@ def kernel_library() -> Path:
 
 @cache
 def _create_function() -> Callable[..., Any]:
-    ctypes.CDLL(str(kernel_library()))
+    load()
     return tvm_ffi.get_global_func(KIND)
+
+
+@cache
+def load() -> None:
+    """Load the shared library into this process; it registers its functions."""
+    ctypes.CDLL(str(kernel_library()))
 
 
 def _tensor(array: np.ndarray[Any, Any]) -> Any:
@@ -94,7 +101,7 @@ def _cached(name: str, make: Callable[[Sequence[str], Path], None]) -> Path:
 def _cache_folder(compiler: Sequence[str]) -> Path:
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     made_of = (
-        _SOURCE.read_text(encoding="utf-8"),
+        *(path.read_text(encoding="utf-8") for path in (*_SOURCES, _HEADER)),
         tvm_ffi.__version__,
         " ".join((*compiler, *_FLAGS)),
         _version(tuple(compiler)),
@@ -118,14 +125,15 @@ def _version(compiler: tuple[str, ...]) -> str:
     return _run([*compiler, "--version"])
 
 
-def _compile(compiler: Sequence[str], target: Path) -> None:
+def _compile(source: Path, compiler: Sequence[str], target: Path) -> None:
     includes = [f"-I{path}" for path in libinfo.include_paths()]
-    _run([*compiler, *_FLAGS, *includes, "-c", str(_SOURCE), "-o", str(target)])
+    _run([*compiler, *_FLAGS, *includes, "-c", str(source), "-o", str(target)])
 
 
 def _link(compiler: Sequence[str], target: Path) -> None:
     # Not linked to libtvm_ffi: every process that loads this has it already, with global symbols.
-    _run([*compiler, "-shared", str(kernel_object()), "-o", str(target)])
+    made = [str(path) for path in objects()]
+    _run([*compiler, "-shared", "-pthread", *made, "-o", str(target)])
 
 
 def _run(command: Sequence[str]) -> str:

@@ -24,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include "stay_loaded.h"
+
 namespace {
 
 using namespace tvm::ffi;
@@ -268,17 +270,9 @@ Module Load(Bytes bytes) {
                                           std::move(payload), std::move(constants)));
 }
 
-// Keeps the library that this code is in loaded for good. The functions registered below, and
-// modules made by them, may outlive the library module that brought the code.
-void StayLoaded() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&StayLoaded), &info) == 0) return;
-  dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-}
-
 __attribute__((constructor)) void Register() {
   if (Function::GetGlobal(kLoader).has_value()) return;
-  StayLoaded();
+  collage::StayLoaded(reinterpret_cast<void*>(&Register));
   Function::SetGlobal(kCreate, Function::FromTyped(Create), /*override=*/true);
   Function::SetGlobal(kLoader, Function::FromTyped(Load), /*override=*/true);
 }

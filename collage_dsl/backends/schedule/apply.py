@@ -27,6 +27,7 @@ from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stages import Program, read
 from collage_dsl.backends.schedule.strips import chains, strips_statement
 from collage_dsl.backends.schedule.transposed import by_phases
+from collage_dsl.backends.schedule.work import with_enough_work
 
 
 def scheduled(func: Any, target: tvm.target.Target) -> Any:
@@ -57,7 +58,7 @@ def body_of(
     parts, rings = [], dict[Buffer, Buffer]()
     for part in chains(groups, context) if statement_of is statement else groups:
         if isinstance(part, Group):
-            parts.append(statement_of(part, context))
+            parts.append(statement_of(part, with_enough_work(part, context)))
         else:
             joined, between = strips_statement(part, context)
             parts.append(joined)

@@ -13,6 +13,9 @@ from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 Stmt = Any
 Body = Callable[[Expr], Stmt]
 
+TASKS = 8
+"""Parts of a shared loop for each core, as in `backends/runtime/cores.cc`."""
+
 
 def loop(extent: int, body: Body, kind: ForKind = ForKind.SERIAL, name: str = "i") -> Stmt:
     """`body` for each index below `extent`."""
@@ -33,8 +36,26 @@ def vector(extent: int, body: Body) -> Stmt:
 
 
 def parallel(extent: int, cores: int, body: Body) -> Stmt:
-    """`body` for each index, shared among the cores."""
-    return loop(extent, body, ForKind.PARALLEL if cores > 1 else ForKind.SERIAL, "task")
+    """
+    `body` for each index, shared among the cores.
+
+    The indices are cut into TASKS parts a core, which differ by one index at most. A part is a
+    loop of its own, so a buffer of `body` is allocated once for each part, not for each index.
+    """
+    parts = TASKS * cores
+    if cores == 1 or extent == 1:
+        return loop(extent, body, name="task")
+
+    def part(number: Expr) -> Stmt:
+        if extent % parts == 0:
+            each = extent // parts
+            return loop(each, lambda i: body(number * each + i), name="task")
+        first = tirx.floordiv(number * extent, parts)
+        after = tirx.floordiv((number + 1) * extent, parts)
+        task = tirx.Var("task", "int64")
+        return tirx.For(task, integer(0), after - first, ForKind.SERIAL, body(first + task))
+
+    return loop(parts, part, ForKind.PARALLEL, "part")
 
 
 def vectorised(extent: int, lanes: int, body: Body) -> Stmt:

@@ -1,0 +1,45 @@
+"""
+Give a call of TVM's machine several cores: the threads that `cores.cc` starts and shares.
+
+Only calls of functions that `on_cores` returns use these threads, whatever the environment says
+(`TVM_NUM_THREADS`, `TVM_BIND_THREADS`, `OMP_NUM_THREADS`). They are started by the first loop that
+is shared. They sleep between calls, are bound to no core, and leave the caller's thread as it is.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm_ffi
+
+from collage_dsl.backends.runtime.build import load
+
+_NAME = "collage.cores.v1"
+
+THREAD = "collage-core"
+"""The name of each of these threads, as the system shows it."""
+
+
+def prepare_cores(cores: int) -> None:
+    """
+    Load what `on_cores` needs. Call it before the code of a model is loaded, which keeps the
+    address of the function that runs its loops. A saved model brings its own.
+
+    Raises `NoCompiler` if this needs a C++ compiler and there is none.
+    """
+    if cores > 1 and _found() is None:
+        load()
+
+
+def on_cores(function: Any, cores: int) -> Callable[..., Any]:
+    """
+    `function` of TVM, whose kernels may use so many cores in each call. With one, it is
+    `function` itself.
+    """
+    if cores == 1:
+        return function  # type: ignore[no-any-return]
+    prepare_cores(cores)
+    return _found()(function, cores)  # type: ignore[misc, no-any-return]
+
+
+def _found() -> Callable[..., Any] | None:
+    return tvm_ffi.get_global_func(_NAME, allow_missing=True)  # type: ignore[no-any-return]
