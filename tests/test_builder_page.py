@@ -11,6 +11,7 @@ import pytest
 from collage_dsl import builder as build
 from collage_dsl.builder import PatternBuilder, Value, dfpattern, match, number, one, target
 from collage_dsl.graph import Kind, Measuring
+from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import load
 from collage_dsl.language.forms import _classes, _fields, _usual
 from collage_dsl.rules import FusionRule, FusionSpec, Limits, Pattern
@@ -449,6 +450,15 @@ def libs() -> list[FusionSpec]:
     calls = build.union(part, build.op_call_by_kind(Kind.ELEMENTWISE))
     options = {"libs": ["onednn", "openblas"]}
     return [target("tvm", "llvm", options=options, rules=build.combine_by_primitives(calls))]
+
+
+@section("Variants")
+def variants() -> list[FusionSpec]:
+    exact = target("exact", "llvm", rules=CALLS, variants=["direct", "gemm", "gemv"])
+    allowed = [name for name in NATIVE_VARIANTS if name != "winograd4"]
+    fast = target("fast", "llvm", rules=CALLS, variants=allowed)
+    calls = build.op_call_by_kind(Kind.ANCHOR)
+    return [exact, fast, *lib(calls, compiler="lib", variants=["im2col"])]
 
 
 @section("Limits")

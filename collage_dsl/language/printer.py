@@ -420,6 +420,8 @@ def _target(spec: FusionSpec) -> str:
     lines = [f"target {target.name} on {kind} {{"]
     if target.compiler is not None:
         lines.append(f"  compiler {quoted(target.compiler)};")
+    if target.variants:
+        lines.append(f"  variants [{', '.join(target.variants)}];")
     if target.priority:
         lines.append(f"  priority {target.priority};")
     lines.append(f"  rules {_rule(spec.rule, 2)};")

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from collage_dsl.graph.operators import operators
+from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language.grammar import tables
 from collage_dsl.language.limits import LIMITS
 from collage_dsl.language.measuring import MEASURES
@@ -230,6 +231,10 @@ class _Completer:
                 yield from _some("setting", SETTINGS)
             case "rules":
                 yield from self.rule()
+            case "variants" if self.here.bracket:
+                yield from _some("variant", NATIVE_VARIANTS)
+            case "variants":
+                yield from _keywords(("not",))
             case "after":
                 yield from _some("rule", ("max_coalesce",))
 

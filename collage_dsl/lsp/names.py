@@ -402,10 +402,20 @@ class _Walk:
                     self.word(field.name, group)
                     if field.value is not None:
                         self.rule(field.value, "taps")
+            elif isinstance(setting, syntax.Field) and setting.name.text == "variants":
+                self.variants(setting.value)
             elif isinstance(setting, syntax.Field):
                 self.rule(setting.value)
             else:
                 self.anything(setting)
+
+    def variants(self, written: Any) -> None:
+        """Walk a list of variants, which are words of the language and never names of the file."""
+        if isinstance(written, syntax.Name):
+            self.word(written, "variant")
+            return
+        for part in _parts(written):
+            self.variants(part)
 
     # Tests.
 
