@@ -43,6 +43,7 @@ from collage_dsl.rules import (
     Limits,
     MaxCoalesce,
     OnlyValid,
+    OnlyVariants,
     OpCallByKind,
     OpPredicate,
     Pattern,
@@ -447,6 +448,10 @@ def vertical(
 
 def only_valid(rule: FusionRule, limits: Limits) -> FusionRule:
     return OnlyValid(rule, limits)
+
+
+def only_variants(rule: FusionRule, variants: Sequence[str]) -> FusionRule:
+    return OnlyVariants(rule, tuple(variants))
 
 
 def name(glob: str) -> Selector:

@@ -411,6 +411,19 @@ def only_valid() -> list[FusionSpec]:
     return [target("tvm", "llvm", rules=build.union(CALLS, pairs))]
 
 
+@section("only_variants")
+def only_variants() -> list[FusionSpec]:
+    calls = build.op_call_by_kind(Kind.ANCHOR)
+    anchors = build.only_variants(calls, ["direct", "winograd4"])
+    rest = build.only_variants(build.op_call_by_kind(Kind.ELEMENTWISE), ["direct"])
+    together = build.combine_by_primitives(build.union(anchors, rest))
+    winograd = build.only_variants(anchors, ["winograd4"])
+    parted = build.combine_by_primitives(build.union(winograd, rest))
+    allowed = ["direct", "winograd4"]
+    apart = target("apart", "llvm", rules=parted, variants=allowed)
+    return [target("tvm", "llvm", rules=together), apart]
+
+
 @section("primitive and host")
 def primitive_and_host() -> list[FusionSpec]:
     return lib(build.union(build.primitive(CALLS), build.host()))

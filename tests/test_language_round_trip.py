@@ -25,6 +25,7 @@ from collage_dsl.rules import (
     Limits,
     MaxCoalesce,
     OnlyValid,
+    OnlyVariants,
     OpCallByKind,
     OpPredicate,
     Pattern,
@@ -257,6 +258,7 @@ def rules(draw: Any) -> FusionRule:
                 | st.builds(Horizontal, inner, st.integers(2, 8))
                 | st.builds(Vertical, inner, sides_of_anchors, sides_of_anchors, st.integers(1, 9))
                 | st.builds(OnlyValid, inner, limits)
+                | st.builds(OnlyVariants, inner, st.just(("direct", "gemm")))
                 | st.builds(MaxCoalesce, inner)
             ),
             max_leaves=6,

@@ -90,7 +90,7 @@ def test_the_page_and_the_code_say_what_each_variant_is() -> None:
 def test_a_pattern_with_the_name_of_a_variant_is_renamed_alone() -> None:
     text = """collage 1;
 pattern ¦direct(x) { y = nn.relu(x); yield y; }
-target t on llvm { variants [direct]; rules dfpattern(direct); }
+target t on llvm { variants [direct]; rules only_variants(dfpattern(direct), [direct]); }
 """
     document, offset = marked(text)
 

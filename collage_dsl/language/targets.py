@@ -14,7 +14,7 @@ from collage_dsl.language.limits import LIMITS, check_limits
 from collage_dsl.language.measuring import MEASURES, check_measuring
 from collage_dsl.language.rules import RuleScope
 from collage_dsl.language.target_kinds import check_kind, check_option, option_value
-from collage_dsl.language.variants import check_variants
+from collage_dsl.language.variants import check_direct, check_rule_variants, check_variants
 from collage_dsl.rules import FusionRule, FusionSpec, Limits
 from collage_dsl.source import Span
 
@@ -73,6 +73,8 @@ class _TargetChecker:
         name, kind = self.written.name.text, self.written.kind.text
         target = Toolchain(name, kind, compiler, options, priority, measure, variants)
         self.check_libraries(rule, target, settings)
+        if compiler in (None, NATIVE):
+            self.check_native(rule, target, settings)
         return FusionSpec(target, rule, limits, coalesce, fallback)
 
     def places(self, settings: dict[str, syntax.Field | syntax.Block]) -> dict[str, Span]:
@@ -100,6 +102,19 @@ class _TargetChecker:
     ) -> None:
         name, labels, rules = self.written.name, self.scope.labels, self.rules_span(settings)
         check_libraries(rule, target, name, labels, rules, self.findings)
+
+    def check_native(
+        self,
+        rule: FusionRule,
+        target: Toolchain,
+        settings: dict[str, syntax.Field | syntax.Block],
+    ) -> None:
+        """Check what concerns only targets without a library."""
+        name, places, rules = self.written.name, self.scope.variants, self.rules_span(settings)
+        check_rule_variants(rule, name, places, rules, self.findings)
+        if "variants" in settings and "fallback" in settings:
+            variants, fallback = (settings[said].name.span for said in ("variants", "fallback"))
+            check_direct(target, variants, fallback, self.findings)
 
     def rules_span(self, settings: dict[str, syntax.Field | syntax.Block]) -> Span:
         """Where the rule of the target is written."""

@@ -199,6 +199,8 @@ class _Completer:
         elif any(each.argument == "ops" for each in self.here.brackets):
             yield from self.defined("class")
             yield from _operators()
+        elif bracket and bracket.sign == "[" and self.calls("only_variants"):
+            yield from _some("variant", NATIVE_VARIANTS)
         elif bracket and bracket.argument == "largest_first":
             yield from _keywords(("true", "false"))
         elif bracket and bracket.argument == "min_nodes":
@@ -217,6 +219,10 @@ class _Completer:
             yield from self.defined("rule")
             yield from self.parameters()
             yield from _some("argument", _ARGUMENTS.get(head, ()), after=": ")
+
+    def calls(self, function: str) -> bool:
+        """Whether the cursor is in the arguments of `function`."""
+        return any(function in bracket.heads for bracket in self.here.brackets)
 
     def parameters(self) -> Iterator[Completion]:
         """The parameters of the rule that is being written."""

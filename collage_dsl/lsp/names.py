@@ -391,7 +391,10 @@ class _Walk:
             if argument.name is not None:
                 self.word(argument.name, "argument", (function.text,))
                 group = {"using": "primitive", "taps": "taps"}.get(argument.name.text, group)
-            self.rule(argument.value, group)
+            if function.text == "only_variants" and isinstance(argument.value, syntax.List):
+                self.variants(argument.value)
+            else:
+                self.rule(argument.value, group)
 
     def target(self, target: syntax.Target) -> None:
         for setting in target.settings:
