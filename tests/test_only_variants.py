@@ -34,9 +34,9 @@ KINDS = [kind for kind in Kind if kind is not Kind.OPAQUE]
 CHAIN = graph_of({"a": ["x"], "b": ["a"], "c": ["b"]}, ["c"], a=Kind.ANCHOR)
 ANY = Limits(max_exits=None, taps=True)
 
-some = st.none() | st.frozensets(st.sampled_from("pqr"), min_size=1)
+some = st.none() | st.frozensets(st.sampled_from("pq"), min_size=1)
 by_kind = st.fixed_dictionaries(dict.fromkeys(KINDS, some))
-graphs = st.builds(mixed_graph, st.randoms(use_true_random=False), st.integers(0, 9))
+graphs = st.builds(mixed_graph, st.randoms(use_true_random=False), st.integers(3, 9))
 
 JOINING = [
     lambda rule: CombineByPrimitives(rule, (JoinAnything(),)),
@@ -84,16 +84,40 @@ def test_greedy_regions_have_a_variant_in_common(greedy, graph, allowed) -> None
         assert each.variants == allowed_for(graph, each, allowed)
 
 
-def test_greedy_regions_end_where_no_variant_is_left() -> None:
-    rule = Union(
-        (
-            OnlyVariants(OpCallByKind((Kind.ANCHOR,)), ("winograd4",)),
-            OnlyVariants(OpCallByKind((Kind.ELEMENTWISE,)), ("direct",)),
-        )
+APART = Union(
+    (
+        OnlyVariants(OpCallByKind((Kind.ANCHOR,)), ("winograd4",)),
+        OnlyVariants(OpCallByKind((Kind.ELEMENTWISE,)), ("direct",)),
     )
-    regions = {CHAIN.names(each.inside) for each in MaxCoalesce(rule).propose(CHAIN, Trace())}
+)
+"""In `CHAIN`, `a` has no variant in common with `b` and `c`."""
 
-    assert regions == {frozenset("a"), frozenset("bc")}
+
+@pytest.mark.parametrize(
+    ("rule", "regions"),
+    [
+        (MaxCoalesce(APART), {"a", "bc"}),
+        (CombineByPrimitives(APART, (JoinAnything(),)), {"a", "b", "c", "bc"}),
+        (CombineByPrimitives(APART, (JoinAnything(),), max_splits=0), {"a", "b", "c", "bc"}),
+    ],
+)
+def test_nothing_is_joined_where_no_variant_is_left(rule: FusionRule, regions: set[str]) -> None:
+    found = rule.propose(CHAIN, Trace())
+
+    assert {"".join(sorted(CHAIN.names(each.inside))) for each in found} == regions
+
+
+def test_the_same_nodes_are_joined_for_each_list_of_variants() -> None:
+    twice = Union((APART, OnlyVariants(OpCallByKind((Kind.ANCHOR,)), ("gemm", "direct"))))
+    found = CombineByPrimitives(twice, (JoinAnything(),)).propose(CHAIN, Trace())
+    with_a = {each for each in found if each.inside >> CHAIN.index("a") & 1}
+
+    assert {(each.inside.bit_count(), *sorted(each.variants or "?")) for each in with_a} == {
+        (1, "winograd4"),
+        (1, "direct", "gemm"),
+        (2, "direct"),
+        (3, "direct"),
+    }
 
 
 def test_what_is_added_to_an_anchor_is_computed_by_its_variants() -> None:
