@@ -43,6 +43,7 @@ from collage_dsl.rules import (
     Limits,
     MaxCoalesce,
     OnlyValid,
+    OnlyVariants,
     OpCallByKind,
     OpPredicate,
     Pattern,
@@ -449,6 +450,10 @@ def only_valid(rule: FusionRule, limits: Limits) -> FusionRule:
     return OnlyValid(rule, limits)
 
 
+def only_variants(rule: FusionRule, variants: Sequence[str]) -> FusionRule:
+    return OnlyVariants(rule, tuple(variants))
+
+
 def name(glob: str) -> Selector:
     """Selects the operator calls whose names match a glob: `name("/head/*")`."""
     return ByName(glob)
@@ -475,6 +480,7 @@ def target(
     *,
     rules: FusionRule,
     compiler: str | None = None,
+    variants: Sequence[str] = (),
     options: Mapping[str, Option | list[str]] | None = None,
     priority: int = 0,
     limits: Limits | None = None,
@@ -484,14 +490,16 @@ def target(
     placements: Sequence[Placement] = (),
 ) -> FusionSpec:
     """
-    A spec, with the checks of one in a file. `coalesce` is `after max_coalesce();`. If two
+    A spec, with the checks of one in a file. `coalesce` is `after max_coalesce();`. Any
+    of the `variants` may compute a kernel; any at all if there are none. If two
     different patterns or predicates share a name, the later one becomes `name_2`.
 
     Raises RuleError with everything that is wrong, shown in the text of the spec, and ValueError
     for what no text can express.
     """
     said = {n: tuple(v) if isinstance(v, list) else v for n, v in (options or {}).items()}
-    toolchain = Toolchain(name, kind, compiler, said, priority, measure or Measuring())
+    how = measure or Measuring()
+    toolchain = Toolchain(name, kind, compiler, said, priority, how, tuple(variants))
     spec = FusionSpec(toolchain, rules, limits or Limits(), coalesce, fallback, tuple(placements))
     return checked([with_distinct_names({name: spec})[name]], "<builder>")[name]
 

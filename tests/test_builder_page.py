@@ -11,6 +11,7 @@ import pytest
 from collage_dsl import builder as build
 from collage_dsl.builder import PatternBuilder, Value, dfpattern, match, number, one, target
 from collage_dsl.graph import Kind, Measuring
+from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import load
 from collage_dsl.language.forms import _classes, _fields, _usual
 from collage_dsl.rules import FusionRule, FusionSpec, Limits, Pattern
@@ -410,6 +411,19 @@ def only_valid() -> list[FusionSpec]:
     return [target("tvm", "llvm", rules=build.union(CALLS, pairs))]
 
 
+@section("only_variants")
+def only_variants() -> list[FusionSpec]:
+    calls = build.op_call_by_kind(Kind.ANCHOR)
+    anchors = build.only_variants(calls, ["direct", "winograd4"])
+    rest = build.only_variants(build.op_call_by_kind(Kind.ELEMENTWISE), ["direct"])
+    together = build.combine_by_primitives(build.union(anchors, rest))
+    winograd = build.only_variants(anchors, ["winograd4"])
+    parted = build.combine_by_primitives(build.union(winograd, rest))
+    allowed = ["direct", "winograd4"]
+    apart = target("apart", "llvm", rules=parted, variants=allowed)
+    return [target("tvm", "llvm", rules=together), apart]
+
+
 @section("primitive and host")
 def primitive_and_host() -> list[FusionSpec]:
     return lib(build.union(build.primitive(CALLS), build.host()))
@@ -449,6 +463,15 @@ def libs() -> list[FusionSpec]:
     calls = build.union(part, build.op_call_by_kind(Kind.ELEMENTWISE))
     options = {"libs": ["onednn", "openblas"]}
     return [target("tvm", "llvm", options=options, rules=build.combine_by_primitives(calls))]
+
+
+@section("Variants")
+def variants() -> list[FusionSpec]:
+    exact = target("exact", "llvm", rules=CALLS, variants=["direct", "gemm", "gemv"])
+    allowed = [name for name in NATIVE_VARIANTS if name != "winograd4"]
+    fast = target("fast", "llvm", rules=CALLS, variants=allowed)
+    calls = build.op_call_by_kind(Kind.ANCHOR)
+    return [exact, fast, *lib(calls, compiler="lib", variants=["im2col"])]
 
 
 @section("Limits")

@@ -62,6 +62,7 @@ def test_a_target_has_what_is_written() -> None:
     written = """
       target t on cuda(a: 1, b: "c", d: false, e: 0.5, f: ["g", "h"], i: []) {
         compiler "library";
+        variants [fast, im2col];
         priority -3;
         rules only_valid(op_call_by_kind(reduce), max_exits: 2, taps: true);
         limits { max_exits any; max_depth 4; max_nodes 5; taps none; }
@@ -69,9 +70,10 @@ def test_a_target_has_what_is_written() -> None:
         after max_coalesce();
       }"""
     options = {"a": 1, "b": "c", "d": False, "e": 0.5, "f": ("g", "h"), "i": ()}
+    how, variants = Measuring(repeats=5, budget=0.5), ("fast", "im2col")
 
     assert spec(written) == FusionSpec(
-        Toolchain("t", "cuda", "library", options, -3, Measuring(repeats=5, budget=0.5)),
+        Toolchain("t", "cuda", "library", options, -3, how, variants),
         OnlyValid(OpCallByKind((Kind.REDUCE,)), Limits(max_exits=2, taps=True)),
         Limits(max_exits=None, max_depth=4, max_nodes=5),
         coalesce=True,

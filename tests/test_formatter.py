@@ -27,7 +27,7 @@ def formatted(text: str) -> str:
 def test_a_statement_has_a_line_and_settings_are_aligned() -> None:
     text = """collage 1;pattern f(x,w:const,b ?){k=nn.conv2d(x,w)[ groups==1,];
       y=(nn.relu|nn.gelu) ?(add?( k,b , ));where rank( x )==- 4 else"no"; yield y;}
-      target t on llvm(num_cores:2){compiler"c";rules dfpattern(f);
+      target t on llvm(num_cores:2){compiler"c";variants not[a,b,];rules dfpattern(f);
       limits{max_exits 1;taps none;}measure{budget 1.5s;repeats 5;}fallback;}"""
 
     assert formatted(text) == dedent("""\
@@ -42,6 +42,7 @@ def test_a_statement_has_a_line_and_settings_are_aligned() -> None:
 
         target t on llvm(num_cores: 2) {
           compiler "c";
+          variants not [a, b];
           rules    dfpattern(f);
           limits   { max_exits 1; taps none; }
           measure  { budget 1.5s; repeats 5; }

@@ -42,6 +42,7 @@ rule library = union(tagged(conv, "lib.most"),
   composite("lib.conv", dfpattern(conv)), op_call_by_kind(opaque));
 target lib on llvm(mcpu: "znver4", num_cores: 2) {
   compiler "lib";
+  variants [fast, im2col];
   rules combine_by_primitives(
     union(library, op_call_by_kind()), using: [kind(anchor -> broadcast)], max_nodes: 4);
   limits { max_depth 8; taps allowed; }

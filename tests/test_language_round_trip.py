@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.graph import Graph, Kind, Measuring, Toolchain
+from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import format_graph, load, parse_graph, to_text
 from collage_dsl.language.patterns import TOLERANCE
 from collage_dsl.rules import (
@@ -24,6 +25,7 @@ from collage_dsl.rules import (
     Limits,
     MaxCoalesce,
     OnlyValid,
+    OnlyVariants,
     OpCallByKind,
     OpPredicate,
     Pattern,
@@ -256,6 +258,7 @@ def rules(draw: Any) -> FusionRule:
                 | st.builds(Horizontal, inner, st.integers(2, 8))
                 | st.builds(Vertical, inner, sides_of_anchors, sides_of_anchors, st.integers(1, 9))
                 | st.builds(OnlyValid, inner, limits)
+                | st.builds(OnlyVariants, inner, st.just(("direct", "gemm")))
                 | st.builds(MaxCoalesce, inner)
             ),
             max_leaves=6,
@@ -278,14 +281,22 @@ measures = st.tuples(times, times).flatmap(
         st.none() if pair[0] == pair[1] else st.none() | st.just(max(pair)),
     )
 )
-targets = st.builds(
-    Toolchain,
-    st.sampled_from(["onednn", "rule"]),
-    st.just("llvm"),
-    st.none() | labels,
-    options,
-    st.integers(-9, 9),
-    st.just(Measuring()) | measures,
+makers = st.one_of(
+    st.tuples(st.none(), st.lists(st.sampled_from(list(NATIVE_VARIANTS)), unique=True)),
+    st.tuples(labels, st.lists(st.sampled_from(["fast", "direct"]), unique=True)),
+)
+"""A compiler and its variants."""
+targets = makers.flatmap(
+    lambda maker: st.builds(
+        Toolchain,
+        st.sampled_from(["onednn", "rule"]),
+        st.just("llvm"),
+        st.just(maker[0]),
+        options,
+        st.integers(-9, 9),
+        st.just(Measuring()) | measures,
+        st.just(tuple(maker[1])),
+    )
 )
 
 

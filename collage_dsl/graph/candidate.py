@@ -1,11 +1,12 @@
 """A candidate is a sub-graph and the toolchain that would run it as one kernel."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from collage_dsl.graph.graph import Graph
 from collage_dsl.graph.measuring import Measuring
 from collage_dsl.graph.opset import OpSet, first, members, spread
+from collage_dsl.graph.variants import Variants, common
 
 Option = bool | int | float | str | tuple[str, ...]
 """The value of a target option, such as `num_cores: 2` or `libs: ["cudnn", "cublas"]`."""
@@ -52,12 +53,14 @@ class SubGraph:
     A set of calls, tuples and projections, with the constants bound inside.
 
     Two sub-graphs of the same nodes but with different composites are different: different
-    functions of a library may run them. Composites lie inside and are disjoint.
+    functions of a library may run them. Composites lie inside and are disjoint. Those of a
+    candidate have no `variants`, because its toolchain has them.
     """
 
     inside: OpSet
     constants: OpSet = 0
     composites: tuple[Composite, ...] = ()
+    variants: Variants = None
     _hash: int = field(init=False, repr=False, compare=False)
     """Kept because it is needed often, and is slow to compute for a large graph."""
 
@@ -73,16 +76,32 @@ class SubGraph:
         return self._hash
 
     def __or__(self, other: "SubGraph") -> "SubGraph":
-        """The union of two disjoint sub-graphs, with the composites of both."""
+        """
+        The union of two disjoint sub-graphs, with the composites of both, for the variants that
+        both allow.
+        """
         composites = (*self.composites, *other.composites)
         if len(composites) > 1:
             composites = tuple(sorted(composites, key=lambda c: c.inside))
-        return SubGraph(self.inside | other.inside, self.constants | other.constants, composites)
+        variants = common(self.variants, other.variants)
+        constants = self.constants | other.constants
+        return SubGraph(self.inside | other.inside, constants, composites, variants)
+
+    @property
+    def has_variant(self) -> bool:
+        """Whether any variant may compute it."""
+        return self.variants is None or bool(self.variants)
+
+    def only_by(self, variants: Variants) -> "SubGraph":
+        """The same nodes for other variants."""
+        if variants == self.variants:
+            return self
+        return SubGraph(self.inside, self.constants, self.composites, variants)
 
     def labelled(self, label: str) -> "SubGraph":
         """The same nodes as one composite, which contains the earlier composites."""
         tag = Composite(label, self.inside, self.constants, self.composites)
-        return SubGraph(self.inside, self.constants, (tag,))
+        return SubGraph(self.inside, self.constants, (tag,), self.variants)
 
     def moved(self, source: Graph, target: Graph) -> "SubGraph":
         """The same sub-graph in `target`, where the nodes have the same names."""
@@ -90,6 +109,7 @@ class SubGraph:
             _moved(self.inside, source, target),
             _moved(self.constants, source, target),
             tuple(composite.moved(source, target) for composite in self.composites),
+            self.variants,
         )
 
     @property
@@ -130,6 +150,17 @@ class Toolchain:
     def variant(self) -> str:
         """The only variant that may compute a kernel; empty if there are several or any."""
         return self.variants[0] if len(self.variants) == 1 else ""
+
+    def allows(self, variants: Variants) -> bool:
+        """Whether it allows at least one of `variants`."""
+        return variants is None or not variants.isdisjoint(self.variants or variants)
+
+    def only_by(self, variants: Variants) -> "Toolchain":
+        """The same for those of `variants` that it allows, of which there is at least one."""
+        if variants is None:
+            return self
+        names = self.variants or sorted(variants)
+        return replace(self, variants=tuple(name for name in names if name in variants))
 
 
 def libraries(toolchain: Toolchain) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
+from collage_dsl.graph.variants import DIRECT
 from collage_dsl.language.findings import Findings, count
 from collage_dsl.rules import (
     CombineByPrimitives,
@@ -15,6 +16,7 @@ from collage_dsl.rules import (
     Limits,
     MaxCoalesce,
     OnlyValid,
+    OnlyVariants,
     OpCallByKind,
     Pattern,
     Tagged,
@@ -85,7 +87,7 @@ def covered(rule: FusionRule, *, refuses_regions: bool) -> Covered:
 
     Limits never refuse a single call, unless they prune. Rules that combine also propose their
     parts. `max_coalesce` proposes only its regions: if limits may refuse a region, its calls are
-    left out.
+    left out. Variants other than `direct` may be unable to compute a call.
     """
     match rule:
         case OnlyValid(_, limits) if _prunes_single(limits):
@@ -106,7 +108,9 @@ def covered(rule: FusionRule, *, refuses_regions: bool) -> Covered:
             return found
         case Tagged(_, inner) | CombineByPrimitives(inner) | Horizontal(inner) | Vertical(inner):
             return covered(inner, refuses_regions=refuses_regions)
-        case Host():
+        case OnlyVariants(inner, variants) if DIRECT in variants:
+            return covered(inner, refuses_regions=refuses_regions)
+        case Host() | OnlyVariants():
             return Covered()
         case _:  # a backend or a library may propose anything
             return Covered(everything=True)

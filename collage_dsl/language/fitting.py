@@ -15,6 +15,7 @@ from collage_dsl.rules import (
     Limits,
     MaxCoalesce,
     OnlyValid,
+    OnlyVariants,
     Pattern,
     Tagged,
     Union,
@@ -52,7 +53,7 @@ def _leaves(rule: FusionRule, *, joined: bool) -> Iterator[tuple[Pattern, bool]]
     match rule:
         case DFPattern(pattern):
             yield pattern, joined
-        case Tagged(_, inner) | OnlyValid(inner):
+        case Tagged(_, inner) | OnlyValid(inner) | OnlyVariants(inner):
             yield from _leaves(inner, joined=joined)
         case CombineByPrimitives(inner) | MaxCoalesce(inner) | Horizontal(inner) | Vertical(inner):
             yield from _leaves(inner, joined=True)

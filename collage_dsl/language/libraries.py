@@ -1,26 +1,12 @@
 """Composites that their target gives to no library."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import assert_never
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Toolchain
 from collage_dsl.language import syntax
 from collage_dsl.language.findings import Findings
-from collage_dsl.rules import (
-    CombineByPrimitives,
-    DFPattern,
-    FusionRule,
-    Horizontal,
-    Host,
-    MaxCoalesce,
-    OnlyValid,
-    OpCallByKind,
-    OpPredicate,
-    Tagged,
-    Union,
-    Vertical,
-)
+from collage_dsl.rules import FusionRule, Tagged, sub_rules
 from collage_dsl.source import Span
 
 NATIVE = "tvm"
@@ -72,12 +58,6 @@ def _not_linked(rule: FusionRule, libs: Collection[str]) -> Iterator[str]:
             if _library(label) not in libs:
                 yield label
                 yield from _not_linked(inner, libs)
-        case Union(several):
-            for each in several:
-                yield from _not_linked(each, libs)
-        case CombineByPrimitives() | OnlyValid() | MaxCoalesce() | Horizontal() | Vertical():
-            yield from _not_linked(rule.rule, libs)
-        case OpCallByKind() | DFPattern() | OpPredicate() | Host():
-            pass
         case _:
-            assert_never(rule)
+            for each in sub_rules(rule):
+                yield from _not_linked(each, libs)

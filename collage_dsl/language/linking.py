@@ -15,6 +15,7 @@ from collage_dsl.rules import (
     Host,
     MaxCoalesce,
     OnlyValid,
+    OnlyVariants,
     OpCallByKind,
     OpPredicate,
     Pattern,
@@ -80,7 +81,7 @@ class _Names:
                 return DFPattern(self.in_pattern(pattern))
             case Union(rules):
                 return Union(tuple(map(self.in_rule, rules)))
-            case Tagged() | CombineByPrimitives() | OnlyValid() | MaxCoalesce():
+            case Tagged() | CombineByPrimitives() | OnlyValid() | OnlyVariants() | MaxCoalesce():
                 return replace(rule, rule=self.in_rule(rule.rule))
             case Horizontal() | Vertical():
                 return replace(rule, rule=self.in_rule(rule.rule))

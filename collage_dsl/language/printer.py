@@ -26,6 +26,7 @@ from collage_dsl.rules import (
     Limits,
     MaxCoalesce,
     OnlyValid,
+    OnlyVariants,
     OpCallByKind,
     OpPredicate,
     Pattern,
@@ -35,6 +36,7 @@ from collage_dsl.rules import (
     TupleProjections,
     Union,
     Vertical,
+    sub_rules,
 )
 from collage_dsl.rules import condition as conditions
 from collage_dsl.rules.condition import Expression, Value, Where
@@ -91,7 +93,7 @@ def patterns_of(rule: FusionRule) -> Iterator[Pattern]:
     if isinstance(rule, DFPattern):
         yield from called(rule.pattern)
         yield rule.pattern
-    for inner in _inner(rule):
+    for inner in sub_rules(rule):
         yield from patterns_of(inner)
 
 
@@ -102,23 +104,8 @@ def predicates_in(rule: FusionRule) -> Iterator[Predicate]:
     if isinstance(rule, DFPattern):
         for pattern in patterns_of(rule):
             yield from predicates_of(pattern)
-    for inner in _inner(rule):
+    for inner in sub_rules(rule):
         yield from predicates_in(inner)
-
-
-def _inner(rule: FusionRule) -> tuple[FusionRule, ...]:
-    """The direct sub-rules of `rule`."""
-    match rule:
-        case Union(rules):
-            return rules
-        case Tagged() | CombineByPrimitives() | OnlyValid() | MaxCoalesce():
-            return (rule.rule,)
-        case Horizontal() | Vertical():
-            return (rule.rule,)
-        case OpCallByKind() | DFPattern() | OpPredicate() | Host():
-            return ()
-        case _:
-            assert_never(rule)
 
 
 def _predicate(predicate: Predicate) -> str:
@@ -347,6 +334,8 @@ def _parts(rule: FusionRule, indent: int) -> tuple[str, list[str]]:
         case OnlyValid(inner, limits):
             named = [f"{name}: {value or 'true'}" for name, value in _limits(limits)]
             return "only_valid", [_rule(inner, indent), *named]
+        case OnlyVariants(inner, variants):
+            return "only_variants", [_rule(inner, indent), f"[{', '.join(variants)}]"]
         case Horizontal(inner, most):
             return "horizontal", [_rule(inner, indent), *([] if most == 3 else [f"max: {most}"])]
         case Vertical(inner, prologue, epilogue, max_depth):
@@ -420,6 +409,8 @@ def _target(spec: FusionSpec) -> str:
     lines = [f"target {target.name} on {kind} {{"]
     if target.compiler is not None:
         lines.append(f"  compiler {quoted(target.compiler)};")
+    if target.variants:
+        lines.append(f"  variants [{', '.join(target.variants)}];")
     if target.priority:
         lines.append(f"  priority {target.priority};")
     lines.append(f"  rules {_rule(spec.rule, 2)};")

@@ -12,6 +12,7 @@ from collage_dsl.rules import (
     FusionRule,
     Limits,
     OnlyValid,
+    OnlyVariants,
     OpCallByKind,
     Pattern,
     Tagged,
@@ -23,16 +24,20 @@ _MOST_LEAVES = 100
 """Larger unions are not examined."""
 
 
+Around = str | Limits | frozenset[str]
+"""A label, limits, or variants."""
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """
-    A rule without sub-rules, with the labels and limits around it, outermost first.
+    A rule without sub-rules, with the labels, limits and variants around it, outermost first.
 
     A rule inside limits that prune is not split further: what they prune depends on all of its
     candidates.
     """
 
-    around: tuple[str | Limits, ...]
+    around: tuple[Around, ...]
     rule: FusionRule
 
 
@@ -53,7 +58,7 @@ def check_repeated(rules: Sequence[tuple[FusionRule, Span]], findings: Findings)
         findings.warning("W0420", span, message, "take it out", (note,))
 
 
-def _leaves(rule: FusionRule, around: tuple[str | Limits, ...]) -> Iterator[Leaf]:
+def _leaves(rule: FusionRule, around: tuple[Around, ...]) -> Iterator[Leaf]:
     match rule:
         case Union(rules):
             for one in rules:
@@ -62,6 +67,8 @@ def _leaves(rule: FusionRule, around: tuple[str | Limits, ...]) -> Iterator[Leaf
             yield from _leaves(inner, (*around, label))
         case OnlyValid(inner, limits) if not limits.prunes:
             yield from _leaves(inner, (*around, limits))
+        case OnlyVariants(inner, variants):
+            yield from _leaves(inner, (*around, frozenset(variants)))
         case _:
             yield Leaf(around, rule)
 

@@ -15,6 +15,7 @@ from collage_dsl.language.limits import LIMITS, check_limits
 from collage_dsl.language.repeated import check_repeated
 from collage_dsl.language.scope import PatternScope
 from collage_dsl.language.substitution import substituted
+from collage_dsl.language.variants import variant_names
 from collage_dsl.rules import (
     TVM_DEFAULT,
     CombineByPrimitives,
@@ -28,6 +29,7 @@ from collage_dsl.rules import (
     KindPair,
     MaxCoalesce,
     OnlyValid,
+    OnlyVariants,
     OpCallByKind,
     OpPredicate,
     Pattern,
@@ -95,6 +97,8 @@ class RuleScope:
         self.checked: dict[str, CheckedRule] = {}
         self.labels: dict[str, Span] = {}
         """Where the labels of composites are first written."""
+        self.variants: dict[str, Span] = {}
+        """Where the names of variants are first written."""
         self.used: set[str] = set()
         self.active: list[str] = []
 
@@ -153,6 +157,7 @@ class _Expression:
             "horizontal": self.horizontal,
             "vertical": self.vertical,
             "only_valid": self.only_valid,
+            "only_variants": self.only_variants,
             "max_coalesce": self.max_coalesce,
             "primitive": self.whole,
         }
@@ -407,6 +412,22 @@ class _Expression:
         places = {name: bound[1].get(name, written.function).span for name in LIMITS}
         check_fit(rule, limits, places, self.findings)
         return OnlyValid(rule, limits)
+
+    def only_variants(self, written: syntax.Application) -> FusionRule | None:
+        bound = bind(written, self.findings, takes=(2, 2))
+        if bound is None:
+            return None
+        inner, names = bound[0]
+        rule = self.part(inner)
+        if not isinstance(names, syntax.List):
+            message, hint = "the variants are a list of names", "write `[direct]`"
+            self.findings.error("E0404", names.span, message, hint)
+            return None
+        variants = variant_names(names, is_native=False, findings=self.findings)
+        for name in names.items:
+            if isinstance(name, syntax.Name):
+                self.scope.variants.setdefault(name.text, name.span)
+        return OnlyVariants(rule, variants) if rule and variants else None
 
     def max_coalesce(self, written: syntax.Application) -> FusionRule | None:
         bound = bind(written, self.findings, takes=(1, 1), keywords=("prefer",))

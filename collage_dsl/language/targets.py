@@ -9,15 +9,25 @@ from collage_dsl.language.arguments import bind, named_arguments
 from collage_dsl.language.coverage import check_fallback
 from collage_dsl.language.findings import Findings, did_you_mean, listed
 from collage_dsl.language.fitting import check_fit
-from collage_dsl.language.libraries import check_libraries
+from collage_dsl.language.libraries import NATIVE, check_libraries
 from collage_dsl.language.limits import LIMITS, check_limits
 from collage_dsl.language.measuring import MEASURES, check_measuring
 from collage_dsl.language.rules import RuleScope
 from collage_dsl.language.target_kinds import check_kind, check_option, option_value
+from collage_dsl.language.variants import check_direct, check_rule_variants, check_variants
 from collage_dsl.rules import FusionRule, FusionSpec, Limits
 from collage_dsl.source import Span
 
-SETTINGS = ("compiler", "priority", "rules", "limits", "measure", "after", "fallback")
+SETTINGS = (
+    "compiler",
+    "variants",
+    "priority",
+    "rules",
+    "limits",
+    "measure",
+    "after",
+    "fallback",
+)
 
 
 def check_target(
@@ -47,6 +57,7 @@ class _TargetChecker:
         options = self.options()
         settings = self.settings()
         compiler = self.compiler(settings)
+        variants = self.variants(settings, compiler)
         priority = self.priority(settings)
         rule = self.rules(settings)
         limits = self.limits(settings)
@@ -60,8 +71,10 @@ class _TargetChecker:
         if fallback:
             self.check_fallback(rule, limits, settings)
         name, kind = self.written.name.text, self.written.kind.text
-        target = Toolchain(name, kind, compiler, options, priority, measure)
+        target = Toolchain(name, kind, compiler, options, priority, measure, variants)
         self.check_libraries(rule, target, settings)
+        if compiler in (None, NATIVE):
+            self.check_native(rule, target, settings)
         return FusionSpec(target, rule, limits, coalesce, fallback)
 
     def places(self, settings: dict[str, syntax.Field | syntax.Block]) -> dict[str, Span]:
@@ -89,6 +102,19 @@ class _TargetChecker:
     ) -> None:
         name, labels, rules = self.written.name, self.scope.labels, self.rules_span(settings)
         check_libraries(rule, target, name, labels, rules, self.findings)
+
+    def check_native(
+        self,
+        rule: FusionRule,
+        target: Toolchain,
+        settings: dict[str, syntax.Field | syntax.Block],
+    ) -> None:
+        """Check what concerns only targets without a library."""
+        name, places, rules = self.written.name, self.scope.variants, self.rules_span(settings)
+        check_rule_variants(rule, name, places, rules, self.findings)
+        if "variants" in settings and "fallback" in settings:
+            variants, fallback = (settings[said].name.span for said in ("variants", "fallback"))
+            check_direct(target, variants, fallback, self.findings)
 
     def rules_span(self, settings: dict[str, syntax.Field | syntax.Block]) -> Span:
         """Where the rule of the target is written."""
@@ -159,6 +185,15 @@ class _TargetChecker:
                 hint = f'write `compiler "{other.text}";`' if isinstance(other, syntax.Name) else ""
                 self.findings.error("E0503", other.span, message, hint)
                 return None
+
+    def variants(
+        self, settings: dict[str, syntax.Field | syntax.Block], compiler: str | None
+    ) -> tuple[str, ...]:
+        value = self.value(settings.get("variants"))
+        if value is None:
+            return ()
+        is_native = "compiler" not in settings or compiler == NATIVE
+        return check_variants(value, is_native=is_native, findings=self.findings)
 
     def priority(self, settings: dict[str, syntax.Field | syntax.Block]) -> int:
         match self.value(settings.get("priority")):

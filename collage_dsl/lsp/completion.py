@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from collage_dsl.graph.operators import operators
+from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language.grammar import tables
 from collage_dsl.language.limits import LIMITS
 from collage_dsl.language.measuring import MEASURES
@@ -198,6 +199,8 @@ class _Completer:
         elif any(each.argument == "ops" for each in self.here.brackets):
             yield from self.defined("class")
             yield from _operators()
+        elif bracket and bracket.sign == "[" and self.calls("only_variants"):
+            yield from _some("variant", NATIVE_VARIANTS)
         elif bracket and bracket.argument == "largest_first":
             yield from _keywords(("true", "false"))
         elif bracket and bracket.argument == "min_nodes":
@@ -217,6 +220,10 @@ class _Completer:
             yield from self.parameters()
             yield from _some("argument", _ARGUMENTS.get(head, ()), after=": ")
 
+    def calls(self, function: str) -> bool:
+        """Whether the cursor is in the arguments of `function`."""
+        return any(function in bracket.heads for bracket in self.here.brackets)
+
     def parameters(self) -> Iterator[Completion]:
         """The parameters of the rule that is being written."""
         words = self.here.words
@@ -230,6 +237,10 @@ class _Completer:
                 yield from _some("setting", SETTINGS)
             case "rules":
                 yield from self.rule()
+            case "variants" if self.here.bracket:
+                yield from _some("variant", NATIVE_VARIANTS)
+            case "variants":
+                yield from _keywords(("not",))
             case "after":
                 yield from _some("rule", ("max_coalesce",))
 

@@ -391,7 +391,10 @@ class _Walk:
             if argument.name is not None:
                 self.word(argument.name, "argument", (function.text,))
                 group = {"using": "primitive", "taps": "taps"}.get(argument.name.text, group)
-            self.rule(argument.value, group)
+            if function.text == "only_variants" and isinstance(argument.value, syntax.List):
+                self.variants(argument.value)
+            else:
+                self.rule(argument.value, group)
 
     def target(self, target: syntax.Target) -> None:
         for setting in target.settings:
@@ -402,10 +405,20 @@ class _Walk:
                     self.word(field.name, group)
                     if field.value is not None:
                         self.rule(field.value, "taps")
+            elif isinstance(setting, syntax.Field) and setting.name.text == "variants":
+                self.variants(setting.value)
             elif isinstance(setting, syntax.Field):
                 self.rule(setting.value)
             else:
                 self.anything(setting)
+
+    def variants(self, written: Any) -> None:
+        """Walk a list of variants, which are words of the language and never names of the file."""
+        if isinstance(written, syntax.Name):
+            self.word(written, "variant")
+            return
+        for part in _parts(written):
+            self.variants(part)
 
     # Tests.
 

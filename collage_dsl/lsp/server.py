@@ -54,6 +54,7 @@ _COMPLETIONS = {
     "keyword": types.CompletionItemKind.Keyword,
     "kind": types.CompletionItemKind.EnumMember,
     "primitive": types.CompletionItemKind.EnumMember,
+    "variant": types.CompletionItemKind.EnumMember,
     "dtype": types.CompletionItemKind.EnumMember,
     "value": types.CompletionItemKind.Variable,
     "file": types.CompletionItemKind.File,

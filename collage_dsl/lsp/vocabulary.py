@@ -11,6 +11,7 @@ from inspect import getdoc
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import dtype_names, long_dtype
+from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import spec_tests
 from collage_dsl.language.rules import PRIMITIVES
 from collage_dsl.rules import (
@@ -21,6 +22,7 @@ from collage_dsl.rules import (
     KindPair,
     MaxCoalesce,
     OnlyValid,
+    OnlyVariants,
     OpCallByKind,
     OpPredicate,
     Primitive,
@@ -38,6 +40,7 @@ RULES: Mapping[str, type] = {
     "combine_by_primitives": CombineByPrimitives,
     "combine": CombineByPrimitives,
     "only_valid": OnlyValid,
+    "only_variants": OnlyVariants,
     "max_coalesce": MaxCoalesce,
     "op_predicate": OpPredicate,
     "horizontal": Horizontal,
@@ -103,6 +106,9 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
     "setting": {
         "compiler": 'The backend that builds the kernels, in quotes: `compiler "onnxruntime";`. '
         "TVM itself, where there is none.",
+        "variants": "The algorithms that may compute kernels of the target: "
+        "`variants [direct, winograd4];`, or all but some: `variants not [gemm];`. All of them "
+        "where nothing is said.",
         "rules": "The rule that proposes the kernels of the target. Every target has one.",
         "limits": "What every candidate of the target keeps to: `limits { max_exits 1; }`.",
         "measure": "How kernels of the target are timed: `measure { repeats 5; timeout 30s; }`.",
@@ -113,6 +119,7 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "priority": "A whole number, 0 where nothing is said: of plans that cost the same, the one "
         "with more calls in targets of high priority is chosen.",
     },
+    "variant": {name: f"A variant: {text}." for name, text in NATIVE_VARIANTS.items()},
     "limit": _LIMITS,
     "measure": {
         "repeats": "How often a kernel is run and timed at most, 15 times where nothing is said.",

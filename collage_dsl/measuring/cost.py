@@ -260,7 +260,7 @@ class MeasuredCost:
 
 def _offered(candidate: CandidateKernel, backend: Backend) -> list[CandidateKernel]:
     """The candidate for each variant that may compute it and can."""
-    if not backend.variants:
+    if not backend.variants and not candidate.toolchain.variants:
         return [candidate]
     fitting = (variant for variant, reason in unsuitable(candidate, backend) if reason is None)
     return [with_variant(candidate, variant) for variant in fitting]

@@ -113,7 +113,7 @@ def pinned(candidate: CandidateKernel, backend: Backend) -> CandidateKernel:
     `candidate` with one variant: the first that may compute it and can, where several may. Raises
     `BuildError` if none can.
     """
-    if not backend.variants:
+    if not backend.variants and not candidate.toolchain.variants:
         return candidate
     for variant, reason in unsuitable(candidate, backend):
         if reason is None:

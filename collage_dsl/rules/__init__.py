@@ -21,11 +21,13 @@ from collage_dsl.rules.rule import (
     Host,
     MaxCoalesce,
     OnlyValid,
+    OnlyVariants,
     OpCallByKind,
     OpPredicate,
     Tagged,
     Union,
     Vertical,
+    sub_rules,
 )
 from collage_dsl.rules.spec import FusionSpec, Specs
 from collage_dsl.rules.trace import Refusal, Trace
@@ -46,6 +48,7 @@ __all__ = [
     "Limits",
     "MaxCoalesce",
     "OnlyValid",
+    "OnlyVariants",
     "OpCallByKind",
     "OpPredicate",
     "Pattern",
@@ -58,4 +61,5 @@ __all__ = [
     "TupleProjections",
     "Union",
     "Vertical",
+    "sub_rules",
 ]

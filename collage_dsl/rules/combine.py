@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import product
 
 from collage_dsl.graph import Composite, Graph, Kind, OpSet, SubGraph, members, opset, spread
+from collage_dsl.graph.variants import Variants, common
 from collage_dsl.rules.primitive import Primitive, has_side_branches
 
 
@@ -66,7 +67,7 @@ class _Closure:
         """For the kinds of an upstream and a downstream, the primitives that may join them."""
         self.max_depth = max_depth
         self.max_nodes = max_nodes
-        self.tried: set[tuple[tuple[int, OpSet], OpSet, OpSet]] = set()
+        self.tried: set[tuple[tuple[int, OpSet], OpSet, OpSet, Variants]] = set()
         self.numbers: dict[Composite, int] = {}
         self.queue: deque[_Part] = deque()
         self.by_exit: defaultdict[int, list[_Part]] = defaultdict(list)
@@ -75,7 +76,7 @@ class _Closure:
     def grown(self, seeds: Iterable[SubGraph]) -> Iterator[SubGraph]:
         for seed in seeds:
             part = self.part(seed)
-            if self.is_new(seed.inside, seed.constants, part.composites):
+            if self.is_new(seed.inside, seed.constants, part.composites, seed.variants):
                 self.queue.append(part)
         while self.queue:
             part = self.queue.popleft()
@@ -108,14 +109,22 @@ class _Closure:
         """Put the union of the two in the queue, if it is new and possible."""
         inside = one.inside | other.inside
         constants = one.sub_graph.constants | other.sub_graph.constants
-        if self.is_new(inside, constants, one.composites | other.composites):
+        variants = common(one.sub_graph.variants, other.sub_graph.variants)
+        if self.is_new(inside, constants, one.composites | other.composites, variants):
             outputs = (one.outputs | other.outputs) & ~inside
             if self.is_possible(inside, outputs):
                 self.queue.append(_union(self.graph, one, other, outputs))
 
-    def is_new(self, inside: OpSet, constants: OpSet, composites: OpSet) -> bool:
-        """Whether this has not been tried before. What was not possible stays impossible."""
-        key = spread(inside), constants, composites
+    def is_new(
+        self, inside: OpSet, constants: OpSet, composites: OpSet, variants: Variants
+    ) -> bool:
+        """
+        Whether this has a variant and has not been tried before. What was not possible stays
+        impossible.
+        """
+        if variants is not None and not variants:
+            return False
+        key = spread(inside), constants, composites, variants
         if key in self.tried:
             return False
         self.tried.add(key)

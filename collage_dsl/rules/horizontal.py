@@ -64,8 +64,9 @@ def _grown(
     for place, other in enumerate(near):
         if all(part.is_independent(other) for part in parts):
             larger = union | other.sub_graph
-            yield larger
-            yield from _grown(larger, (*parts, other), near[place + 1 :], most)
+            if larger.has_variant:
+                yield larger
+                yield from _grown(larger, (*parts, other), near[place + 1 :], most)
 
 
 def _shape(graph: Graph, each: SubGraph) -> tuple[object, ...]:

@@ -14,9 +14,9 @@ def regions(
     graph: Graph, found: Iterable[SubGraph], prefer: Preference = "largest"
 ) -> Iterator[SubGraph]:
     """
-    The sub-graphs of `found`, merged where they touch, as long as the union is convex and stays in
-    one dataflow block; in graph order. A union contains the tuples and projections between its
-    parts, except those that belong to another region.
+    The sub-graphs of `found`, merged where they touch, as long as the union is convex, stays in one
+    dataflow block and has a variant; in graph order. A union contains the tuples and projections
+    between its parts, except those that belong to another region.
 
     If sub-graphs overlap, only one of them is used: that with more operators, then the earlier
     one in the graph; or, with `prefer="first"`, the first in `found`. A region may have several
@@ -60,7 +60,7 @@ def _partner(graph: Graph, region: SubGraph, others: list[SubGraph], taken: OpSe
     """The place of the first of `others` that can be merged into `region`."""
     touched = beside(graph, region.inside)
     for place, other in enumerate(others):
-        if other.inside & touched and _is_whole(graph, _union(graph, region, other, taken).inside):
+        if other.inside & touched and _may_be_one(graph, _union(graph, region, other, taken)):
             return place
     return None
 
@@ -71,5 +71,6 @@ def _union(graph: Graph, one: SubGraph, other: SubGraph, taken: OpSet) -> SubGra
     return union | SubGraph(absorbable(graph, union.inside) & ~taken)
 
 
-def _is_whole(graph: Graph, inside: OpSet) -> bool:
-    return graph.is_together(inside) and graph.is_convex(inside)
+def _may_be_one(graph: Graph, union: SubGraph) -> bool:
+    inside = union.inside
+    return union.has_variant and graph.is_together(inside) and graph.is_convex(inside)

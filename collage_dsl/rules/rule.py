@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from collage_dsl.graph import Graph, Kind, SubGraph, members
+from collage_dsl.graph.variants import common
 from collage_dsl.rules.combine import combine
 from collage_dsl.rules.horizontal import siblings_joined
 from collage_dsl.rules.limits import Limits
@@ -252,6 +254,32 @@ class OnlyValid:
 
 
 @dataclass(frozen=True, slots=True)
+class OnlyVariants:
+    """
+    Propose what `rule` proposes, to be computed by some `variants` only.
+
+        only_variants(dfpattern(conv), [direct, winograd4])
+
+    A union of candidates may be computed by the variants that all of them allow. If there are
+    none, it is not proposed.
+    """
+
+    rule: "FusionRule"
+    variants: tuple[str, ...]
+
+    def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
+        allowed = frozenset(self.variants)
+        for found in self.rule.propose(graph, trace):
+            only = found.only_by(common(found.variants, allowed))
+            if only.has_variant:
+                yield only
+            else:
+                names = ", ".join(self.variants)
+                because = f"of the variants {names} none is allowed by the rules inside"
+                trace.refused(found.inside, because)
+
+
+@dataclass(frozen=True, slots=True)
 class MaxCoalesce:
     """
     Propose the largest regions of touching candidates of `rule`: `max_coalesce(rule)`.
@@ -279,5 +307,21 @@ FusionRule = (
     | Horizontal
     | Vertical
     | OnlyValid
+    | OnlyVariants
     | MaxCoalesce
 )
+
+
+def sub_rules(rule: FusionRule) -> tuple[FusionRule, ...]:
+    """The direct sub-rules of `rule`."""
+    match rule:
+        case Union(rules):
+            return rules
+        case Tagged() | CombineByPrimitives() | OnlyValid() | OnlyVariants() | MaxCoalesce():
+            return (rule.rule,)
+        case Horizontal() | Vertical():
+            return (rule.rule,)
+        case OpCallByKind() | DFPattern() | OpPredicate() | Host():
+            return ()
+        case _:
+            assert_never(rule)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, SubGraph, Toolchain
+from collage_dsl.graph.variants import Variants, either
 from collage_dsl.rules.limits import Limits
 from collage_dsl.rules.placement import Placement
 from collage_dsl.rules.pruning import pruned
@@ -44,21 +45,26 @@ class FusionSpec:
         The distinct valid candidates in graph order: by first node, then by nodes inside.
         Candidates that `refusal` refuses are left out before pruning.
 
-        If several proposals have the same nodes and composites, the label of the first is kept.
+        If several proposals have the same nodes and composites, the label of the first is kept,
+        and any variant that one of them allows may compute the candidate.
         """
         trace = trace or Trace()
-        found: dict[SubGraph, SubGraph] = {}
+        found: dict[SubGraph, Variants] = {}
         for sub_graph in self.rule.propose(graph, trace):
             because = self.limits.refusal(graph, sub_graph)
             if not because and refusal is not None:
                 because = refusal(self.name, sub_graph.inside)
+            if not because and not self.target.allows(sub_graph.variants):
+                because = f"the target allows only {', '.join(self.target.variants)}"
             if because:
                 trace.refused(sub_graph.inside, because)
             else:
-                found.setdefault(sub_graph, sub_graph)
-        left = pruned(graph, found.values(), self.limits, trace, keeps_single=self.fallback)
+                plain = sub_graph.only_by(None)
+                found[plain] = either(found.get(plain, frozenset()), sub_graph.variants)
+        left = pruned(graph, found, self.limits, trace, keeps_single=self.fallback)
         ordered = sorted(left, key=lambda sub_graph: sub_graph.order)
-        return tuple(CandidateKernel(graph, sub_graph, self.target) for sub_graph in ordered)
+        toolchains = {variants: self.target.only_by(variants) for variants in found.values()}
+        return tuple(CandidateKernel(graph, each, toolchains[found[each]]) for each in ordered)
 
 
 Specs = Mapping[str, FusionSpec]

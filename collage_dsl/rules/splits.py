@@ -140,6 +140,8 @@ class _Grower:
             for up, down in ((one, other), (other, one))
             if self.graph.output(up.inside) & down.inside
         ]
+        if not (one.sub_graph | other.sub_graph).has_variant:
+            return False
         allowed = (p.joins(self.graph, up, down) for up, down in pairs for p in self.using)
         return any(allowed) and self.is_possible(one, other.inside)
 

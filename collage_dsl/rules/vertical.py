@@ -40,7 +40,7 @@ def with_neighbours(
                 continue
             for inside in _prologues(graph, anchor.inside, below, prologue, max_depth):
                 if inside != anchor.inside:
-                    yield SubGraph(inside, anchor.constants, anchor.composites)
+                    yield SubGraph(inside, anchor.constants, anchor.composites, anchor.variants)
 
 
 def _epilogues(graph: Graph, anchor: OpSet, kind: Kind | None, max_depth: int) -> Iterator[OpSet]:

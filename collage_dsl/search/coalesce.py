@@ -1,10 +1,12 @@
 """`after max_coalesce()`: merge neighbouring kernels of one target after the search."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 
 from collage_dsl.cost import CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, SubGraph
 from collage_dsl.graph.between import absorbable
+from collage_dsl.graph.variants import Variants, common
 from collage_dsl.search.plan import (
     Plan,
     PlannedKernel,
@@ -78,7 +80,8 @@ class _Groups:
         targets = {self.plan.kernels[number].target for number in (one, other)}
         if len(targets) > 1 or self.has_detour(one, other) or self.has_detour(other, one):
             return False
-        return self.may_merge(_union(self.kernels(one, other)))
+        kernels = self.kernels(one, other)
+        return _variants(kernels) != frozenset() and self.may_merge(_union(kernels))
 
     def has_detour(self, start: int, end: int) -> bool:
         """Whether a path leads from `start` to `end` through a third group."""
@@ -130,10 +133,17 @@ def _touching(kernels: Sequence[PlannedKernel]) -> list[list[PlannedKernel]]:
     return [[kernels[number] for number in group] for group in groups]
 
 
-def _union(kernels: Iterable[PlannedKernel]) -> CandidateKernel:
+def _variants(kernels: Iterable[PlannedKernel]) -> Variants:
+    """The variants that the toolchains of all kernels allow."""
+    said = (frozenset(kernel.candidate.toolchain.variants) for kernel in kernels)
+    return reduce(common, (variants or None for variants in said), None)
+
+
+def _union(kernels: Sequence[PlannedKernel]) -> CandidateKernel:
     candidates = [kernel.candidate for kernel in kernels]
     graph, union = candidates[0].graph, SubGraph(0)
     for candidate in candidates:
         union |= candidate.sub_graph
     union |= SubGraph(absorbable(graph, union.inside))
-    return CandidateKernel(graph, union, candidates[0].toolchain)
+    toolchain = candidates[0].toolchain.only_by(_variants(kernels))
+    return CandidateKernel(graph, union, toolchain)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import conditions, spec_tests
 from collage_dsl.language.findings import Findings
 from collage_dsl.language.limits import LIMITS
@@ -50,6 +51,7 @@ rule all = combine_by_primitives(
 
 target tvm on llvm(libs: ["lib"]) {
   rules    union(all, op_call_by_kind(), op_call_by_kind(opaque));
+  variants [direct, gemm];
   limits   { max_exits 1; }
   measure  { percentile 50; }
   fallback;
@@ -90,6 +92,8 @@ def hovered(text: str, before: str) -> str:
         ("= compos", "Composite = label"),
         ("op_call_by_kind(anch", "nn.conv2d"),
         ("[kin", "an upstream of kind A"),
+        ("varian", "that may compute kernels of the target"),
+        ("[dire", "loops over the operands"),
         ("limi", "limits { max_exits 1; }"),
         ("max_exi", "used outside"),
         ("measu", "How kernels of the target are timed"),
@@ -121,6 +125,7 @@ def test_every_word_of_the_language_has_a_meaning() -> None:
         "setting": SETTINGS,
         "limit": LIMITS,
         "measure": MEASURES,
+        "variant": NATIVE_VARIANTS,
     }
 
     lacking = [(g, w) for g, words in wanted.items() for w in words if not meaning(g, w)]
