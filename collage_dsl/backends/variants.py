@@ -7,9 +7,7 @@ from math import prod
 
 from collage_dsl.backends import products, winograd
 from collage_dsl.graph import Form, Graph, Node, TensorType, members
-
-DIRECT = "direct"
-"""The variant that computes everything."""
+from collage_dsl.graph.variants import DIRECT
 
 IN_PLACE = "in_place"
 """The variant of a concatenation whose operands are written to its result. It runs nothing."""

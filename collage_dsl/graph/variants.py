@@ -9,6 +9,7 @@ DIRECT = "direct"
 NATIVE_VARIANTS: Mapping[str, str] = MappingProxyType(
     {
         DIRECT: "loops over the operands as they are",
+        "in_place": "a concatenation whose operands are written to its result",
         "gemm": "a matrix product with weights that are packed when the model is loaded",
         "gemv": "one pass over the weights of a product with few rows",
         "winograd2": "convolutions of stride 1 by Winograd's algorithm, 2 by 2 results at a time",

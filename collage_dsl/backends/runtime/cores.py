@@ -36,10 +36,10 @@ def on_cores(function: Any, cores: int) -> Callable[..., Any]:
     `function` itself.
     """
     if cores == 1:
-        return function  # type: ignore[no-any-return]
+        return function
     prepare_cores(cores)
-    return _found()(function, cores)  # type: ignore[misc, no-any-return]
+    return _found()(function, cores)  # type: ignore[misc]
 
 
 def _found() -> Callable[..., Any] | None:
-    return tvm_ffi.get_global_func(_NAME, allow_missing=True)  # type: ignore[no-any-return]
+    return tvm_ffi.get_global_func(_NAME, allow_missing=True)
