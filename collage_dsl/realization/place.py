@@ -12,7 +12,7 @@ from tvm import relax
 from collage_dsl.backends.base import Backend, Placement
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import kernel_target
-from collage_dsl.backends.variants import DIRECT, IN_PLACE
+from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import (
     CandidateKernel,
@@ -29,6 +29,7 @@ from collage_dsl.graph import (
     places,
     tensors,
 )
+from collage_dsl.graph.variants import DIRECT
 from collage_dsl.realization.crossing import Crossing, crossing_of, on_device
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.outline import Outlined, outline, weights_of
