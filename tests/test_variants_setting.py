@@ -37,7 +37,7 @@ def test_a_list_is_kept_as_it_is_written() -> None:
 def test_what_is_refused_leaves_all_other_native_variants() -> None:
     left = spec_with("variants not [winograd2, gemm];").target.variants
 
-    assert left == ("direct", "gemv", "winograd4")
+    assert left == tuple(each for each in NATIVE_VARIANTS if each not in ("winograd2", "gemm"))
     assert spec_with('compiler "tvm"; variants not [winograd2, gemm];').target.variants == left
 
 
@@ -57,7 +57,7 @@ def test_candidates_are_for_the_variants_of_their_target() -> None:
 def test_variants_travel_in_targets_and_in_json_and_yaml() -> None:
     spec = spec_with("variants not [gemm];")
     specs = {spec.name: spec}
-    allowed = ["direct", "gemv", "winograd2", "winograd4"]
+    allowed = [each for each in NATIVE_VARIANTS if each != "gemm"]
 
     assert collage.extract(collage.attach({"kind": "llvm"}, spec)) == spec
     assert from_json(to_json(specs)) == from_yaml(to_yaml(specs)) == specs
@@ -119,7 +119,7 @@ def test_a_library_that_lacks_the_variants_is_refused_with_the_reason(tmp_path: 
 
     graph = from_onnx(small_convolution())
     found = spec_with('compiler "onnxruntime"; variants [fast];').candidates(graph)
-    reason = "the backend onnxruntime has no variant of fast"
+    reason = "the backend onnxruntime has no variant fast"
 
     with MeasuredCost(lambda _: OnnxRuntime(), CostStore(tmp_path / "costs.sqlite")) as cost:
         assert {cost(candidate) for candidate in found} == {Infeasible(reason)}
