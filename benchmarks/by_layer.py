@@ -3,8 +3,9 @@ Where the engines spend their time inside whole models, by kind of layer, on one
 
     python benchmarks/by_layer.py MODEL…
 
-Milliseconds of one run. onnxruntime and openvino say what each node took. ncnn is asked for the
-result of one layer after the other. `layout` is the conversion between plain and blocked tensors.
+Milliseconds of one run on the wall, so nothing else should run. onnxruntime and openvino say what
+each node took. ncnn is asked for the result of one layer after the other. `layout` is the
+conversion between plain and blocked tensors.
 """
 
 from __future__ import annotations
@@ -113,11 +114,10 @@ def in_ncnn(model: onnx.ModelProto, inputs: Inputs) -> Times:
     series: list[list[float]] = [[] for _ in layers]
     for _ in range(RUNS):
         extractor = net.create_extractor()
-        extractor.set_light_mode(False)  # Else a result that was asked for is gone after its use.
         for index, mat in enumerate(mats):
             extractor.input(f"in{index}", mat)
         for (_, blob), taken in zip(layers, series, strict=True):
-            taken.append(cpu_time(partial(extractor.extract, blob, AS_WRITTEN)))
+            taken.append(wall_time(partial(extractor.extract, blob, AS_WRITTEN)))
     return added((kind, low(taken)) for (kind, _), taken in zip(layers, series, strict=True))
 
 
@@ -138,10 +138,10 @@ def ncnn_layers(param: str) -> Iterator[tuple[str, str]]:
             yield kind_of(operator, f"{options.get('11', wide)}x{wide}"), blobs[int(made) - 1]
 
 
-def cpu_time(call: Callable[[], object]) -> float:
-    begin = time.thread_time()
+def wall_time(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
     call()
-    return time.thread_time() - begin
+    return time.perf_counter() - begin
 
 
 def low(series: list[float]) -> float:

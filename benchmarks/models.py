@@ -25,12 +25,12 @@ import onnx
 import suite
 from engines import INSTALL, CannotLoadError, Inputs, Load, Loaded, engines
 from kernels.reference import error, exact
+from kernels.timing import in_turns
 from layers import random_inputs
 
 import collage_dsl as collage
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.frontend.light import light_models
-from collage_dsl.measuring.timing import interleaved, low
 
 TARGETS = ("native", "onnxruntime")
 OURS = "ours"
@@ -112,11 +112,11 @@ def race(
     given: argparse.Namespace,
 ) -> dict[str, Result]:
     calls = [each.call for each in contenders.values()]
-    times = interleaved(calls, given.threads, budget=given.seconds)
+    times = in_turns(calls, given.threads, given.seconds)
     expected = exact(model, inputs)
     return {
-        name: Result(low(series), error(each.output(), expected))
-        for (name, each), series in zip(contenders.items(), times, strict=True)
+        name: Result(taken, error(each.output(), expected))
+        for (name, each), taken in zip(contenders.items(), times, strict=True)
     }
 
 

@@ -39,26 +39,46 @@ class Timed:
 def measured(timed: Sequence[Timed], threads: int, rounds: int, budget: float) -> list[Time]:
     """
     A low percentile of the times of each call. They run in turns, for at most `rounds` rounds.
-    After five rounds they stop when `budget` seconds have passed. The clock is the CPU
-    time of the process if there is one thread, else the wall time.
+    After five rounds they stop when `budget` seconds have passed.
     """
-    now = time.process_time_ns if threads == 1 else time.perf_counter_ns
-
-    def seconds(call: Call, times: int = 1) -> float:
-        begin = now()
-        for _ in range(times):
-            call()
-        return (now() - begin) * 1e-9 / times
-
-    counts = [max(1, int(HOT_SECONDS / max(1e-7, seconds(each.call)))) for each in timed]
+    counts = [max(1, int(HOT_SECONDS / max(1e-7, seconds(each.call, threads)))) for each in timed]
     hot: list[list[float]] = [[] for _ in timed]
     cold: list[list[float]] = [[] for _ in timed]
     deadline = time.monotonic() + budget
     while len(hot[0]) < min(5, rounds) or (len(hot[0]) < rounds and time.monotonic() < deadline):
         for index, each in enumerate(timed):
+            settle(threads)
             each.call()
-            hot[index].append(seconds(each.call, counts[index]))
+            hot[index].append(seconds(each.call, threads, counts[index]))
             evict()
             each.warm()
-            cold[index].append(seconds(each.call))
+            cold[index].append(seconds(each.call, threads))
     return [Time(low(h) * 1e6, low(c) * 1e6) for h, c in zip(hot, cold, strict=True)]
+
+
+def in_turns(calls: Sequence[Call], threads: int, budget: float) -> list[float]:
+    """A low percentile of the seconds of each call, of at least five and at most 200 rounds."""
+    times: list[list[float]] = [[] for _ in calls]
+    for call in calls:
+        call()
+    deadline = time.monotonic() + budget
+    while len(times[0]) < 5 or (len(times[0]) < 200 and time.monotonic() < deadline):
+        for call, series in zip(calls, times, strict=True):
+            settle(threads)
+            series.append(seconds(call, threads))
+    return list(map(low, times))
+
+
+def seconds(call: Call, threads: int, times: int = 1) -> float:
+    """Those of one call: CPU time of the process if there is one thread, else wall time."""
+    now = time.process_time_ns if threads == 1 else time.perf_counter_ns
+    begin = now()
+    for _ in range(times):
+        call()
+    return (now() - begin) * 1e-9 / times
+
+
+def settle(threads: int) -> None:
+    """Wait until the threads of other engines sleep. Those of ncnn look for work for 20 ms."""
+    if threads > 1:
+        time.sleep(0.03)
