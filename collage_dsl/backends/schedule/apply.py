@@ -19,6 +19,7 @@ from collage_dsl.backends.schedule.groups import Group, Inlined, grouped, inline
 from collage_dsl.backends.schedule.loops import Stmt, sequence
 from collage_dsl.backends.schedule.machine import machine_of
 from collage_dsl.backends.schedule.masks import with_masks
+from collage_dsl.backends.schedule.neighbours import without_short_reductions
 from collage_dsl.backends.schedule.planes import PlaneKernel, slides_over_planes
 from collage_dsl.backends.schedule.pointwise import pointwise_statement
 from collage_dsl.backends.schedule.reduction import reduction_statement
@@ -37,7 +38,7 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
         return general(func, machine)
     if any(_is_empty(buffer) for buffer in program.parameters):
         return func
-    inlined, stages = inline(program)
+    inlined, stages = inline(without_short_reductions(program))
     groups = grouped(stages, inlined)
     stored = _stored(groups, inlined, program.parameters)
     context = Context(machine, inlined, stored, frozenset(program.parameters))
