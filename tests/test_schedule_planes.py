@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from numpy.lib.stride_tricks import sliding_window_view
+from tvm import relax
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 from tvm.target.codegen import llvm_get_intrinsic_name
 
@@ -18,6 +20,7 @@ from tests.test_schedule import (
     check,
     convolved,
     fused,
+    local_sizes,
     native,
     outputs,
     padded,
@@ -147,3 +150,33 @@ def test_lanes_beyond_the_end_of_a_result_are_not_written() -> None:
     found = whole.numpy()
     assert (found[:size] == 1).all()
     assert (found[size:] == -7).all()
+
+
+@pytest.mark.parametrize("size", [3, 5, 9])
+def test_a_local_response_norm_is_one_pass_over_its_planes(size: int) -> None:
+    half = size // 2
+
+    def body(emit: Any, x: Any) -> Any:
+        y = emit(R.expand_dims(emit(R.multiply(x, x)), [1]))
+        pads = (half, 0, 0, half, 0, 0)
+        y = emit(R.nn.avg_pool3d(y, (size, 1, 1), (1, 1, 1), pads, count_include_pad=True))
+        y = emit(R.multiply(emit(R.squeeze(y, [1])), relax.const(0.2, "float32")))
+        y = emit(R.power(emit(R.add(y, relax.const(2.0, "float32"))), relax.const(0.75, "float32")))
+        return R.divide(x, y)
+
+    def expect(x: Array) -> Array:
+        squares = np.pad(x * x, ((0, 0), (half, half), (0, 0), (0, 0)))
+        total = sliding_window_view(squares, size, axis=1).sum(-1)
+        return x / (2 + 0.2 * total / size) ** 0.75
+
+    func = check([(2, 11, 9, 13)], body, expect)
+    assert not local_sizes(func)
+
+
+def test_padding_is_not_read_by_a_vector_that_is_not_full() -> None:
+    """The last channels are beyond the end of the tensor, and reading them may crash."""
+    check(
+        [(1, 4, 3, 13)],
+        lambda emit, x: R.nn.relu(emit(R.nn.pad(x, (0, 0, 300, 300, 0, 0, 0, 0)))),
+        lambda x: np.maximum(np.pad(x, ((0, 0), (300, 300), (0, 0), (0, 0))), 0),
+    )

@@ -19,6 +19,7 @@ from collage_dsl.backends.schedule.groups import Group, Inlined, grouped, inline
 from collage_dsl.backends.schedule.loops import Stmt, sequence
 from collage_dsl.backends.schedule.machine import Machine, machine_of
 from collage_dsl.backends.schedule.masks import with_masks
+from collage_dsl.backends.schedule.neighbours import without_short_reductions
 from collage_dsl.backends.schedule.planes import PlaneKernel, slides_over_planes
 from collage_dsl.backends.schedule.pointwise import pointwise_statement
 from collage_dsl.backends.schedule.reduction import reduction_statement
@@ -51,7 +52,7 @@ def body_of(
     The body of a function of `parameters`: the groups of `program`, one after the other, by
     `statement_of`. By `statement`, groups that suit are computed together.
     """
-    inlined, stages = inline(program)
+    inlined, stages = inline(without_short_reductions(program))
     groups = grouped(stages, inlined)
     stored = _stored(groups, inlined, program.parameters)
     context = Context(machine, inlined, stored, frozenset(program.parameters))

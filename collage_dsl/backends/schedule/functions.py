@@ -33,8 +33,18 @@ TANH_SMALL = (1.0, -1 / 3, 2 / 15, -17 / 315)
 
 
 def vectorisable(value: Expr) -> Expr:
-    """`value` with formulas instead of float32 calls that LLVM cannot vectorise."""
-    return tvm_ffi.structural_map(value, (Call, _rewritten))
+    """
+    `value` with formulas instead of float32 calls that LLVM cannot vectorise, and with products
+    instead of divisions by a number.
+    """
+    return tvm_ffi.structural_map(value, ((Call, _rewritten), (tirx.Div, _multiplied)))
+
+
+def _multiplied(division: Any) -> Expr:
+    number = division.b.value if isinstance(division.b, tirx.Cast) else division.b
+    if not _is_float(division) or not isinstance(number, (tirx.FloatImm, tirx.IntImm)):
+        return division
+    return division.a * _f(1 / number.value) if number.value else division
 
 
 def _rewritten(call: Any) -> Expr:

@@ -17,7 +17,9 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.expressions import (
+    IF_THEN_ELSE,
     Expr,
+    called,
     coefficients,
     integer,
     loads,
@@ -64,6 +66,8 @@ def _store(write: Any, lane: tirx.Var, count: int, lanes: int) -> Stmt | None:
     reads = [read for read in loads(write.value) if lane in variables(read)]
     if not _follows(write.indices[0], lane) or write.buffer.scope() == "local":
         return None
+    if _has_branches(write.value):
+        return None
     if str(write.buffer.dtype) != "float32" or not all(_maskable(r, lane, lanes) for r in reads):
         return None
     mask = tirx.Ramp(tirx.IntImm("int32", 0), tirx.IntImm("int32", 1), lanes) < tirx.Broadcast(
@@ -80,6 +84,13 @@ def _store(write: Any, lane: tirx.Var, count: int, lanes: int) -> Stmt | None:
         mask,
     )
     return scoped([*held, result], sequence([*filled, compute, tirx.Evaluate(put)]), "partial")
+
+
+def _has_branches(value: Expr) -> bool:
+    """Whether some reads happen only under a condition."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(value, (tvm.ir.Call, found.append))
+    return any(called(call, IF_THEN_ELSE) for call in found)
 
 
 def _held(
