@@ -8,6 +8,8 @@ from typing import Any
 import tvm
 from tvm import s_tir
 
+from collage_dsl.backends.schedule.attention import chain_statement
+from collage_dsl.backends.schedule.chains import Chain, with_chains
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.contraction import SlidingKernel
 from collage_dsl.backends.schedule.expressions import Buffer, loads
@@ -42,15 +44,26 @@ def body_of(
     statement_of: Callable[[Group, Context], Stmt],
 ) -> Stmt:
     """The body of a function of `parameters`: the groups of `program`, one after the other."""
-    inlined, stages = inline(program)
-    groups = grouped(stages, inlined)
+    inlined, groups = outlined(program)
     stored = _stored(groups, inlined, program.parameters)
     context = Context(machine, inlined, stored)
-    body = sequence([statement_of(group, context) for group in groups])
+
+    def part(group: Group | Chain) -> Stmt:
+        if isinstance(group, Chain):
+            return chain_statement(group, context)
+        return statement_of(group, context)
+
+    body = sequence([part(group) for group in groups])
     kept = [buffer for buffer in program.locals if buffer in stored]
     body, allocated = flattened(body, parameters, kept)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
     return s_tir.SBlockRealize([], True, root)
+
+
+def outlined(program: Program) -> tuple[Inlined, tuple[Group | Chain, ...]]:
+    """The stages that are computed where they are read, and the others in groups."""
+    inlined, stages = inline(program)
+    return inlined, with_chains(grouped(stages, inlined), inlined, program)
 
 
 def is_empty(buffer: Buffer) -> bool:
@@ -73,7 +86,7 @@ def statement(group: Group, context: Context) -> Stmt:
 
 
 def _stored(
-    groups: Sequence[Group], inlined: Inlined, parameters: Sequence[Buffer]
+    groups: Sequence[Group | Chain], inlined: Inlined, parameters: Sequence[Buffer]
 ) -> frozenset[Buffer]:
     """The buffers that must be in memory: parameters, and what another group reads."""
     stored = set(parameters)
