@@ -9,6 +9,8 @@ from typing import Any
 import tvm
 from tvm import s_tir
 
+from collage_dsl.backends.schedule.attention import chain_statement
+from collage_dsl.backends.schedule.chains import Chain, with_chains
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.contraction import SlidingKernel
 from collage_dsl.backends.schedule.expressions import Buffer, loads
@@ -26,7 +28,7 @@ from collage_dsl.backends.schedule.reduction import reduction_statement
 from collage_dsl.backends.schedule.rows import rows_statement
 from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stages import Program, read
-from collage_dsl.backends.schedule.strips import chains, strips_statement
+from collage_dsl.backends.schedule.strips import Link, chains, strips_statement
 from collage_dsl.backends.schedule.transposed import by_phases
 from collage_dsl.backends.schedule.work import with_enough_work
 
@@ -50,25 +52,41 @@ def body_of(
 ) -> Stmt:
     """
     The body of a function of `parameters`: the groups of `program`, one after the other, by
-    `statement_of`. By `statement`, groups that suit are computed together.
+    `statement_of`. By `statement`, neighbours that suit are computed together, in strips.
     """
-    inlined, stages = inline(without_short_reductions(program))
-    groups = grouped(stages, inlined)
+    inlined, groups = outlined(program)
     stored = _stored(groups, inlined, program.parameters)
     context = Context(machine, inlined, stored, frozenset(program.parameters))
     parts, rings = [], dict[Buffer, Buffer]()
-    for part in chains(groups, context) if statement_of is statement else groups:
-        if isinstance(part, Group):
-            parts.append(statement_of(part, with_enough_work(part, context)))
-        else:
-            joined, between = strips_statement(part, context)
-            parts.append(joined)
-            rings |= between
+    for part in _in_strips(groups, context) if statement_of is statement else groups:
+        match part:
+            case Group():
+                parts.append(statement_of(part, with_enough_work(part, context)))
+            case Chain():
+                parts.append(chain_statement(part, context))
+            case _:
+                joined, between = strips_statement(part, context)
+                parts.append(joined)
+                rings |= between
     kept = [rings.get(buffer, buffer) for buffer in program.locals if buffer in stored]
     body, allocated = flattened(sequence(parts), parameters, kept)
     body = with_masks(body, machine)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
     return s_tir.SBlockRealize([], True, root)
+
+
+def outlined(program: Program) -> tuple[Inlined, tuple[Group | Chain, ...]]:
+    """The stages that are computed where they are read, and the others in groups."""
+    inlined, stages = inline(without_short_reductions(program))
+    return inlined, with_chains(grouped(stages, inlined), inlined, program)
+
+
+def _in_strips(
+    groups: Sequence[Group | Chain], context: Context
+) -> Sequence[Group | Chain | tuple[Link, ...]]:
+    """The groups, those together that are computed strip by strip; none beside a `Chain`."""
+    plain = [group for group in groups if isinstance(group, Group)]
+    return chains(plain, context) if len(plain) == len(groups) else groups
 
 
 def is_empty(buffer: Buffer) -> bool:
@@ -98,7 +116,7 @@ def statement(group: Group, context: Context) -> Stmt:
 
 
 def _stored(
-    groups: Sequence[Group], inlined: Inlined, parameters: Sequence[Buffer]
+    groups: Sequence[Group | Chain], inlined: Inlined, parameters: Sequence[Buffer]
 ) -> frozenset[Buffer]:
     """The buffers that must be in memory: parameters, and what another group reads."""
     stored = set(parameters)

@@ -7,6 +7,7 @@ Their relative error is at most 1e-6; the coefficients are our own least-squares
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +19,11 @@ from collage_dsl.backends.schedule.expressions import Expr
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4  # high part * small integer is exact
-EXP = (1.0, 1.0, 1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040)
+EXP = (
+    1.0, 1.0, 0.4999920129776001, 0.16667133569717407, 0.04189449921250343, 0.008312049321830273,
+)  # fmt: skip
+EXP_LOW, EXP_HIGH = -87.33654, 88.72283  # beyond, the result is below or above the normal numbers
+ROUNDING = 1.5 * 2**23  # added to a small float, its last bits are the nearest integer
 
 ERF_BOUND = 3.92
 ERF_ABOVE = (
@@ -80,27 +85,29 @@ def _clamped(x: Expr, low: float, high: float) -> Expr:
     return tirx.Select(x < _f(low), _f(low), tirx.Select(x > _f(high), _f(high), x))
 
 
-def _power_of_two(exponent: Expr) -> Expr:
-    return tirx.reinterpret("float32", (exponent + 127) << 23)
-
-
 def exponential(x: Expr) -> Expr:
-    """2^n e^r with |r| < 0.35. 2^n is applied as two factors, since alone it may overflow."""
+    """
+    2^n e^r with |r| < 0.35. The result is zero where it would be below the normal numbers.
 
-    def scaled(x: Expr, n: Expr) -> Expr:
-        r = (x - n * _f(LN2_HIGH)) - n * _f(LN2_LOW)
-        power = tirx.Cast("int32", n)
-        half = power >> 1
-        series = _named(r, lambda r: _polynomial(r, EXP))
-        return series * _power_of_two(half) * _power_of_two(power - half)
+    `n` is taken from the bits of a float that was rounded, and is added to the exponent.
+    """
+
+    def scaled(x: Expr, rounded: Expr) -> Expr:
+        def series(n: Expr) -> Expr:
+            r = (x - n * _f(LN2_HIGH)) - n * _f(LN2_LOW)
+            return _named(r, lambda r: _polynomial(r, EXP))
+
+        exponent = tirx.reinterpret("int32", rounded) << 23
+        bits = tirx.reinterpret("int32", _named(rounded - _f(ROUNDING), series))
+        return tirx.reinterpret("float32", bits + exponent)
 
     def bounded(x: Expr) -> Expr:
-        n = tirx.floor(x * _f(LOG2_E) + _f(0.5))
-        return _named(n, lambda n: scaled(x, n))
+        return _named(x * _f(LOG2_E) + _f(ROUNDING), lambda rounded: scaled(x, rounded))
 
     def whole(x: Expr) -> Expr:
-        inside = _named(_clamped(x, -104.0, 89.0), bounded)
-        return tirx.Select(x < _f(-103.9), _f(0.0), inside)
+        inside = _named(_clamped(x, EXP_LOW, EXP_HIGH), bounded)
+        above = tirx.Select(x > _f(EXP_HIGH), tirx.FloatImm("float32", math.inf), inside)
+        return tirx.Select(x < _f(EXP_LOW), _f(0.0), above)
 
     return _named(x, whole)
 

@@ -11,12 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
+import tvm_ffi
+from tvm import tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.context import Context, spread
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
+    called,
     integer,
     loads,
     replace_loads,
@@ -64,20 +67,36 @@ class RowKernel:
     def row(self, at: list[Expr]) -> Stmt:
         local: dict[Buffer, Buffer] = {}
         parts = []
-        for stage in self.group.stages:
+        before: Stage | None = None
+        for stage, following in zip(self.group.stages, (*self.group.stages[1:], None), strict=True):
             size = prod(self.inner) if self._is_whole(stage) else 1
             local[stage.buffer] = scratch(size, stage.buffer.dtype, stage.buffer.name)
-            parts.append(self._stage(stage, at, dict(local)))
+            if following is not None and self._joins(stage, following):
+                before = stage
+                continue
+            parts.append(self._stage(stage, at, dict(local), before))
+            before = None
         return scoped(list(local.values()), sequence(parts), "row")
+
+    def _joins(self, stage: Stage, following: Stage) -> bool:
+        """Whether a stage is computed in the loop of the reduction after it, which reads it."""
+        if not self._is_whole(stage) or not following.reduced:
+            return False
+        reads = loads(self.context.inlined.expand(following.value))
+        if not any(read.source.same_as(stage.buffer) for read in reads):
+            return False
+        return self._is_one_line(stage) and self._is_one_line(following)
 
     def _is_whole(self, stage: Stage) -> bool:
         """Whether the stage has one value for each element of the row, not one for the row."""
         outer = self.group.rows[0] if self.group.rows else ()
         return not stage.reduced and len(wide(stage.spatial)) > len(outer)
 
-    def _stage(self, stage: Stage, at: list[Expr], local: dict[Buffer, Buffer]) -> Stmt:
+    def _stage(
+        self, stage: Stage, at: list[Expr], local: dict[Buffer, Buffer], before: Stage | None
+    ) -> Stmt:
         if stage.reduced:
-            return self._reduced(stage, at, local)
+            return self._reduced(stage, at, local, before)
         if self._is_whole(stage):
             return self._each(stage, at, local)
         value = self._value(stage, at, [], local)
@@ -85,11 +104,16 @@ class RowKernel:
 
     def _each(self, stage: Stage, at: list[Expr], local: dict[Buffer, Buffer]) -> Stmt:
         def element(position: Expr) -> Stmt:
-            index = split_index(position, self.inner)
-            value = self._value(stage, at, index, local)
-            return self._put(stage, value, [*at, *index], position, local)
+            return self._element(stage, at, position, local)
 
         return self._line(stage, lambda start, count: _span(start, count, self.lanes, element))
+
+    def _element(
+        self, stage: Stage, at: list[Expr], position: Expr, local: dict[Buffer, Buffer]
+    ) -> Stmt:
+        index = split_index(position, self.inner)
+        value = self._value(stage, at, index, local)
+        return self._put(stage, value, [*at, *index], position, local)
 
     def _put(
         self, stage: Stage, value: Expr, at: list[Expr], position: Expr, local: dict[Buffer, Buffer]
@@ -114,17 +138,26 @@ class RowKernel:
 
     def _line(self, stage: Stage, body: Callable[[Expr, int], Stmt]) -> Stmt:
         """`body(start, count)` for each stretch of the row that is contiguous in memory."""
-        axes = wide(stage.reduced) or wide(stage.spatial)[-len(self.inner) :]
-        value = self.context.inlined.expand(stage.value)
-        inside = {member.buffer for member in self.group.stages}
-        outside = [read for read in loads(value) if read.source not in inside]
-        if all(in_order(read, axes) for read in outside):
+        if self._is_one_line(stage):
             return body(integer(0), prod(self.inner))
         last = self.inner[-1]
         return loop(prod(self.inner) // last, lambda line: body(line * last, last), name="line")
 
-    def _reduced(self, stage: Stage, at: list[Expr], local: dict[Buffer, Buffer]) -> Stmt:
-        """Sum in several vectors, add these to one vector, and then add its lanes."""
+    def _is_one_line(self, stage: Stage) -> bool:
+        """Whether all that a stage reads is contiguous along the whole row."""
+        axes = wide(stage.reduced) or wide(stage.spatial)[-len(self.inner) :]
+        value = self.context.inlined.expand(stage.value)
+        inside = {member.buffer for member in self.group.stages}
+        outside = [read for read in loads(value) if read.source not in inside]
+        return all(in_order(read, axes) for read in outside)
+
+    def _reduced(
+        self, stage: Stage, at: list[Expr], local: dict[Buffer, Buffer], before: Stage | None
+    ) -> Stmt:
+        """
+        Sum in several vectors, add these to one vector, and then add its lanes. The stage `before`
+        is computed in the same loop.
+        """
         lanes, result = self.lanes, local[stage.buffer]
         combine = type(stage.value)
         dtype = stage.buffer.dtype
@@ -135,7 +168,10 @@ class RowKernel:
             return self._value(stage, at, split_index(position, self.inner), local)
 
         def onto(buffer: Buffer, place: Expr, position: Expr) -> Stmt:
-            return store(buffer, combine(load(buffer, place), term(position)), place)
+            added = store(buffer, combine(load(buffer, place), term(position)), place)
+            if before is None:
+                return added
+            return sequence([self._element(before, at, position, local), added])
 
         def stretch(start: Expr, count: int) -> Stmt:
             return self._stretch(chains, partial, combine, (start, count), onto)
@@ -205,7 +241,42 @@ class RowKernel:
                 return read
             return load(local[read.source], self._position(read.source, index))
 
-        return vectorisable(replace_loads(substitute(term, where), held))
+        value = self._with_reciprocals(substitute(term, where))
+        return vectorisable(replace_loads(value, held))
+
+    def _with_reciprocals(self, value: Expr) -> Expr:
+        """
+        `value` with products by a reciprocal, which is the same for the whole row, in place of
+        quotients by a sum of exponentials. Such a sum is never so small that its reciprocal is
+        infinite.
+        """
+
+        def rewritten(quotient: tirx.Div) -> Expr:
+            divisor = quotient.b
+            if not isinstance(divisor, TensorLoad) or divisor.source not in self._exponential_sums:
+                return quotient
+            return quotient.a * (tirx.FloatImm("float32", 1.0) / divisor)
+
+        return tvm_ffi.structural_map(value, (tirx.Div, rewritten))
+
+    @property
+    def _exponential_sums(self) -> set[Buffer]:
+        """The stages that add exponentials along a row."""
+        stages = {stage.buffer: stage for stage in self.group.stages}
+
+        def is_exponential(value: Expr) -> bool:
+            if isinstance(value, TensorLoad) and value.source in stages:
+                value = stages[value.source].value
+            return called(value, "tirx.exp")
+
+        return {
+            stage.buffer
+            for stage in self.group.stages
+            if stage.reduced
+            and isinstance(stage.value, tirx.Add)
+            and str(stage.buffer.dtype) == "float32"
+            and is_exponential(self.context.inlined.expand(stage.value.b))
+        }
 
     def _position(self, buffer: Buffer, index: list[Expr]) -> Expr:
         member = next(s for s in self.group.stages if s.buffer.same_as(buffer))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from collage_dsl.backends.schedule.apply import is_empty
+from collage_dsl.backends.schedule.apply import is_empty, outlined
+from collage_dsl.backends.schedule.chains import Chain
 from collage_dsl.backends.schedule.expressions import Buffer, loads
 from collage_dsl.backends.schedule.gemm.form import Product, product_of
-from collage_dsl.backends.schedule.groups import Group, grouped, inline, wide_extents
+from collage_dsl.backends.schedule.groups import Group, wide_extents
 from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.schedule.stages import Program, read
 
@@ -30,11 +31,11 @@ def products_of(func: Any) -> tuple[Program, dict[Buffer, Product]]:
 
 
 def _products(program: Program) -> dict[Buffer, Product]:
-    inlined, stages = inline(program)
-    values = [inlined.expand(stage.value) for stage in stages]
+    inlined, groups = outlined(program)
+    values = [inlined.expand(stage.value) for group in groups for stage in group.stages]
     reads = Counter(access.source for value in values for access in loads(value))
     forms: dict[Buffer, Product] = {}
-    for group in grouped(stages, inlined):
+    for group in groups:
         form = product_of(group.stages[0], inlined) if _is_alone(group) else None
         if form is None or not form.has_one_weight:
             continue
@@ -43,7 +44,7 @@ def _products(program: Program) -> dict[Buffer, Product]:
     return forms
 
 
-def _is_alone(group: Group) -> bool:
+def _is_alone(group: Group | Chain) -> bool:
     """Whether a group has one reduction, its first stage, and other stages at the same index."""
     first, *others = group.stages
     domain = wide_extents(first.spatial)

@@ -18,16 +18,25 @@ from collage_dsl.backends.schedule.loops import (
     vector,
 )
 
+LEAST_PART = 8  # steps of the inner loop: starting it has a cost too
+
 Element = Callable[[Expr, Expr], Expr]
 
 
 @dataclass(frozen=True, slots=True)
 class SumTile:
-    """`height` rows of `width` sums, which are whole vectors of `lanes`."""
+    """
+    `height` rows of `width` sums, which are whole vectors of `lanes`.
+
+    The loop over the inner axis has parts of at most `part` steps, if it can be cut evenly. LLVM
+    gives registers to the deepest loops first. So where other loops of a function hold constants
+    in registers, a deeper loop keeps its sums there.
+    """
 
     height: int
     width: int
     lanes: int
+    part: int = 0
 
     def multiplied(
         self,
@@ -56,7 +65,15 @@ class SumTile:
 
         zero = self._each(lambda i, column: store(held, init, place(i, column)))
         done = self._each(lambda i, column: out(i, column, load(held, place(i, column))))
-        return scoped([held], sequence([zero, loop(inner, step, name="inner"), done]), "registers")
+        return scoped([held], sequence([zero, self._loop(inner, step), done]), "registers")
+
+    def _loop(self, inner: int, step: Callable[[Expr], Stmt]) -> Stmt:
+        size = next((n for n in range(self.part, LEAST_PART, -1) if inner % n == 0), inner)
+        return loop(
+            inner // size,
+            lambda part: loop(size, lambda k: step(part * size + k), name="inner"),
+            name="part",
+        )
 
     def _each(self, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
         def chunk(i: Expr, j: Expr) -> Stmt:
