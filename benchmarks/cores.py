@@ -8,8 +8,8 @@ percentile is shown, and its ratio, the gain. Models are covered by estimated co
 for both: nothing is measured before. MODEL is a light model, `vit_tiny` or an ONNX file.
 
 A virtual machine may move its processors while this runs. `apart` is the time of a shared loop
-that has hardly any work. Where it is several times higher than usual, the cores share no cache, and no
-library gains much from the second one.
+that has hardly any work. Where it is several times higher than usual, the cores share no cache,
+and no library gains much from the second one.
 """
 
 import argparse
@@ -23,7 +23,6 @@ import numpy as np
 import onnx
 import tvm
 from native_kernels import Case, cases, fused
-from tvm import relax
 from vit import vit_tiny
 
 import collage_dsl as collage

@@ -55,9 +55,7 @@ class Signature:
     cores: int = 1
 
     @classmethod
-    def of(
-        cls, graph: Graph, devices: tuple[str, ...] = (CPU,), cores: int = 1
-    ) -> "Signature":
+    def of(cls, graph: Graph, devices: tuple[str, ...] = (CPU,), cores: int = 1) -> "Signature":
         """The signature of what `build` makes of `graph`."""
         inputs = (graph.nodes[index] for index in members(graph.parameters))
         outputs = zip(graph.output_names, graph.outputs, strict=True)
