@@ -16,13 +16,16 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
-from tvm import tirx
+import tvm_ffi
+from tvm import relax, tirx
 from tvm.tirx import ForKind
 
 from collage_dsl.backends.runtime.cores import on_cores
+from collage_dsl.backends.schedule import schedule
 from collage_dsl.backends.schedule.loops import parallel
 from collage_dsl.realization.saving import save
 from tests.shared_loops import CORES, affinities, executable, helpers, inputs, seconds_of
+from tests.test_schedule import fused
 
 NATIVE = {"kind": "llvm", "num-cores": 2}
 
@@ -159,6 +162,43 @@ def test_the_child_of_a_fork_starts_its_own() -> None:
     """)
 
     assert found == CORES - 1
+
+
+# Which loops are shared.
+
+
+@pytest.mark.parametrize(("rows", "is_shared"), [(8, False), (4000, True)])
+def test_only_a_loop_with_enough_work_is_shared(rows: int, is_shared: bool) -> None:
+    func = fused([(rows, 64)], lambda emit, x: relax.op.nn.softmax(x))
+
+    scheduled = schedule(func, target=tvm.target.Target(NATIVE))
+
+    assert bool(shared_loops(scheduled)) == is_shared
+
+
+def test_no_loop_is_shared_on_one_core() -> None:
+    func = fused([(4000, 64)], lambda emit, x: relax.op.nn.softmax(x))
+
+    scheduled = schedule(func, target=tvm.target.Target(NATIVE | {"num-cores": 1}))
+
+    assert not shared_loops(scheduled)
+
+
+def test_a_buffer_is_allocated_for_a_part_of_a_loop_and_not_for_each_index() -> None:
+    """Otherwise a softmax of many short rows is slower on two cores than on one."""
+    func = fused([(4000, 64)], lambda emit, x: relax.op.nn.softmax(x))
+    target = tvm.target.Target(NATIVE)
+
+    (part,) = shared_loops(schedule(func, target=target))
+
+    assert int(part.extent) == 16
+    assert isinstance(part.body, tirx.For)
+
+
+def shared_loops(func: Any) -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (tirx.For, found.append))
+    return [loop for loop in found if loop.kind == ForKind.PARALLEL]
 
 
 # What they do.
