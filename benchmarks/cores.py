@@ -7,9 +7,9 @@ One core and several run in turn in one process, in wall time, so both see the s
 percentile is shown, and its ratio, the gain. Models are covered by estimated costs, the same cover
 for both: nothing is measured before. MODEL is a light model, `vit_tiny` or an ONNX file.
 
-A virtual machine may move its processors while this runs. `apart` is the time of a shared loop
-that has hardly any work. Where it is several times higher than usual, the cores share no cache,
-and no library gains much from the second one.
+A virtual machine may move its processors while this runs. `apart` is the time in which
+one core gets an answer of the other. Where it is several times higher than usual, the cores share
+no cache, and no library gains much from the second one.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from native_kernels import Case, cases, fused
 from vit import vit_tiny
 
 import collage_dsl as collage
-from collage_dsl.backends.runtime.cores import on_cores, prepare_cores
+from collage_dsl.backends.runtime.cores import on_cores, prepare_cores, wake
 from collage_dsl.backends.schedule import schedule
 from collage_dsl.backends.tvm import tvm_target
 from collage_dsl.cost import Peak
@@ -56,18 +56,18 @@ def main() -> None:
     parser.add_argument("--no-kernels", action="store_true")
     given = parser.parse_args()
     prepare_cores(given.cores)
-    empty = together(given.cores)
     print(f"{'':28} {'one core':>10} {f'{given.cores} cores':>10} {'gain':>6}  {'apart':>6}")
     if not given.no_models:
         for name in given.models:
-            show(name, model_calls(name, given.cores), given.rounds, empty)
+            show(name, model_calls(name, given.cores), given.rounds, given.cores)
     for case in () if given.no_kernels else cases():
         if given.only in case.name and not case.steps:
-            show(case.name, kernel_calls(case, given.cores), given.rounds, empty)
+            show(case.name, kernel_calls(case, given.cores), given.rounds, given.cores)
 
 
-def show(name: str, calls: tuple[Call, Call], rounds: int, empty: Call) -> None:
-    one, several, apart = (low(times) * 1e6 for times in timed((*calls, empty), rounds))
+def show(name: str, calls: tuple[Call, Call], rounds: int, cores: int) -> None:
+    turns = (*calls, functools.partial(wake, cores))
+    one, several, apart = (low(times) * 1e6 for times in timed(turns, rounds))
     line = f"{name:28} {one:8.1f}µs {several:8.1f}µs {one / several:6.2f}  {apart:4.1f}µs"
     print(line, flush=True)
 
@@ -135,19 +135,6 @@ def _built(func: Any, cores: int) -> Any:
     target = tvm_target(Toolchain("native", options={"num_cores": cores}))
     module = tvm.IRModule({"kernel": schedule(func, target=target)})
     return tvm.compile(module, target=target)["kernel"]
-
-
-def together(cores: int) -> Call:
-    """A shared loop with hardly any work: what it costs to share one."""
-    result = tvm.tirx.decl_buffer((16 * cores,), "float32", "result")
-    task = tvm.tirx.Var("task", "int64")
-    body = tvm.tirx.BufferStore(result, tvm.tirx.const(0, "float32"), [task * 16])
-    loop = tvm.tirx.For(task, 0, cores, tvm.tirx.ForKind.PARALLEL, body)
-    func = tvm.tirx.PrimFunc([result], loop).with_attr("global_symbol", "kernel")
-    target = tvm_target(Toolchain("native", options={"num_cores": cores}))
-    kernel = tvm.compile(tvm.IRModule({"kernel": func}), target=target)["kernel"]
-    written = tvm.runtime.tensor(np.zeros(16 * cores, "float32"))
-    return functools.partial(on_cores(kernel, cores), written)
 
 
 if __name__ == "__main__":

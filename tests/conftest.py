@@ -40,3 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if asked is not None:
         settings.register_profile("cases", max_examples=asked)
         settings.load_profile("cases")
+
+
+@pytest.fixture
+def small_loops_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of kernels on several cores, which are too small to be shared otherwise."""
+    monkeypatch.setattr("collage_dsl.backends.schedule.work.SHARED_FROM", 0.0)

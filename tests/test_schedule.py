@@ -15,11 +15,14 @@ from numpy.lib.stride_tricks import sliding_window_view
 from tvm import relax, tirx
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
+from collage_dsl.backends.runtime.cores import on_cores
 from collage_dsl.backends.schedule import schedule
 
 Array = Any
 Shapes = Sequence[tuple[int, ...]]
 CORES = pytest.mark.parametrize("cores", [1, 2])
+
+pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
 
 def native(cores: int = 1, processor: str | None = None) -> Any:
@@ -73,7 +76,8 @@ def outputs(func: Any, target: Any, arrays: Sequence[Array]) -> list[Array]:
         tvm.runtime.tensor(np.full([int(e) for e in p.shape], 7, str(p.dtype)))
         for p in func.params[len(arrays) :]
     ]
-    built(func, target)(*[tvm.runtime.tensor(a) for a in arrays], *results)
+    kernel = on_cores(built(func, target), int(target.attrs["num-cores"]))
+    kernel(*[tvm.runtime.tensor(a) for a in arrays], *results)
     return [result.numpy() for result in results]
 
 

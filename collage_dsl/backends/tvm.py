@@ -49,9 +49,13 @@ class Tvm(Backend):
 
 @cache
 def _schedules() -> str:
-    """A hash of the source of our schedules. Costs of other schedules are not reused."""
-    folder = Path(__file__).with_name("schedule")
-    sources = [path.read_bytes() for path in sorted(folder.rglob("*.py"))]
+    """
+    A hash of the source of our schedules, and of what runs their loops on several cores. Costs of
+    others are not reused.
+    """
+    folder = Path(__file__).parent
+    schedules = sorted((folder / "schedule").rglob("*.py"))
+    sources = [path.read_bytes() for path in (*schedules, folder / "runtime" / "cores.cc")]
     return hashlib.sha256(b"\0".join(sources)).hexdigest()[:12]
 
 

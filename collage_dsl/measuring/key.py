@@ -7,7 +7,8 @@ from dataclasses import astuple, replace
 import tvm
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.tvm import machine_target
+from collage_dsl.backends.runtime.cores import processors
+from collage_dsl.backends.tvm import machine_target, num_cores
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Measuring, Toolchain, tensors
 from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.timing import cpu_name
@@ -47,6 +48,7 @@ def context_of(toolchain: Toolchain, backend: Backend, *libraries: Backend) -> s
     that was measured within one limit holds for another.
     """
     measure = replace(toolchain.measure, timeout=None)
+    cores = num_cores(toolchain)
     tvm_version = tvm.__version__
     return _hash(
         [
@@ -60,6 +62,7 @@ def context_of(toolchain: Toolchain, backend: Backend, *libraries: Backend) -> s
             tvm_version,
             cpu_name(),
             _METHOD,
+            *([processors()] if processors() < cores else []),
             *([] if measure == Measuring() else astuple(measure)),
             *((repr(each), each.version) for each in libraries),
         ]

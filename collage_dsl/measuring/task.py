@@ -12,7 +12,7 @@ from tvm import relax
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
-from collage_dsl.backends.runtime.cores import prepare_cores
+from collage_dsl.backends.runtime.cores import prepare_cores, wake
 from collage_dsl.backends.tvm import Tvm, num_cores
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.frontend.types import type_of
@@ -174,7 +174,12 @@ def measure_kernel(task: KernelTask) -> Timing:
     else:
         warm = _tiny_runner(native_of(usual), Tvm(), kernels=1)
     how, cores = task.toolchain.measure, num_cores(task.toolchain)
-    seconds = low(cold_times(run, warm=warm, num_cores=cores, measure=how), how.percentile)
+
+    def ready() -> None:
+        warm()
+        wake(cores)  # While a model runs, the threads are awake when a kernel begins.
+
+    seconds = low(cold_times(run, warm=ready, num_cores=cores, measure=how), how.percentile)
     return Timing(seconds, error)
 
 

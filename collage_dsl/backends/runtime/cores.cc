@@ -44,6 +44,7 @@ namespace {
 using namespace tvm::ffi;
 
 constexpr const char* kName = "collage.cores.v1";
+constexpr const char* kWake = "collage.cores.v1.wake";
 constexpr const char* kLaunch = "__TVMBackendParallelLaunch";
 constexpr const char* kThreadName = "collage-core";
 
@@ -287,6 +288,15 @@ int Processors() {
   return std::clamp(CPU_COUNT(&allowed), 1, kMostCores);
 }
 
+// Returns when the helpers for so many cores are awake.
+void Wake(int64_t cores) {
+  int helpers = static_cast<int>(std::min<int64_t>(cores, Processors())) - 1;
+  Job job([](int, GroupEnv*, void*) { return 0; }, nullptr, 1);
+  Helper* taken[kMostCores];
+  Helpers::Get().Start(helpers);
+  job.WaitFor(Helpers::Get().Offer(&job, helpers, taken));
+}
+
 // `function`, with that many cores for its parallel loops, or as many as this process may use.
 Function OnCores(Function function, int64_t cores) {
   int most = static_cast<int>(std::min<int64_t>(cores, Processors()));
@@ -310,6 +320,7 @@ __attribute__((constructor)) void Register() {
   if (launch_elsewhere == nullptr) return;
   collage::StayLoaded(reinterpret_cast<void*>(&Register));
   TVMFFIEnvModRegisterContextSymbol(kLaunch, reinterpret_cast<void*>(&LaunchLoop));
+  Function::SetGlobal(kWake, Function::FromTyped(Wake), /*override=*/true);
   Function::SetGlobal(kName, Function::FromTyped(OnCores), /*override=*/true);
 }
 

@@ -6,6 +6,7 @@ Only calls of functions that `on_cores` returns use these threads, whatever the 
 is shared. They sleep between calls, are bound to no core, and leave the caller's thread as it is.
 """
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,7 @@ def prepare_cores(cores: int) -> None:
 
     Raises `NoCompiler` if this needs a C++ compiler and there is none.
     """
-    if cores > 1 and _found() is None:
+    if cores > 1 and tvm_ffi.get_global_func(_NAME, allow_missing=True) is None:
         load()
 
 
@@ -38,8 +39,16 @@ def on_cores(function: Any, cores: int) -> Callable[..., Any]:
     if cores == 1:
         return function
     prepare_cores(cores)
-    return _found()(function, cores)  # type: ignore[misc]
+    return tvm_ffi.get_global_func(_NAME)(function, cores)
 
 
-def _found() -> Callable[..., Any] | None:
-    return tvm_ffi.get_global_func(_NAME, allow_missing=True)
+def wake(cores: int) -> None:
+    """Let the threads look for work, as they do while a model runs; soon they sleep again."""
+    if cores > 1:
+        prepare_cores(cores)
+        tvm_ffi.get_global_func(f"{_NAME}.wake")(cores)
+
+
+def processors() -> int:
+    """The processors that this process may use; a target may name more cores than there are."""
+    return len(os.sched_getaffinity(0))

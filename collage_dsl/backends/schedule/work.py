@@ -10,8 +10,12 @@ from collage_dsl.backends.schedule.expressions import loads, operations
 from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.stages import Stage, extents
 
-SHARED_FROM = 15_000.0
-"""The cycles from which a group is shared: about 5 µs. To share a loop costs up to 1 µs."""
+SHARED_FROM = 60_000.0
+"""
+The cycles from which a group is shared: about 20 µs. To share a loop costs less than 1 µs if the
+cores share a cache. If they do not, what one core wrote is slow to read for the other, and sharing
+10 µs of copying has cost 100 µs.
+"""
 
 _CALL = 20.0
 """Cycles for a vector of a mathematical function; one for an addition or a read."""
