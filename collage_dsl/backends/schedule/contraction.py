@@ -10,9 +10,10 @@ from tvm import tirx
 
 from collage_dsl.backends.schedule.context import Context, finish
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute
-from collage_dsl.backends.schedule.groups import Group
+from collage_dsl.backends.schedule.groups import Group, is_cheap
 from collage_dsl.backends.schedule.loops import (
     Stmt,
+    in_blocks,
     load,
     loop,
     nest,
@@ -27,6 +28,7 @@ from collage_dsl.backends.schedule.loops import (
     vectorised,
 )
 from collage_dsl.backends.schedule.packing import Packed, source_of
+from collage_dsl.backends.schedule.pointwise import joined
 from collage_dsl.backends.schedule.sliding import Sliding, row_stride, written_at
 from collage_dsl.backends.schedule.stages import extents
 from collage_dsl.backends.schedule.tiling import (
@@ -185,6 +187,8 @@ class SlidingKernel:
 
         def chunk(first: Expr, count: int) -> Stmt:
             shape = RegisterTile(count, size.vectors)
+            if kept is None and self._in_order(tile):
+                return self._columns(tile, packed, None, at, first, shape)
             if kept is not None:
                 sums = Sums(kept, first * (tile.vectors * tile.lanes), resumed=True)
                 return self._columns(tile, packed, sums, at, first, shape)
@@ -205,35 +209,49 @@ class SlidingKernel:
         self,
         tile: Packed,
         packed: Buffer,
-        sums: Sums,
+        sums: Sums | None,
         at: Place,
         first: Expr,
         size: RegisterTile,
     ) -> Stmt:
         """Sum the vectors of a tile for some rows, as many at once as registers hold."""
-        full, rest = divmod(tile.vectors, size.vectors)
 
-        def chunk(start: Expr, vectors: int) -> Stmt:
+        def chunk(start: Expr, vectors: int, last: bool) -> Stmt:
             shape = RegisterTile(size.rows, vectors)
-            return self._registers(tile, packed, sums, at, (first, start), shape)
+            return self._registers(tile, packed, sums, at, (first, start), shape, last)
 
-        parts = []
-        if full:
-            parts.append(loop(full, lambda c: chunk(c * size.vectors, size.vectors)))
-        if rest:
-            parts.append(chunk(integer(full * size.vectors), rest))
-        return sequence(parts)
+        return in_blocks(tile.vectors, size.vectors, chunk)
+
+    def _in_order(self, tile: Packed) -> bool:
+        """
+        Whether the vectors of a tile follow each other in the result, and what is computed from
+        the sums is cheap. Then it is computed while they are in registers.
+        """
+        form, epilogue = self.form, self.group.epilogue
+        if form.x.reach or any(not is_cheap(stage.value) for stage in epilogue):
+            return False
+        if form.y is None or form.y.axis.extent == 1:
+            return True
+        if self.strip or self.height % tile.height or tile.width < form.x.axis.extent:
+            return False
+        *_, y, x = form.stage.indices
+        plane = form.y.axis.var.same_as(y) and form.x.axis.var.same_as(x)
+        return plane and (not epilogue or joined(epilogue) > 1)
 
     def _registers(
         self,
         tile: Packed,
         packed: Buffer,
-        sums: Sums,
+        sums: Sums | None,
         place: Place,
         corner: tuple[Expr, Expr],
         size: RegisterTile,
+        last: bool,
     ) -> Stmt:
-        """Accumulate `size.rows` by `size.vectors` vectors in registers over all reduced axes."""
+        """
+        Accumulate `size.rows` by `size.vectors` vectors in registers over all reduced axes, and
+        store them in `sums`, or without these their results.
+        """
         form, lanes = self.form, tile.lanes
         first, start = corner
         held = scratch(size.rows * size.vectors * lanes, "float32", "held", "local")
@@ -265,13 +283,30 @@ class SlidingKernel:
         width = tile.vectors * lanes
 
         def kept(i: Expr, j: Expr, lane: Expr) -> Expr:
+            assert sums is not None
             return sums.start + i * width + (start + j) * lanes + lane
 
         def begin(i: Expr, j: Expr, v: Expr) -> Stmt:
-            value = load(sums.buffer, kept(i, j, v)) if sums.resumed else form.stage.init
+            resumed = sums is not None and sums.resumed
+            value = load(sums.buffer, kept(i, j, v)) if sums and resumed else form.stage.init
             return store(held, value, element(i, j, v))
 
-        out = each(lambda i, j, v: store(sums.buffer, load(held, element(i, j, v)), kept(i, j, v)))
+        def line(i: Expr, j: int) -> Stmt:
+            is_last = last and j == size.vectors - 1
+            count = tile.height * tile.width - (tile.vectors - 1) * lanes if is_last else lanes
+
+            def one(v: Expr) -> Stmt:
+                y, x = split_index((start + j) * lanes + v, (tile.height, tile.width))
+                value = load(held, element(i, integer(j), v))
+                return self._result(place, first + i, (y, x), value)
+
+            return vector(count, one)
+
+        if sums is None:
+            out = unrolled(size.rows, lambda i: sequence([line(i, j) for j in range(size.vectors)]))
+        else:
+            buffer = sums.buffer
+            out = each(lambda i, j, v: store(buffer, load(held, element(i, j, v)), kept(i, j, v)))
         accumulate = loop(
             tile.channels, lambda c: self._taps(size, lambda t: combine(c, t)), name="channel"
         )
@@ -302,14 +337,8 @@ class SlidingKernel:
         form = self.form
 
         def element(i: Expr, y: Expr, x: Expr) -> Stmt:
-            parts = split_index(first + i, extents(form.rows))
-            at = place.where | {a.var: p for a, p in zip(form.rows, parts, strict=True)}
-            at[form.x.axis.var] = place.x + x
-            if form.y:
-                at[form.y.axis.var] = place.y + y
             held = load(sums, (i * tile.vectors) * tile.lanes + y * tile.pitch + x)
-            epilogue, at_output = self.group.epilogue, written_at(form, at)
-            return finish(self.context, epilogue, at_output, {form.stage.buffer: held})
+            return self._result(place, first + i, (y, x), held)
 
         def row(i: Expr, y: Expr) -> Stmt:
             line = vectorised(tile.width, tile.lanes, lambda x: element(i, y, x))
@@ -318,3 +347,14 @@ class SlidingKernel:
             return tirx.IfThenElse(place.y + y < place.end, line, None)
 
         return loop(count, lambda i: loop(tile.height, lambda y: row(i, y), name="y"), name="row")
+
+    def _result(self, place: Place, row: Expr, at: tuple[Expr, Expr], held: Expr) -> Stmt:
+        """Apply the epilogue to the sum of one element of a tile, and store the result."""
+        form = self.form
+        parts = split_index(row, extents(form.rows))
+        where = place.where | {a.var: p for a, p in zip(form.rows, parts, strict=True)}
+        where[form.x.axis.var] = place.x + at[1]
+        if form.y:
+            where[form.y.axis.var] = place.y + at[0]
+        epilogue, at_output = self.group.epilogue, written_at(form, where)
+        return finish(self.context, epilogue, at_output, {form.stage.buffer: held})

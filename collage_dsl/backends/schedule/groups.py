@@ -113,6 +113,12 @@ def _inlinable(stage: Stage, program: Program) -> bool:
     return len(readers) == 1 or (arithmetic <= CHEAP and not calls)
 
 
+def is_cheap(value: Expr) -> bool:
+    """Whether a value is recomputed, or written out several times, rather than stored."""
+    arithmetic, calls = operations(value)
+    return arithmetic <= CHEAP and not calls
+
+
 def _multiplies(reader: Stage, buffer: Buffer) -> bool:
     """Whether a reduction reads the buffer again for each vector of its other operand."""
     if not reader.reduced or len(reader.reads()) < 2:

@@ -80,6 +80,19 @@ def nest(extents: Sequence[int], body: Callable[[list[Expr]], Stmt], name: str =
     )
 
 
+def in_blocks(total: int, size: int, body: Callable[[Expr, int, bool], Stmt]) -> Stmt:
+    """
+    `body(first, count, last)` for blocks of `size`, and for the rest.
+
+    The last block is not in the loop over the others.
+    """
+    full, rest = divmod(total, size)
+    if not rest:
+        full, rest = full - 1, size
+    parts = [loop(full, lambda b: body(b * size, size, False), name="block")] if full else []
+    return sequence([*parts, body(integer(full * size), rest, True)])
+
+
 def sequence(statements: Sequence[Stmt]) -> Stmt:
     """The statements one after the other."""
     flat = [statement for statement in statements if statement is not None]

@@ -20,8 +20,8 @@ from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, sub
 from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import (
     Stmt,
+    in_blocks,
     load,
-    loop,
     nest,
     parallel,
     scoped,
@@ -133,9 +133,9 @@ class PlaneKernel:
                 size = Block(count, vectors)
                 return self._registers(packed, where, (y, end), (first, start), size, last)
 
-            return _in_blocks(self.vectors, self.block.vectors, columns)
+            return in_blocks(self.vectors, self.block.vectors, columns)
 
-        return _in_blocks(self.strip.height, self.block.rows, lambda f, count, _: rows(f, count))
+        return in_blocks(self.strip.height, self.block.rows, lambda f, count, _: rows(f, count))
 
     def _registers(
         self,
@@ -216,19 +216,6 @@ class PlaneKernel:
         at = where | {form.y.axis.var: y + row, form.x.axis.var: start * self.lanes + lane}
         value = {form.stage.buffer: load(held, place)}
         return finish(self.context, self.group.epilogue, written_at(form, at), value)
-
-
-def _in_blocks(total: int, size: int, body: Callable[[Expr, int, bool], Stmt]) -> Stmt:
-    """
-    `body(first, count, last)` for blocks of `size`, and for the rest.
-
-    The last block is apart from the loop over the others.
-    """
-    full, rest = divmod(total, size)
-    if not rest:
-        full, rest = full - 1, size
-    parts = [loop(full, lambda b: body(b * size, size, False), name="block")] if full else []
-    return sequence([*parts, body(integer(full * size), rest, True)])
 
 
 def _unrolled_nest(counts: tuple[int, ...], body: Callable[[list[Expr]], Stmt]) -> Stmt:
