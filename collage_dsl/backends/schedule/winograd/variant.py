@@ -14,7 +14,7 @@ from collage_dsl.backends.schedule.loops import Stmt
 from collage_dsl.backends.schedule.machine import machine_of
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
 from collage_dsl.backends.schedule.stages import Program, read
-from collage_dsl.backends.schedule.winograd.blocks import blocks_of
+from collage_dsl.backends.schedule.winograd.choice import blocks_of
 from collage_dsl.backends.schedule.winograd.form import Convolution, convolution
 from collage_dsl.backends.schedule.winograd.kernel import WinogradKernel
 from collage_dsl.backends.schedule.winograd.transforms import Tile, Transform
