@@ -9,6 +9,9 @@ from collage_dsl.graph import Form, Graph, Kind, Node, TensorType, members
 LEAST_CHANNELS = 8
 """Of a group. The transforms work on vectors of channels, and the sums have to pay for them."""
 
+SIDES = {"winograd2": (1, 3, 5, 7), "winograd4": (1, 3, 5)}
+"""The sides of a kernel, by variant. Longer ones need more points, and are less precise."""
+
 
 def unsuitable(graph: Graph, variant: str) -> str | None:
     """Why the variant cannot compute `graph`; None if it can."""
@@ -22,11 +25,15 @@ def unsuitable(graph: Graph, variant: str) -> str | None:
     if other is not None:
         return f"{variant} computes no `{other.op}` in the kernel of a convolution"
     image, weight = (graph.nodes[index] for index in convolution.inputs)
-    for check in (_operands, _layouts, _window, _groups):
-        reason = check(convolution, image, weight)
-        if reason is not None:
-            return f"{variant} {reason}"
-    return None
+    checks = (
+        lambda: _operands(convolution, image, weight),
+        lambda: _layouts(convolution),
+        lambda: _kernel(weight, SIDES[variant]),
+        lambda: _window(convolution),
+        lambda: _groups(convolution, weight),
+    )
+    reasons = (check() for check in checks)
+    return next((f"{variant} {reason}" for reason in reasons if reason is not None), None)
 
 
 def _operands(convolution: Node, image: Node, weight: Node) -> str | None:
@@ -42,7 +49,7 @@ def _operands(convolution: Node, image: Node, weight: Node) -> str | None:
     return None
 
 
-def _layouts(convolution: Node, image: Node, weight: Node) -> str | None:
+def _layouts(convolution: Node) -> str | None:
     attrs = convolution.attrs
     layouts = [attrs[name] for name in ("data_layout", "kernel_layout", "out_layout")]
     if layouts != ["NCHW", "OIHW", "NCHW"]:
@@ -50,10 +57,18 @@ def _layouts(convolution: Node, image: Node, weight: Node) -> str | None:
     return None
 
 
-def _window(convolution: Node, image: Node, weight: Node) -> str | None:
+def _kernel(weight: Node, sides: tuple[int, ...]) -> str | None:
     height, width = weight.tensor.static_shape[2:]
-    if (height, width) != (3, 3):
-        return f"computes convolutions with a 3x3 kernel, this one is {height}x{width}"
+    if (height, width) == (1, 1) or height not in sides or width not in sides:
+        known = ", ".join(map(str, sides[1:]))
+        return (
+            f"computes convolutions with a kernel of sides {known}, or 1 and one of these; "
+            f"this one is {height}x{width}"
+        )
+    return None
+
+
+def _window(convolution: Node) -> str | None:
     for name in ("strides", "dilation"):
         values = convolution.attrs[name]
         if values != (1, 1):
@@ -61,7 +76,7 @@ def _window(convolution: Node, image: Node, weight: Node) -> str | None:
     return None
 
 
-def _groups(convolution: Node, image: Node, weight: Node) -> str | None:
+def _groups(convolution: Node, weight: Node) -> str | None:
     channels = weight.tensor.static_shape[1]
     if convolution.attrs["groups"] != 1 and channels < LEAST_CHANNELS:
         return f"needs groups of {LEAST_CHANNELS} channels or more, here they have {channels}"
@@ -70,5 +85,5 @@ def _groups(convolution: Node, image: Node, weight: Node) -> str | None:
 
 CONVOLUTION = "nn.conv2d"
 
-CHECKS = {name: partial(unsuitable, variant=name) for name in ("winograd2", "winograd4")}
+CHECKS = {name: partial(unsuitable, variant=name) for name in SIDES}
 """The check of each variant, by its name."""

@@ -14,16 +14,16 @@ from collage_dsl.backends.schedule.loops import Stmt
 from collage_dsl.backends.schedule.machine import machine_of
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
 from collage_dsl.backends.schedule.stages import Program, read
-from collage_dsl.backends.schedule.winograd.blocks import blocks_of
+from collage_dsl.backends.schedule.winograd.choice import blocks_of
 from collage_dsl.backends.schedule.winograd.form import Convolution, convolution
 from collage_dsl.backends.schedule.winograd.kernel import WinogradKernel
-from collage_dsl.backends.schedule.winograd.transforms import Tile, Transform
+from collage_dsl.backends.schedule.winograd.transforms import POINTS, Tile, Transform
 from collage_dsl.backends.schedule.winograd.weights import preparation
 from collage_dsl.backends.winograd import LEAST_CHANNELS
 
 
 def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
-    """`func` with its one convolution computed by tiles of `outputs` by `outputs`."""
+    """`func` with its one convolution computed by tiles of `outputs` on a side."""
     program = read(func)
     if program is None or any(is_empty(buffer) for buffer in program.parameters):
         raise VariantError("the form of this function is not known to winograd")
@@ -66,7 +66,10 @@ def _only_convolution(program: Program) -> Convolution:
 
 
 def _tile(form: Convolution, outputs: int) -> Tile:
-    down, across = form.taps
-    if (down, across) != (3, 3):
-        raise VariantError(f"winograd computes 3x3 convolutions, this one is {down}x{across}")
-    return Tile(Transform(outputs, down), Transform(outputs, across))
+    """The tile, of one output along a side of the kernel that has one tap."""
+    down, across = (Transform(outputs if taps > 1 else 1, taps) for taps in form.taps)
+    known = down.inputs in POINTS and across.inputs in POINTS
+    if form.taps == (1, 1) or not known:
+        height, width = form.taps
+        raise VariantError(f"winograd{outputs} computes no {height}x{width} convolutions")
+    return Tile(down, across)
