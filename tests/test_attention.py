@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import tvm_ffi
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
+import collage_dsl as collage
 from collage_dsl.backends.schedule import schedule
+from collage_dsl.realization.lower import lower
 from tests.test_schedule import (
     Array,
     Shapes,
@@ -24,6 +27,7 @@ from tests.test_schedule import (
     softmax,
 )
 
+SPECS = Path(__file__).parent.parent / "specs"
 CORES = pytest.mark.parametrize("cores", [1, 2])
 
 
@@ -153,3 +157,29 @@ def test_an_exponential_of_any_size_is_within_a_millionth() -> None:
     func = schedule(fused([x.shape], lambda emit, x: R.exp(x)), target=native())
     (found,) = outputs(func, native(), [x])
     np.testing.assert_allclose(found, [math.exp(value) for value in x], rtol=5e-7)
+
+
+def test_the_native_spec_makes_one_kernel_of_attention_and_what_orders_its_operands() -> None:
+    """TVM fuses no two products by itself. A primitive function of several becomes one PrimFunc."""
+    builder = relax.BlockBuilder()
+    shapes = [(1, 40, 2, 16)] * 3
+    names = ("q", "k", "v")
+    params = [
+        relax.Var(n, relax.TensorType(s, "float32")) for n, s in zip(names, shapes, strict=True)
+    ]
+    with builder.function("main", params):
+        with builder.dataflow():
+            q, v = (builder.emit(R.permute_dims(params[i], [0, 2, 1, 3])) for i in (0, 2))
+            k = builder.emit(R.permute_dims(params[1], [0, 2, 3, 1]))
+            scores = builder.emit(R.multiply(builder.emit(R.matmul(q, k)), relax.const(0.25)))
+            result = builder.emit(R.matmul(builder.emit(R.nn.softmax(scores)), v))
+            output = builder.emit_output(result)
+        builder.emit_func_output(output)
+    graph = collage.from_relax(builder.get(), "main")
+    (spec,) = collage.load(SPECS / "native.collage").values()
+    found = collage.propose(graph, spec)
+    plan = collage.choose(graph, found, cost=lambda _: 1.0)
+    assert [len(kernel.nodes) for kernel in plan.kernels] == [7]
+    lowered = lower(collage.realize(plan), native())
+    (kernel,) = (f for _, f in lowered.functions_items() if isinstance(f, tvm.tirx.PrimFunc))
+    assert not allocated(kernel)
