@@ -12,6 +12,8 @@ from tvm import relax
 
 from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.backends.registry import BackendOf
+from collage_dsl.backends.runtime.cores import on_cores, prepare_cores
+from collage_dsl.backends.tvm import num_cores
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Form, Graph, Node, TensorType, members
@@ -130,8 +132,10 @@ def _is_wrong(kernel: CandidateKernel, values: Mapping[str, Array], backend_of: 
     function = outlined.bound(weights_of(dataflow_of(kernel.graph), outlined))
     module = alone(function, called_functions(kernel), kernel.toolchain, backend)
     device = device_named(device_name(kernel.toolchain.kind))
+    cores = num_cores(kernel.toolchain)
+    prepare_cores(cores)
     executable = build(module, build_target(kernel.toolchain), [backend, *libraries])
-    main = relax.VirtualMachine(executable, device)["main"]
+    main = on_cores(relax.VirtualMachine(executable, device)["main"], cores)
     arguments = [_value(nodes[index], values) for index in outlined.arguments]
     result = main(*(tvm.runtime.tensor(each, device) for each in arguments))
     places = outlined.results
