@@ -39,6 +39,7 @@ from collage_dsl.backends.schedule.winograd.maps import (
 )
 from collage_dsl.backends.schedule.winograd.transpose import turn
 
+BUSY = 0.8  # the part of the time in which cores must work when they share blocks
 FETCHED_BYTES = 32 * 1024  # the most weights of one point that are fetched while another is summed
 
 
@@ -84,10 +85,13 @@ class WinogradKernel:
     context: Context
 
     def statement(self) -> Stmt:
-        """The whole computation. Cores share the blocks, or the work inside if these are few."""
+        """
+        The whole computation. Cores share the blocks; where that would leave some of them idle for
+        long, they share the work inside each block.
+        """
         counts = (self.form.batch, self.form.groups, self.blocks.number)
         total, cores = counts[0] * counts[1] * counts[2], self.context.machine.cores
-        inside = total < 4 * cores and total % cores != 0
+        inside = total < BUSY * cores * -(-total // cores)
 
         def task(number: Expr) -> Stmt:
             image, group, block = split_index(number, counts)
