@@ -27,6 +27,8 @@ from tests.test_schedule import (
     softmax,
 )
 
+pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
+
 SPECS = Path(__file__).parent.parent / "specs"
 CORES = pytest.mark.parametrize("cores", [1, 2])
 

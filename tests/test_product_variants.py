@@ -16,6 +16,8 @@ from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.scheduled import VariantError
 from tests.test_schedule import Array, Shapes, built, fused, native
 
+pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
+
 CORES = pytest.mark.parametrize("cores", [1, 2])
 PROCESSORS = pytest.mark.parametrize("processor", [None, "haswell", "x86-64"])
 

@@ -28,6 +28,8 @@ from tests.test_schedule import (
     windows,
 )
 
+pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
+
 DEPTHWISE: list[tuple[tuple[int, ...], int, dict[str, int]]] = [
     ((1, 5, 1, 40), 3, {"padding": 1}),
     ((1, 5, 40, 2), 3, {"padding": 1}),

@@ -18,8 +18,11 @@ from collage_dsl import parse_graph
 from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.variants import Scheduled, VariantError
 from collage_dsl.backends.schedule.winograd.transforms import Transform
-from collage_dsl.backends.variants import VARIANTS, unsuitable
+from collage_dsl.backends.variants import VARIANTS
+from collage_dsl.backends.winograd import unsuitable
 from tests.test_schedule import built, fused, native
+
+pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
 Array = Any
 Body = Callable[..., Any]

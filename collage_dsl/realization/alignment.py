@@ -25,8 +25,24 @@ def with_any_alignment(function: Any) -> Any:
         if tvm_ffi.structural_equal(declared.data, tirx.buffer.buffer_data(parameter))
     }
     changed = {**relaxed, **views}
+    offsets = {hash(new): new.elem_offset for new in changed.values()}
+
+    def pointer(call: Any) -> Any:
+        """A pointer to an element of a tensor, which lies after the offset."""
+        if call.op != _POINTER or getattr(call.args[1], "op", None) != _DATA:
+            return call
+        offset = offsets.get(hash(call.args[1].args[0]))
+        if offset is None:
+            return call
+        kind, data, first, *rest = call.args
+        return tvm.ir.Call(call.op, [kind, data, first + offset, *rest], ret_ty=call.ty)
+
     swap = (tvm.ir.Var, lambda variable: changed.get(variable, variable))
-    return tvm_ffi.structural_map(function, (swap,))
+    return tvm_ffi.structural_map(function, (swap, (tvm.ir.Call, pointer)))
+
+
+_POINTER = tvm.ir.Op.get("tirx.tvm_access_ptr")
+_DATA = tvm.ir.Op.get("tirx.buffer_data")
 
 
 def _declared(body: Any) -> list[Any]:
