@@ -17,8 +17,8 @@ from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.place import unsuitable, with_variant
 from collage_dsl.realization.signature import Signature
+from collage_dsl.realization.variants import unsuitable, with_variant
 from collage_dsl.realization.verify import run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
 

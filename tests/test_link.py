@@ -30,7 +30,8 @@ from collage_dsl.measuring.task import kernel_module, kernel_task
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.lower import build, lower
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.place import makers, pinned
+from collage_dsl.realization.place import makers
+from collage_dsl.realization.variants import pinned
 from collage_dsl.realization.verify import reference_values, relative_error
 from tests.faulty_backends import Faulty, Lacking, Refusing
 from tests.models import small_convolution

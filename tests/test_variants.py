@@ -22,8 +22,8 @@ from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build, lowering
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.place import unsuitable, with_variant
 from collage_dsl.realization.signature import Signature
+from collage_dsl.realization.variants import unsuitable, with_variant
 from collage_dsl.realization.verify import run_onnx
 from collage_dsl.report.text import plan_text
 from collage_dsl.rules import FusionSpec, OpCallByKind

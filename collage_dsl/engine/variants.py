@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from collage_dsl.cost import Infeasible, cheapest
 from collage_dsl.measuring.cost import MeasuredCost
-from collage_dsl.realization.place import with_variant
+from collage_dsl.realization.variants import with_variant
 from collage_dsl.search import Plan, PlannedKernel
 
 

@@ -27,10 +27,8 @@ from collage_dsl.realization.place import (
     kernel_view,
     library_of,
     makers,
-    unsuitable,
-    with_variant,
-    without_variant,
 )
+from collage_dsl.realization.variants import unsuitable, with_variant, without_variant
 
 
 class MeasuringError(Exception):

@@ -13,8 +13,9 @@ from collage_dsl.frontend.dataflow import values_in
 from collage_dsl.frontend.from_relax import functions_of
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Graph, members
-from collage_dsl.realization.place import Placer
+from collage_dsl.realization.place import Kernel, Placer
 from collage_dsl.realization.rewrite import rewritten
+from collage_dsl.realization.variants import pinned
 
 Choose = Callable[[Graph], Sequence[CandidateKernel]]
 """Chooses disjoint kernels for a graph, in an order in which they can run; calls may be left."""
@@ -48,13 +49,17 @@ def realize(
     every = [binding for block in function.body.blocks for binding in block.bindings]
     tail = [binding for binding in every if hash(binding.var) not in known]
     used = [*relax.analysis.free_vars(function.body.body), *(v for b in tail for v in values_in(b))]
-    written = rewritten(flow, used, [placer.place(kernel) for kernel in kernels])
+    written = rewritten(flow, used, [_placed(placer, kernel) for kernel in kernels])
     block = relax.DataflowBlock([*written, *tail])
     body = _typed(relax.SeqExpr([block], function.body.body), function.body.ty)
     placer.module[flow.name] = relax.Function(
         function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
     )
     return placer.module
+
+
+def _placed(placer: Placer, candidate: CandidateKernel) -> Kernel:
+    return placer.place(pinned(candidate, placer.backend_of(candidate.toolchain)))
 
 
 def _check_covered(graph: Graph, kernels: Sequence[CandidateKernel]) -> None:
@@ -173,7 +178,7 @@ class _Partitioner:
             chosen = self.choose(flow.graph) if flow.graph.calls else ()
             if not chosen:
                 return bindings
-            kernels = [self.placer.place(candidate) for candidate in chosen]
+            kernels = [_placed(self.placer, candidate) for candidate in chosen]
             bindings = rewritten(flow, used_later, kernels)
 
 
