@@ -19,7 +19,9 @@ from collage_dsl.graph import (
     Extract,
     Form,
     Graph,
+    Node,
     OpSet,
+    TensorType,
     Toolchain,
     extract,
     fingerprint,
@@ -74,7 +76,37 @@ def bound_constants(candidate: CandidateKernel, backend: Backend) -> OpSet:
     """The constants that go into the function of a kernel."""
     if backend.binds_constants:
         return constants_of(candidate.graph, candidate.sub_graph.inside)
-    return _constants_in(kept_composites(candidate, backend))
+    inside = candidate.sub_graph.inside
+    return _constants_in(kept_composites(candidate, backend)) | _scalars(candidate.graph, inside)
+
+
+_WITH_SCALARS = frozenset(
+    ("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "floor_divide")
+    + ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+)
+"""
+Operators of which TVM takes a scalar constant into the code. It can then compute with the number:
+`x ** 0.75` by square roots.
+"""
+
+
+def _scalars(graph: Graph, inside: OpSet) -> OpSet:
+    """The scalar constants that operators inside may have as numbers in their code."""
+    found = 0
+    for index in members(graph.input(inside) & graph.constants):
+        type_ = graph.nodes[index].type
+        is_scalar = isinstance(type_, TensorType) and type_.shape == ()
+        users = (graph.nodes[i] for i in members(graph.users_of[index] & inside))
+        if is_scalar and all(_has_number(graph, user, index) for user in users):
+            found |= 1 << index
+    return found if all(graph.nodes[i].value is not None for i in members(found)) else 0
+
+
+def _has_number(graph: Graph, user: Node, constant: int) -> bool:
+    """Whether `constant` is an operand of `user`, and the other one is computed."""
+    others = [index for index in user.inputs if index != constant]
+    is_other_known = any(graph.constants >> index & 1 for index in others)
+    return user.op in _WITH_SCALARS and len(others) == 1 and not is_other_known
 
 
 def kept_composites(candidate: CandidateKernel, backend: Backend) -> tuple[Composite, ...]:
