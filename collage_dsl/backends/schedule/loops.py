@@ -114,6 +114,13 @@ def scratch(size: int, dtype: str, name: str, scope: str = "global") -> Buffer:
     return tirx.decl_buffer((integer(size),), dtype, name, scope=scope, data_alignment=64)
 
 
+def prefetched(buffer: Buffer, first: Expr) -> Stmt:
+    """Ask for the cache line at `first`, to be read soon, in the second-level cache."""
+    reads, locality, data = (tirx.IntImm("int32", value) for value in (0, 2, 1))
+    address = tirx.address_of(load(buffer, first))
+    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, reads, locality, data))
+
+
 def scoped(buffers: Sequence[Buffer], body: Stmt, name: str = "tile") -> Stmt:
     """`body` with local buffers, separate for each thread that runs it."""
     block = s_tir.SBlock([], [], [], name, body, alloc_buffers=list(buffers))

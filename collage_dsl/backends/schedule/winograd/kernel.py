@@ -17,6 +17,7 @@ from collage_dsl.backends.schedule.loops import (
     loop,
     nest,
     parallel,
+    prefetched,
     scoped,
     scratch,
     sequence,
@@ -33,7 +34,6 @@ from collage_dsl.backends.schedule.winograd.form import Convolution
 from collage_dsl.backends.schedule.winograd.maps import (
     Lines,
     both_ways,
-    prefetched,
     ramp,
     spread,
 )
