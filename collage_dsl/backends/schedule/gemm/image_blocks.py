@@ -20,14 +20,13 @@ VECTORS = 2
 class ImageBlocks:
     """
     `strips` of `rows` rows of the image, of which the last may have fewer, in tiles of `tile`
-    pixels. The columns are cut into `slices`, to be shared among cores.
+    pixels.
     """
 
     rows: int
     strips: int
     tile: int
     filters: PackedFilters
-    slices: int
 
 
 def image_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks:
@@ -40,18 +39,8 @@ def image_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks:
     channels = _largest_divisor(form.channels, DEPTH // form.taps)
     panels = Panels(form.column.extent, channels * form.taps, machine.lanes, VECTORS)
     filters = PackedFilters(panels, form.channels // channels, prod(extents(form.groups)))
-    tasks = prod(extents(form.window.batch)) * strips
-    return ImageBlocks(rows, strips, tile, filters, _slices(panels, tasks, machine.cores))
+    return ImageBlocks(rows, strips, tile, filters)
 
 
 def _largest_divisor(number: int, most: int) -> int:
     return next(n for n in range(max(1, min(number, most)), 0, -1) if number % n == 0)
-
-
-def _slices(panels: Panels, tasks: int, cores: int) -> int:
-    """The number of equal parts of the panels that gives every core work."""
-    count, rest = divmod(panels.columns, panels.width)
-    if cores == 1 or rest or tasks >= 2 * cores:
-        return 1
-    enough = -(-2 * cores // tasks)
-    return next((n for n in range(enough, count + 1) if count % n == 0), max(1, count))

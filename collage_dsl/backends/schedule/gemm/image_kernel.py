@@ -17,13 +17,14 @@ from collage_dsl.backends.schedule.context import Context, finish
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute
 from collage_dsl.backends.schedule.gemm.image import ImageProduct
 from collage_dsl.backends.schedule.gemm.image_blocks import ImageBlocks
-from collage_dsl.backends.schedule.gemm.panels import Panel, Panels
+from collage_dsl.backends.schedule.gemm.panels import Panel
 from collage_dsl.backends.schedule.gemm.registers import SumTile
 from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
+    may_prefetch,
     parallel,
     prefetched,
     scoped,
@@ -40,12 +41,11 @@ from collage_dsl.backends.schedule.stages import extents, shape
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """The place of a strip: the batch indices and the group, its number, and its first column."""
+    """The place of a strip: the batch indices, the group, and its number."""
 
     where: dict[tirx.Var, Expr]
     group: Expr
     strip: Expr
-    column: Expr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,10 +71,8 @@ class ImageKernel:
         self.form, self.blocks, self.packed = form, blocks, packed
         self.group, self.context = group, context
         self.lanes = context.machine.lanes
-        panels = blocks.filters.panels
-        self.inner = panels.inner
-        self.columns = panels.columns // blocks.slices
-        self.panels = Panels(self.columns, panels.inner, panels.lanes, panels.vectors)
+        self.panels = blocks.filters.panels
+        self.inner = self.panels.inner
         self.y, self.x = form.window.y, form.window.x
         self.image = self._image()
         self.strip = blocks.rows * form.width
@@ -97,43 +95,63 @@ class ImageKernel:
         return Packed(y, x, channels, height, x.axis.extent, self.lanes)
 
     def statement(self) -> Stmt:
-        """All strips and slices of the columns, shared among the cores."""
-        form, blocks = self.form, self.blocks
-        counts = (*extents(form.window.batch), blocks.slices, blocks.strips)
+        """The whole computation. Cores share the strips, or the work inside if these are few."""
+        form = self.form
+        counts = (*extents(form.window.batch), self.blocks.strips)
+        total, cores = prod(counts), self.context.machine.cores
+        inside = total < 4 * cores and total % cores != 0
 
         def task(number: Expr) -> Stmt:
-            *at, part, strip = split_index(number, counts)
+            *at, strip = split_index(number, counts)
             where = {axis.var: i for axis, i in zip(form.window.batch, at, strict=True)}
             group: Expr = integer(0)
             for axis in form.groups:
                 group = group * axis.extent + where[axis.var]
-            return self._strip(Place(form.fixed | where, group, strip, part * self.columns))
+            place = Place(form.fixed | where, group, strip)
+            return self._strip(place, cores if inside else 1)
 
-        return parallel(prod(counts), self.context.machine.cores, task)
+        return parallel(total, 1 if inside else cores, task)
 
-    def _strip(self, place: Place) -> Stmt:
+    def _strip(self, place: Place, cores: int) -> Stmt:
         """Multiply one part of the channels after another, then store the results."""
-        parts = self.blocks.filters.parts
-        width = -(-self.columns // self.lanes) * self.lanes
-        kept = self.tiles * self.blocks.tile * (width if parts > 1 else self.panels.width)
-        buffers = Buffers(
-            scratch(self.image.size + self.copies * self.x.stride, "float32", "image"),
-            scratch(self.inner * self.pitch, "float32", "pixels"),
-            scratch(kept, "float32", "sums"),
+        image = scratch(self.image.size + self.copies * self.x.stride, "float32", "image")
+        pixels = scratch(self.inner * self.pitch, "float32", "pixels")
+        buffers = Buffers(image, pixels, self._sums())
+        parts = loop(
+            self.blocks.filters.parts,
+            lambda part: self._part(place, buffers, part, cores),
+            name="part",
         )
-        zero = vectorised(kept, self.lanes, lambda e: store(buffers.sums, self.form.stage.init, e))
-        body = loop(parts, lambda part: self._part(place, buffers, part), name="part")
-        if parts > 1:
-            done = self.panels.each(lambda panel: self._done(place, buffers.sums, panel))
-            body = sequence([zero, body, done])
-        return scoped([buffers.image, buffers.pixels, buffers.sums], body, "strip")
+        if not self._resumed:
+            return scoped([image, pixels], parts, "strip")
+        body = sequence([self._blank(buffers.sums), parts, self._finish(place, buffers, cores)])
+        return scoped([image, pixels, buffers.sums], body, "strip")
 
-    def _part(self, place: Place, buffers: Buffers, part: Expr) -> Stmt:
+    @property
+    def _resumed(self) -> bool:
+        """Whether the sums of all panels wait for the next part of the channels."""
+        return self.blocks.filters.parts > 1
+
+    def _sums(self) -> Buffer:
+        columns = -(-self.panels.columns // self.lanes) * self.lanes
+        width = columns if self._resumed else self.panels.width
+        return scratch(self.tiles * self.blocks.tile * width, "float32", "sums")
+
+    def _blank(self, sums: Buffer) -> Stmt:
+        init, size = self.form.stage.init, int(sums.shape[0])
+        return vectorised(size, self.lanes, lambda e: store(sums, init, e))
+
+    def _finish(self, place: Place, buffers: Buffers, cores: int) -> Stmt:
+        return self.panels.each(lambda panel: self._done(place, buffers.sums, panel), cores)
+
+    def _part(self, place: Place, buffers: Buffers, part: Expr, cores: int) -> Stmt:
         """Multiply all tiles of a strip with the weights of some channels."""
-        image = [] if self._in_order else [self._fill(place, buffers.image, part)]
-        pixels = self._copied(place, buffers, part) if self._in_order else self._by_taps(buffers)
-        panels = self.panels.each(lambda panel: self._panel(place, buffers, part, panel))
-        return sequence([*image, pixels, panels])
+        if self._in_order:
+            pixels = [self._copied(place, buffers, part, cores)]
+        else:
+            pixels = [self._fill(place, buffers.image, part), self._by_taps(buffers, cores)]
+        panels = self.panels.each(lambda panel: self._panel(place, buffers, part, panel), cores)
+        return sequence([*pixels, panels])
 
     @property
     def _in_order(self) -> bool:
@@ -157,7 +175,7 @@ class ImageKernel:
         slid = [each.dimension for each in (self.y, self.x) if each]
         return source_of(self.form.window.moving.source, self.context.inlined, slid)
 
-    def _copied(self, place: Place, buffers: Buffers, part: Expr) -> Stmt:
+    def _copied(self, place: Place, buffers: Buffers, part: Expr, cores: int) -> Stmt:
         """Copy the pixels of a strip as they are."""
         source = self._source()
 
@@ -170,8 +188,9 @@ class ImageKernel:
             return store(buffers.pixels, source.value(at), channel * self.pitch + pixel)
 
         def channels(count: int) -> Stmt:
-            return loop(
+            return parallel(
                 self.image.channels,
+                cores,
                 lambda c: vectorised(count, self.lanes, lambda pixel: copy(c, pixel)),
             )
 
@@ -188,7 +207,7 @@ class ImageKernel:
             integer(0),
         )
 
-    def _by_taps(self, buffers: Buffers) -> Stmt:
+    def _by_taps(self, buffers: Buffers, cores: int) -> Stmt:
         """
         Copy the pixels that each tap reads, without gaps between rows.
 
@@ -218,32 +237,37 @@ class ImageKernel:
 
             return loop(self.blocks.rows, row, name="row")
 
-        return loop(
-            image.channels, lambda c: loop(form.taps, lambda t: tap(c, t), name="tap"), name="k"
+        return parallel(
+            image.channels, cores, lambda c: loop(form.taps, lambda t: tap(c, t), name="tap")
         )
 
     def _panel(self, place: Place, buffers: Buffers, part: Expr, panel: Panel) -> Stmt:
         """Multiply all tiles of a strip with one panel."""
-        resumed = self.blocks.filters.parts > 1
-        tiles = loop(
+        if self._resumed:
+            return self._tiles(place, buffers, part, panel)
+        here = replace(buffers, sums=self._sums())
+        tiles = self._tiles(place, here, part, panel)
+        done = self._done(place, here.sums, panel)
+        return scoped([here.sums], sequence([tiles, done]), "panel")
+
+    def _tiles(self, place: Place, buffers: Buffers, part: Expr, panel: Panel) -> Stmt:
+        return loop(
             self.tiles, lambda tile: self._registers(place, buffers, part, panel, tile), name="tile"
         )
-        return tiles if resumed else sequence([tiles, self._done(place, buffers.sums, panel)])
 
     def _registers(
         self, place: Place, buffers: Buffers, part: Expr, panel: Panel, tile: Expr
     ) -> Stmt:
         """Sum one tile in registers over the channels of a part."""
-        filters, resumed = self.blocks.filters, self.blocks.filters.parts > 1
+        filters, resumed = self.blocks.filters, self._resumed
         first = tile * self.blocks.tile
-        whole = Panel(panel.column + place.column, panel.width, panel.used)
         weights = filters.first(place.group, part)
 
         def pixel(i: Expr, inner: Expr) -> Expr:
             return load(buffers.pixels, inner * self.pitch + first + i)
 
         def weight(inner: Expr, column: Expr) -> Expr:
-            return load(self.packed, weights + self.panels.place(whole, inner, column))
+            return load(self.packed, weights + self.panels.place(panel, inner, column))
 
         def sums(i: Expr, column: Expr) -> Expr:
             return self._sum(panel, first + i, column)
@@ -255,9 +279,11 @@ class ImageKernel:
             return store(buffers.sums, value, sums(i, column))
 
         def ahead(inner: Expr) -> list[Stmt]:
+            if not may_prefetch(self.context.machine):
+                return []
             share = -(-panel.width // self.tiles)
             step = (tile * self.inner + inner) * share
-            start = weights + self.panels.place(whole, integer(self.inner), step)
+            start = weights + self.panels.place(panel, integer(self.inner), step)
             return [prefetched(self.packed, start + n) for n in range(0, share, self.lanes)]
 
         registers = SumTile(self.blocks.tile, panel.width, self.lanes)
@@ -266,7 +292,7 @@ class ImageKernel:
     def _sum(self, panel: Panel, row: Expr, column: Expr) -> Expr:
         """Where the sum of a pixel and a column of a panel is kept."""
         start: Expr = integer(0)
-        if self.blocks.filters.parts > 1:
+        if self._resumed:
             start = panel.column * (self.tiles * self.blocks.tile)
         return start + row * panel.width + column
 
@@ -301,7 +327,7 @@ class ImageKernel:
     def _result(self, place: Place, pixel: Expr, column: Expr, value: Expr) -> Stmt:
         form = self.form
         y, x = self._pixel(place, pixel)
-        at = place.where | {form.column.var: place.column + column, form.window.x.axis.var: x}
+        at = place.where | {form.column.var: column, form.window.x.axis.var: x}
         if form.window.y:
             at[form.window.y.axis.var] = y
         index = written_at(form.window, at)
