@@ -15,6 +15,7 @@ from collage_dsl import parse_graph
 from collage_dsl.backends.products import unsuitable_for_gemm, unsuitable_for_gemv
 from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.scheduled import VariantError
+from collage_dsl.backends.variants import unpromising
 from tests.test_schedule import Array, Shapes, built, fused, native
 
 CORES = pytest.mark.parametrize("cores", [1, 2])
@@ -369,3 +370,28 @@ def test_a_convolution_of_one_tap_and_a_matrix_product_are_taken() -> None:
     matrix = "x: f32[2,5,8]; w = const f32[16,8]; t = permute_dims(w); y = matmul(x, t); return y;"
     assert unsuitable_for_gemm(parse_graph(image)) is None
     assert unsuitable_for_gemm(parse_graph(matrix)) is None
+
+
+@pytest.mark.parametrize("variant", ["gemm", "winograd4"])
+def test_no_loop_that_cores_share_prefetches_since_llvm_would_store_its_sums(variant: str) -> None:
+    shapes = [(1, 64, 14, 14), (64, 64, 3, 3)]
+    func = fused(shapes, lambda emit, x, w: R.nn.conv2d(x, w, padding=1))
+    for cores in (1, 2):
+        function = schedule_variant(func, variant, target=native(cores)).function
+        assert ("prefetch" in function.script()) == (cores == 1)
+
+
+STRIDED = "y = nn.conv2d(x, w) [strides = [2, 2], padding = [1, 1, 1, 1]];"
+MEASURED = {
+    ("8,64,28,28", "64,64,3,3", STRIDED): True,
+    ("1,64,240,240", "64,64,3,3", STRIDED): False,
+    ("1,64,28,28", "64,64,3,3", "y = nn.conv2d(x, w) [padding = [1, 1, 1, 1]];"): False,
+    ("1,64,28,28", "64,64,1,1", "y = nn.conv2d(x, w);"): True,
+}
+
+
+@pytest.mark.parametrize(("image", "weight", "call"), MEASURED)
+def test_gemm_is_measured_where_it_may_be_the_fastest(image: str, weight: str, call: str) -> None:
+    graph = parse_graph(f"x: f32[{image}]; w = const f32[{weight}]; {call} return y;")
+    assert unsuitable_for_gemm(graph) is None
+    assert (unpromising("gemm", graph) is None) == MEASURED[image, weight, call]
