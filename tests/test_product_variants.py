@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from collage_dsl import parse_graph
 from collage_dsl.backends.products import unsuitable_for_gemm, unsuitable_for_gemv
 from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.scheduled import VariantError
+from collage_dsl.backends.variants import unpromising
 from tests.test_schedule import Array, Shapes, built, fused, native
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
@@ -113,6 +115,126 @@ def test_a_convolution_of_one_tap_is_a_matrix_product(
         lambda x, w: pointwise(x, w, strides),
         cores,
     )
+
+
+@dataclass(frozen=True)
+class Filters:
+    """A convolution: the image, the outputs, the sides of the kernel, and how it slides."""
+
+    image: tuple[int, ...]
+    outputs: int
+    sides: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+
+    @property
+    def weight(self) -> tuple[int, ...]:
+        return (self.outputs, self.image[1] // self.groups, *self.sides)
+
+    def emitted(self, x: Any, w: Any) -> Any:
+        return R.nn.conv2d(
+            x,
+            w,
+            strides=self.strides,
+            padding=self.padding,
+            dilation=self.dilation,
+            groups=self.groups,
+        )
+
+    def expected(self, x: Array, w: Array) -> Array:
+        (top, left), steps = self.padding, zip(self.sides, self.dilation, strict=True)
+        reach = [(side - 1) * step for side, step in steps]
+        x = np.pad(x, ((0, 0), (0, 0), (top, top), (left, left)))
+        high, wide = (x.shape[2 + i] - reach[i] for i in (0, 1))
+        result: Any = 0.0
+        for y, z in np.ndindex(*self.sides):
+            down, right = y * self.dilation[0], z * self.dilation[1]
+            seen = x[:, :, down : down + high, right : right + wide]
+            seen = seen[:, :, :: self.strides[0], :: self.strides[1]]
+            seen = seen.reshape(seen.shape[0], self.groups, -1, *seen.shape[2:])
+            part = w[:, :, y, z].reshape(self.groups, -1, w.shape[1])
+            result = result + np.einsum("ngchw,goc->ngohw", seen, part)
+        return np.asarray(result.reshape(result.shape[0], -1, *result.shape[3:]))
+
+
+FILTERS = [
+    Filters((1, 64, 14, 14), 64, (3, 3), (2, 2), (1, 1)),
+    Filters((1, 200, 14, 14), 96, (3, 3), (2, 2), (1, 1)),
+    Filters((2, 48, 13, 13), 70, (3, 3), (1, 1), (1, 1), groups=2),
+    Filters((1, 30, 27, 27), 40, (5, 5), (1, 1), (2, 2), groups=2),
+    Filters((1, 9, 31, 40), 33, (3, 3), (2, 2), (1, 1)),
+    Filters((1, 3, 60, 70), 32, (7, 7), (2, 2), (3, 3)),
+    Filters((1, 3, 67, 67), 17, (11, 11), (4, 4), (2, 2)),
+    Filters((1, 20, 9, 17), 64, (1, 7), (1, 1), (0, 3)),
+    Filters((1, 5, 12, 12), 3, (3, 3), (1, 1), (2, 2), (2, 2)),
+    Filters((1, 7, 3, 300), 32, (3, 3), (1, 2), (1, 0)),
+    Filters((1, 16, 9, 3), 32, (3, 3)),
+    Filters((2, 12, 6, 6), 24, (1, 1), (2, 2), groups=4),
+    Filters((1, 769, 7, 7), 32, (1, 1)),
+]
+
+
+@CORES
+@PROCESSORS
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+def test_a_convolution_of_several_taps_or_groups_is_a_matrix_product(
+    filters: Filters, processor: str | None, cores: int
+) -> None:
+    shapes = [filters.image, filters.weight]
+    check(
+        shapes,
+        lambda emit, x, w: filters.emitted(x, w),
+        filters.expected,
+        cores,
+        processor,
+    )
+
+
+@CORES
+@pytest.mark.parametrize("filters", FILTERS[:4], ids=str)
+def test_what_follows_a_convolution_of_several_taps_is_computed_from_its_sums(
+    filters: Filters, cores: int
+) -> None:
+    shapes = [filters.image, filters.weight]
+    result = filters.expected(*(np.zeros(shape) for shape in shapes)).shape
+
+    def body(emit: Any, x: Any, w: Any, b: Any, r: Any) -> Any:
+        y = emit(R.add(emit(filters.emitted(x, w)), b))
+        return R.nn.relu(emit(R.add(y, r)))
+
+    check(
+        [*shapes, (1, result[1], 1, 1), result],
+        body,
+        lambda x, w, b, r: np.maximum(filters.expected(x, w) + b + r, 0),
+        cores,
+    )
+
+
+def test_the_image_of_a_convolution_may_be_computed_while_it_is_read() -> None:
+    filters = FILTERS[0]
+    check(
+        [filters.image, filters.weight],
+        lambda emit, x, w: filters.emitted(emit(R.nn.relu(x)), w),
+        lambda x, w: filters.expected(np.maximum(x, 0), w),
+    )
+
+
+@pytest.mark.parametrize("dimensions", [1, 3])
+def test_convolutions_over_one_and_three_dimensions_are_matrix_products(dimensions: int) -> None:
+    image, weight = (2, 6, *(9, 8, 21)[-dimensions:]), (33, 6, *(3, 3, 3)[-dimensions:])
+    call = R.nn.conv1d if dimensions == 1 else R.nn.conv3d
+
+    def expected(x: Array, w: Array) -> Array:
+        axes = tuple(range(2, 2 + dimensions))
+        x = np.pad(x, [(0, 0), (0, 0), *[(1, 1)] * dimensions])
+        seen = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=axes)
+        letters = "ijk"[:dimensions]
+        space = "xyz"[:dimensions]
+        return np.einsum(f"nc{space}{letters},oc{letters}->no{space}", seen, w)
+
+    check([image, weight], lambda emit, x, w: call(x, w, padding=1), expected)
 
 
 @PROCESSORS
@@ -221,8 +343,9 @@ def test_more_rows_are_refused_by_gemv() -> None:
 
 
 REFUSED = {
-    "y = nn.conv2d(x, w);": "f32[8,8,3,3]",
-    "y = nn.conv2d(x, w) [groups = 2];": "f32[8,4,1,1]",
+    "y = nn.conv2d(x, w) [groups = 8];": "f32[8,1,3,3]",
+    'y = nn.conv2d(x, w) [data_layout = "NHWC"];': "f32[8,9,3,3]",
+    "y = nn.conv2d(x, w);": "f32[8,8,9,9]",
     "y = nn.relu(x);": "f32[8,8,1,1]",
 }
 
@@ -234,8 +357,43 @@ def test_what_is_no_product_is_refused_with_a_reason(call: str) -> None:
     assert unsuitable_for_gemv(graph)
 
 
+@pytest.mark.parametrize(
+    ("call", "weight"),
+    [("nn.conv2d(x, w)", "8,8,3,3"), ("nn.conv2d(x, w) [groups = 2]", "8,4,1,1")],
+)
+def test_several_taps_and_groups_are_for_gemm_alone(call: str, weight: str) -> None:
+    graph = parse_graph(f"x: f32[1,8,9,9]; w = const f32[{weight}]; y = {call}; return y;")
+    assert unsuitable_for_gemm(graph) is None
+    assert unsuitable_for_gemv(graph)
+
+
 def test_a_convolution_of_one_tap_and_a_matrix_product_are_taken() -> None:
     image = "x: f32[1,8,9,9]; w = const f32[16,8,1,1]; y = nn.conv2d(x, w); return y;"
     matrix = "x: f32[2,5,8]; w = const f32[16,8]; t = permute_dims(w); y = matmul(x, t); return y;"
     assert unsuitable_for_gemm(parse_graph(image)) is None
     assert unsuitable_for_gemm(parse_graph(matrix)) is None
+
+
+@pytest.mark.parametrize("variant", ["gemm", "winograd4"])
+def test_no_loop_that_cores_share_prefetches_since_llvm_would_store_its_sums(variant: str) -> None:
+    shapes = [(1, 64, 14, 14), (64, 64, 3, 3)]
+    func = fused(shapes, lambda emit, x, w: R.nn.conv2d(x, w, padding=1))
+    for cores in (1, 2):
+        function = schedule_variant(func, variant, target=native(cores)).function
+        assert ("prefetch" in function.script()) == (cores == 1)
+
+
+STRIDED = "y = nn.conv2d(x, w) [strides = [2, 2], padding = [1, 1, 1, 1]];"
+MEASURED = {
+    ("8,64,28,28", "64,64,3,3", STRIDED): True,
+    ("1,64,240,240", "64,64,3,3", STRIDED): False,
+    ("1,64,28,28", "64,64,3,3", "y = nn.conv2d(x, w) [padding = [1, 1, 1, 1]];"): False,
+    ("1,64,28,28", "64,64,1,1", "y = nn.conv2d(x, w);"): True,
+}
+
+
+@pytest.mark.parametrize(("image", "weight", "call"), MEASURED)
+def test_gemm_is_measured_where_it_may_be_the_fastest(image: str, weight: str, call: str) -> None:
+    graph = parse_graph(f"x: f32[{image}]; w = const f32[{weight}]; {call} return y;")
+    assert unsuitable_for_gemm(graph) is None
+    assert (unpromising("gemm", graph) is None) == MEASURED[image, weight, call]

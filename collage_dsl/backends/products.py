@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 
 from collage_dsl.graph import Graph, Node, TensorType, members
@@ -13,18 +14,19 @@ FEW_ROWS = 4
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 Check = Callable[[Graph, Node], str | None]
+OfConvolution = Callable[[Node, tuple[int, ...]], str | None]
 
 
 def unsuitable_for_gemm(graph: Graph) -> str | None:
     """Why `gemm` cannot compute `graph`; None if it can compute one of its operators."""
-    return _unsuitable("gemm", graph, _refused)
+    return _unsuitable("gemm", graph, partial(_refused, of_convolution=_refused_filters))
 
 
 def unsuitable_for_gemv(graph: Graph) -> str | None:
     """Why `gemv` cannot compute `graph`; None if it can compute one of its operators."""
 
     def refused(graph: Graph, product: Node) -> str | None:
-        reason = _refused(graph, product)
+        reason = _refused(graph, product, of_convolution=_refused_taps)
         rows = _rows(product)
         if reason is None and rows > FEW_ROWS:
             return f"computes products of at most {FEW_ROWS} rows, here are {rows}"
@@ -42,7 +44,7 @@ def _unsuitable(variant: str, graph: Graph, refused: Check) -> str | None:
     return None if None in reasons else f"{variant} {reasons[0]}"
 
 
-def _refused(graph: Graph, product: Node) -> str | None:
+def _refused(graph: Graph, product: Node, of_convolution: OfConvolution) -> str | None:
     operand, weight = (graph.nodes[index] for index in product.inputs)
     for tensor in (product.type, operand.type, weight.type):
         if not isinstance(tensor, TensorType) or not tensor.is_static:
@@ -51,21 +53,42 @@ def _refused(graph: Graph, product: Node) -> str | None:
             return f"computes float32, here is {tensor.dtype}"
     shape = weight.tensor.static_shape
     if product.op in CONVOLUTIONS:
-        return _refused_convolution(product, shape)
+        return of_convolution(product, shape)
     if len(shape) < 2 or any(extent != 1 for extent in shape[:-2]):
         return f"needs one matrix of weights, here their shape is {shape}"
     return None
 
 
-def _refused_convolution(convolution: Node, shape: tuple[int, ...]) -> str | None:
+def _refused_taps(convolution: Node, shape: tuple[int, ...]) -> str | None:
+    """Why a convolution is no single product."""
     groups = convolution.attrs["groups"]
     if groups != 1:
         return f"computes no grouped convolution, here are {groups} groups"
-    layout = str(convolution.attrs["kernel_layout"])
-    taps = [extent for axis, extent in zip(layout, shape, strict=False) if axis not in "OI"]
+    taps = _taps(convolution, shape)
     if any(extent != 1 for extent in taps):
         return f"computes convolutions of one tap, the kernel of this one is {taps}"
     return None
+
+
+def _refused_filters(convolution: Node, shape: tuple[int, ...]) -> str | None:
+    """Why a convolution is no product of its filters with what they slide over."""
+    if _refused_taps(convolution, shape) is None:
+        return None
+    layout = str(convolution.attrs["data_layout"])
+    if not layout.startswith("NC"):
+        return f"computes several taps or groups in the layout NC…, here is {layout}"
+    groups = int(str(convolution.attrs["groups"]))
+    made = shape[str(convolution.attrs["kernel_layout"]).index("O")]
+    if made < 2 * groups:
+        return f"needs groups of two outputs or more, here are {groups} groups of {made} outputs"
+    if prod(convolution.tensor.static_shape[2:]) == 1:
+        return "computes several taps or groups only for images of several pixels"
+    return None
+
+
+def _taps(convolution: Node, shape: tuple[int, ...]) -> list[int]:
+    layout = str(convolution.attrs["kernel_layout"])
+    return [extent for axis, extent in zip(layout, shape, strict=False) if axis not in "OI"]
 
 
 def _rows(product: Node) -> int:

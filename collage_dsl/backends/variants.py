@@ -33,6 +33,8 @@ def unpromising(variant: str, graph: Graph) -> str | None:
     Why `variant` is not worth measuring for `graph`, which it can compute; None if it is. The
     limits are those of `benchmarks/native_kernels.py`, with a wide margin.
     """
+    if variant == "gemm" and winograd.CHECKS["winograd4"](graph) is None:
+        return "gemm multiplies more often than Winograd's algorithm, which is faster"
     pixels = max((_pixels(node) for node in graph.nodes if node.op in CONVOLUTIONS), default=0)
     most = MOST_PIXELS.get(variant)
     if most is None or pixels <= most:
@@ -84,8 +86,8 @@ def _anything(graph: Graph) -> str | None:
     return None
 
 
-MOST_PIXELS: Mapping[str, int] = {"gemm": 400, "winograd2": 400}
-"""The largest images for which a variant is worth measuring: those of 20 by 20."""
+MOST_PIXELS: Mapping[str, int] = {"gemm": 3200, "winograd2": 400}
+"""The largest images for which a variant is worth measuring: those of 56 by 56, and 20 by 20."""
 
 VARIANTS: dict[str, Callable[[Graph], str | None]] = {
     DIRECT: _anything,

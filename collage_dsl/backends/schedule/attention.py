@@ -127,7 +127,8 @@ class Factor:
             return load(self.packed, self.panels.place(panel, inner, column))
 
         tile = SumTile(tiles.height, panel.width, self.panels.lanes, PART)
-        return tile.multiplied(self.panels.inner, row, weight, self.form.stage.init, out)
+        init = self.form.stage.init
+        return tile.multiplied(self.panels.inner, row, weight, lambda i, column: init, out)
 
     def _index(self, row: Expr, column: Expr) -> list[Expr]:
         at = self.at(row) | {self.form.column.var: column}

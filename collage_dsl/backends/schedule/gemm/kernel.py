@@ -166,7 +166,8 @@ class GemmKernel:
             return store(sums.buffer, value, sums.start + i * panel.width + column)
 
         tile = SumTile(self.tiles.height, panel.width, self.lanes)
-        return tile.multiplied(self.panels.inner, row, weight, self.form.stage.init, out)
+        init = self.form.stage.init
+        return tile.multiplied(self.panels.inner, row, weight, lambda i, column: init, out)
 
     def _rows_done(self, strip: Strip, sums: Sums, first: Expr) -> Stmt:
         """Finish the rows of a tile that exist, each along its columns."""

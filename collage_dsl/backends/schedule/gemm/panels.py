@@ -10,7 +10,7 @@ from tvm import s_tir, tirx
 
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute
 from collage_dsl.backends.schedule.gemm.form import Product
-from collage_dsl.backends.schedule.loops import Stmt, loop, sequence, store
+from collage_dsl.backends.schedule.loops import Stmt, loop, parallel, sequence, store
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,14 @@ class Panels:
     def size(self) -> int:
         return self.inner * -(-self.columns // self.lanes) * self.lanes
 
-    def each(self, body: Callable[[Panel], Stmt]) -> Stmt:
-        """`body` for each panel."""
+    def each(self, body: Callable[[Panel], Stmt], cores: int = 1) -> Stmt:
+        """`body` for each panel, shared among the cores."""
         full, rest = divmod(self.columns, self.width)
         parts = []
         if full:
-            parts.append(loop(full, lambda n: body(Panel(n * self.width, self.width, self.width))))
+            parts.append(
+                parallel(full, cores, lambda n: body(Panel(n * self.width, self.width, self.width)))
+            )
         if rest:
             width = -(-rest // self.lanes) * self.lanes
             parts.append(body(Panel(integer(full * self.width), width, rest)))

@@ -43,13 +43,16 @@ class SumTile:
         inner: int,
         row: Element,
         weight: Element,
-        init: Expr,
+        begin: Element,
         out: Callable[[Expr, Expr, Expr], Stmt],
+        ahead: Callable[[Expr], list[Stmt]] = lambda k: [],
     ) -> Stmt:
         """
-        `out(i, column, sum over k of row(i, k) * weight(k, column))` for each element of the tile.
+        `out(i, column, begin(i, column) + sum over k of row(i, k) * weight(k, column))` for each
+        element of the tile.
 
-        `weight` is read in vectors along the columns, `row` as scalars.
+        `weight` is read in vectors along the columns, `row` as scalars. `ahead(k)` is what each
+        step does besides.
         """
         held = scratch(self.height * self.width, "float32", "held", "local")
 
@@ -61,9 +64,9 @@ class SumTile:
                 term = row(i, k) * weight(k, column)
                 return store(held, load(held, place(i, column)) + term, place(i, column))
 
-            return self._each(add)
+            return sequence([*ahead(k), self._each(add)])
 
-        zero = self._each(lambda i, column: store(held, init, place(i, column)))
+        zero = self._each(lambda i, column: store(held, begin(i, column), place(i, column)))
         done = self._each(lambda i, column: out(i, column, load(held, place(i, column))))
         return scoped([held], sequence([zero, self._loop(inner, step), done]), "registers")
 

@@ -1,7 +1,9 @@
-"""The variant `gemm`: matrix products and convolutions of one tap with packed weights."""
+"""The variant `gemm`: matrix products and convolutions with packed weights."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
@@ -9,41 +11,72 @@ from tvm import tirx
 from collage_dsl.backends.schedule.apply import body_of, statement
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.expressions import Buffer, integer
-from collage_dsl.backends.schedule.gemm.blocks import Blocks, blocks_of
+from collage_dsl.backends.schedule.gemm.blocks import blocks_of
 from collage_dsl.backends.schedule.gemm.form import Product
+from collage_dsl.backends.schedule.gemm.image import ImageProduct, filter_packing
+from collage_dsl.backends.schedule.gemm.image_blocks import image_blocks
+from collage_dsl.backends.schedule.gemm.image_kernel import ImageKernel
 from collage_dsl.backends.schedule.gemm.kernel import GemmKernel
 from collage_dsl.backends.schedule.gemm.panels import packing
-from collage_dsl.backends.schedule.gemm.products import products_of
+from collage_dsl.backends.schedule.gemm.products import packable
 from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import Stmt
-from collage_dsl.backends.schedule.machine import machine_of
+from collage_dsl.backends.schedule.machine import Machine, machine_of
 from collage_dsl.backends.schedule.scheduled import Scheduled
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """The packed weights of a product, the function that packs them, and the loops."""
+
+    packed: Buffer
+    prepare: Any
+    statement: Callable[[Group, Context], Stmt]
 
 
 def gemm(func: Any, target: Any) -> Scheduled:
     """`func` with its products computed from packed weights, and the rest as `direct` does."""
-    program, forms = products_of(func)
+    program, forms = packable(func)
     machine = machine_of(target)
-    blocks = {stage: blocks_of(form, machine) for stage, form in forms.items()}
-    packed = {stage: _packed(form, blocks[stage]) for stage, form in forms.items()}
+    methods = {stage: _method(form, machine) for stage, form in forms.items()}
 
     def generated(group: Group, context: Context) -> Stmt:
-        stage = group.stages[0].buffer
-        if stage not in forms:
+        method = methods.get(group.stages[0].buffer)
+        if method is None:
             return statement(group, context)
-        alone = Group(group.stages)
-        return GemmKernel(forms[stage], blocks[stage], packed[stage], alone, context).statement()
+        return method.statement(Group(group.stages), context)
 
-    taken = {forms[stage].weights: buffer for stage, buffer in packed.items()}
+    taken = {forms[stage].weights: method.packed for stage, method in methods.items()}
     parameters = [taken.get(buffer, buffer) for buffer in program.parameters]
     body = body_of(program, parameters, machine, generated)
     prepared = {
-        program.parameters.index(form.weights): packing(form, blocks[stage].panels, packed[stage])
+        program.parameters.index(form.weights): methods[stage].prepare
         for stage, form in forms.items()
     }
     return Scheduled(tirx.PrimFunc(parameters, body, func.ret_type, func.attrs), prepared)
 
 
-def _packed(form: Product, blocks: Blocks) -> Buffer:
-    size = integer(blocks.panels.size)
-    return tirx.decl_buffer((size,), "float32", form.weights.name, data_alignment=64)
+def _method(form: Product | ImageProduct, machine: Machine) -> Method:
+    if isinstance(form, Product):
+        return _of_rows(form, machine)
+    blocks = image_blocks(form, machine)
+    packed = _packed(form.weights, blocks.filters.size)
+
+    def loops(group: Group, context: Context) -> Stmt:
+        return ImageKernel(form, blocks, packed, group, context).statement()
+
+    return Method(packed, filter_packing(form, blocks.filters, packed), loops)
+
+
+def _of_rows(form: Product, machine: Machine) -> Method:
+    blocks = blocks_of(form, machine)
+    packed = _packed(form.weights, blocks.panels.size)
+
+    def loops(group: Group, context: Context) -> Stmt:
+        return GemmKernel(form, blocks, packed, group, context).statement()
+
+    return Method(packed, packing(form, blocks.panels, packed), loops)
+
+
+def _packed(weights: Buffer, size: int) -> Buffer:
+    return tirx.decl_buffer((integer(size),), "float32", weights.name, data_alignment=64)

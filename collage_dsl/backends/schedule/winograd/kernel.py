@@ -15,8 +15,10 @@ from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
+    may_prefetch,
     nest,
     parallel,
+    prefetched,
     scoped,
     scratch,
     sequence,
@@ -33,7 +35,6 @@ from collage_dsl.backends.schedule.winograd.form import Convolution
 from collage_dsl.backends.schedule.winograd.maps import (
     Lines,
     both_ways,
-    prefetched,
     ramp,
     spread,
 )
@@ -329,7 +330,7 @@ class WinogradKernel:
         """
         blocks = self.blocks
         width = point.vectors * blocks.lanes
-        if blocks.channels * width * 4 > FETCHED_BYTES:
+        if blocks.channels * width * 4 > FETCHED_BYTES or not may_prefetch(self.context.machine):
             return []
         share = -(-point.vectors // sum(count for _, count in blocks.chunks))
         step = chunk.number * blocks.channels + channel

@@ -22,13 +22,6 @@ def spread(value: Expr, lanes: int) -> Expr:
     return value if lanes == 1 else tirx.Broadcast(value, lanes)
 
 
-def prefetched(buffer: Buffer, first: Expr) -> Stmt:
-    """Ask for the cache line at `first`, to be read soon, in the second-level cache."""
-    reads, locality, data = (tirx.IntImm("int32", value) for value in (0, 2, 1))
-    address = tirx.address_of(load(buffer, first))
-    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, reads, locality, data))
-
-
 class Lines:
     """Straight code on vectors of `lanes` numbers: each value has a name."""
 

@@ -1,0 +1,365 @@
+"""
+Loops of a convolution with packed weights: output channels in vectors, pixels as scalars.
+
+The part of the image that some channels need is copied so that the pixels of each tap follow each
+other. No lane is lost where an image has few pixels, since the lanes hold output channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+
+from tvm import tirx
+
+from collage_dsl.backends.schedule.context import Context, finish
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute
+from collage_dsl.backends.schedule.gemm.image import ImageProduct
+from collage_dsl.backends.schedule.gemm.image_blocks import ImageBlocks
+from collage_dsl.backends.schedule.gemm.panels import Panel
+from collage_dsl.backends.schedule.gemm.registers import SumTile
+from collage_dsl.backends.schedule.groups import Group
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    loop,
+    may_prefetch,
+    parallel,
+    prefetched,
+    scoped,
+    scratch,
+    sequence,
+    split_index,
+    store,
+    vectorised,
+)
+from collage_dsl.backends.schedule.packing import Packed, Source, Window, source_of
+from collage_dsl.backends.schedule.sliding import written_at
+from collage_dsl.backends.schedule.stages import extents, shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """The place of a strip: the batch indices, the group, and its number."""
+
+    where: dict[tirx.Var, Expr]
+    group: Expr
+    strip: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffers:
+    """The packed image of a part, its pixels by tap, and the sums of a strip."""
+
+    image: Buffer
+    pixels: Buffer
+    sums: Buffer
+
+
+class ImageKernel:
+    """The loops of one group whose anchor is a convolution with packed weights."""
+
+    def __init__(
+        self,
+        form: ImageProduct,
+        blocks: ImageBlocks,
+        packed: Buffer,
+        group: Group,
+        context: Context,
+    ) -> None:
+        self.form, self.blocks, self.packed = form, blocks, packed
+        self.group, self.context = group, context
+        self.lanes = context.machine.lanes
+        self.panels = blocks.filters.panels
+        self.inner = self.panels.inner
+        self.y, self.x = form.window.y, form.window.x
+        self.image = self._image()
+        self.strip = blocks.rows * form.width
+        self.tiles = -(-self.strip // blocks.tile)
+        self.copies = -(-form.width // self.lanes) * self.lanes
+        needed = max(
+            self.tiles * blocks.tile, (blocks.rows - 1) * form.width + self.copies, self.lanes
+        )
+        vectors = -(-needed // self.lanes)
+        self.pitch = (vectors | 1) * self.lanes
+
+    def _image(self) -> Packed:
+        """The part of the image that a strip reads, with its padding."""
+        x = _unslid(self.x, self.form.width)
+        y = self.y and _unslid(self.y, self.form.height)
+        if y and self.blocks.strips > 1:
+            y = y.anywhere()
+        height = _reached(self.y, self.blocks.rows) if self.y else 1
+        channels = self.inner // self.form.taps
+        return Packed(y, x, channels, height, x.axis.extent, self.lanes)
+
+    def statement(self) -> Stmt:
+        """The whole computation. Cores share the strips, or the work inside if these are few."""
+        form = self.form
+        counts = (*extents(form.window.batch), self.blocks.strips)
+        total, cores = prod(counts), self.context.machine.cores
+        inside = total < 4 * cores and total % cores != 0
+
+        def task(number: Expr) -> Stmt:
+            *at, strip = split_index(number, counts)
+            where = {axis.var: i for axis, i in zip(form.window.batch, at, strict=True)}
+            group: Expr = integer(0)
+            for axis in form.groups:
+                group = group * axis.extent + where[axis.var]
+            place = Place(form.fixed | where, group, strip)
+            return self._strip(place, cores if inside else 1)
+
+        return parallel(total, 1 if inside else cores, task)
+
+    def _strip(self, place: Place, cores: int) -> Stmt:
+        """Multiply one part of the channels after another, then store the results."""
+        image = scratch(self.image.size + self.copies * self.x.stride, "float32", "image")
+        pixels = scratch(self.inner * self.pitch, "float32", "pixels")
+        buffers = Buffers(image, pixels, self._sums())
+        parts = loop(
+            self.blocks.filters.parts,
+            lambda part: self._part(place, buffers, part, cores),
+            name="part",
+        )
+        if not self._resumed:
+            return scoped([image, pixels], parts, "strip")
+        body = sequence([self._blank(buffers.sums), parts, self._finish(place, buffers, cores)])
+        return scoped([image, pixels, buffers.sums], body, "strip")
+
+    @property
+    def _resumed(self) -> bool:
+        """Whether the sums of all panels wait for the next part of the channels."""
+        return self.blocks.filters.parts > 1
+
+    def _sums(self) -> Buffer:
+        columns = -(-self.panels.columns // self.lanes) * self.lanes
+        width = columns if self._resumed else self.panels.width
+        return scratch(self.tiles * self.blocks.tile * width, "float32", "sums")
+
+    def _blank(self, sums: Buffer) -> Stmt:
+        init, size = self.form.stage.init, int(sums.shape[0])
+        return vectorised(size, self.lanes, lambda e: store(sums, init, e))
+
+    def _finish(self, place: Place, buffers: Buffers, cores: int) -> Stmt:
+        return self.panels.each(lambda panel: self._done(place, buffers.sums, panel), cores)
+
+    def _part(self, place: Place, buffers: Buffers, part: Expr, cores: int) -> Stmt:
+        """Multiply all tiles of a strip with the weights of some channels."""
+        if self._in_order:
+            pixels = [self._copied(place, buffers, part, cores)]
+        else:
+            pixels = [self._fill(place, buffers.image, part), self._by_taps(buffers, cores)]
+        panels = self.panels.each(lambda panel: self._panel(place, buffers, part, panel), cores)
+        return sequence([*pixels, panels])
+
+    @property
+    def _in_order(self) -> bool:
+        """Whether a pixel of the result needs that pixel of the image alone."""
+        windows = [each for each in (self.y, self.x) if each]
+        shapes = shape(self.form.window.moving.source)
+        return self.form.taps == 1 and all(
+            (each.stride, each.base) == (1, 0) and shapes[each.dimension] == each.axis.extent
+            for each in windows
+        )
+
+    def _indices(self, place: Place, part: Expr, channel: Expr) -> list[Expr]:
+        """Where a channel of the image is, at its first pixel."""
+        window = self.form.window
+        first = part * self.image.channels + channel
+        parts = split_index(first, extents(window.channels))
+        at = place.where | {a.var: p for a, p in zip(window.channels, parts, strict=True)}
+        return [substitute(index, at) for index in window.moving.indices]
+
+    def _source(self) -> Source:
+        slid = [each.dimension for each in (self.y, self.x) if each]
+        return source_of(self.form.window.moving.source, self.context.inlined, slid)
+
+    def _copied(self, place: Place, buffers: Buffers, part: Expr, cores: int) -> Stmt:
+        """Copy the pixels of a strip as they are."""
+        source = self._source()
+
+        def copy(channel: Expr, pixel: Expr) -> Stmt:
+            at = self._indices(place, part, channel)
+            y, x = self._pixel(place, pixel)
+            at[self.x.dimension] = x
+            if self.y:
+                at[self.y.dimension] = y
+            return store(buffers.pixels, source.value(at), channel * self.pitch + pixel)
+
+        def channels(count: int) -> Stmt:
+            return parallel(
+                self.image.channels,
+                cores,
+                lambda c: vectorised(count, self.lanes, lambda pixel: copy(c, pixel)),
+            )
+
+        return self._for_pixels(place.strip, channels)
+
+    def _fill(self, place: Place, image: Buffer, part: Expr) -> Stmt:
+        """Copy the channels of a part with their padding."""
+        first = place.strip * (self.blocks.rows * (self.y.stride if self.y else 1))
+        return self.image.fill(
+            image,
+            self._source(),
+            lambda channel: self._indices(place, part, channel),
+            first,
+            integer(0),
+        )
+
+    def _by_taps(self, buffers: Buffers, cores: int) -> Stmt:
+        """
+        Copy the pixels that each tap reads, without gaps between rows.
+
+        A row is copied in full vectors. The next row overwrites what is too much.
+        """
+        form, image, lanes = self.form, self.image, self.lanes
+        step = (self.y.stride if self.y else 1) * image.pitch
+
+        def tap(channel: Expr, number: Expr) -> Stmt:
+            taps = split_index(number, extents(form.window.taps))
+            at = {axis.var: t for axis, t in zip(form.window.taps, taps, strict=True)}
+            start = channel * image.plane + _offset(self.x, at)
+            if self.y:
+                start = start + _offset(self.y, at) * image.pitch
+            to = (channel * form.taps + number) * self.pitch
+
+            def row(y: Expr) -> Stmt:
+                def chunk(c: Expr) -> Stmt:
+                    source = start + y * step + c * (lanes * self.x.stride)
+                    value = every(buffers.image, source, self.x.stride, lanes)
+                    return store(buffers.pixels, value, ramp(to + y * form.width + c * lanes))
+
+                def ramp(first: Expr) -> Expr:
+                    return tirx.Ramp(first, integer(1), lanes)
+
+                return loop(self.copies // lanes, chunk, name="copy")
+
+            return loop(self.blocks.rows, row, name="row")
+
+        return parallel(
+            image.channels, cores, lambda c: loop(form.taps, lambda t: tap(c, t), name="tap")
+        )
+
+    def _panel(self, place: Place, buffers: Buffers, part: Expr, panel: Panel) -> Stmt:
+        """Multiply all tiles of a strip with one panel."""
+        if self._resumed:
+            return self._tiles(place, buffers, part, panel)
+        here = replace(buffers, sums=self._sums())
+        tiles = self._tiles(place, here, part, panel)
+        done = self._done(place, here.sums, panel)
+        return scoped([here.sums], sequence([tiles, done]), "panel")
+
+    def _tiles(self, place: Place, buffers: Buffers, part: Expr, panel: Panel) -> Stmt:
+        return loop(
+            self.tiles, lambda tile: self._registers(place, buffers, part, panel, tile), name="tile"
+        )
+
+    def _registers(
+        self, place: Place, buffers: Buffers, part: Expr, panel: Panel, tile: Expr
+    ) -> Stmt:
+        """Sum one tile in registers over the channels of a part."""
+        filters, resumed = self.blocks.filters, self._resumed
+        first = tile * self.blocks.tile
+        weights = filters.first(place.group, part)
+
+        def pixel(i: Expr, inner: Expr) -> Expr:
+            return load(buffers.pixels, inner * self.pitch + first + i)
+
+        def weight(inner: Expr, column: Expr) -> Expr:
+            return load(self.packed, weights + self.panels.place(panel, inner, column))
+
+        def sums(i: Expr, column: Expr) -> Expr:
+            return self._sum(panel, first + i, column)
+
+        def begin(i: Expr, column: Expr) -> Expr:
+            return load(buffers.sums, sums(i, column)) if resumed else self.form.stage.init
+
+        def out(i: Expr, column: Expr, value: Expr) -> Stmt:
+            return store(buffers.sums, value, sums(i, column))
+
+        def ahead(inner: Expr) -> list[Stmt]:
+            if not may_prefetch(self.context.machine):
+                return []
+            share = -(-panel.width // self.tiles)
+            step = (tile * self.inner + inner) * share
+            start = weights + self.panels.place(panel, integer(self.inner), step)
+            return [prefetched(self.packed, start + n) for n in range(0, share, self.lanes)]
+
+        registers = SumTile(self.blocks.tile, panel.width, self.lanes)
+        return registers.multiplied(self.inner, pixel, weight, begin, out, ahead)
+
+    def _sum(self, panel: Panel, row: Expr, column: Expr) -> Expr:
+        """Where the sum of a pixel and a column of a panel is kept."""
+        start: Expr = integer(0)
+        if self._resumed:
+            start = panel.column * (self.tiles * self.blocks.tile)
+        return start + row * panel.width + column
+
+    def _done(self, place: Place, sums: Buffer, panel: Panel) -> Stmt:
+        """Finish the columns of a panel, each along the pixels."""
+
+        def column(number: Expr, count: int) -> Stmt:
+            def element(pixel: Expr) -> Stmt:
+                value = load(sums, self._sum(panel, pixel, number))
+                return self._result(place, pixel, panel.column + number, value)
+
+            return vectorised(count, self.lanes, element)
+
+        def columns(count: int) -> Stmt:
+            return loop(panel.used, lambda number: column(number, count), name="column")
+
+        return self._for_pixels(place.strip, columns)
+
+    def _for_pixels(self, strip: Expr, body: Callable[[int], Stmt]) -> Stmt:
+        """`body` for the number of pixels of a strip."""
+        blocks = self.blocks
+        last = (self.form.height - (blocks.strips - 1) * blocks.rows) * self.form.width
+        if last == self.strip:
+            return body(last)
+        return tirx.IfThenElse(strip < blocks.strips - 1, body(self.strip), body(last))
+
+    def _pixel(self, place: Place, pixel: Expr) -> list[Expr]:
+        """The row and the column of a pixel of a strip."""
+        shape = (self.form.height, self.form.width)
+        return split_index(place.strip * self.strip + pixel, shape)
+
+    def _result(self, place: Place, pixel: Expr, column: Expr, value: Expr) -> Stmt:
+        form = self.form
+        y, x = self._pixel(place, pixel)
+        at = place.where | {form.column.var: column, form.window.x.axis.var: x}
+        if form.window.y:
+            at[form.window.y.axis.var] = y
+        index = written_at(form.window, at)
+        return finish(self.context, self.group.epilogue, index, {form.stage.buffer: value})
+
+
+def every(buffer: Buffer, first: Expr, stride: int, lanes: int) -> Expr:
+    """
+    A vector of the elements `stride` apart, from `first`.
+
+    LLVM reads single elements for a stride of two. Two vectors and a shuffle are faster.
+    """
+    if stride != 2:
+        return load(buffer, tirx.Ramp(first, integer(stride), lanes))
+    halves = [load(buffer, tirx.Ramp(first + h * lanes, integer(1), lanes)) for h in (0, 1)]
+    return tirx.Shuffle(halves, [2 * lane for lane in range(lanes)])
+
+
+def _reached(window: Window, count: int) -> int:
+    """The number of elements from the first to the last that `count` outputs read."""
+    return (count - 1) * window.stride + max(window.offsets) + 1
+
+
+def _unslid(window: Window, count: int) -> Window:
+    """The window that reads each of these elements once."""
+    axis = replace(window.axis, extent=_reached(window, count))
+    return Window(axis, window.dimension, 1, window.base, ())
+
+
+def _offset(window: Window, taps: dict[tirx.Var, Expr]) -> Expr:
+    """The distance that taps add to what an output reads."""
+    offset: Expr = integer(0)
+    for axis, dilation in window.taps:
+        offset = offset + taps[axis.var] * dilation
+    return offset
