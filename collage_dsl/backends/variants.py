@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from math import prod
 
-from collage_dsl.backends import products, winograd
+from collage_dsl.backends import depthwise, products, winograd
 from collage_dsl.graph import Form, Graph, Node, TensorType, members
 from collage_dsl.graph.variants import DIRECT
 
@@ -91,6 +91,7 @@ VARIANTS: dict[str, Callable[[Graph], str | None]] = {
     DIRECT: _anything,
     IN_PLACE: _concatenation,
     **products.CHECKS,
+    "depthwise": depthwise.unsuitable,
     **winograd.CHECKS,
 }
 """
@@ -98,5 +99,5 @@ The variants by name, in the order in which they are measured. Each says, in one
 cannot compute a graph, and None if it can.
 """
 
-PREPARING = frozenset({"gemm", *winograd.CHECKS})
+PREPARING = frozenset({"gemm", "depthwise", *winograd.CHECKS})
 """The variants whose weights are brought into another form when a model is loaded."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.apply import is_empty, outlined
-from collage_dsl.backends.schedule.context import Context, value_at_end
+from collage_dsl.backends.schedule.context import value_at_end
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
@@ -79,8 +80,9 @@ class Part:
 
     @property
     def is_pointwise(self) -> bool:
-        plain = (self.stride, self.top, self.left) == (1, 0, 0)
-        return self.taps == (1, 1) and plain and not any(self.source.lower)
+        plain = (self.stride, self.top, self.left, *self.taps) == (1, 0, 0, 1, 1)
+        inside = self.source.upper[2:] == (self.height, self.width)
+        return plain and inside and not any(self.source.lower)
 
     @property
     def is_depthwise(self) -> bool:
@@ -133,9 +135,7 @@ def block_of(func: Any) -> tuple[Program, Block]:
     known = [part for part in parts if part is not None]
     if len(known) < len(groups) or not 2 <= len(known) <= 3:
         raise VariantError("this is not a depthwise convolution and its pointwise ones alone")
-    if not all(
-        _follows(a, b, known, program, inlined) for a, b in zip(known, known[1:], strict=False)
-    ):
+    if not all(_follows(a, b, known, program, inlined) for a, b in pairwise(known)):
         raise VariantError("a value between the convolutions is read elsewhere too")
     return program, _block(known)
 
@@ -199,22 +199,19 @@ def _convolution(group: Group, image: TensorLoad, weight: Buffer, inlined: Inlin
     batch, filters, *slid = stage.spatial
     inner, *taps = stage.reduced
     indices = [_without_short_axes(index, stage) for index in image.indices]
-    windows = [_window(i, axis, tap) for i, axis, tap in zip(indices[2:], slid, taps, strict=True)]
-    if len(indices) != 4 or None in windows or windows[0][0] != windows[1][0]:
+    if len(indices) != 4:
+        return None
+    down, across = map(_window, indices[2:], slid, taps)
+    if down is None or across is None or down[0] != across[0]:
         return None
     channel = filters if inner.extent == 1 else inner
     wanted = [_without_short_axes(axis.var, stage) for axis in (batch, channel)]
     if any(constant(simplified(i - w)) != 0 for i, w in zip(indices[:2], wanted, strict=True)):
         return None
     source = source_of(image.source, inlined, (2, 3))
-    if (
-        not isinstance(source.fill, tirx.FloatImm)
-        or source.fill.value != 0
-        or any(source.lower[:2])
-    ):
+    if not isinstance(source.fill, tirx.FloatImm) or source.fill.value or any(source.lower[:2]):
         return None
-    (stride, top), (_, left) = windows
-    return Part(group, weight, source, stride, top, left)
+    return Part(group, weight, source, *down, across[1])
 
 
 def _without_short_axes(index: Expr, stage: Stage) -> Expr:

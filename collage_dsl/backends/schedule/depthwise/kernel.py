@@ -241,7 +241,8 @@ class BlockKernel:
     def _added(self, strip: Strip, number: Expr, group: Expr) -> Stmt:
         """Add what a chunk gives to the sums of some rows."""
         part, sizes, tile = self.sizes.block.last, self.sizes, self.sizes.last
-        assert part and tile
+        assert part
+        assert tile
         weights, (counts, _) = self.weights[part], order(part, sizes)
         near = sizes.rows * part.width
 
@@ -270,7 +271,8 @@ class BlockKernel:
 
     def _panel_done(self, strip: Strip, panel: Expr) -> Stmt:
         part, sizes, tile = self.sizes.block.last, self.sizes, self.sizes.last
-        assert part and tile
+        assert part
+        assert tile
 
         def one(v: Expr) -> Stmt:
             first = panel * (sizes.sums_pixels * tile.width) + v * tile.lanes
@@ -280,7 +282,7 @@ class BlockKernel:
         return loop(tile.vectors, one, name="vector")
 
     def _near_done(self, strip: Strip, number: Expr) -> Stmt:
-        part, sizes, tile = self.sizes.block.depthwise, self.sizes, self.sizes.first
+        part, tile = self.sizes.block.depthwise, self.sizes.first
 
         def one(v: Expr) -> Stmt:
             channel = number * tile.width + v * tile.lanes

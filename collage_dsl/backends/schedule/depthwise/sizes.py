@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from collage_dsl.backends.schedule.depthwise.form import Block, Part
+from collage_dsl.backends.schedule.depthwise.form import Block
 from collage_dsl.backends.schedule.machine import Machine
 from collage_dsl.backends.schedule.scheduled import VariantError
 
@@ -95,7 +95,8 @@ class Sizes:
     @property
     def panels(self) -> int:
         """The number of panels of the last weights."""
-        assert self.last and self.block.last
+        assert self.last
+        assert self.block.last
         return -(-self.block.last.filters // self.last.width)
 
     @property
@@ -175,8 +176,14 @@ def _cost(block: Block, first: Tile, last: Tile | None) -> float:
     if last and block.last:
         near = part.width * _rows(block, part.height, first.width)
         groups = part.width * part.height / near
-        tiles = -(-near // last.pixels) * groups * chunks * -(-block.last.filters // last.width)
-        total += tiles * (_cycles(last, first.width) + 3 * last.pixels * last.vectors)
+        panels = -(-block.last.filters // last.width)
+        total += (
+            -(-near // last.pixels)
+            * groups
+            * chunks
+            * panels
+            * (_cycles(last, first.width) + 3 * last.pixels * last.vectors)
+        )
     return total
 
 

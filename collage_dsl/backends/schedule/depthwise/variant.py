@@ -1,4 +1,4 @@
-"""The variant `depthwise`: a depthwise convolution and its pointwise ones, by vectors of channels."""
+"""The variant `depthwise`: a depthwise convolution together with its pointwise ones."""
 
 from __future__ import annotations
 
