@@ -33,6 +33,8 @@ def unpromising(variant: str, graph: Graph) -> str | None:
     Why `variant` is not worth measuring for `graph`, which it can compute; None if it is. The
     limits are those of `benchmarks/native_kernels.py`, with a wide margin.
     """
+    if variant == "gemm" and depthwise.unsuitable(graph) is None:
+        return "gemm is for products alone, depthwise is faster for these convolutions"
     pixels = max((_pixels(node) for node in graph.nodes if node.op in CONVOLUTIONS), default=0)
     most = MOST_PIXELS.get(variant)
     if most is None or pixels <= most:
