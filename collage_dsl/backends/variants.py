@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from math import prod
 
-from collage_dsl.backends import products, winograd
+from collage_dsl.backends import depthwise, products, winograd
 from collage_dsl.graph import Form, Graph, Node, TensorType, members
 from collage_dsl.graph.variants import DIRECT
 
@@ -35,6 +35,8 @@ def unpromising(variant: str, graph: Graph) -> str | None:
     """
     if variant == "gemm" and winograd.CHECKS["winograd4"](graph) is None:
         return "gemm multiplies more often than Winograd's algorithm, which is faster"
+    if variant == "gemm" and depthwise.unsuitable(graph) is None:
+        return "gemm is for products alone, depthwise is faster for these convolutions"
     pixels = max((_pixels(node) for node in graph.nodes if node.op in CONVOLUTIONS), default=0)
     most = MOST_PIXELS.get(variant)
     if most is None or pixels <= most:
@@ -93,6 +95,7 @@ VARIANTS: dict[str, Callable[[Graph], str | None]] = {
     DIRECT: _anything,
     IN_PLACE: _concatenation,
     **products.CHECKS,
+    "depthwise": depthwise.unsuitable,
     **winograd.CHECKS,
 }
 """
@@ -100,5 +103,5 @@ The variants by name, in the order in which they are measured. Each says, in one
 cannot compute a graph, and None if it can.
 """
 
-PREPARING = frozenset({"gemm", *winograd.CHECKS})
+PREPARING = frozenset({"gemm", "depthwise", *winograd.CHECKS})
 """The variants whose weights are brought into another form when a model is loaded."""

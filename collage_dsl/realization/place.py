@@ -81,8 +81,10 @@ def bound_constants(candidate: CandidateKernel, backend: Backend) -> OpSet:
 
 
 _WITH_SCALARS = frozenset(
-    ("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "floor_divide")
-    + ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+    (
+        *("add", "subtract", "multiply", "divide", "floor_divide", "power", "maximum", "minimum"),
+        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+    )
 )
 """
 Operators of which TVM takes a scalar constant into the code. It can then compute with the number:

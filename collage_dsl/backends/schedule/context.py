@@ -66,6 +66,15 @@ def finish(
     return sequence(statements)
 
 
+def value_at_end(stages: Sequence[Stage], at: Sequence[Expr], held: Mapping[Buffer, Expr]) -> Expr:
+    """What the last of `stages` computes at one index, or the one value `held` without stages."""
+    values = dict(held)
+    *_, value = values.values()
+    for stage in stages:
+        value = values[stage.buffer] = _value(stage, at, values)
+    return value
+
+
 def _value(stage: Stage, at: Sequence[Expr], values: Mapping[Buffer, Expr]) -> Expr:
     rest = iter(at)
     where = {axis.var: next(rest) if axis.extent > 1 else integer(0) for axis in stage.spatial}

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from collage_dsl.backends.schedule.apply import scheduled
+from collage_dsl.backends.schedule.depthwise.variant import depthwise
 from collage_dsl.backends.schedule.few_rows.variant import gemv
 from collage_dsl.backends.schedule.gemm.variant import gemm
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
@@ -25,6 +26,7 @@ VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {
     "in_place": direct,
     "gemm": gemm,
     "gemv": gemv,
+    "depthwise": depthwise,
     "winograd2": partial(winograd, outputs=2),
     "winograd4": partial(winograd, outputs=4),
 }

@@ -1,0 +1,1 @@
+"""Depthwise convolutions together with the pointwise convolutions before and after them."""
