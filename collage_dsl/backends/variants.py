@@ -39,9 +39,14 @@ def unpromising(variant: str, graph: Graph) -> str | None:
         return "gemm is for products alone, depthwise is faster for these convolutions"
     pixels = max((_pixels(node) for node in graph.nodes if node.op in CONVOLUTIONS), default=0)
     most = MOST_PIXELS.get(variant)
-    if most is None or pixels <= most:
+    if most is None or pixels <= most or (variant == "winograd2" and _is_strided(graph)):
         return None
     return f"{variant} is for images of at most {most} pixels, another is faster for {pixels}"
+
+
+def _is_strided(graph: Graph) -> bool:
+    found = (node for node in graph.nodes if node.op in CONVOLUTIONS)
+    return any(node.attrs["strides"] != (1, 1) for node in found)
 
 
 def _pixels(convolution: Node) -> int:

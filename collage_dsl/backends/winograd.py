@@ -9,6 +9,9 @@ from collage_dsl.graph import Form, Graph, Kind, Node, TensorType, members
 LEAST_CHANNELS = 8
 """Of a group. The transforms work on vectors of channels, and the sums have to pay for them."""
 
+FOLDED_SIDES = (3, 4, 5)
+"""Those of a kernel, divided by its stride. With two taps, transforms cost what they save."""
+
 SIDES = {"winograd2": (1, 3, 5, 7), "winograd4": (1, 3, 5)}
 """The sides of a kernel, by variant. Longer ones need more points, and are less precise."""
 
@@ -28,8 +31,9 @@ def unsuitable(graph: Graph, variant: str) -> str | None:
     checks = (
         lambda: _operands(convolution, image, weight),
         lambda: _layouts(convolution),
-        lambda: _kernel(weight, SIDES[variant]),
-        lambda: _window(convolution),
+        lambda: _kernel(convolution, weight, SIDES[variant]),
+        lambda: _strides(convolution, weight),
+        lambda: _dilation(convolution),
         lambda: _groups(convolution, weight),
     )
     reasons = (check() for check in checks)
@@ -57,8 +61,10 @@ def _layouts(convolution: Node) -> str | None:
     return None
 
 
-def _kernel(weight: Node, sides: tuple[int, ...]) -> str | None:
+def _kernel(convolution: Node, weight: Node, sides: tuple[int, ...]) -> str | None:
     height, width = weight.tensor.static_shape[2:]
+    if convolution.attrs["strides"] != (1, 1):
+        return None
     if (height, width) == (1, 1) or height not in sides or width not in sides:
         known = ", ".join(map(str, sides[1:]))
         return (
@@ -68,11 +74,23 @@ def _kernel(weight: Node, sides: tuple[int, ...]) -> str | None:
     return None
 
 
-def _window(convolution: Node) -> str | None:
-    for name in ("strides", "dilation"):
-        values = convolution.attrs[name]
-        if values != (1, 1):
-            return f"computes convolutions with {name} of 1, here they are {values}"
+def _dilation(convolution: Node) -> str | None:
+    values = convolution.attrs["dilation"]
+    if values != (1, 1):
+        return f"computes convolutions with dilation of 1, here they are {values}"
+    return None
+
+
+def _strides(convolution: Node, weight: Node) -> str | None:
+    """Why a convolution with strides cannot be folded, or would gain nothing by it."""
+    strides = convolution.attrs["strides"]
+    if strides == (1, 1):
+        return None
+    down, across = (int(str(stride)) for stride in strides)  # type: ignore[union-attr]
+    height, width = (-(-side // down) for side in weight.tensor.static_shape[2:])
+    suits = down == across and convolution.attrs["groups"] == 1
+    if not suits or height not in FOLDED_SIDES or width not in FOLDED_SIDES:
+        return f"computes convolutions with strides of 1, here they are {strides}"
     return None
 
 

@@ -15,6 +15,7 @@ from collage_dsl.backends.schedule.machine import machine_of
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
 from collage_dsl.backends.schedule.stages import Program, read
 from collage_dsl.backends.schedule.winograd.choice import blocks_of
+from collage_dsl.backends.schedule.winograd.fold import fold_of
 from collage_dsl.backends.schedule.winograd.form import Convolution, convolution
 from collage_dsl.backends.schedule.winograd.kernel import WinogradKernel
 from collage_dsl.backends.schedule.winograd.transforms import POINTS, Tile, Transform
@@ -27,6 +28,9 @@ def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
     program = read(func)
     if program is None or any(is_empty(buffer) for buffer in program.parameters):
         raise VariantError("the form of this function is not known to winograd")
+    fold = fold_of(program)
+    if fold is not None:
+        program = fold.program(program)
     form = _only_convolution(program)
     tile = _tile(form, outputs)
     machine = machine_of(target)
@@ -40,11 +44,11 @@ def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
             return statement(group, context)
         return WinogradKernel(form, blocks, packed, group, context).statement()
 
-    position = next(n for n, each in enumerate(func.params) if each.same_as(form.weight))
+    position = program.parameters.index(form.weight)
     parameters = [*func.params[:position], packed, *func.params[position + 1 :]]
     body = body_of(program, parameters, machine, computed)
     function = tirx.PrimFunc(parameters, body, func.ret_type, func.attrs)
-    return Scheduled(function, {position: preparation(form, blocks, packed)})
+    return Scheduled(function, {position: preparation(form, blocks, packed, fold)})
 
 
 def _only_convolution(program: Program) -> Convolution:
@@ -67,9 +71,14 @@ def _only_convolution(program: Program) -> Convolution:
 
 def _tile(form: Convolution, outputs: int) -> Tile:
     """The tile, of one output along a side of the kernel that has one tap."""
-    down, across = (Transform(outputs if taps > 1 else 1, taps) for taps in form.taps)
+    down, across = (Transform(_outputs(outputs, taps), taps) for taps in form.taps)
     known = down.inputs in POINTS and across.inputs in POINTS
     if form.taps == (1, 1) or not known:
         height, width = form.taps
         raise VariantError(f"winograd{outputs} computes no {height}x{width} convolutions")
     return Tile(down, across)
+
+
+def _outputs(outputs: int, taps: int) -> int:
+    """The outputs of a side: one more for an even number of taps, since inputs are even."""
+    return 1 if taps == 1 else outputs + (taps % 2 == 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tvm import s_tir, tirx
@@ -10,25 +12,37 @@ from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 from collage_dsl.backends.schedule.flatten import flattened
 from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, sequence, store
 from collage_dsl.backends.schedule.winograd.blocks import Blocks, Piece
+from collage_dsl.backends.schedule.winograd.fold import Fold
 from collage_dsl.backends.schedule.winograd.form import Convolution
 from collage_dsl.backends.schedule.winograd.maps import Lines, both_ways
 
+Tap = Callable[[Expr, Expr, int, int], Expr]
 
-def preparation(form: Convolution, blocks: Blocks, packed: Buffer) -> Any:
+
+def preparation(form: Convolution, blocks: Blocks, packed: Buffer, fold: Fold | None) -> Any:
     """The PrimFunc that takes the weights OIHW and writes the transformed ones."""
-    weight = tirx.decl_buffer(form.weight.shape, "float32", "weight")
+    own = fold.weight if fold else form.weight
+    weight = tirx.decl_buffer(own.shape, "float32", "weight")
+    tap = fold.tap if fold else _tap
     blank = loop(
         form.groups * blocks.packed,
         lambda e: store(packed, tirx.FloatImm("float32", 0.0), e),
     )
-    parts = [blank, *(_piece(form, blocks, weight, packed, piece) for piece in blocks.pieces)]
+    parts = [
+        blank,
+        *(_piece(form, blocks, partial(tap, weight), packed, piece) for piece in blocks.pieces),
+    ]
     body, _ = flattened(sequence(parts), [weight, packed], [])
     root = s_tir.SBlock([], [], [], "root", body)
     function = tirx.PrimFunc([weight, packed], s_tir.SBlockRealize([], True, root))
     return function.with_attrs({"global_symbol": "prepare", "s_tir": True, "tirx.noalias": True})
 
 
-def _piece(form: Convolution, blocks: Blocks, weight: Buffer, packed: Buffer, piece: Piece) -> Stmt:
+def _tap(weight: Buffer, output: Expr, channel: Expr, i: int, j: int) -> Expr:
+    return load(weight, output, channel, integer(i), integer(j))
+
+
+def _piece(form: Convolution, blocks: Blocks, taps: Tap, packed: Buffer, piece: Piece) -> Stmt:
     width = piece.vectors * blocks.lanes
     filters = min(width, piece.filters)
 
@@ -38,15 +52,14 @@ def _piece(form: Convolution, blocks: Blocks, weight: Buffer, packed: Buffer, pi
         source = (group * form.filters + first + lane, channel)
         start = group * blocks.packed + first * (blocks.channels * blocks.tile.points)
         target = start + channel * width + lane
-        return _filter(blocks, weight, source, packed, target, blocks.channels * width)
+        return _filter(blocks, partial(taps, *source), packed, target, blocks.channels * width)
 
     return nest((form.groups, piece.blocks, blocks.channels, filters), one)
 
 
 def _filter(
     blocks: Blocks,
-    weight: Buffer,
-    source: tuple[Expr, Expr],
+    taps: Callable[[int, int], Expr],
     packed: Buffer,
     target: Expr,
     distance: int,
@@ -55,8 +68,7 @@ def _filter(
     tile, lines = blocks.tile, Lines(1, "float64")
 
     def tap(i: int, j: int) -> Expr:
-        value = load(weight, *source, integer(i), integer(j))
-        return lines.named(tirx.Cast("float64", value))
+        return lines.named(tirx.Cast("float64", taps(i, j)))
 
     values = both_ways(lines, tile.down.weights, tile.across.weights, tap, by_rows=True)
     for point, value in enumerate(v for row in values for v in row):

@@ -1,0 +1,140 @@
+"""Write a convolution with a stride as one of stride 1 over an image with more channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    coefficients,
+    constant,
+    simplified,
+)
+from collage_dsl.backends.schedule.loops import load
+from collage_dsl.backends.schedule.stages import Axis, Program, Stage, extents, shape
+from collage_dsl.backends.winograd import FOLDED_SIDES
+
+ZERO = tirx.FloatImm("float32", 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """
+    A convolution over `image` with a stride, whose first output reads it at `top` and `left`.
+
+    Channel `(c * stride + dy) * stride + dx` of the folded image has the elements of channel `c`
+    whose row and column are `dy` and `dx` more than a multiple of the stride. The folded weights
+    have fewer taps, and those past the end of a filter are zero.
+    """
+
+    stage: Stage
+    image: Buffer
+    weight: Buffer
+    stride: int
+    top: int
+    left: int
+
+    def program(self, program: Program) -> Program:
+        """`program` with a stage for the folded image, and the convolution over it."""
+        image, filters = self._image(), self._filters()
+        at = program.stages.index(self.stage)
+        stages = (image, self._convolution(image.buffer, filters))
+        parameters = tuple(filters if p.same_as(self.weight) else p for p in program.parameters)
+        return Program(
+            parameters,
+            (*program.locals, image.buffer),
+            (*program.stages[:at], *stages, *program.stages[at + 1 :]),
+        )
+
+    def tap(self, weight: Buffer, output: Expr, channel: Expr, i: int, j: int) -> Expr:
+        """A folded weight."""
+        channel, y, x = self._place(channel, tirx.const(i, "int64"), tirx.const(j, "int64"))
+        _, _, height, width = shape(weight)
+        inside = tirx.And(y < height, x < width)
+        return tirx.if_then_else(inside, load(weight, output, channel, y, x), ZERO)
+
+    def _place(self, channel: Expr, y: Expr, x: Expr) -> tuple[Expr, Expr, Expr]:
+        """The channel, row and column of an element of a folded tensor."""
+        s = self.stride
+        down, across = tirx.floormod(tirx.floordiv(channel, s), s), tirx.floormod(channel, s)
+        return tirx.floordiv(channel, s * s), y * s + down, x * s + across
+
+    @property
+    def taps(self) -> tuple[int, int]:
+        _, height, width = extents(self.stage.reduced)
+        return -(-height // self.stride), -(-width // self.stride)
+
+    def _image(self) -> Stage:
+        batch, _, height, width = extents(self.stage.spatial)
+        down, across = self.taps
+        channels = self.stage.reduced[0].extent * self.stride**2
+        sizes = (batch, channels, height + down - 1, width + across - 1)
+        axes = tuple(
+            Axis(tirx.Var(name, "int64"), e) for name, e in zip("ncyx", sizes, strict=True)
+        )
+        n, c, y, x = (axis.var for axis in axes)
+        channel, row, column = self._place(c, y, x)
+        row, column = row + self.top, column + self.left
+        _, _, high, wide = shape(self.image)
+        inside = tirx.And(row < high, column < wide)
+        value = tirx.if_then_else(inside, load(self.image, n, channel, row, column), ZERO)
+        buffer = tirx.decl_buffer(sizes, "float32", "folded")
+        return Stage(axes, (), buffer, (n, c, y, x), None, value)
+
+    def _filters(self) -> Buffer:
+        outputs, channels, *_ = shape(self.weight)
+        sizes = (outputs, channels * self.stride**2, *self.taps)
+        return tirx.decl_buffer(sizes, "float32", self.weight.name)
+
+    def _convolution(self, image: Buffer, filters: Buffer) -> Stage:
+        stage, (_, *sizes) = self.stage, shape(filters)
+        reduced = tuple(
+            Axis(tirx.Var(name, "int64"), e) for name, e in zip("cij", sizes, strict=True)
+        )
+        n, o, y, x = (axis.var for axis in stage.spatial)
+        c, i, j = (axis.var for axis in reduced)
+        term = load(image, n, c, y + i, x + j) * load(filters, o, c, i, j)
+        return replace(stage, reduced=reduced, value=load(stage.buffer, *stage.indices) + term)
+
+
+def fold_of(program: Program) -> Fold | None:
+    """The only reduction of a program as a convolution with a stride; None if it is none."""
+    reductions = [stage for stage in program.stages if stage.reduced]
+    if len(reductions) != 1:
+        return None
+    (stage,) = reductions
+    reads = stage.reads()
+    if len(stage.spatial) != 4 or len(stage.reduced) != 3 or len(reads) != 2:
+        return None
+    image, weight = reads
+    n, o, y, x = stage.spatial
+    c, *taps = stage.reduced
+    wanted = (image.indices[:2], (n, c)), (weight.indices, (o, *stage.reduced))
+    if weight.source not in program.parameters or not all(_are(*each) for each in wanted):
+        return None
+    down, across = _window(image, 2, y, taps[0]), _window(image, 3, x, taps[1])
+    if down is None or across is None or down[0] != across[0] or down[0] < 2:
+        return None
+    fold = Fold(stage, image.source, weight.source, down[0], down[1], across[1])
+    return fold if all(side in FOLDED_SIDES for side in fold.taps) else None
+
+
+def _are(indices: tuple[Expr, ...], axes: tuple[Axis, ...]) -> bool:
+    pairs = zip(indices, axes, strict=True)
+    return all(
+        axis.var.same_as(index) or (axis.extent == 1 and constant(index) == 0)
+        for index, axis in pairs
+    )
+
+
+def _window(image: TensorLoad, dimension: int, axis: Axis, tap: Axis) -> tuple[int, int] | None:
+    """The stride and the first element; None if the taps are not neighbours."""
+    found = coefficients(image.indices[dimension], [axis.var, tap.var])
+    if found is None or found[0][1] != 1:
+        return None
+    first = constant(simplified(found[1]))
+    return None if first is None else (found[0][0], first)
