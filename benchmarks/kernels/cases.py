@@ -17,6 +17,7 @@ GOALS: dict[str, float | None] = {
     "3x3 squeezenet": 0.55,
     "3x3 other": 1.05,
     "1x1": 1.05,
+    "strided": 1.05,
     "first": 1.05,
     "5x5": 1.05,
     "1x7 and 7x1": 1.05,
@@ -86,13 +87,18 @@ def convolutions() -> Iterator[Case]:
         "64-256@56",
         "512-128@28",
         "1024-256@14",
+        "1024-512@14",
         "512-2048@7",
         "2048-512@7",
     ):
         yield convolution("1x1", layer, 1)
     for layer in ("256-512@56", "1024-2048@14"):
         yield convolution("1x1", layer, 1, stride=2)
+    for layer in ("128@56", "256@28", "512@14"):
+        yield convolution("strided", layer, stride=2)
+    yield convolution("strided", "96-256@54", 5, stride=2)
     yield convolution("first", "3-64@224", 7, stride=2)
+    yield convolution("first", "3-96@224", 7, stride=2)
     yield convolution("first", "3-96@224", 11, stride=4, pad=2)
     yield convolution("first", "3-64@224")
     yield convolution("first", "3-32@224", stride=2)
@@ -104,6 +110,7 @@ def convolutions() -> Iterator[Case]:
     yield convolution("grouped", "128@56", groups=32)
     yield convolution("grouped", "256@28", groups=32)
     yield convolution("grouped", "512@14", groups=32)
+    yield convolution("grouped", "384@13", groups=2)
 
 
 def convolution(

@@ -16,6 +16,7 @@ from tvm import relax
 
 from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.variants import VARIANTS, VariantError
+from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.to_relax import to_relax
 
@@ -67,7 +68,8 @@ def made_by_us(
 
 
 def variant_names() -> tuple[str, ...]:
-    return tuple(VARIANTS)
+    """The variants that run something."""
+    return tuple(name for name in VARIANTS if name != IN_PLACE)
 
 
 def steps_of(model: onnx.ModelProto, inputs: Inputs, *, whole: bool) -> Steps:
