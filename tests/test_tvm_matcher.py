@@ -24,7 +24,7 @@ from tests.tvm_oracle import (
     sayable,
 )
 
-SMALL = ("squeezenet", "shufflenet")
+SMALL = ("squeezenet",)
 LARGE = tuple(name for name in light_models() if name not in SMALL)
 
 FURTHER = """
