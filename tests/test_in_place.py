@@ -1,4 +1,6 @@
 """Concatenations that run nothing: their operands are written where the result is."""
+# TVMScript has the syntax of Python, and other habits.
+# ruff: noqa: N805, N812
 
 import random
 from pathlib import Path
@@ -6,7 +8,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import tvm
 from onnx import TensorProto, helper
+from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
 
 import collage_dsl as collage
 from collage_dsl.backends.tvm import Tvm
@@ -21,6 +27,7 @@ from collage_dsl.realization.signature import Signature
 from collage_dsl.realization.variants import unsuitable, with_variant
 from collage_dsl.realization.verify import run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
+from tests.partitioned import LLVM
 
 pytestmark = pytest.mark.engine
 
@@ -173,6 +180,55 @@ def test_a_saved_model_does_so_too(tmp_path: Path) -> None:
     assert [k.variant for k in compiled.plan.kernels if k.label == "concat"] == ["in_place"]
     result = collage.load_executable(tmp_path / "out").run({"x": x})["y"]
     assert relative_error(result, run_onnx(made, {"x": x})["y"]) < 1e-6
+
+
+@I.ir_module
+class Branches:
+    """Concatenations in both branches of an `If`, one of them part of another."""
+
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor((1, 3, 4), "float32")) -> R.Tensor(
+        (1, 9, 4), "float32"
+    ):
+        if c:
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.tanh(x)
+                d = R.concat((a, b), axis=1)
+                e = R.sin(x)
+                f = R.concat((d, e), axis=1)
+                g = R.sigmoid(f)
+                R.output(g)
+            r = R.negative(g)
+        else:
+            with R.dataflow():
+                h = R.sin(x)
+                i = R.concat((h, h, x), axis=1)
+                j = R.concat((R.exp(h), R.cos(h), R.tanh(x)), axis=1)
+                k = R.add(i, j)
+                R.output(k)
+            r = R.abs(k)
+        return r
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_concatenations_in_branches_run_nothing_too(condition: bool, tmp_path: Path) -> None:
+    partition = collage.CollagePartition([NATIVE], store=tmp_path / "costs.sqlite")
+    built = tvm.compile(partition(Branches), LLVM, relax_pipeline=collage.lowering())
+    x = np.random.default_rng(2).normal(size=(1, 3, 4)).astype(np.float32)
+    s = np.sin(x)
+    if condition:
+        joined = np.concatenate([np.exp(x), np.tanh(x), s], 1)
+        wanted = -1 / (1 + np.exp(-joined))
+    else:
+        other = np.concatenate([np.exp(s), np.cos(s), np.tanh(x)], 1)
+        wanted = np.abs(np.concatenate([s, s, x], 1) + other)
+    machine = relax.VirtualMachine(built, tvm.cpu())
+    actual = machine["main"](tvm.runtime.tensor(np.array(condition)), tvm.runtime.tensor(x))
+
+    np.testing.assert_allclose(actual.numpy(), wanted, rtol=1e-5, atol=1e-6)
+    calls = [line for line in built.as_text().splitlines() if "call" in line and "concat" in line]
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 from math import prod
 
 from collage_dsl.backends import depthwise, products, winograd
+from collage_dsl.backends.products import CONVOLUTIONS
 from collage_dsl.graph import Form, Graph, Node, TensorType, members
 from collage_dsl.graph.variants import DIRECT
 
 IN_PLACE = "in_place"
 """The variant of a concatenation whose operands are written to its result. It runs nothing."""
 
-CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 PRODUCTS = (*CONVOLUTIONS, "matmul")
 """The operators whose second operand is a weight that a variant may take in another form."""
 

@@ -185,30 +185,42 @@ def measure_kernel(task: KernelTask) -> Timing:
 
 def _error(task: KernelTask, result: Any) -> float | None:
     """The error of a variant. That of the first is not known; its result is kept for others."""
-    first = task.backend.variants[:1]
-    if not first or task.toolchain.variant in ("", *first):
-        _reference.update(module=task.module, sizes=task.sizes, result=result)
+    if not task.backend.variants:
+        return None
+    first = task.backend.variants[0]
+    if task.toolchain.variant in ("", first):
+        _reference[:] = [(task, result)]
         return None
     worst = 0.0
     for actual, expected in zip(arrays_of(result), _expected(task, first), strict=True):
         error = relative_error(actual, expected)
         if error > tolerance(expected):
-            raise WrongResult(f"its results differ from those of `{first[0]}` by {error:.0e}")
+            raise WrongResult(f"its results differ from those of `{first}` by {error:.0e}")
         worst = max(worst, error)
     return worst
 
 
-_reference: dict[str, Any] = {}
-"""The kernel that ran last by its first variant, and its result."""
+_reference: list[tuple[KernelTask, Any]] = []
+"""The last kernel that ran by the first variant of its backend, and its result; empty at first."""
 
 
-def _expected(task: KernelTask, variants: tuple[str, ...]) -> list[Array]:
-    is_same = bool(_reference) and _reference["sizes"] == task.sizes
-    if not is_same or not tvm_ffi.structural_equal(_reference["module"], task.module):
-        by_first = replace(task, toolchain=replace(task.toolchain, variants=variants))
-        result = runner(by_first, np.random.default_rng(0))()
-        _reference.update(module=task.module, sizes=task.sizes, result=result)
-    return arrays_of(_reference["result"])
+def _expected(task: KernelTask, first: str) -> list[Array]:
+    if not _reference or not _is_same_kernel(_reference[0][0], task):
+        by_first = replace(task, toolchain=replace(task.toolchain, variants=(first,)))
+        _reference[:] = [(by_first, runner(by_first, np.random.default_rng(0))())]
+    return arrays_of(_reference[0][1])
+
+
+def _is_same_kernel(one: KernelTask, other: KernelTask) -> bool:
+    """Whether two tasks are the same kernel on the same data, by any variants."""
+    is_alike = (one.backend, one.sizes) == (other.backend, other.sizes)
+    same_values = _values(one) == _values(other)
+    return is_alike and same_values and bool(tvm_ffi.structural_equal(one.module, other.module))
+
+
+def _values(task: KernelTask) -> list[tuple[int, bytes]]:
+    """The positions of constants, with the values that are known."""
+    return [(at, b"" if value is None else value.tobytes()) for at, value in task.constants]
 
 
 def arrays_of(result: Any) -> list[Array]:

@@ -2,8 +2,8 @@
 Concatenations without a copy: what computes an operand writes it where the result is.
 
 A concatenation of tensors along their first axis that is longer than one is the operands, one
-after the other in memory. So the memory of the result is allocated first, and each operand is a
-view of its part. This is done on the explicit allocations that TVM plans memory for.
+after the other in memory. So the storage of the result is allocated first, and each operand is a
+tensor in its part of it. This is done on the explicit allocations that TVM plans memory for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,21 +61,32 @@ class _Joiner:
     def __init__(self, callees: Mapping[str, list[int]], function: Any) -> None:
         self.callees = callees
         self.function = function
-        self.returned = {hash(v) for v in relax.analysis.free_vars(function.body.body)}
+        self.returned: set[int] = set()
 
     def run(self) -> Any:
-        old = self.function
-        blocks = [self.block(block) for block in old.body.blocks]
-        body = relax.SeqExpr(blocks, old.body.body)
-        relax.expr._update_type(body, old.body.ty)
+        old, body = self.function, self.sequence(self.function.body)
         return relax.Function(old.params, body, old.ret_ty, old.is_pure, old.attrs, old.span)
 
+    def sequence(self, old: Any) -> Any:
+        self.returned |= {hash(var) for var in relax.analysis.free_vars(old.body)}
+        body = relax.SeqExpr([self.block(block) for block in old.blocks], old.body)
+        relax.expr._update_type(body, old.ty)
+        return body
+
+    def binding(self, binding: Any) -> Any:
+        """A binding, rewritten inside if it has branches."""
+        value = binding.value
+        if not isinstance(value, relax.If):
+            return binding
+        branches = [self.sequence(branch) for branch in (value.true_branch, value.false_branch)]
+        new = relax.If(value.cond, *branches, value.span)
+        relax.expr._update_type(new, value.ty)
+        return relax.VarBinding(binding.var, new, binding.span)
+
     def block(self, block: Any) -> Any:
-        bindings = list(block.bindings)
+        bindings = [self.binding(binding) for binding in block.bindings]
         allocated = _allocated(bindings)
         parts, done = self.parts(bindings, allocated)
-        if not done:
-            return block
         return relax.BindingBlock(_placed(bindings, allocated, parts, done), block.span)
 
     def parts(
@@ -93,6 +104,8 @@ class _Joiner:
             found = [allocated.get(hash(each)) for each in (*(given[i] for i in order), result)]
             *operands, result = (at for at in found if at is not None)
             if len(set(found) - {None}) < len(found) or (kept | parts.keys()) & {*operands}:
+                continue
+            if len({_memory(bindings[at].value) for at in (*operands, result)}) > 1:
                 continue
             offset = 0
             for at in operands:
@@ -144,9 +157,9 @@ def _placed(
             continue
         whole, offset = _place(position, parts)
         if whole not in storages:
-            storages[whole] = _storage(bindings[whole].var.ty)
+            storages[whole] = _storage(bindings[whole])
             written.append(storages[whole])
-        written.append(_tensor(binding.var, storages[whole].var, offset))
+        written.append(_tensor(binding, storages[whole].var, offset))
     return written
 
 
@@ -159,17 +172,25 @@ def _place(position: int, parts: Mapping[int, _Part]) -> tuple[int, int]:
     return position, offset
 
 
-def _storage(type_: Any) -> Any:
-    """The binding of a new storage for a tensor."""
-    dtype = str(type_.dtype)
-    call = relax.op.memory.alloc_storage(relax.ShapeExpr([_bytes(type_)]), 0, "global", dtype)
+def _memory(allocation: Any) -> tuple[int, str]:
+    """The device and the scope of an allocated tensor."""
+    _, _, device, scope = allocation.args
+    return int(device), str(scope.value)
+
+
+def _storage(allocation: Any) -> Any:
+    """The binding of a new storage for an allocated tensor."""
+    type_, (device, scope) = allocation.var.ty, _memory(allocation.value)
+    size = relax.ShapeExpr([_bytes(type_)])
+    call = relax.op.memory.alloc_storage(size, device, scope, str(type_.dtype))
     return relax.VarBinding(relax.Var("storage", relax.AnyType()), call)
 
 
-def _tensor(variable: Any, storage: Any, offset: int) -> Any:
-    """`variable` bound to the tensor that begins `offset` bytes into a storage."""
+def _tensor(allocation: Any, storage: Any, offset: int) -> Any:
+    """The allocated tensor, which begins `offset` bytes into a storage."""
+    variable, device = allocation.var, _memory(allocation.value)[0]
     type_ = variable.ty
-    call = relax.op.memory.alloc_tensor(storage, offset, type_.shape, str(type_.dtype))
+    call = relax.op.memory.alloc_tensor(storage, offset, type_.shape, str(type_.dtype), device)
     relax.expr._update_type(call, type_)
     return relax.VarBinding(variable, call)
 

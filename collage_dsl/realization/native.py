@@ -13,6 +13,7 @@ from collage_dsl.backends.registry import find_backend
 from collage_dsl.backends.schedule.variants import Scheduled, VariantError
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
+from collage_dsl.graph.target_kinds import share_device
 from collage_dsl.realization.alignment import with_any_alignment
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.in_place import JOINS, joined
@@ -38,6 +39,15 @@ class Mark:
             return self.backend.schedule_variant(function, self.target, self.variant)
         except VariantError as error:
             raise BuildError(f"{self.variant}: {error}") from error
+
+    def is_made_with(self, target: Any) -> bool:
+        """
+        Whether its code may be made with the rest of a module for `target`. A concatenation in
+        place may wherever its tensors are: it has to be there to be left out.
+        """
+        if self.order and share_device(str(self.target.kind.name), str(target.kind.name)):
+            return True
+        return _is_same_target(self.target, target)
 
 
 def marks_of(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterator[tuple[str, Mark]]:
@@ -94,7 +104,7 @@ def scheduled(
                 function = function.with_attr(JOINS, list(mark.order))
             if made.prepared:
                 prepared[var] = made.prepared
-            if not _is_same_target(mark.target, target):
+            if not mark.is_made_with(target):
                 elsewhere.append((mark.target, var, function))
                 continue
         elif is_prim_func(function):

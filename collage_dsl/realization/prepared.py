@@ -7,7 +7,6 @@ that a saved model has only its own weights; or it runs now.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import tvm
@@ -80,6 +79,7 @@ class _Preparer(relax.PyExprMutator):
         self.at_load = at_load
         self.lifted: dict[tuple[int, int], tuple[Any, Any]] = {}
         self.called: set[int] = set()
+        self.compiled: dict[int, Any] = {}
 
     def visit_call_(self, call: Any) -> Any:
         if call.op != _CALL_TIR:
@@ -100,7 +100,7 @@ class _Preparer(relax.PyExprMutator):
 
     def prepared(self, maker: Any, operand: Any) -> Any:
         if isinstance(operand, tvm.ir.GenericConst) and not self.at_load:
-            return _evaluated(self.module[maker], operand)
+            return self.evaluated(maker, operand)
         self.called.add(hash(maker))
         call = relax.call_tir(maker, [operand], result_type(self.module[maker]))
         if not isinstance(operand, tvm.ir.GenericConst):
@@ -111,6 +111,16 @@ class _Preparer(relax.PyExprMutator):
             self.lifted[key] = weight, call
         return self.lifted[key][0]
 
+    def evaluated(self, maker: Any, operand: Any) -> Any:
+        """The constant that a maker makes of the constant `operand`."""
+        function = self.module[maker]
+        if hash(maker) not in self.compiled:
+            self.compiled[hash(maker)] = _compiled(function)
+        type_ = result_type(function)
+        made = tvm.runtime.empty([int(extent) for extent in type_.shape], str(type_.dtype))
+        self.compiled[hash(maker)](operand.value, made)
+        return relax.const(made)
+
 
 def result_type(function: Any) -> Any:
     """The type of the tensor that a PrimFunc writes to its last parameter."""
@@ -118,15 +128,6 @@ def result_type(function: Any) -> Any:
     return relax.TensorType([int(extent) for extent in buffer.shape], str(buffer.dtype))
 
 
-def _evaluated(function: Any, operand: Any) -> Any:
-    """The constant that a PrimFunc makes of the constant `operand`."""
-    type_ = result_type(function)
-    made = tvm.runtime.empty([int(extent) for extent in type_.shape], str(type_.dtype))
-    _compiled(function)(operand.value, made)
-    return relax.const(made)
-
-
-@cache
 def _compiled(function: Any) -> Any:
     module = tvm.IRModule({"prepare": function.with_attr("global_symbol", "prepare")})
     return tvm.compile(module, host_target())["prepare"]
