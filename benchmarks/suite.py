@@ -18,6 +18,9 @@ def names() -> tuple[str, ...]:
 
 
 def model(name: str) -> onnx.ModelProto:
+    """The model of a name, or of an ONNX file."""
+    if name.endswith(".onnx"):
+        return onnx.load(name)
     if name not in _WRITTEN:
         return light_model(name)
     net = Layers()

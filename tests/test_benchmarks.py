@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import time
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ from collage_dsl.backends.tvm import host_target
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 
+import cores
 import engines
 import models
 from kernels.cases import GOALS, cases
@@ -120,3 +124,36 @@ def test_the_models_of_the_suite_meet_their_goals_by_their_best_engine() -> None
     said = list(models.summary(rows, threads=1))
 
     assert said == ["fail  resnet50: 0.98, goal 0.97", "pass  gpt2: 0.98, goal 1.00"]
+
+
+def test_the_gain_of_a_second_core_is_shown_for_a_kernel_and_for_a_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    model = tmp_path / "relu.onnx"
+    net = Layers()
+    onnx.save(net.model(net.relu(net.input(1, 16)), (1, 16)), model)
+    options = ["--rounds", "1", "--only", "LRN 64@56", "--store", str(tmp_path / "costs.db")]
+    monkeypatch.setattr("sys.argv", ["cores.py", *options, str(model)])
+
+    cores.main()
+
+    _, of_model, of_kernel = capsys.readouterr().out.splitlines()
+    for name, line in ((str(model), of_model), ("LRN 64@56", of_kernel)):
+        assert line.startswith(name)
+        one, several, gain, apart = re.findall(r"\d+\.\d+", line.removeprefix(name))
+        assert float(gain) == pytest.approx(float(one) / float(several), rel=0.1)
+        assert float(apart) > 0
+
+
+def test_a_goal_is_shown_as_met_or_not(capsys: pytest.CaptureFixture[str]) -> None:
+    given = Namespace(cores=1, rounds=1)
+
+    def pause() -> None:
+        time.sleep(1e-3)
+
+    cores.show("model", (pause, pause), given, 1e-3)
+    cores.show("model", (pause, pause), given, 1e3)
+
+    met, missed = capsys.readouterr().out.splitlines()
+    assert "pass: goal 0.00" in met
+    assert "fail: goal 1000.00" in missed

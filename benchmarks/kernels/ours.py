@@ -14,6 +14,7 @@ import tvm_ffi
 from engines import Array, Inputs, Loaded
 from tvm import relax
 
+from collage_dsl.backends.runtime.cores import on_cores, prepare_cores
 from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.variants import VARIANTS, VariantError
 from collage_dsl.backends.variants import IN_PLACE
@@ -194,5 +195,9 @@ def prepared(prepare: Any, weight: Any, target: Any) -> Any:
 
 
 def compiled(function: Any, target: Any) -> Any:
+    """The function on as many cores as the target has."""
+    cores = int(target.attrs.get("num-cores", 1))
+    prepare_cores(cores)
     named = function.with_attr("global_symbol", "kernel")
-    return tvm.compile(tvm.IRModule({"kernel": named}), target=target)["kernel"]
+    kernel = tvm.compile(tvm.IRModule({"kernel": named}), target=target)["kernel"]
+    return on_cores(kernel, cores)

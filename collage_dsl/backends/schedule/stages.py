@@ -62,6 +62,16 @@ class Stage:
         """Reads of other buffers."""
         return [read for read in loads(self.value) if not read.source.same_as(self.buffer)]
 
+    def factors(self) -> tuple[Expr, Expr] | None:
+        """The factors in `buffer = buffer + first * second`; None for another stage."""
+        value = self.value
+        if not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
+            return None
+        own = value.a
+        if not isinstance(own, TensorLoad) or not own.source.same_as(self.buffer):
+            return None
+        return value.b.a, value.b.b
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:

@@ -92,9 +92,7 @@ def by_phases(stage: Stage, inlined: Inlined) -> tuple[list[Sliding], Inlined] |
 
 def _spread_operand(stage: Stage, inlined: Inlined) -> tuple[TensorLoad, Spread] | None:
     """The factor of a sum of products that is read from a spread tensor."""
-    if not isinstance(stage.value, tirx.Add) or not isinstance(stage.value.b, tirx.Mul):
-        return None
-    for factor in (stage.value.b.a, stage.value.b.b):
+    for factor in stage.factors() or ():
         if isinstance(factor, TensorLoad) and factor.source in inlined.stages:
             spread = _spread(inlined.stages[factor.source], inlined)
             if spread is not None:

@@ -15,7 +15,6 @@ from collage_dsl.backends.schedule.context import value_at_end
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
-    coefficients,
     constant,
     integer,
     loads,
@@ -24,13 +23,14 @@ from collage_dsl.backends.schedule.expressions import (
     substitute,
 )
 from collage_dsl.backends.schedule.groups import Group, Inlined, wide_extents
+from collage_dsl.backends.schedule.images import OverImages, factors, is_filter, window
 from collage_dsl.backends.schedule.packing import Source, source_of
 from collage_dsl.backends.schedule.scheduled import VariantError
-from collage_dsl.backends.schedule.stages import Axis, Program, Stage, read, shape
+from collage_dsl.backends.schedule.stages import Program, Stage, read, shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Part(OverImages):
     """
     One convolution in NCHW with what is computed from it at the same index.
 
@@ -46,37 +46,8 @@ class Part:
     left: int
 
     @property
-    def stage(self) -> Stage:
-        return self.group.stages[0]
-
-    @property
     def result(self) -> Buffer:
         return self.group.stages[-1].buffer
-
-    @property
-    def batch(self) -> int:
-        return self.stage.spatial[0].extent
-
-    @property
-    def filters(self) -> int:
-        return self.stage.spatial[1].extent
-
-    @property
-    def height(self) -> int:
-        return self.stage.spatial[2].extent
-
-    @property
-    def width(self) -> int:
-        return self.stage.spatial[3].extent
-
-    @property
-    def channels(self) -> int:
-        """Those that each filter reads."""
-        return self.stage.reduced[0].extent
-
-    @property
-    def taps(self) -> tuple[int, int]:
-        return self.stage.reduced[1].extent, self.stage.reduced[2].extent
 
     @property
     def is_pointwise(self) -> bool:
@@ -161,37 +132,16 @@ def _kind(part: Part) -> str:
 def _part(group: Group, program: Program, inlined: Inlined) -> Part | None:
     stage, *others = group.stages
     domain = wide_extents(stage.spatial)
-    if len(stage.spatial) != 4 or len(stage.reduced) != 3 or not _adds_to_zero(stage):
+    operands = factors(stage)
+    if operands is None or any(
+        other.reduced or wide_extents(other.spatial) != domain for other in others
+    ):
         return None
-    if any(other.reduced or wide_extents(other.spatial) != domain for other in others):
-        return None
-    first, second = stage.value.b.a, stage.value.b.b
-    for image, weight in ((first, second), (second, first)):
+    for image, weight in (operands, operands[::-1]):
         weight = inlined.expand(weight)
-        if _is_filter(stage, weight, program) and isinstance(image, TensorLoad):
+        if is_filter(stage, weight, program.parameters) and isinstance(image, TensorLoad):
             return _convolution(group, image, weight.source, inlined)
     return None
-
-
-def _adds_to_zero(stage: Stage) -> bool:
-    value = stage.value
-    if not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
-        return False
-    own = value.a
-    if not isinstance(own, TensorLoad) or not own.source.same_as(stage.buffer):
-        return False
-    is_zero = isinstance(stage.init, tirx.FloatImm) and stage.init.value == 0
-    return is_zero and str(stage.buffer.dtype) == "float32"
-
-
-def _is_filter(stage: Stage, weight: Expr, program: Program) -> bool:
-    if not isinstance(weight, TensorLoad) or weight.source not in program.parameters:
-        return False
-    axes = (stage.spatial[1], *stage.reduced)
-    return len(weight.indices) == 4 and all(
-        axis.var.same_as(index) or (axis.extent == 1 and constant(index) == 0)
-        for index, axis in zip(weight.indices, axes, strict=True)
-    )
 
 
 def _convolution(group: Group, image: TensorLoad, weight: Buffer, inlined: Inlined) -> Part | None:
@@ -201,7 +151,7 @@ def _convolution(group: Group, image: TensorLoad, weight: Buffer, inlined: Inlin
     indices = [_without_short_axes(index, stage) for index in image.indices]
     if len(indices) != 4:
         return None
-    down, across = map(_window, indices[2:], slid, taps)
+    down, across = map(window, indices[2:], slid, taps)
     if down is None or across is None or down[0] != across[0]:
         return None
     channel = filters if inner.extent == 1 else inner
@@ -211,24 +161,12 @@ def _convolution(group: Group, image: TensorLoad, weight: Buffer, inlined: Inlin
     source = source_of(image.source, inlined, (2, 3))
     if not isinstance(source.fill, tirx.FloatImm) or source.fill.value or any(source.lower[:2]):
         return None
-    return Part(group, weight, source, *down, across[1])
+    return Part(stage, group, weight, source, *down, across[1])
 
 
 def _without_short_axes(index: Expr, stage: Stage) -> Expr:
     short = (*stage.spatial, *stage.reduced)
     return substitute(index, {a.var: integer(0) for a in short if a.extent == 1})
-
-
-def _window(index: Expr, axis: Axis, tap: Axis) -> tuple[int, int] | None:
-    """The stride and the constant of `stride * axis + tap + constant`."""
-    split = coefficients(index, [axis.var, tap.var])
-    base = constant(simplified(split[1])) if split else None
-    if split is None or base is None:
-        return None
-    stride, step = split[0]
-    if tap.extent > 1 and step != 1:
-        return None
-    return (stride, base) if axis.extent > 1 and stride > 0 else None
 
 
 def _follows(

@@ -65,9 +65,9 @@ class Product:
 
 def product_of(stage: Stage, inlined: Inlined) -> Product | None:
     """The stage as a product whose second factor is the weight; None if it is none."""
-    factors = _factors(stage)
+    factors = stage.factors()
     reduced = wide(stage.reduced)
-    if factors is None or len(reduced) != 1:
+    if factors is None or len(reduced) != 1 or str(stage.buffer.dtype) != "float32":
         return None
     operand, weight = (inlined.expand(factor) for factor in factors)
     if not isinstance(weight, TensorLoad) or len(loads(operand)) != 1:
@@ -85,17 +85,6 @@ def product_of(stage: Stage, inlined: Inlined) -> Product | None:
 
 def _uses(factor: Expr, axis: Axis) -> bool:
     return axis.var in variables(factor)
-
-
-def _factors(stage: Stage) -> tuple[Expr, Expr] | None:
-    """The factors of `buffer = buffer + first * second`, in float32."""
-    value = stage.value
-    if not isinstance(value, tirx.Add) or str(stage.buffer.dtype) != "float32":
-        return None
-    own, term = value.a, value.b
-    if not isinstance(own, TensorLoad) or not own.source.same_as(stage.buffer):
-        return None
-    return (term.a, term.b) if isinstance(term, tirx.Mul) else None
 
 
 def _ends_with(read: TensorLoad, axis: Axis) -> bool:

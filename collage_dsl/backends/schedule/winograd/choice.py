@@ -25,7 +25,7 @@ def blocks_of(form: Convolution, tile: Tile, machine: Machine) -> Blocks:
     height = -(-form.height // tile.down.outputs)
     columns = -(-form.width // tile.across.outputs)
     sizes = sorted({-(-height // parts) for parts in range(1, height + 1)})
-    vectors = min(VECTORS, -(-form.filters // machine.lanes))
+    vectors = min(VECTORS, -(-form.group_filters // machine.lanes))
     candidates = [
         Blocks(
             tile,
@@ -35,7 +35,7 @@ def blocks_of(form: Convolution, tile: Tile, machine: Machine) -> Blocks:
             -(-height // rows),
             form.width,
             form.channels,
-            form.filters,
+            form.group_filters,
             vectors,
             _chunks(rows * columns, vectors, machine),
         )

@@ -7,13 +7,8 @@ from dataclasses import dataclass, replace
 from tvm import tirx
 from tvm.ir import TensorLoad
 
-from collage_dsl.backends.schedule.expressions import (
-    Buffer,
-    Expr,
-    coefficients,
-    constant,
-    simplified,
-)
+from collage_dsl.backends.schedule.expressions import Buffer, Expr
+from collage_dsl.backends.schedule.images import factors, is_axis, is_filter, window
 from collage_dsl.backends.schedule.loops import load
 from collage_dsl.backends.schedule.stages import Axis, Program, Stage, extents, shape
 from collage_dsl.backends.winograd import FOLDED_SIDES
@@ -107,34 +102,25 @@ def fold_of(program: Program) -> Fold | None:
     if len(reductions) != 1:
         return None
     (stage,) = reductions
-    reads = stage.reads()
-    if len(stage.spatial) != 4 or len(stage.reduced) != 3 or len(reads) != 2:
+    operands = factors(stage)
+    if operands is None:
         return None
-    image, weight = reads
-    n, o, y, x = stage.spatial
-    c, *taps = stage.reduced
-    wanted = (image.indices[:2], (n, c)), (weight.indices, (o, *stage.reduced))
-    if weight.source not in program.parameters or not all(_are(*each) for each in wanted):
+    for image, weight in (operands, operands[::-1]):
+        if is_filter(stage, weight, program.parameters) and isinstance(image, TensorLoad):
+            return _fold(stage, image, weight.source)
+    return None
+
+
+def _fold(stage: Stage, image: TensorLoad, weight: Buffer) -> Fold | None:
+    if len(image.indices) != 4:
         return None
-    down, across = _window(image, 2, y, taps[0]), _window(image, 3, x, taps[1])
+    batch, _, *slid = stage.spatial
+    channel, *taps = stage.reduced
+    first, second, *indices = image.indices
+    if not is_axis(first, batch) or not is_axis(second, channel):
+        return None
+    down, across = map(window, indices, slid, taps)
     if down is None or across is None or down[0] != across[0] or down[0] < 2:
         return None
-    fold = Fold(stage, image.source, weight.source, down[0], down[1], across[1])
+    fold = Fold(stage, image.source, weight, down[0], down[1], across[1])
     return fold if all(side in FOLDED_SIDES for side in fold.taps) else None
-
-
-def _are(indices: tuple[Expr, ...], axes: tuple[Axis, ...]) -> bool:
-    pairs = zip(indices, axes, strict=True)
-    return all(
-        axis.var.same_as(index) or (axis.extent == 1 and constant(index) == 0)
-        for index, axis in pairs
-    )
-
-
-def _window(image: TensorLoad, dimension: int, axis: Axis, tap: Axis) -> tuple[int, int] | None:
-    """The stride and the first element; None if the taps are not neighbours."""
-    found = coefficients(image.indices[dimension], [axis.var, tap.var])
-    if found is None or found[0][1] != 1:
-        return None
-    first = constant(simplified(found[1]))
-    return None if first is None else (found[0][0], first)

@@ -16,18 +16,18 @@ from collage_dsl.backends.schedule.expressions import (
     constant,
     simplified,
 )
+from collage_dsl.backends.schedule.images import OverImages, factors, is_axis, is_filter
 from collage_dsl.backends.schedule.stages import Axis, Stage, shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Convolution:
+class Convolution(OverImages):
     """
     A convolution in NCHW with the weights as they are in memory, OIHW.
 
     Output `y, x` reads the image at `y + top + tap`, `x + left + tap`.
     """
 
-    stage: Stage
     image: Buffer
     weight: Buffer
     groups: int
@@ -35,71 +35,28 @@ class Convolution:
     left: int
 
     @property
-    def batch(self) -> int:
-        return self.stage.spatial[0].extent
-
-    @property
-    def height(self) -> int:
-        return self.stage.spatial[2].extent
-
-    @property
-    def width(self) -> int:
-        return self.stage.spatial[3].extent
-
-    @property
-    def taps(self) -> tuple[int, int]:
-        return self.stage.reduced[1].extent, self.stage.reduced[2].extent
-
-    @property
-    def channels(self) -> int:
-        """Those of the image in one group."""
-        return self.stage.reduced[0].extent
-
-    @property
-    def filters(self) -> int:
+    def group_filters(self) -> int:
         """Those of one group."""
-        return self.stage.spatial[1].extent // self.groups
+        return self.filters // self.groups
 
 
 def convolution(stage: Stage, parameters: Sequence[Buffer]) -> Convolution | None:
     """The stage as such a convolution; None if it is none."""
-    operands = _operands(stage)
-    if operands is None or len(stage.spatial) != 4 or len(stage.reduced) != 3:
+    operands = factors(stage)
+    if operands is None:
         return None
     for image, weight in (operands, operands[::-1]):
-        if weight.source in parameters and _is_filter(stage, weight):
+        if is_filter(stage, weight, parameters) and _is_float(image) and _is_float(weight):
             return _convolution(stage, image, weight)
     return None
 
 
-def _operands(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
-    value = stage.value
-    if not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
-        return None
-    own, first, second = value.a, value.b.a, value.b.b
-    if not all(isinstance(each, TensorLoad) for each in (own, first, second)):
-        return None
-    buffers = (own.source, first.source, second.source)
-    if not own.source.same_as(stage.buffer) or {str(b.dtype) for b in buffers} != {"float32"}:
-        return None
-    if not isinstance(stage.init, tirx.FloatImm) or stage.init.value != 0:
-        return None
-    return first, second
-
-
-def _is_filter(stage: Stage, weight: TensorLoad) -> bool:
-    axes = (stage.spatial[1], *stage.reduced)
-    return len(weight.indices) == 4 and all(
-        _is_axis(index, axis) for index, axis in zip(weight.indices, axes, strict=True)
-    )
-
-
-def _is_axis(index: Expr, axis: Axis) -> bool:
-    return axis.var.same_as(index) or (axis.extent == 1 and constant(index) == 0)
+def _is_float(operand: Expr) -> bool:
+    return isinstance(operand, TensorLoad) and str(operand.source.dtype) == "float32"
 
 
 def _convolution(stage: Stage, image: TensorLoad, weight: TensorLoad) -> Convolution | None:
-    if len(image.indices) != 4 or not _is_axis(image.indices[0], stage.spatial[0]):
+    if len(image.indices) != 4 or not is_axis(image.indices[0], stage.spatial[0]):
         return None
     groups = _groups(stage, image, shape(weight.source))
     top = _offset(image.indices[2], stage.spatial[2], stage.reduced[1])

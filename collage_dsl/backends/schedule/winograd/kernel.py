@@ -264,7 +264,7 @@ class WinogradKernel:
         full, rest = divmod(filters, blocks.lanes)
 
         def finished(v: Expr, count: int) -> Stmt:
-            k = place.group * form.filters + start + v * blocks.lanes
+            k = place.group * form.group_filters + start + v * blocks.lanes
             return self._results(products, plane, v, width, place, k, count)
 
         if full:

@@ -49,7 +49,7 @@ def _piece(form: Convolution, blocks: Blocks, taps: Tap, packed: Buffer, piece: 
     def one(at: list[Expr]) -> Stmt:
         group, number, channel, lane = at
         first = piece.first + number * width
-        source = (group * form.filters + first + lane, channel)
+        source = (group * form.group_filters + first + lane, channel)
         start = group * blocks.packed + first * (blocks.channels * blocks.tile.points)
         target = start + channel * width + lane
         return _filter(blocks, partial(taps, *source), packed, target, blocks.channels * width)

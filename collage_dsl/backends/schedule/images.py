@@ -1,0 +1,85 @@
+"""What is common to convolutions of images in NCHW with filters in OIHW."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    coefficients,
+    constant,
+    simplified,
+)
+from collage_dsl.backends.schedule.stages import Axis, Stage
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OverImages:
+    """A stage over `n, filter, y, x` that sums over `channel, tap, tap`."""
+
+    stage: Stage
+
+    @property
+    def batch(self) -> int:
+        return self.stage.spatial[0].extent
+
+    @property
+    def filters(self) -> int:
+        """Those of all groups."""
+        return self.stage.spatial[1].extent
+
+    @property
+    def height(self) -> int:
+        return self.stage.spatial[2].extent
+
+    @property
+    def width(self) -> int:
+        return self.stage.spatial[3].extent
+
+    @property
+    def channels(self) -> int:
+        """Those that each filter reads."""
+        return self.stage.reduced[0].extent
+
+    @property
+    def taps(self) -> tuple[int, int]:
+        return self.stage.reduced[1].extent, self.stage.reduced[2].extent
+
+
+def factors(stage: Stage) -> tuple[Expr, Expr] | None:
+    """The factors of the products that a stage sums, as `OverImages` does, in float32 from zero."""
+    if len(stage.spatial) != 4 or len(stage.reduced) != 3 or str(stage.buffer.dtype) != "float32":
+        return None
+    is_zero = isinstance(stage.init, tirx.FloatImm) and stage.init.value == 0
+    return stage.factors() if is_zero else None
+
+
+def is_filter(stage: Stage, weight: Expr, parameters: Sequence[Buffer]) -> bool:
+    """Whether a factor reads a parameter at `filter, channel, tap, tap`."""
+    if not isinstance(weight, TensorLoad) or weight.source not in parameters:
+        return False
+    axes = (stage.spatial[1], *stage.reduced)
+    return len(weight.indices) == 4 and all(
+        is_axis(index, axis) for index, axis in zip(weight.indices, axes, strict=True)
+    )
+
+
+def is_axis(index: Expr, axis: Axis) -> bool:
+    return axis.var.same_as(index) or (axis.extent == 1 and constant(index) == 0)
+
+
+def window(index: Expr, axis: Axis, tap: Axis) -> tuple[int, int] | None:
+    """The stride and the constant of `stride * axis + tap + constant`; None for another index."""
+    split = coefficients(index, [axis.var, tap.var])
+    base = constant(simplified(split[1])) if split else None
+    if split is None or base is None:
+        return None
+    stride, step = split[0]
+    if tap.extent > 1 and step != 1:
+        return None
+    return (stride, base) if axis.extent > 1 and stride > 0 else None
