@@ -398,3 +398,15 @@ def test_gemm_is_measured_where_it_may_be_the_fastest(image: str, weight: str, c
     graph = parse_graph(f"x: f32[{image}]; w = const f32[{weight}]; {call} return y;")
     assert unsuitable_for_gemm(graph) is None
     assert (unpromising("gemm", graph) is None) == MEASURED[image, weight, call]
+
+
+@pytest.mark.parametrize("image", [(40, 24), (1, 24, 6, 6)])
+def test_what_packs_weights_says_that_its_tensors_share_no_memory(image: tuple[int, ...]) -> None:
+    if len(image) == 2:
+        func = fused([image, (24, 48)], lambda x, w: R.matmul(x, w))
+    else:
+        func = fused([image, (32, 24, 1, 1)], lambda x, w: R.nn.conv2d(x, w))
+
+    (prepare,) = schedule_variant(func, "gemm", target=native()).prepared.values()
+
+    assert prepare.attrs["tirx.noalias"]

@@ -8,6 +8,7 @@ from tvm import relax
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.tvm import Tvm, kernel_target
+from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Toolchain, members
 from collage_dsl.graph.operators import CALL_TIR
@@ -28,7 +29,7 @@ def alone(
     `main` has the results of the kernel and its parameters, but those, by position, for which
     `weights` have arrays.
     """
-    constants = {i: relax.const(array) for i, array in (weights or {}).items()}
+    constants = {i: constant(array) for i, array in (weights or {}).items()}
     callee = tvm.ir.GlobalVar(_KERNEL)
     relax.expr._update_type(callee, function.ty)
     params = [relax.Var(param.name, param.ty) for param in function.params]

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from collage_dsl.backends.schedule.depthwise.form import Part
 from collage_dsl.backends.schedule.depthwise.sizes import Sizes
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 from collage_dsl.backends.schedule.flatten import flattened
 from collage_dsl.backends.schedule.loops import load, nest, store
+from collage_dsl.backends.schedule.scheduled import preparing
 
 Order = tuple[tuple[int, ...], Any]
 """The extents of packed weights, and the index OIHW of the weight at each place."""
@@ -52,9 +53,7 @@ def packing(part: Part, sizes: Sizes, target: Buffer) -> Any:
         return store(target, value, place(counts, at))
 
     body, _ = flattened(nest(counts, lambda at: one(at)), [weight], [])
-    root = s_tir.SBlock([], [], [], "root", body)
-    function = tirx.PrimFunc([weight, target], s_tir.SBlockRealize([], True, root))
-    return function.with_attrs({"global_symbol": "prepare", "s_tir": True, "tirx.noalias": True})
+    return preparing(weight, target, body)
 
 
 def place(counts: Sequence[int], at: Sequence[Expr]) -> Expr:

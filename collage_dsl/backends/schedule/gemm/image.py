@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tvm import s_tir, tirx
+from tvm import tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute, variables
 from collage_dsl.backends.schedule.gemm.panels import Panel, Panels
 from collage_dsl.backends.schedule.groups import Inlined, wide
 from collage_dsl.backends.schedule.loops import Stmt, loop, nest, split_index, store
+from collage_dsl.backends.schedule.scheduled import preparing
 from collage_dsl.backends.schedule.sliding import Sliding, sliding
 from collage_dsl.backends.schedule.stages import Axis, Stage, extents
 from collage_dsl.backends.schedule.transposed import by_phases
@@ -133,8 +134,7 @@ def filter_packing(form: ImageProduct, filters: PackedFilters, packed: Buffer) -
         return panels.each(rows)
 
     body = loop(filters.groups, lambda g: loop(filters.parts, lambda p: part(g, p)), name="group")
-    root = s_tir.SBlock([], [], [], "root", body)
-    return tirx.PrimFunc([form.weights, packed], s_tir.SBlockRealize([], True, root))
+    return preparing(form.weights, packed, body)
 
 
 def group_index(form: ImageProduct, group: Expr) -> dict[tirx.Var, Expr]:

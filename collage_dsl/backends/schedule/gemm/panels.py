@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute
 from collage_dsl.backends.schedule.gemm.form import Product
 from collage_dsl.backends.schedule.loops import Stmt, loop, parallel, sequence, store
+from collage_dsl.backends.schedule.scheduled import preparing
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +78,4 @@ def packing(form: Product, panels: Panels, packed: Buffer) -> Any:
 
         return loop(panels.inner, row, name="inner")
 
-    root = s_tir.SBlock([], [], [], "root", panels.each(copied))
-    return tirx.PrimFunc([form.weights, packed], s_tir.SBlockRealize([], True, root))
+    return preparing(form.weights, packed, panels.each(copied))

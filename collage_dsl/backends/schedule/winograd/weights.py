@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 from collage_dsl.backends.schedule.flatten import flattened
 from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, sequence, store
+from collage_dsl.backends.schedule.scheduled import preparing
 from collage_dsl.backends.schedule.winograd.blocks import Blocks, Piece
 from collage_dsl.backends.schedule.winograd.fold import Fold
 from collage_dsl.backends.schedule.winograd.form import Convolution
@@ -33,9 +34,7 @@ def preparation(form: Convolution, blocks: Blocks, packed: Buffer, fold: Fold | 
         *(_piece(form, blocks, partial(tap, weight), packed, piece) for piece in blocks.pieces),
     ]
     body, _ = flattened(sequence(parts), [weight, packed], [])
-    root = s_tir.SBlock([], [], [], "root", body)
-    function = tirx.PrimFunc([weight, packed], s_tir.SBlockRealize([], True, root))
-    return function.with_attrs({"global_symbol": "prepare", "s_tir": True, "tirx.noalias": True})
+    return preparing(weight, packed, body)
 
 
 def _tap(weight: Buffer, output: Expr, channel: Expr, i: int, j: int) -> Expr:
