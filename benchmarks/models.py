@@ -4,11 +4,12 @@ ncnn, which run the whole model.
 
     python benchmarks/models.py [MODEL …] [--threads N] [--store FILE] [--plans]
 
-The models are the nine light ones of the onnx package with random weights, and those of `suite.py`;
-MODEL may also be an ONNX file. The kept plan and the engines run in turn. Times are CPU time for one thread, else wall time, at a
-low percentile. Errors are the largest difference to the result in float64, relative to the largest
-value. `--plans` also prints the plan of each target alone and the mixed plan, from the race that
-`collage.compile` makes. Engines that are not installed are left out.
+The models are the nine light ones of the onnx package with random weights, and those of
+`suite.py`; MODEL may also be an ONNX file. The kept plan and the engines run in turn. Times are CPU
+time for one thread, else wall time, at a low percentile. Errors are the largest difference to the
+result in float64, relative to the largest value. `--plans` also prints the plan of each target
+alone and the mixed plan, from the race that `collage.compile` makes. Engines that are not
+installed are left out.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import onnx.parser
 import pytest
 
 import collage_dsl as collage
@@ -373,3 +374,12 @@ def test_what_cannot_be_measured_says_less(
     assert memory(store) == 6.5e10
     with MeasuredCost(lambda _: Tvm(), store) as cost:
         assert least(cost) == pytest.approx(3 * 16 / 6.5e10)
+
+
+def test_a_constant_index_of_64_bits_is_measured_as_it_is() -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[3, 4] x) => (float[4] y) '
+    text += "<int64 at = {1}> { y = Gather <axis = 0> (x, at) }"
+    graph = collage.from_onnx(onnx.parser.parse_model(text))
+    taken = CandidateKernel(graph, SubGraph(graph.set_of("y")), Toolchain("llvm"))
+
+    assert measure(kernel_task(taken, Tvm(), {}, can_warm=True)).seconds > 0

@@ -403,9 +403,9 @@ def test_gemm_is_measured_where_it_may_be_the_fastest(image: str, weight: str, c
 @pytest.mark.parametrize("image", [(40, 24), (1, 24, 6, 6)])
 def test_what_packs_weights_says_that_its_tensors_share_no_memory(image: tuple[int, ...]) -> None:
     if len(image) == 2:
-        func = fused([image, (24, 48)], lambda x, w: R.matmul(x, w))
+        func = fused([image, (24, 48)], lambda _, x, w: R.matmul(x, w))
     else:
-        func = fused([image, (32, 24, 1, 1)], lambda x, w: R.nn.conv2d(x, w))
+        func = fused([image, (32, 24, 1, 1)], lambda _, x, w: R.nn.conv2d(x, w))
 
     (prepare,) = schedule_variant(func, "gemm", target=native()).prepared.values()
 

@@ -33,8 +33,9 @@ def preparing(weight: Buffer, made: Buffer, body: Any) -> Any:
     """
     The PrimFunc that makes another form of a weight.
 
-    It says that its tensors share no memory. Else TVM 0.27 may compile other functions of the module
-    as if theirs did too: sums are kept in memory then, and a product takes three times as long.
+    It says that its tensors share no memory. Else TVM 0.27 may compile other functions of the
+    module as if theirs did too: sums are kept in memory then, and a product takes three times as
+    long.
     """
     root = s_tir.SBlock([], [], [], "root", body)
     function = tirx.PrimFunc([weight, made], s_tir.SBlockRealize([], True, root))
