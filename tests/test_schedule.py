@@ -410,6 +410,12 @@ FUNCTIONS: list[tuple[Callable[..., Any], Callable[[Array], Array]]] = [
     (lambda emit, x: R.sigmoid(x), lambda x: 1 / (1 + np.exp(-x))),
     (lambda emit, x: R.tanh(x), np.tanh),
     (lambda emit, x: R.erf(x), np.vectorize(math.erf)),
+    (lambda emit, x: R.power(x, relax.const(3.0, "float32")), lambda x: x**3),
+    (lambda emit, x: R.power(x, relax.const(4.0, "float32")), lambda x: x**4),
+    (
+        lambda emit, x: R.power(emit(R.abs(x)), relax.const(2.25, "float32")),
+        lambda x: abs(x) ** 2.25,
+    ),
     (lambda emit, x: R.nn.gelu(x), lambda x: x * (1 + np.vectorize(math.erf)(x / 2**0.5)) / 2),
 ]
 

@@ -141,8 +141,8 @@ def error_function(x: Expr) -> Expr:
 
 
 def power(x: Expr, exponent: Expr) -> Expr | None:
-    """The power, if the exponent is a constant multiple of 1/4 of at most 2; else None."""
-    if not isinstance(exponent, tirx.FloatImm) or not 0 < exponent.value <= 2:
+    """The power, if the exponent is a constant multiple of 1/4 of at most 4; else None."""
+    if not isinstance(exponent, tirx.FloatImm) or not 0 < exponent.value <= 4:
         return None
     quarters = exponent.value * 4
     if quarters != int(quarters):

@@ -15,6 +15,8 @@ WAITING = 224  # rows of a strip whose sums wait in the first-level cache until 
 TILE_START = 0.6  # the time to begin and end a tile, in rows
 OTHERS = 4  # registers that hold no sums: weights, and the scalar of a row
 FEW_ROWS = 6  # with so few rows, twice as many vectors of columns fit the registers
+WHOLE = 2048  # the most products that are summed at once: more rows in a strip read weights less
+DEPTH = 768  # the most products that are summed before the sums are stored, if there are more
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,19 @@ def tiles_of(rows: int, most: int, inner: int, waiting: bool) -> Tiles:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The tiles of the rows, and the panels of the columns."""
+    """
+    The tiles of the rows, and the panels of the columns. `depth` products are summed before the
+    sums are stored.
+    """
 
     tiles: Tiles
     panels: Panels
+    depth: int
+
+    @property
+    def parts(self) -> int:
+        """How often the sums are stored."""
+        return self.panels.inner // self.depth
 
 
 def blocks_of(form: Product, machine: Machine) -> Blocks:
@@ -81,5 +92,15 @@ def blocks_of(form: Product, machine: Machine) -> Blocks:
     rows, inner = prod(extents(form.rows)), form.inner.extent
     vectors = 2 if rows > FEW_ROWS else 4
     most = max(1, (machine.registers - OTHERS) // vectors)
-    tiles = tiles_of(rows, most, inner, form.by_columns)
-    return Blocks(tiles, Panels(form.column.extent, inner, machine.lanes, vectors))
+    depth = even_part(inner, DEPTH) if rows > FEW_ROWS and inner > WHOLE else inner
+    tiles = tiles_of(rows, most, depth, form.by_columns)
+    return Blocks(tiles, Panels(form.column.extent, inner, machine.lanes, vectors), depth)
+
+
+def even_part(number: int, most: int) -> int:
+    """
+    The largest part of at most `most` into which `number` can be cut evenly; `number` itself if
+    all of these are less than half of `most`.
+    """
+    parts = range(min(number, most), most // 2, -1)
+    return next((part for part in parts if number % part == 0), number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from collage_dsl.backends.schedule.gemm.blocks import OTHERS, tiles_of
+from collage_dsl.backends.schedule.gemm.blocks import OTHERS, even_part, tiles_of
 from collage_dsl.backends.schedule.gemm.image import ImageProduct, PackedFilters
 from collage_dsl.backends.schedule.gemm.panels import Panels
 from collage_dsl.backends.schedule.machine import Machine
@@ -36,11 +36,7 @@ def image_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks:
     strips = -(-form.height // rows)
     pixels = rows * form.width
     tile = tiles_of(pixels, (machine.registers - OTHERS) // VECTORS, 1, waiting=False).height
-    channels = _largest_divisor(form.channels, DEPTH // form.taps)
+    channels = even_part(form.channels, DEPTH // form.taps)
     panels = Panels(form.column.extent, channels * form.taps, machine.lanes, VECTORS)
     filters = PackedFilters(panels, form.channels // channels, prod(extents(form.groups)))
     return ImageBlocks(rows, strips, tile, filters)
-
-
-def _largest_divisor(number: int, most: int) -> int:
-    return next(n for n in range(max(1, min(number, most)), 0, -1) if number % n == 0)

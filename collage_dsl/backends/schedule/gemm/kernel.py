@@ -7,7 +7,7 @@ No lane is lost where an image has few pixels, since the lanes hold channels.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from tvm import tirx
@@ -36,12 +36,16 @@ from collage_dsl.backends.schedule.stages import extents
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strip:
-    """The place of a strip, and its packed rows with the strides of a row and an inner index."""
+    """
+    The place of a strip, and its packed rows with the strides of a row and an inner index. They
+    have the elements from `inner`.
+    """
 
     where: dict[tirx.Var, Expr]
     number: Expr
     rows: Buffer
     strides: tuple[int, int]
+    inner: Expr
 
     def element(self, row: Expr, inner: Expr) -> Expr:
         by_row, by_inner = self.strides
@@ -59,6 +63,9 @@ class Sums:
     def load(self, row: Expr, column: Expr) -> Expr:
         return load(self.buffer, self.start + row * self.panel.width + column)
 
+    def from_row(self, row: Expr) -> Sums:
+        return replace(self, start=self.start + row * self.panel.width)
+
 
 class GemmKernel:
     """The loops of one group whose anchor is a product with packed weights."""
@@ -67,7 +74,7 @@ class GemmKernel:
         self, form: Product, blocks: Blocks, packed: Buffer, group: Group, context: Context
     ) -> None:
         self.form, self.packed, self.group, self.context = form, packed, group, context
-        self.tiles, self.panels = blocks.tiles, blocks.panels
+        self.tiles, self.panels, self.blocks = blocks.tiles, blocks.panels, blocks
         self.lanes = context.machine.lanes
 
     def statement(self) -> Stmt:
@@ -83,17 +90,48 @@ class GemmKernel:
 
     def _strip(self, where: dict[tirx.Var, Expr], number: Expr) -> Stmt:
         """Pack the rows of a strip, then multiply them with each panel of the weights."""
-        inner, height = self.form.inner.extent, self.tiles.strip
-        strides = (_pitch(inner, self.lanes), 1)
+        depth, height = self.blocks.depth, self.tiles.strip
+        strides = (_pitch(depth, self.lanes), 1)
         size = height * strides[0]
         if not self.form.by_inner:
             strides = (1, _pitch(height, self.lanes))
-            size = inner * strides[1]
+            size = depth * strides[1]
         rows = scratch(size, "float32", "rows")
-        strip = Strip(where, number, rows, strides)
-        filled = self._for_rows(number, lambda count: self._fill(strip, count))
-        panels = self.panels.each(lambda panel: self._panel(strip, panel))
-        return scoped([rows], sequence([filled, panels]), "strip")
+
+        def strip(part: Expr) -> Strip:
+            return Strip(where, number, rows, strides, part * depth)
+
+        body = self._in_parts if self.blocks.parts > 1 else self._at_once
+        return scoped([rows], body(strip), "strip")
+
+    def _at_once(self, strip: Callable[[Expr], Strip]) -> Stmt:
+        whole = strip(integer(0))
+        return sequence(
+            [self._filled(whole), self.panels.each(lambda panel: self._panel(whole, panel))]
+        )
+
+    def _in_parts(self, strip: Callable[[Expr], Strip]) -> Stmt:
+        """Sum one part of the inner axis after the other, for all panels."""
+        height, columns = self.tiles.strip, self.panels.padded
+        buffer = scratch(height * columns, "float32", "sums")
+
+        def sums(panel: Panel) -> Sums:
+            return Sums(buffer, panel.column * height, panel)
+
+        def part(number: Expr) -> Stmt:
+            now = strip(number)
+            added = self.panels.each(lambda panel: self._added(now, sums(panel)))
+            return sequence([self._filled(now), added])
+
+        def blank(element: Expr) -> Stmt:
+            return store(buffer, self.form.stage.init, element)
+
+        parts = [
+            vectorised(height * columns, self.lanes, blank),
+            loop(self.blocks.parts, part, name="part"),
+            self.panels.each(lambda panel: self._finished(strip(integer(0)), sums(panel))),
+        ]
+        return scoped([buffer], sequence(parts), "parts")
 
     def _for_rows(self, strip: Expr, body: Callable[[int], Stmt]) -> Stmt:
         """`body` for the number of rows of a strip."""
@@ -102,20 +140,21 @@ class GemmKernel:
             return body(tiles.last)
         return tirx.IfThenElse(strip < tiles.strips - 1, body(tiles.strip), body(tiles.last))
 
+    def _filled(self, strip: Strip) -> Stmt:
+        return self._for_rows(strip.number, lambda count: self._fill(strip, count))
+
     def _fill(self, strip: Strip, count: int) -> Stmt:
         """Copy the rows of a strip in the order in which they lie in memory."""
         form = self.form
 
         def copy(row: Expr, inner: Expr) -> Stmt:
-            at = self._at(strip, row) | {form.inner.var: inner}
+            at = self._at(strip, row) | {form.inner.var: strip.inner + inner}
             return store(strip.rows, substitute(form.operand, at), strip.element(row, inner))
 
+        depth = self.blocks.depth
         if form.by_inner:
-            inner = form.inner.extent
-            return loop(count, lambda r: vectorised(inner, self.lanes, lambda k: copy(r, k)))
-        return loop(
-            form.inner.extent, lambda k: vectorised(count, self.lanes, lambda r: copy(r, k))
-        )
+            return loop(count, lambda r: vectorised(depth, self.lanes, lambda k: copy(r, k)))
+        return loop(depth, lambda k: vectorised(count, self.lanes, lambda r: copy(r, k)))
 
     def _at(self, strip: Strip, row: Expr) -> dict[tirx.Var, Expr]:
         """The index of each axis of the output but the column, at a row of a strip."""
@@ -142,6 +181,28 @@ class GemmKernel:
             )
         return scoped([buffer], sequence(parts), "panel")
 
+    def _added(self, strip: Strip, sums: Sums) -> Stmt:
+        """Add a part of the products with one panel to the sums of a strip."""
+        tiles = self.tiles
+
+        def tile(number: Expr) -> Stmt:
+            row = number * tiles.height
+            return self._registers(strip, sums.from_row(row), row, resumed=True)
+
+        return self._tiles(strip.number, tile)
+
+    def _finished(self, strip: Strip, sums: Sums) -> Stmt:
+        """Store the results of a strip for one panel."""
+        tiles = self.tiles
+        if self.form.by_columns:
+            return self._for_rows(strip.number, lambda n: self._columns_done(strip, sums, n))
+
+        def tile(number: Expr) -> Stmt:
+            row = number * tiles.height
+            return self._rows_done(strip, sums.from_row(row), row)
+
+        return self._tiles(strip.number, tile)
+
     def _tiles(self, strip: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
         """`body` for each tile of a strip, of which the last one may have fewer."""
         tiles = self.tiles
@@ -152,22 +213,24 @@ class GemmKernel:
         variable = tirx.Var("tile", "int64")
         return tirx.For(variable, integer(0), count, tirx.ForKind.SERIAL, body(variable))
 
-    def _registers(self, strip: Strip, sums: Sums, first: Expr) -> Stmt:
-        """Sum one tile in registers over the inner axis."""
+    def _registers(self, strip: Strip, sums: Sums, first: Expr, *, resumed: bool = False) -> Stmt:
+        """Sum one tile in registers over the inner axis, from the sums so far if `resumed`."""
         panel = sums.panel
 
         def row(i: Expr, inner: Expr) -> Expr:
             return load(strip.rows, strip.element(first + i, inner))
 
         def weight(inner: Expr, column: Expr) -> Expr:
-            return load(self.packed, self.panels.place(panel, inner, column))
+            return load(self.packed, self.panels.place(panel, strip.inner + inner, column))
+
+        def begin(i: Expr, column: Expr) -> Expr:
+            return sums.load(i, column) if resumed else self.form.stage.init
 
         def out(i: Expr, column: Expr, value: Expr) -> Stmt:
             return store(sums.buffer, value, sums.start + i * panel.width + column)
 
         tile = SumTile(self.tiles.height, panel.width, self.lanes)
-        init = self.form.stage.init
-        return tile.multiplied(self.panels.inner, row, weight, lambda i, column: init, out)
+        return tile.multiplied(self.blocks.depth, row, weight, begin, out)
 
     def _rows_done(self, strip: Strip, sums: Sums, first: Expr) -> Stmt:
         """Finish the rows of a tile that exist, each along its columns."""

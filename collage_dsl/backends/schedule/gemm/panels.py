@@ -41,8 +41,13 @@ class Panels:
         return self.vectors * self.lanes
 
     @property
+    def padded(self) -> int:
+        """The columns, also those of the last vector that do not exist."""
+        return -(-self.columns // self.lanes) * self.lanes
+
+    @property
     def size(self) -> int:
-        return self.inner * -(-self.columns // self.lanes) * self.lanes
+        return self.inner * self.padded
 
     def each(self, body: Callable[[Panel], Stmt], cores: int = 1) -> Stmt:
         """`body` for each panel, shared among the cores."""
