@@ -1,4 +1,7 @@
-"""The variant `depthwise` computes blocks of convolutions, and `native` proposes these blocks."""
+"""
+The variant `depthwise` computes blocks of convolutions, and `native` proposes these blocks.
+`direct` computes any chain of convolutions.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.frontend.light import light_model
 from tests.test_product_variants import computed
 from tests.test_schedule import Array, Shapes, convolved, fused, native
-from tests.test_schedule_strips import Step, block, expected, shapes
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "benchmarks"))
@@ -49,9 +51,55 @@ WINDOWS: list[tuple[tuple[int, ...], int, int, int, int]] = [
 ]
 """The image, the channels, side and stride of the depthwise convolution, and the last channels."""
 
+Step = tuple[int, int, int, bool]
+"""The output channels of a convolution, its kernel and stride, and whether it is depthwise."""
+
+CHAINS: list[tuple[tuple[int, ...], list[Step], bool]] = [
+    ((1, 4, 14, 13), [(6, 1, 1, False), (6, 3, 2, True), (5, 1, 1, False)], False),
+    ((2, 4, 15, 16), [(6, 1, 1, False), (6, 5, 1, True), (4, 1, 1, False)], True),
+    ((1, 3, 19, 19), [(5, 3, 1, False), (6, 3, 2, False), (4, 3, 1, False)], False),
+    ((1, 3, 19, 19), [(5, 3, 2, False), (5, 3, 1, True), (5, 3, 1, True)], False),
+]
+"""The image, the convolutions, and whether the image is added to what they compute."""
+
+
+def block(steps: list[Step], residual: bool) -> Callable[..., Any]:
+    def body(emit: Any, x: Any, *weights: Any) -> Any:
+        y = x
+        for (channels, kernel, stride, depthwise), w in zip(steps, weights, strict=True):
+            groups = channels if depthwise else 1
+            y = emit(R.nn.conv2d(y, w, strides=stride, padding=kernel // 2, groups=groups))
+            y = emit(R.clip(y, 0.0, 6.0))
+        return R.add(y, x) if residual else y
+
+    return body
+
+
+def expected(steps: list[Step], residual: bool) -> Callable[..., Array]:
+    def result(x: Array, *weights: Array) -> Array:
+        y = x
+        for (channels, kernel, stride, depthwise), w in zip(steps, weights, strict=True):
+            groups = channels if depthwise else 1
+            y = np.clip(convolved(y, w, stride, kernel // 2, groups=groups), 0, 6)
+        return y + x if residual else y
+
+    return result
+
+
+def shapes(image: tuple[int, ...], steps: list[Step]) -> list[tuple[int, ...]]:
+    found, channels = [image], image[1]
+    for out, kernel, _, depthwise in steps:
+        found.append((out, 1 if depthwise else channels, kernel, kernel))
+        channels = out
+    return found
+
 
 def check(
-    given: Shapes, body: Callable[..., Any], expect: Callable[..., Array], target: Any
+    given: Shapes,
+    body: Callable[..., Any],
+    expect: Callable[..., Array],
+    target: Any,
+    variant: str = "depthwise",
 ) -> None:
     random = np.random.default_rng(0)
     scales = [1.0, *(1 / np.sqrt(np.prod(shape[1:])) for shape in given[1:])]
@@ -59,7 +107,7 @@ def check(
         (scale * random.standard_normal(shape)).astype("float32")
         for scale, shape in zip(scales, given, strict=True)
     ]
-    (found,) = computed(given, body, arrays, target, "depthwise")
+    (found,) = computed(given, body, arrays, target, variant)
     wanted = expect(*[array.astype("float64") for array in arrays])
     assert found.shape == wanted.shape
     assert np.abs(found - wanted).max() <= 2e-6 * np.abs(wanted).max()
@@ -128,6 +176,16 @@ def test_another_chain_is_refused_with_a_reason() -> None:
     func = fused(shapes((1, 16, 9, 9), steps), block(steps, False))
     with pytest.raises(VariantError, match="pointwise"):
         schedule_variant(func, "depthwise", target=native())
+
+
+@CORES
+@pytest.mark.usefixtures("small_loops_are_shared")
+@pytest.mark.parametrize(("image", "steps", "residual"), CHAINS)
+def test_direct_computes_any_chain(
+    image: tuple[int, ...], steps: list[Step], residual: bool, cores: int
+) -> None:
+    given, body, expect = shapes(image, steps), block(steps, residual), expected(steps, residual)
+    check(given, body, expect, native(cores), "direct")
 
 
 def test_a_value_that_is_read_again_is_refused() -> None:

@@ -507,6 +507,32 @@ def test_several_anchors_in_one_function_are_computed_one_after_the_other(cores:
     )
 
 
+@CORES
+def test_pooling_may_follow_its_convolution_in_one_function(cores: int) -> None:
+    def body(emit: Any, x: Any, w: Any) -> Any:
+        y = emit(R.nn.relu(emit(R.nn.conv2d(x, w, strides=2, padding=3))))
+        return R.nn.max_pool2d(y, (3, 3), (2, 2), (1, 1))
+
+    def expect(x: Array, w: Array) -> Array:
+        y = np.maximum(convolved(x, w, 2, 3), 0)
+        return windows(padded(y, 1, -np.inf), 3, 2).max((-2, -1))
+
+    check([(1, 3, 45, 47), (8, 3, 7, 7)], body, expect, cores)
+
+
+@CORES
+def test_what_a_convolution_stores_may_be_read_twice(cores: int) -> None:
+    def body(emit: Any, x: Any, w: Any, v: Any) -> Any:
+        y = emit(R.nn.relu(emit(R.nn.conv2d(x, w, padding=1))))
+        return R.add(emit(R.nn.conv2d(y, v, padding=1)), y)
+
+    def expect(x: Array, w: Array, v: Array) -> Array:
+        y = np.maximum(convolved(x, w, padding=1), 0)
+        return convolved(y, v, padding=1) + y
+
+    check([(1, 3, 19, 19), (5, 3, 3, 3), (5, 5, 3, 3)], body, expect, cores)
+
+
 def test_a_prologue_is_computed_while_its_convolution_is_packed() -> None:
     func = check(
         [(1, 6, 9, 9), (8, 6, 3, 3)],

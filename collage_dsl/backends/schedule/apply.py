@@ -28,7 +28,6 @@ from collage_dsl.backends.schedule.reduction import reduction_statement
 from collage_dsl.backends.schedule.rows import rows_statement
 from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stages import Program, read
-from collage_dsl.backends.schedule.strips import Link, chains, strips_statement
 from collage_dsl.backends.schedule.transposed import by_phases
 from collage_dsl.backends.schedule.work import with_enough_work
 
@@ -52,23 +51,18 @@ def body_of(
 ) -> Stmt:
     """
     The body of a function of `parameters`: the groups of `program`, one after the other, by
-    `statement_of`. By `statement`, neighbours that suit are computed together, in strips.
+    `statement_of`. Those of a `Chain` are computed together.
     """
     inlined, groups = outlined(program)
     stored = _stored(groups, inlined, program.parameters)
-    context = Context(machine, inlined, stored, frozenset(program.parameters))
-    parts, rings = [], dict[Buffer, Buffer]()
-    for part in _in_strips(groups, context) if statement_of is statement else groups:
-        match part:
-            case Group():
-                parts.append(statement_of(part, with_enough_work(part, context)))
-            case Chain():
-                parts.append(chain_statement(part, context))
-            case _:
-                joined, between = strips_statement(part, context)
-                parts.append(joined)
-                rings |= between
-    kept = [rings.get(buffer, buffer) for buffer in program.locals if buffer in stored]
+    context = Context(machine, inlined, stored)
+    parts = [
+        chain_statement(part, context)
+        if isinstance(part, Chain)
+        else statement_of(part, with_enough_work(part, context))
+        for part in groups
+    ]
+    kept = [buffer for buffer in program.locals if buffer in stored]
     body, allocated = flattened(sequence(parts), parameters, kept)
     body = with_masks(body, machine)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
@@ -79,14 +73,6 @@ def outlined(program: Program) -> tuple[Inlined, tuple[Group | Chain, ...]]:
     """The stages that are computed where they are read, and the others in groups."""
     inlined, stages = inline(without_short_reductions(program))
     return inlined, with_chains(grouped(stages, inlined), inlined, program)
-
-
-def _in_strips(
-    groups: Sequence[Group | Chain], context: Context
-) -> Sequence[Group | Chain | tuple[Link, ...]]:
-    """The groups, those together that are computed strip by strip; none beside a `Chain`."""
-    plain = [group for group in groups if isinstance(group, Group)]
-    return chains(plain, context) if len(plain) == len(groups) else groups
 
 
 def is_empty(buffer: Buffer) -> bool:

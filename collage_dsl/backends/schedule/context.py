@@ -25,15 +25,11 @@ from collage_dsl.backends.schedule.stages import Stage
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """
-    The machine, the inlined stages, the buffers that are read outside their group, and the
-    parameters of the function, which are among these.
-    """
+    """The machine, the inlined stages, and the buffers that are read outside their group."""
 
     machine: Machine
     inlined: Inlined
     stored: frozenset[Buffer]
-    parameters: frozenset[Buffer] = frozenset()
 
 
 def finish(

@@ -43,16 +43,12 @@ UNROLLED_PRODUCTS = 160  # the most multiplications in the unrolled body of the 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """
-    The place of a tile: the batch indices, its first channel, and its first row and column. Rows
-    from `end` on are not stored.
-    """
+    """The place of a tile: the batch indices, its first channel, and its first row and column."""
 
     where: dict[tirx.Var, Expr]
     channel: Expr
     y: Expr
     x: Expr
-    end: Expr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,43 +61,31 @@ class Sums:
 
 
 class SlidingKernel:
-    """
-    The loops of one group whose anchor is a sliding reduction.
+    """The loops of one group whose anchor is a sliding reduction."""
 
-    With a `strip`, they compute that many rows of the output at a time.
-    """
-
-    def __init__(
-        self, form: Sliding, group: Group, context: Context, strip: int | None = None
-    ) -> None:
+    def __init__(self, form: Sliding, group: Group, context: Context) -> None:
         machine = context.machine
         self.form, self.group, self.context = form, group, context
         self.rows = prod(extents(form.rows))
-        self.strip = strip
-        self.height = strip or (form.y.axis.extent if form.y else 1)
+        self.height = form.y.axis.extent if form.y else 1
         self.channels = prod(extents(form.channels))
-        y, width = form.y, form.x.axis.extent
-        window = y.anywhere() if y and strip else y
-        whole = Packed(window, form.x, self.channels, self.height, width, machine.lanes)
+        width = form.x.axis.extent
+        whole = Packed(form.y, form.x, self.channels, self.height, width, machine.lanes)
         self.most = most_rows(row_stride(form))
         self.tile = packed_tile(whole, self.rows, prod(extents(form.taps)), self.most, machine)
 
     def statement(self) -> Stmt:
         """The whole computation, over all batch indices and tiles."""
-        return self.rows_from(integer(0))
-
-    def rows_from(self, first: Expr) -> Stmt:
-        """A strip from row `first`, over all batch indices and tiles."""
         parts = []
         width = self.form.x.axis.extent
         full, rest = divmod(width, self.tile.width)
         if full:
-            parts.append(self._tiles(self.tile, full, 0, first))
+            parts.append(self._tiles(self.tile, full, 0))
         if rest:
-            parts.append(self._tiles(replace(self.tile, width=rest), 1, width - rest, first))
+            parts.append(self._tiles(replace(self.tile, width=rest), 1, width - rest))
         return sequence(parts)
 
-    def _tiles(self, tile: Packed, columns: int, start: int, first: Expr) -> Stmt:
+    def _tiles(self, tile: Packed, columns: int, start: int) -> Stmt:
         """`columns` tiles side by side from column `start`, over the whole height and batch."""
         batch = extents(self.form.batch)
         counts = (*batch, -(-self.height // tile.height), columns)
@@ -111,21 +95,15 @@ class SlidingKernel:
 
         def task(number: Expr) -> Stmt:
             *at, row, column = split_index(number, counts)
-            y, x = first + row * tile.height, column * tile.width + start
+            y, x = row * tile.height, column * tile.width + start
             if columns == 1:
                 x = integer(start)
             inner = self.context.machine.cores if by_rows else 1
-            return self._tile(tile, at, (y, x), self._end(first), inner)
+            return self._tile(tile, at, (y, x), inner)
 
         return parallel(shared, cores, task)
 
-    def _end(self, first: Expr) -> Expr:
-        extent = integer(self.form.y.axis.extent if self.form.y else 1)
-        return tirx.Min(first + self.height, extent) if self.strip else extent
-
-    def _tile(
-        self, tile: Packed, batch: list[Expr], corner: tuple[Expr, Expr], end: Expr, cores: int
-    ) -> Stmt:
+    def _tile(self, tile: Packed, batch: list[Expr], corner: tuple[Expr, Expr], cores: int) -> Stmt:
         """
         Compute one tile: pack one part of the channels after another and sum all rows over it,
         then store the results.
@@ -143,13 +121,13 @@ class SlidingKernel:
         def part(number: Expr) -> Stmt:
             first = number * tile.channels
             fill = self._fill(tile, packed, where, first, corner)
-            at = Place(where, first, *corner, end)
+            at = Place(where, first, *corner)
             rows = self._row_chunks(tile, packed, at, cores, sums if kept else None)
             return sequence([fill, rows])
 
         if not kept:
             return scoped([packed], part(integer(0)))
-        at = Place(where, integer(0), *corner, end)
+        at = Place(where, integer(0), *corner)
         zero = vectorised(
             kept * tile.vectors * tile.lanes, tile.lanes, lambda e: store(sums, form.stage.init, e)
         )
@@ -232,7 +210,7 @@ class SlidingKernel:
             return False
         if form.y is None or form.y.axis.extent == 1:
             return True
-        if self.strip or self.height % tile.height or tile.width < form.x.axis.extent:
+        if self.height % tile.height or tile.width < form.x.axis.extent:
             return False
         *_, y, x = form.stage.indices
         plane = form.y.axis.var.same_as(y) and form.x.axis.var.same_as(x)
@@ -342,9 +320,9 @@ class SlidingKernel:
 
         def row(i: Expr, y: Expr) -> Stmt:
             line = vectorised(tile.width, tile.lanes, lambda x: element(i, y, x))
-            if form.y is None or (not self.strip and self.height % tile.height == 0):
+            if form.y is None or self.height % tile.height == 0:
                 return line
-            return tirx.IfThenElse(place.y + y < place.end, line, None)
+            return tirx.IfThenElse(place.y + y < self.height, line, None)
 
         return loop(count, lambda i: loop(tile.height, lambda y: row(i, y), name="y"), name="row")
 

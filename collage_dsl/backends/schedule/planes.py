@@ -69,19 +69,12 @@ class Taps:
 
 
 class PlaneKernel:
-    """
-    The loops of one group whose anchor slides over planes.
+    """The loops of one group whose anchor slides over planes."""
 
-    With `rows`, they compute that many rows of each plane at a time.
-    """
-
-    def __init__(
-        self, form: Sliding, group: Group, context: Context, rows: int | None = None
-    ) -> None:
+    def __init__(self, form: Sliding, group: Group, context: Context) -> None:
         assert form.y is not None
         self.form, self.group, self.context = form, group, context
-        self.y = form.y.anywhere() if rows else form.y
-        self.height, self.width = rows or form.y.axis.extent, form.x.axis.extent
+        self.height, self.width = form.y.axis.extent, form.x.axis.extent
         self.lanes = min(context.machine.lanes, 1 << (self.width - 1).bit_length())
         self.strip = self._strip()
         self.vectors = -(-self.width // self.lanes)
@@ -92,29 +85,22 @@ class PlaneKernel:
     def _strip(self) -> Packed:
         """The strip of a plane that stays in the first-level cache."""
         strips = (
-            Packed(self.y, self.form.x, 1, -(-self.height // parts), self.width, self.lanes)
+            Packed(self.form.y, self.form.x, 1, -(-self.height // parts), self.width, self.lanes)
             for parts in range(1, self.height + 1)
         )
         return next(s for s in strips if 4 * s.size <= STRIP_BYTES or s.height == 1)
 
     def statement(self) -> Stmt:
         """All planes, in strips."""
-        return self.rows_from(integer(0))
-
-    def rows_from(self, first: Expr) -> Stmt:
-        """All planes from row `first`, in strips."""
         counts = (*extents(self.form.batch), -(-self.height // self.strip.height))
-
-        extent = integer(self.form.y.axis.extent if self.form.y else 1)
-        end = extent if self.y is self.form.y else tirx.Min(first + self.height, extent)
 
         def task(number: Expr) -> Stmt:
             *at, strip = split_index(number, counts)
-            return self._one(at, first + strip * self.strip.height, end)
+            return self._one(at, strip * self.strip.height)
 
         return parallel(prod(counts), self.context.machine.cores, task)
 
-    def _one(self, batch: list[Expr], y: Expr, end: Expr) -> Stmt:
+    def _one(self, batch: list[Expr], y: Expr) -> Stmt:
         form = self.form
         where = {axis.var: at for axis, at in zip(form.batch, batch, strict=True)}
         where |= {a.var: integer(0) for a in (*form.stage.spatial, *form.channels) if a.extent == 1}
@@ -125,13 +111,13 @@ class PlaneKernel:
         slid = [form.y.dimension, form.x.dimension]
         source = source_of(form.moving.source, self.context.inlined, slid)
         fill = self.strip.fill(packed, source, lambda _: operand, y, integer(0))
-        return scoped([packed], sequence([fill, self._blocks(packed, where, y, end)]), "strip")
+        return scoped([packed], sequence([fill, self._blocks(packed, where, y)]), "strip")
 
-    def _blocks(self, packed: Buffer, where: dict[tirx.Var, Expr], y: Expr, end: Expr) -> Stmt:
+    def _blocks(self, packed: Buffer, where: dict[tirx.Var, Expr], y: Expr) -> Stmt:
         def rows(first: Expr, count: int) -> Stmt:
             def columns(start: Expr, vectors: int, last: bool) -> Stmt:
                 size = Block(count, vectors)
-                return self._registers(packed, where, (y, end), (first, start), size, last)
+                return self._registers(packed, where, y, (first, start), size, last)
 
             return in_blocks(self.vectors, self.block.vectors, columns)
 
@@ -141,7 +127,7 @@ class PlaneKernel:
         self,
         packed: Buffer,
         where: dict[tirx.Var, Expr],
-        strip: tuple[Expr, Expr],
+        y: Expr,
         corner: tuple[Expr, Expr],
         size: Block,
         last: bool,
@@ -150,7 +136,6 @@ class PlaneKernel:
         form, lanes, pitch = self.form, self.lanes, self.strip.pitch
         held = scratch(size.rows * size.vectors * lanes, "float32", "held", "local")
         first, start = corner
-        y, end = strip
 
         def each(body: Callable[[Expr, Expr, Expr], Stmt]) -> Stmt:
             return unrolled(
@@ -187,9 +172,9 @@ class PlaneKernel:
 
         def row(i: Expr) -> Stmt:
             stored = sequence([line(i, j) for j in range(size.vectors)])
-            if self.y is form.y and self.height % self.strip.height == 0:
+            if self.height % self.strip.height == 0:
                 return stored
-            return tirx.IfThenElse(y + first + i < end, stored, None)
+            return tirx.IfThenElse(y + first + i < self.height, stored, None)
 
         zero = each(lambda i, j, v: store(held, form.stage.init, element(i, j, v)))
         body = self._taps(size, combine)
