@@ -66,4 +66,20 @@ def test_a_kernel_has_to_be_three_to_five_strides_long(
     graph = parse_graph(f"x: f32[1,3,224,224]; w = const f32[{weight}]; y = {call}; return y;")
     for variant in ERROR:
         assert (unsuitable(graph, variant) is None) == CALLS[weight, strides, groups]
-        assert unpromising(variant, graph) is None or not CALLS[weight, strides, groups]
+
+
+@pytest.mark.parametrize(
+    ("weight", "strides", "measured"),
+    [
+        ("64,3,7,7", 2, ["winograd4"]),
+        ("96,3,11,11", 4, ["winograd2", "winograd4"]),
+        ("64,3,3,3", 1, ["winograd4"]),
+    ],
+)
+def test_small_tiles_are_measured_for_large_images_only_with_long_strides(
+    weight: str, strides: int, measured: list[str]
+) -> None:
+    call = f"nn.conv2d(x, w) [strides = [{strides},{strides}]]"
+    graph = parse_graph(f"x: f32[1,3,224,224]; w = const f32[{weight}]; y = {call}; return y;")
+
+    assert [variant for variant in sorted(ERROR) if unpromising(variant, graph) is None] == measured

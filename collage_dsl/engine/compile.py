@@ -122,7 +122,7 @@ def compile_model(
     backends: Sequence[Backend] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     timeout: float = 60,
-    race_seconds: float = 3,
+    race_seconds: float = 2,
     allow_extern: bool = False,
     strategy: Strategy = "auto",
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
