@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tvm import tirx
 from tvm.ir import TensorLoad
 
-from collage_dsl.backends.schedule.expressions import Buffer, Expr
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 from collage_dsl.backends.schedule.images import factors, is_axis, is_filter, window
 from collage_dsl.backends.schedule.loops import load
 from collage_dsl.backends.schedule.stages import Axis, Program, Stage, extents, shape
@@ -45,9 +45,9 @@ class Fold:
             (*program.stages[:at], *stages, *program.stages[at + 1 :]),
         )
 
-    def tap(self, weight: Buffer, output: Expr, channel: Expr, i: int, j: int) -> Expr:
+    def tap(self, weight: Buffer, output: Expr, channel: Expr, i: int, j: Expr) -> Expr:
         """A folded weight."""
-        channel, y, x = self._place(channel, tirx.const(i, "int64"), tirx.const(j, "int64"))
+        channel, y, x = self._place(channel, integer(i), j)
         _, _, height, width = shape(weight)
         inside = tirx.And(y < height, x < width)
         return tirx.if_then_else(inside, load(weight, output, channel, y, x), ZERO)

@@ -33,8 +33,8 @@ from collage_dsl.backends.schedule.stages import shape
 from collage_dsl.backends.schedule.winograd.blocks import PADDING, Blocks, Piece
 from collage_dsl.backends.schedule.winograd.form import Convolution
 from collage_dsl.backends.schedule.winograd.maps import (
+    BothWays,
     Lines,
-    both_ways,
     ramp,
     spread,
 )
@@ -147,10 +147,18 @@ class WinogradKernel:
             row, column = at
             first = (row * tile.down.outputs * pitch + column * tile.across.outputs) * lanes
             target = (number * blocks.tiles + row * blocks.columns + column) * blocks.lanes
-            return self._tile_in(strip, first, pitch, data, target, lanes)
+            return both.statement(
+                held,
+                lambda lines, i, j: lines.read(strip, first + (i * pitch + j) * lanes),
+                lambda lines, i, j, value: lines.write(
+                    data, value, target + (i * tile.across.inputs + j) * blocks.data_plane
+                ),
+            )
 
+        both = BothWays(tile.down.data, tile.across.data, lanes, by_rows=True)
+        held = both.between()
         transformed = nest((blocks.rows, blocks.columns), one, "tile")
-        return scoped([strip], sequence([copied, transformed]), "strip")
+        return scoped([strip, held], sequence([copied, transformed]), "strip")
 
     def _copied(
         self, strip: Buffer, place: Place, channel: Expr, row: Expr, pitch: int, lanes: int
@@ -227,19 +235,6 @@ class WinogradKernel:
         if not checks:
             return None
         return checks[0] if len(checks) == 1 else tirx.And(*checks)
-
-    def _tile_in(
-        self, strip: Buffer, first: Expr, pitch: int, data: Buffer, target: Expr, lanes: int
-    ) -> Stmt:
-        tile, lines = self.blocks.tile, Lines(lanes)
-
-        def element(i: int, j: int) -> Expr:
-            return lines.read(strip, first + (i * pitch + j) * lanes)
-
-        values = both_ways(lines, tile.down.data, tile.across.data, element, by_rows=True)
-        for point, value in enumerate(v for row in values for v in row):
-            lines.write(data, value, target + point * self.blocks.data_plane)
-        return sequence(lines.statements)
 
     # The products, and what becomes of them.
 
@@ -363,7 +358,15 @@ class WinogradKernel:
             column = (columns - 1) - reverse
             read = (row * columns + column) * width + number * lanes
             write = row * tile.down.outputs * pitch + column * tile.across.outputs
-            return self._tile_out(products, read, plane, image, write * lanes, pitch)
+            return both.statement(
+                held,
+                lambda lines, i, j: lines.read(
+                    products, read + (i * tile.across.inputs + j) * plane
+                ),
+                lambda lines, i, j, value: lines.write(
+                    image, value, (write + i * pitch + j) * lanes
+                ),
+            )
 
         def filter_(f: Expr) -> Stmt:
             return vectorised(
@@ -376,25 +379,12 @@ class WinogradKernel:
             turn(lines, square, square)
             return sequence(lines.statements)
 
+        both = BothWays(tile.down.result, tile.across.result, lanes, by_rows=False)
+        held = both.between()
         back = nest((blocks.rows, columns), one, "tile")
         turning = loop(-(-self._height * pitch // lanes), turned, name="square")
         last = loop(count, filter_, name="filter")
-        return scoped([image], sequence([back, turning, last]), "image")
-
-    def _tile_out(
-        self, products: Buffer, read: Expr, plane: int, image: Buffer, write: Expr, pitch: int
-    ) -> Stmt:
-        tile, lanes = self.blocks.tile, self.blocks.lanes
-        lines = Lines(lanes)
-
-        def element(i: int, j: int) -> Expr:
-            return lines.read(products, read + (i * tile.across.inputs + j) * plane)
-
-        values = both_ways(lines, tile.down.result, tile.across.result, element, by_rows=False)
-        for i, row in enumerate(values):
-            for j, value in enumerate(row):
-                lines.write(image, value, write + (i * pitch + j) * lanes)
-        return sequence(lines.statements)
+        return scoped([image, held], sequence([back, turning, last]), "image")
 
     def _finish(self, image: Buffer, place: Place, k: Expr, f: Expr, position: Expr) -> Stmt:
         stage = self.form.stage

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from tvm import tirx
 
-from collage_dsl.backends.schedule.expressions import Buffer, Expr
-from collage_dsl.backends.schedule.loops import Stmt, load, store
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
+from collage_dsl.backends.schedule.loops import Stmt, load, loop, scratch, sequence, store
 from collage_dsl.backends.schedule.winograd.transforms import Matrix
 
 
@@ -113,20 +114,54 @@ def _mirrored(row: Sequence[Fraction]) -> tuple[Fraction, ...]:
     return tuple(-factor if place % 2 else factor for place, factor in enumerate(row))
 
 
-def both_ways(
-    lines: Lines,
-    down: Matrix,
-    across: Matrix,
-    element: Callable[[int, int], Expr],
-    by_rows: bool,
-) -> list[list[Expr]]:
+@dataclass(frozen=True, slots=True)
+class BothWays:
     """
-    The product `down @ values @ across.T` of a matrix of vectors.
+    The product `down @ values @ across.T` of a matrix of vectors, as a loop over the columns of
+    `values` and a loop over the rows of what these become.
+    """
 
-    `element(i, j)` reads a value. Each column is read just before it is used, to save registers.
-    """
-    product = lines.rows if by_rows else lines.columns
-    columns = [
-        product(down, [element(i, j) for i in range(len(down[0]))]) for j in range(len(across[0]))
-    ]
-    return [product(across, row) for row in zip(*columns, strict=True)]
+    down: Matrix
+    across: Matrix
+    lanes: int
+    by_rows: bool
+    dtype: str = "float32"
+
+    def between(self) -> Buffer:
+        """A buffer for what lies between the loops."""
+        return scratch(len(self.down) * len(self.across[0]) * self.lanes, self.dtype, "columns")
+
+    def statement(
+        self,
+        held: Buffer,
+        read: Callable[[Lines, int, Expr], Expr],
+        write: Callable[[Lines, Expr, int, Expr], None],
+    ) -> Stmt:
+        """
+        The loops, with `between()` for `held`. `read(lines, i, j)` reads a value, and
+        `write(lines, i, j, value)` writes an element of the product.
+        """
+        width = len(self.across[0])
+
+        def place(i: Expr, j: Expr) -> Expr:
+            return (i * width + j) * self.lanes
+
+        def column(j: Expr) -> Stmt:
+            lines = Lines(self.lanes, self.dtype)
+            values = [read(lines, i, j) for i in range(len(self.down[0]))]
+            for i, value in enumerate(self._product(lines, self.down, values)):
+                lines.write(held, value, place(integer(i), j))
+            return sequence(lines.statements)
+
+        def row(i: Expr) -> Stmt:
+            lines = Lines(self.lanes, self.dtype)
+            values = [lines.read(held, place(i, integer(j))) for j in range(width)]
+            for j, value in enumerate(self._product(lines, self.across, values)):
+                write(lines, i, j, value)
+            return sequence(lines.statements)
+
+        columns = loop(width, column, name="column")
+        return sequence([columns, loop(len(self.down), row, name="row")])
+
+    def _product(self, lines: Lines, matrix: Matrix, values: Sequence[Expr]) -> list[Expr]:
+        return lines.rows(matrix, values) if self.by_rows else lines.columns(matrix, values)

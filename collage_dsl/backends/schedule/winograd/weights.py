@@ -10,14 +10,14 @@ from tvm import tirx
 
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 from collage_dsl.backends.schedule.flatten import flattened
-from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, sequence, store
+from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, scoped, sequence, store
 from collage_dsl.backends.schedule.scheduled import preparing
 from collage_dsl.backends.schedule.winograd.blocks import Blocks, Piece
 from collage_dsl.backends.schedule.winograd.fold import Fold
 from collage_dsl.backends.schedule.winograd.form import Convolution
-from collage_dsl.backends.schedule.winograd.maps import Lines, both_ways
+from collage_dsl.backends.schedule.winograd.maps import BothWays, Lines
 
-Tap = Callable[[Expr, Expr, int, int], Expr]
+Tap = Callable[[Expr, Expr, int, Expr], Expr]
 
 
 def preparation(form: Convolution, blocks: Blocks, packed: Buffer, fold: Fold | None) -> Any:
@@ -37,8 +37,8 @@ def preparation(form: Convolution, blocks: Blocks, packed: Buffer, fold: Fold | 
     return preparing(weight, packed, body)
 
 
-def _tap(weight: Buffer, output: Expr, channel: Expr, i: int, j: int) -> Expr:
-    return load(weight, output, channel, integer(i), integer(j))
+def _tap(weight: Buffer, output: Expr, channel: Expr, i: int, j: Expr) -> Expr:
+    return load(weight, output, channel, integer(i), j)
 
 
 def _piece(form: Convolution, blocks: Blocks, taps: Tap, packed: Buffer, piece: Piece) -> Stmt:
@@ -58,18 +58,21 @@ def _piece(form: Convolution, blocks: Blocks, taps: Tap, packed: Buffer, piece: 
 
 def _filter(
     blocks: Blocks,
-    taps: Callable[[int, int], Expr],
+    taps: Callable[[int, Expr], Expr],
     packed: Buffer,
     target: Expr,
     distance: int,
 ) -> Stmt:
     """One filter of one channel, in double precision until it is stored."""
-    tile, lines = blocks.tile, Lines(1, "float64")
+    tile = blocks.tile
+    both = BothWays(tile.down.weights, tile.across.weights, 1, by_rows=True, dtype="float64")
 
-    def tap(i: int, j: int) -> Expr:
+    def tap(lines: Lines, i: int, j: Expr) -> Expr:
         return lines.named(tirx.Cast("float64", taps(i, j)))
 
-    values = both_ways(lines, tile.down.weights, tile.across.weights, tap, by_rows=True)
-    for point, value in enumerate(v for row in values for v in row):
+    def write(lines: Lines, i: Expr, j: int, value: Expr) -> None:
+        point = i * tile.across.inputs + j
         lines.write(packed, tirx.Cast("float32", value), target + point * distance)
-    return sequence(lines.statements)
+
+    held = both.between()
+    return scoped([held], both.statement(held, tap, write), "filter")
