@@ -1,4 +1,4 @@
-"""Emit products of a small constant matrix with vectors, as code without loops."""
+"""Emit products of a small constant matrix with vectors."""
 
 from __future__ import annotations
 
