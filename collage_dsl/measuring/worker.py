@@ -18,6 +18,8 @@ Result = TypeVar("Result")
 _PRELOAD = ["collage_dsl.measuring.task"]
 """The modules that are imported once, in the server from which new workers are forked."""
 
+_SAFE_PATH = "PYTHONSAFEPATH"
+
 _STARTING = 120.0
 """The seconds in which a process must be ready for its first task."""
 
@@ -108,7 +110,7 @@ class Worker(Generic[Task, Result]):
         context.set_forkserver_preload(_PRELOAD)
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, self.work), daemon=True)
-        with _without_main(), _without_interrupts():
+        with _without_main(), _safe_path(), _without_interrupts():
             process.start()
             self._process = process
         theirs.close()
@@ -151,6 +153,22 @@ def _without_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """
+    Processes started in here do not look into the current folder for modules. Python would, before
+    it knows the paths of this process: a model may lie beside a file `selectors.py`.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_SAFE_PATH]
+        if before is not None:
+            os.environ[_SAFE_PATH] = before
 
 
 @contextmanager
