@@ -18,7 +18,7 @@ main()
 """
 """What the installed command does: its folder is on the path of imports, not the current one."""
 
-OTHERS = ("collage_dsl", "lark", "lsprotocol", "numpy", "onnx", "onnxruntime", "pygls", "tvm", "yaml")
+OTHERS = ("collage_dsl", "lark", "lsprotocol", "numpy", "onnx", "pygls", "tvm", "yaml")
 
 
 @pytest.fixture
