@@ -45,14 +45,20 @@ PART = 64  # steps in the innermost loop of a product
 
 
 def chain_statement(chain: Chain, context: Context) -> Stmt:
-    """The chain for each index of its batch, shared among the cores."""
+    """
+    The chain for each index of its batch, shared among the cores. If the batch is small and cannot
+    be shared evenly, the tiles of each index are.
+    """
     counts = extents(chain.product.batch)
+    total, cores = prod(counts), context.machine.cores
+    inside = total % cores != 0 and total < 4 * cores
     inner = replace(context, stored=context.stored | chain.kept)
 
     def one(number: Expr) -> Stmt:
-        return ChainKernel(chain, inner, tuple(split_index(number, counts))).statement()
+        kernel = ChainKernel(chain, inner, tuple(split_index(number, counts)))
+        return kernel.statement(cores if inside else 1)
 
-    return parallel(prod(counts), context.machine.cores, one)
+    return parallel(total, 1 if inside else cores, one)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,21 +178,19 @@ class ChainKernel:
         packed = scratch(panels.size, "float32", "weights")
         return Factor(form, group, self.context, self.batch, panels, packed)
 
-    def statement(self) -> Stmt:
-        """Pack both weights, then compute one tile of rows after the other."""
+    def statement(self, cores: int) -> Stmt:
+        """Pack both weights, then compute the tiles of rows, shared among the cores."""
         tiles = self.tiles
-        rows = scratch(
-            tiles.height * _pitch(self.first.panels.inner, self.lanes), "float32", "rows"
-        )
         count = -(-tiles.rows // tiles.height)
-        parts = [self.first.packing(), self.last.packing()]
-        parts.append(loop(count, lambda n: self._tile(n * tiles.height, rows), name="tile"))
-        return scoped([self.first.packed, self.last.packed, rows], sequence(parts), "chain")
+        computed = parallel(count, cores, lambda n: self._tile(n * tiles.height))
+        parts = [self.first.packing(), self.last.packing(), computed]
+        return scoped([self.first.packed, self.last.packed], sequence(parts), "chain")
 
-    def _tile(self, start: Expr, rows: Buffer) -> Stmt:
+    def _tile(self, start: Expr) -> Stmt:
         """The first product, the stages along its rows, and the second product."""
         tiles, chain = self.tiles, self.chain
         pitch = _pitch(self.first.panels.inner, self.lanes)
+        rows = scratch(tiles.height * pitch, "float32", "rows")
         assert chain.middle.rows is not None
         kernel = RowKernel(chain.middle, self.context, chain.middle.rows[1])
 
@@ -204,7 +208,7 @@ class ChainKernel:
                 self.last.multiplied(tiles, start, lambda i, k: self.last.operand(start + i, k)),
             ]
         )
-        return self._folded(body, start)
+        return scoped([rows], self._folded(body, start), "tile")
 
     def _folded(self, body: Stmt, start: Expr) -> Stmt:
         """`body` with what only the chain reads in small buffers, which have the rows of a tile."""

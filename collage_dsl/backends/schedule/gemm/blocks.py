@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from collage_dsl.backends.schedule.gemm.form import Product
 from collage_dsl.backends.schedule.gemm.panels import Panels
@@ -51,9 +51,10 @@ class Tiles:
         return -(-self.last // self.height)
 
 
-def tiles_of(rows: int, most: int, inner: int, waiting: bool) -> Tiles:
+def tiles_of(rows: int, most: int, inner: int, waiting: bool, least: int = 1) -> Tiles:
     """
-    The tiles of at most `most` rows that take the least time, in equal strips.
+    The tiles of at most `most` rows that take the least time, in equal strips: in `least` strips or
+    a multiple, if there are so many tiles.
 
     Each row has `inner` elements. The sums of a whole strip are kept if they are `waiting`.
     """
@@ -67,6 +68,7 @@ def tiles_of(rows: int, most: int, inner: int, waiting: bool) -> Tiles:
         limit = min(limit, WAITING)
     tiles = -(-rows // height)
     strips = -(-tiles // max(1, limit // height))
+    strips = min(tiles, -(-strips // least) * least)
     return Tiles(rows, height, -(-tiles // strips))
 
 
@@ -93,7 +95,8 @@ def blocks_of(form: Product, machine: Machine) -> Blocks:
     vectors = 2 if rows > FEW_ROWS else 4
     most = max(1, (machine.registers - OTHERS) // vectors)
     depth = even_part(inner, DEPTH) if rows > FEW_ROWS and inner > WHOLE else inner
-    tiles = tiles_of(rows, most, depth, form.by_columns)
+    least = machine.cores // gcd(prod(extents(form.batch)), machine.cores)
+    tiles = tiles_of(rows, most, depth, form.by_columns, least)
     return Blocks(tiles, Panels(form.column.extent, inner, machine.lanes, vectors), depth)
 
 

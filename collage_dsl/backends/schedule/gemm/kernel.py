@@ -78,17 +78,19 @@ class GemmKernel:
         self.lanes = context.machine.lanes
 
     def statement(self) -> Stmt:
-        """All strips, shared among the cores."""
+        """All strips, shared among the cores. If these are too few, the panels are shared."""
         counts = (*extents(self.form.batch), self.tiles.strips)
+        total, cores = prod(counts), self.context.machine.cores
+        inside = total < cores
 
         def task(number: Expr) -> Stmt:
             *at, strip = split_index(number, counts)
             batch = {axis.var: i for axis, i in zip(self.form.batch, at, strict=True)}
-            return self._strip(self.form.fixed | batch, strip)
+            return self._strip(self.form.fixed | batch, strip, cores if inside else 1)
 
-        return parallel(prod(counts), self.context.machine.cores, task)
+        return parallel(total, 1 if inside else cores, task)
 
-    def _strip(self, where: dict[tirx.Var, Expr], number: Expr) -> Stmt:
+    def _strip(self, where: dict[tirx.Var, Expr], number: Expr, cores: int) -> Stmt:
         """Pack the rows of a strip, then multiply them with each panel of the weights."""
         depth, height = self.blocks.depth, self.tiles.strip
         strides = (_pitch(depth, self.lanes), 1)
@@ -102,15 +104,14 @@ class GemmKernel:
             return Strip(where, number, rows, strides, part * depth)
 
         body = self._in_parts if self.blocks.parts > 1 else self._at_once
-        return scoped([rows], body(strip), "strip")
+        return scoped([rows], body(strip, cores), "strip")
 
-    def _at_once(self, strip: Callable[[Expr], Strip]) -> Stmt:
+    def _at_once(self, strip: Callable[[Expr], Strip], cores: int) -> Stmt:
         whole = strip(integer(0))
-        return sequence(
-            [self._filled(whole), self.panels.each(lambda panel: self._panel(whole, panel))]
-        )
+        panels = self.panels.each(lambda panel: self._panel(whole, panel), cores)
+        return sequence([self._filled(whole), panels])
 
-    def _in_parts(self, strip: Callable[[Expr], Strip]) -> Stmt:
+    def _in_parts(self, strip: Callable[[Expr], Strip], cores: int) -> Stmt:
         """Sum one part of the inner axis after the other, for all panels."""
         height, columns = self.tiles.strip, self.panels.padded
         buffer = scratch(height * columns, "float32", "sums")
@@ -120,7 +121,7 @@ class GemmKernel:
 
         def part(number: Expr) -> Stmt:
             now = strip(number)
-            added = self.panels.each(lambda panel: self._added(now, sums(panel)))
+            added = self.panels.each(lambda panel: self._added(now, sums(panel)), cores)
             return sequence([self._filled(now), added])
 
         def blank(element: Expr) -> Stmt:
@@ -129,7 +130,7 @@ class GemmKernel:
         parts = [
             vectorised(height * columns, self.lanes, blank),
             loop(self.blocks.parts, part, name="part"),
-            self.panels.each(lambda panel: self._finished(strip(integer(0)), sums(panel))),
+            self.panels.each(lambda panel: self._finished(strip(integer(0)), sums(panel)), cores),
         ]
         return scoped([buffer], sequence(parts), "parts")
 
