@@ -155,7 +155,6 @@ def clock(monkeypatch: pytest.MonkeyPatch, *lengths: float) -> Clock:
     [
         (Measuring(), 3),
         (Measuring(budget=1.1), 5),
-        (Measuring(budget=100), 15),
         (Measuring(repeats=4, budget=100), 4),
         (Measuring(repeats=2, budget=0.1), 2),
         (Measuring(repeats=1), 1),
@@ -169,6 +168,30 @@ def test_runs_end_with_the_repeats_or_the_budget(
     times = timing.cold_times(made.call, warm=lambda: None, num_cores=1, measure=how)
 
     assert times == pytest.approx([0.25] * calls)
+    assert made.calls == calls
+
+
+@pytest.mark.parametrize(
+    ("how", "lengths", "calls"),
+    [
+        (Measuring(), [1.0], 6),
+        (Measuring(), [2.0, 1.019, 1.0, 2.0, 2.0, 1.0], 6),
+        (Measuring(), [2.0, 1.021, 1.0, 2.0, 2.0, 1.0, 1.0], 7),
+        (Measuring(), [1.0, 1.1, 1.2], 15),
+        (Measuring(percentile=0), [1.0, 1.1, 1.2], 15),
+        (Measuring(percentile=50), [1.0, 1.0, 1.1], 15),
+        (Measuring(percentile=50), [1.0, 1.01, 1.02], 6),
+        (Measuring(repeats=5), [1.0], 5),
+    ],
+)
+def test_runs_end_when_the_fast_ones_agree(
+    how: Measuring, lengths: list[float], calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = clock(monkeypatch, *lengths)
+    how = replace(how, budget=100)
+
+    timing.cold_times(made.call, warm=lambda: None, num_cores=1, measure=how)
+
     assert made.calls == calls
 
 
@@ -204,7 +227,7 @@ def test_overheads_are_timed_like_kernels_with_twice_the_runs(
     measure(OverheadTask(Toolchain("t", measure=PATIENT), Tvm()))
 
     assert asked == [replace(PATIENT, repeats=10)] * 2
-    assert made.calls == 20
+    assert made.calls == 12  # of each chain six, which agree
 
 
 # What is asked of the worker, and what is stored.

@@ -8,10 +8,11 @@ class Measuring:
     """
     How the kernels of a target are timed, as its `measure` block says; times are in seconds.
 
-    A kernel runs at most `repeats` times. No run starts after `budget` seconds, but at least three
-    are made (or `repeats`, if that is less). Its cost is the given `percentile` of its times,
-    usually a low one, because disturbances only ever add time. A kernel that is not built and
-    timed within `timeout` seconds is refused; with None, whoever measures sets that limit.
+    A kernel runs at most `repeats` times, fewer where its fast runs agree. No run starts after
+    `budget` seconds, but at least three are made (or `repeats`, if that is less). Its cost is the
+    given `percentile` of its times, usually a low one, because disturbances only ever add time. A
+    kernel that is not built and timed within `timeout` seconds is refused; with None, whoever
+    measures sets that limit.
     """
 
     repeats: int = 15

@@ -1,7 +1,7 @@
 """Time calls with cold caches, on a clock that other processes hardly disturb."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +10,12 @@ import numpy as np
 from collage_dsl.graph import Measuring
 
 Call = Callable[[], object]
+
+_SETTLED = 6
+"""The fewest times of which the low ones may agree."""
+
+_AGREEMENT = 0.02
+"""Times agree that differ by this part of them at most."""
 
 PERCENTILE = Measuring().percentile
 """The percentile that represents a series of times. It is low, because disturbances only add."""
@@ -30,7 +36,7 @@ def timed(call: Call, now: Callable[[], int]) -> float:
     return (now() - start) * 1e-9
 
 
-def low(times: list[float], percentile: int = PERCENTILE) -> float:
+def low(times: Sequence[float], percentile: int = PERCENTILE) -> float:
     """The `percentile`-th percentile."""
     return float(np.percentile(times, percentile))
 
@@ -40,18 +46,31 @@ def cold_times(call: Call, *, warm: Call, num_cores: int, measure: Measuring) ->
     The seconds of `call`, each time after the last-level cache was evicted.
 
     `warm` runs after each eviction, to load the interpreter's own code and data again, which stay
-    in the cache when a model runs. `measure` says how many calls are timed.
+    in the cache when a model runs. `measure` says how many calls are timed at most.
     """
     now = clock(num_cores)
     times: list[float] = []
     deadline = time.monotonic() + measure.budget
     while len(times) < measure.least or (
-        len(times) < measure.repeats and time.monotonic() < deadline
+        len(times) < measure.repeats
+        and time.monotonic() < deadline
+        and not is_settled(times, measure.percentile)
     ):
         evict()
         warm()
         times.append(timed(call, now))
     return times
+
+
+def is_settled(times: Sequence[float], percentile: int = PERCENTILE) -> bool:
+    """
+    Whether more times would hardly change the `percentile`-th percentile: twice as many of the
+    times, or two fifths if that is more, agree.
+    """
+    if len(times) < _SETTLED:
+        return False
+    upper = low(times, min(100, max(40, 2 * percentile)))
+    return upper <= (1 + _AGREEMENT) * min(times)
 
 
 def interleaved(calls: list[Call], num_cores: int, *, budget: float) -> list[list[float]]:
