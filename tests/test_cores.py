@@ -149,6 +149,26 @@ def test_a_measured_kernel_gets_the_same_threads() -> None:
     assert found == [0, CORES - 1]
 
 
+def test_a_thread_leaves_the_processor_of_the_caller() -> None:
+    """Where Linux would keep it, as if no other processor were idle."""
+    model = executable(2)
+    model.run(inputs())
+    allowed = os.sched_getaffinity(0)
+    thread = helpers()[0] if CORES > 1 else threading.get_native_id()
+
+    for _ in range(1000):
+        os.sched_setaffinity(0, {min(allowed)})
+        if CORES > 1:
+            os.sched_setaffinity(thread, {min(allowed)})
+        os.sched_setaffinity(0, allowed)
+        model.run(inputs())
+        if os.sched_getaffinity(thread) == allowed:
+            break
+        time.sleep(0.001)
+
+    assert os.sched_getaffinity(thread) == allowed
+
+
 def test_the_child_of_a_fork_starts_its_own() -> None:
     found = fresh_process("""
         import json, os

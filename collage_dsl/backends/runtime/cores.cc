@@ -14,6 +14,9 @@
 // Our helpers are shared by all callers. Each core begins with its own part of a loop, the same part
 // in every loop, because there it finds what it wrote in the loop before. Then it takes tasks of
 // the other parts. So a caller never waits for a helper to begin.
+//
+// Linux may wake a helper on the processor of the caller and leave it there, although others are
+// idle: a helper runs for too short a time to be moved. So the caller moves it.
 
 #include <pthread.h>
 #include <sched.h>
@@ -22,6 +25,7 @@
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -55,6 +59,9 @@ constexpr int kMostCores = 128;
 // How long a helper looks for work before it sleeps. The next kernel of a run usually starts
 // within a few microseconds; waking a thread takes longer than many kernels.
 constexpr std::chrono::microseconds kAwake(50);
+// The least time between two moves of a helper, each of which takes some microseconds. Where all
+// processors are busy, no move helps.
+constexpr std::chrono::milliseconds kBetweenMoves(1);
 
 // As generated code calls it; see `tvm/runtime/c_backend_api.h`. There are no barriers here.
 struct GroupEnv {
@@ -163,6 +170,18 @@ class Helper {
     return true;
   }
 
+  // Moves the helper if it is on one of the processors `taken`, to which its own is added. It has
+  // just got a job, so it is awake: only then does it move.
+  void KeepOff(cpu_set_t* taken) {
+    int processor = processor_.load(std::memory_order_relaxed);
+    if (processor < 0) return;
+    if (CPU_ISSET(processor, taken)) {
+      Move(*taken);
+    } else {
+      CPU_SET(processor, taken);
+    }
+  }
+
   // Whether the helper had not begun yet, so that the job is out of its box now.
   bool Withdraw(Job* job) { return box_.compare_exchange_strong(job, nullptr); }
 
@@ -170,10 +189,28 @@ class Helper {
   static inline Job* const kAsleep = reinterpret_cast<Job*>(1);
   static inline Job* const kBusy = reinterpret_cast<Job*>(2);
 
+  // To a processor that the caller may use and that is not `taken`. It stays there when it may use
+  // all of them again.
+  void Move(const cpu_set_t& taken) {
+    int64_t now = std::chrono::steady_clock::now().time_since_epoch() / kBetweenMoves;
+    if (moved_.exchange(now, std::memory_order_relaxed) == now) return;
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+    cpu_set_t free = allowed;
+    for (int at = 0; at < CPU_SETSIZE; ++at) {
+      if (CPU_ISSET(at, &taken)) CPU_CLR(at, &free);
+    }
+    if (CPU_COUNT(&free) == 0) return;
+    sched_setaffinity(thread_id_.load(), sizeof(free), &free);
+    sched_setaffinity(thread_id_.load(), sizeof(allowed), &allowed);
+  }
+
   void Run() {
     given_cores = 1;
+    thread_id_.store(gettid());
     for (;;) {
       Job* job = Wait();
+      processor_.store(sched_getcpu(), std::memory_order_relaxed);
       if (job == nullptr || !box_.compare_exchange_strong(job, kBusy)) continue;
       job->Work(own_);
       box_.store(nullptr);  // first, so that the caller's next loop finds this helper free
@@ -184,6 +221,7 @@ class Helper {
   Job* Wait() {
     auto end = std::chrono::steady_clock::now() + kAwake;
     for (;;) {
+      processor_.store(sched_getcpu(), std::memory_order_relaxed);
       Job* job = box_.load();
       if (job != nullptr) return job;
       if (std::chrono::steady_clock::now() > end) break;
@@ -197,6 +235,9 @@ class Helper {
   }
 
   alignas(64) std::atomic<Job*> box_{nullptr};
+  alignas(64) std::atomic<int> processor_{-1};  // where it was last
+  std::atomic<int> thread_id_{0};
+  std::atomic<int64_t> moved_{0};
   int own_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -228,8 +269,13 @@ class Helpers {
   int Offer(Job* job, int wanted, Helper** taken) {
     int offered = 0;
     int count = std::min(wanted, count_.load(std::memory_order_acquire));
+    cpu_set_t busy;
+    CPU_ZERO(&busy);
+    CPU_SET(sched_getcpu(), &busy);
     for (int at = 0; at < count; ++at) {
-      if (helpers_[at]->Offer(job)) taken[offered++] = helpers_[at];
+      if (!helpers_[at]->Offer(job)) continue;
+      helpers_[at]->KeepOff(&busy);
+      taken[offered++] = helpers_[at];
     }
     return offered;
   }
