@@ -16,6 +16,7 @@ from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.graph.target_kinds import share_device
 from collage_dsl.realization.alignment import with_any_alignment
 from collage_dsl.realization.errors import BuildError
+from collage_dsl.realization.index_checks import with_checks, without_marks
 from collage_dsl.realization.in_place import JOINS, joined
 from collage_dsl.realization.link import called_functions, is_linked
 from collage_dsl.realization.place import BACKEND, TARGET, VARIANT
@@ -33,6 +34,12 @@ class Mark:
     """The positions of the operands of a concatenation in place among the parameters."""
 
     def scheduled(self, function: Any) -> Scheduled:
+        on_cpu = share_device(str(self.target.kind.name), "llvm")
+        plain, checks = without_marks(function, on_cpu=on_cpu)
+        made = self._scheduled(plain)
+        return replace(made, function=with_checks(made.function, checks))
+
+    def _scheduled(self, function: Any) -> Scheduled:
         if not self.variant:
             return Scheduled(self.backend.schedule(function, self.target))
         try:

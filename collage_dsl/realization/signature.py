@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from collage_dsl.graph import Graph, TensorType, members
 
@@ -18,8 +19,12 @@ FORMAT = 1
 CPU = "cpu:0"
 
 
+@tvm_ffi.error.register_error
 class ExecutableError(Exception):
-    """A folder has no executable or cannot be written, or an executable got wrong arrays."""
+    """
+    A folder has no executable or cannot be written, or an executable got wrong arrays. TVM keeps
+    the class of errors that it knows.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def general(func: Any, machine: Machine) -> Any:
         return func
     named = func.with_attr("global_symbol", "main")
     schedule = s_tir.Schedule(tvm.IRModule({"main": named}))
-    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+    for block in schedule.get_child_blocks(schedule.get_sblock(func.body.block.name_hint)):
         spatial = _spatial_loops(schedule, block)
         if spatial and not schedule.get_child_blocks(block):
             _shared_out(schedule, block, spatial, machine)
