@@ -422,24 +422,94 @@ def reshape(site: Site) -> Value | None:
 
 
 def gather(site: Site) -> Value | None:
-    """One `take`. Constant negative indices are made positive; computed ones use mode `wrap`."""
-    if not isinstance(site.expr(0).ty, relax.TensorType) or site.expr(0).ty.ndim < 1:
+    """One `take`. Constant negative indices are made positive."""
+    if not _has_tensors(site) or not site.expr(0).ty.ndim:
         return None
     x, axis = site.expr(0), site.attrs.get("axis", 0)
     indices, size = site.constant(1), static_dims(x.ty)[axis]
-    if indices is not None and (size is not None or indices.min(initial=0) >= 0):
-        return relax.op.take(x, site.scope.literal(_from_start(indices, size)), axis)
-    if not isinstance(site.expr(1).ty, relax.TensorType):
+    if indices is None:
+        return relax.op.take(x, site.expr(1), axis)
+    _check_indices(indices, size)
+    from_start = indices if size is None else np.where(indices < 0, indices + size, indices)
+    return relax.op.take(x, site.scope.literal(from_start), axis)
+
+
+def gather_elements(site: Site) -> Value | None:
+    return _along_axis(site, lambda axis: relax.op.gather_elements(*_operands(site), axis))
+
+
+def scatter_elements(site: Site) -> Value | None:
+    reduction = _reduction(site)
+    return _along_axis(
+        site, lambda axis: relax.op.scatter_elements(*_operands(site), axis, reduction)
+    )
+
+
+def _along_axis(site: Site, made: Callable[[int], Value]) -> Value | None:
+    """An operator with an index into one axis for each element."""
+    if not _has_tensors(site):
         return None
-    return relax.op.take(x, site.expr(1), axis, mode="wrap")
+    axis = site.attrs.get("axis", 0)
+    if (indices := site.constant(1)) is not None:
+        _check_indices(indices, static_dims(site.expr(0).ty)[axis])
+    return made(axis)
 
 
-def _from_start(indices: Array, size: int | None) -> Array:
+def gather_nd(site: Site) -> Value | None:
+    batch = site.attrs.get("batch_dims", 0)
+    return _at_points(site, batch, lambda: relax.op.gather_nd(*_operands(site), batch))
+
+
+def scatter_nd(site: Site) -> Value | None:
+    reduction = _reduction(site)
+    return _at_points(site, 0, lambda: relax.op.scatter_nd(*_operands(site), reduction))
+
+
+def _at_points(site: Site, batch: int, made: Callable[[], Value]) -> Value | None:
+    """An operator with one index for each of several axes, those from `batch` on."""
+    if not _has_tensors(site):
+        return None
+    if (indices := site.constant(1)) is not None:
+        sizes = static_dims(site.expr(0).ty)[batch:]
+        for place, size in zip(range(indices.shape[-1]), sizes, strict=False):
+            _check_indices(indices[..., place], size)
+    return made()
+
+
+def _has_tensors(site: Site) -> bool:
+    """Whether the data and the indices of an operator are tensors, not shapes."""
+    return all(isinstance(site.expr(place).ty, relax.TensorType) for place in (0, 1))
+
+
+def _operands(site: Site) -> list[Any]:
+    return [site.expr(place) for place in range(len(site.node.input))]
+
+
+def _reduction(site: Site) -> str:
+    reduction = str(site.attrs.get("reduction", b"none").decode())
+    return "update" if reduction == "none" else reduction
+
+
+def _check_indices(indices: Array, size: int | None) -> None:
+    """Refuse constant indices that are out of range for an axis of `size` elements."""
     if size is None:
-        return indices
-    if indices.min(initial=0) < -size or indices.max(initial=-1) >= size:
-        raise CannotConvertError(f"an index is out of range for an axis of size {size}")
-    return np.where(indices < 0, indices + size, indices)
+        return
+    for index in (indices.min(initial=0), indices.max(initial=-1)):
+        if not -size <= index < size:
+            raise CannotConvertError(
+                f"the index {index} is out of range for an axis of size {size}"
+            )
+
+
+# Casts
+
+
+def cast(site: Site) -> Value | None:
+    """A float to an integer, in one operator; TVM's converter has seven."""
+    x, dtype = site.expr(0), np.dtype(onnx.helper.tensor_dtype_to_np_dtype(site.attrs["to"]))
+    if layout_of(x.ty) is None or dtype.kind not in "iu":
+        return None
+    return relax.op.astype(x, str(dtype))
 
 
 CANONICAL: Mapping[str, Converter] = {
@@ -448,10 +518,13 @@ CANONICAL: Mapping[str, Converter] = {
         pool, {3: relax.op.nn.avg_pool1d, 4: relax.op.nn.avg_pool2d, 5: relax.op.nn.avg_pool3d}
     ),
     "BatchNormalization": batch_norm,
+    "Cast": cast,
     "Clip": clip,
     "Conv": convolution,
     "Div": divide,
     "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
     "LRN": local_response_norm,
@@ -463,6 +536,8 @@ CANONICAL: Mapping[str, Converter] = {
     "Mul": multiply,
     "Pad": pad,
     "Reshape": reshape,
+    "ScatterElements": scatter_elements,
+    "ScatterND": scatter_nd,
     "Softmax": partial(softmax, relax.op.nn.softmax),
     "Sub": subtract,
     "Sum": chain_of_add,

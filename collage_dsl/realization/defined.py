@@ -43,6 +43,10 @@ def _number(dtype: str, value: int) -> Expr:
     return tirx.IntImm(dtype, value)
 
 
+def _is_integer(value: Expr) -> bool:
+    return _kind(value)[0] in ("int", "uint")
+
+
 def _depends_on_data(value: Expr) -> bool:
     return bool(loads(value))
 
@@ -51,35 +55,43 @@ def _depends_on_data(value: Expr) -> bool:
 
 
 def _quotient(division: Any) -> Expr:
-    divisor = division.b
-    if "int" not in _kind(division)[0] or not _depends_on_data(divisor):
+    value, divisor = division.a, division.b
+    if not _is_integer(division) or not _depends_on_data(divisor):
         return division
     dtype = str(division.ty.dtype)
-    result = type(division)(division.a, _divisor(divisor))
+    result = type(division)(value, _safe(divisor))
     if dtype.startswith("int"):
-        result = tirx.Select(divisor == -1, _negative(division.a, dtype), result)
+        result = tirx.Select(divisor == -1, _negative(value), result)
     return tirx.Select(divisor == 0, _number(dtype, 0), result)
 
 
 def _rest(division: Any) -> Expr:
-    if "int" not in _kind(division)[0] or not _depends_on_data(division.b):
+    if not _is_integer(division) or not _depends_on_data(division.b):
         return division
-    return type(division)(division.a, _divisor(division.b))
+    return type(division)(division.a, _safe(division.b))
 
 
-def _divisor(value: Expr) -> Expr:
-    """`value`, or 1 in place of 0 and -1. The rest of a division by 1 is 0, as by -1."""
-    one = _number(str(value.ty.dtype), 1)
-    bad = value == 0
-    if _kind(value)[0] == "int":
-        bad = tirx.Or(bad, value == -1)
-    return tirx.Select(bad, one, value)
+def _safe(divisor: Expr) -> Expr:
+    """
+    `divisor`, or 1 in place of 0 and -1: the rest of a division by 1 is 0, as by -1.
+
+    The condition is on the bits, of which TVM knows nothing. Else it would leave the condition out
+    where a `Select` around the division has it too, although LLVM computes both sides of that.
+    """
+    dtype = str(divisor.ty.dtype)
+    if dtype.startswith("uint"):
+        bad = tirx.reinterpret(dtype[1:], divisor) == 0
+    else:
+        bits = tirx.reinterpret(f"u{dtype}", divisor)
+        bad = tirx.Or(bits == 0, bits == tirx.max_value(f"u{dtype}"))
+    return tirx.Select(bad, _number(dtype, 1), divisor)
 
 
-def _negative(value: Expr, dtype: str) -> Expr:
-    """`-value` that wraps around: TVM tells LLVM that differences of signed numbers never do."""
-    bits = tirx.Cast(f"u{dtype}", value)
-    return tirx.Cast(dtype, _number(f"u{dtype}", 0) - bits)
+def _negative(value: Expr) -> Expr:
+    """`-value` that wraps around: TVM tells LLVM that sums of signed numbers never do."""
+    dtype = str(value.ty.dtype)
+    bits = tirx.bitwise_not(tirx.Cast(f"u{dtype}", value)) + 1
+    return tirx.Cast(dtype, bits)
 
 
 # Shifts.
@@ -138,8 +150,7 @@ def _unsigned(value: Expr) -> Expr:
     half, end = _float(value, 2**63), _float(value, 2**64)
     low = tirx.Cast("uint64", _limited(value, "int64"))
     high = tirx.Cast("uint64", value)
-    most = tirx.Cast("uint64", _number("int64", -1))
-    return tirx.Select(value >= end, most, tirx.Select(value >= half, high, low))
+    return tirx.Select(value >= end, tirx.max_value("uint64"), tirx.Select(value >= half, high, low))
 
 
 def _float(value: Expr, number: int) -> Expr:
