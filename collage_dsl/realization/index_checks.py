@@ -1,7 +1,6 @@
 """Check the indices that a kernel takes from tensors, in each call, before it uses them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
@@ -123,10 +122,12 @@ def _check(mark: Any, nest: Any) -> Any:
     lowest, highest = (scratch(1, "int64", name, "local") for name in ("lowest", "highest"))
     at = integer(0)
     low, high = load(lowest, at), load(highest, at)
-    body = sequence([
-        store(lowest, tirx.min(low, value), at),
-        store(highest, tirx.max(high, value), at),
-    ])
+    body = sequence(
+        [
+            store(lowest, tirx.min(low, value), at),
+            store(highest, tirx.max(high, value), at),
+        ]
+    )
     for var, start, extent in reversed(list(_loops(nest, variables(value)))):
         body = tirx.For(var, start, extent, tirx.ForKind.SERIAL, body)
     steps = [store(lowest, at, at), store(highest, integer(-1), at), body]

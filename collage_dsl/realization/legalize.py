@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
-from tvm import relax, te, tirx, topi
+from tvm import DataType, relax, te, tirx, topi
 from tvm.tirx import ForKind
 
 from collage_dsl.backends.schedule.expressions import integer
@@ -40,10 +40,9 @@ def _take(builder: Any, call: Any) -> Any:
 
 
 def take(data: Any, indices: Any, axis: Any) -> Any:
-    """`take`; `indices` may be one number."""
-    if axis is None:
-        data, axis = topi.reshape(data, (_product(data.shape),)), 0
-    axis, size = int(axis) % len(data.shape), data.shape[int(axis)]
+    """`take`; `indices` may be one number. Without an axis, TVM allows only data that has one."""
+    axis = int(axis or 0) % len(data.shape)
+    size = data.shape[axis]
     is_tensor = isinstance(indices, te.Tensor)
     shape = indices.shape if is_tensor else ()
     rank = len(shape)
@@ -53,13 +52,6 @@ def take(data: Any, indices: Any, axis: Any) -> Any:
         return data(*at[:axis], checked(index, size, "take"), *at[axis + rank :])
 
     return te.compute((*data.shape[:axis], *shape, *data.shape[axis + 1 :]), element, "take")
-
-
-def _product(shape: Sequence[Any]) -> Any:
-    product = integer(1)
-    for extent in shape:
-        product = product * extent
-    return product
 
 
 def _gather_elements(builder: Any, call: Any) -> Any:
@@ -179,23 +171,103 @@ def _loops(shape: Sequence[Any], body: Callable[[list[Any]], Any]) -> Any:
     return result
 
 
-# Powers.
+# Other operators with indices: TVM's, on indices that are checked before.
+
+
+def _by_tvm(builder: Any, call: Any) -> Any:
+    return call.op.get_attr("FLegalize")(builder, call)
+
+
+def _with_operand(builder: Any, call: Any, place: int, operand: Any) -> Any:
+    """What TVM makes of `call` with another operand at `place`."""
+    operands = [*call.args]
+    operands[place] = operand
+    changed = relax.Call(call.op, operands, call.attrs, call.ty_args)
+    return _by_tvm(builder, builder.normalize(changed))
+
+
+def _advanced(builder: Any, call: Any) -> Any:
+    """An operator with one tensor of indices for each of the first axes."""
+    name = call.op.name.removeprefix("relax.")
+
+    def one(indices: Any, size: Any) -> Any:
+        return te.compute(indices.shape, lambda *at: checked(indices(*at), size, name), name)
+
+    tensors = call.args[1]
+    fields = [relax.TupleGetItem(tensors, place) for place in range(len(tensors.ty.fields))]
+    sizes = list(call.args[0].ty.shape)[: len(fields)]
+    plain = [builder.emit_te(one, *pair) for pair in zip(fields, sizes, strict=True)]
+    return _with_operand(builder, call, 1, builder.normalize(relax.Tuple(plain)))
+
+
+def _of_regions(builder: Any, call: Any) -> Any:
+    """An operator on regions of images. A region starts with the index of its image, a float."""
+    name = call.op.name.removeprefix("relax.vision.")
+
+    def regions(regions: Any, images: Any) -> Any:
+        def element(region: Any, place: Any) -> Any:
+            image = tirx.Cast("int64", regions[region, integer(0)])
+            index = tirx.Cast(regions.dtype, checked(image, images, name))
+            return tirx.Select(place == 0, index, regions[region, place])
+
+        return te.compute(regions.shape, element, name)
+
+    plain = builder.emit_te(regions, call.args[1], call.args[0].ty.shape[0])
+    return _with_operand(builder, call, 1, plain)
+
+
+# Integer operators with a scalar constant.
+
+
+def _with_number(operator: Callable[..., Any], is_bad: Callable[[int, int], bool]) -> Any:
+    """
+    TVM takes a scalar constant into the code, but refuses a division by zero and a shift of all
+    bits. Such a constant stays a tensor.
+    """
+
+    def legalize(builder: Any, call: Any) -> Any:
+        constant = call.args[1]
+        if isinstance(constant, tvm.ir.GenericConst) and constant.ty.ndim == 0:
+            dtype, value = call.ty.dtype.dtype, constant.value.numpy().item()
+            if "int" in dtype and is_bad(value, DataType(dtype).bits):
+                return builder.call_te(operator, *call.args)
+        return _by_tvm(builder, call)
+
+    return legalize
 
 
 def _power(builder: Any, call: Any) -> Any:
     """Of integers, that of float64, as in onnxruntime."""
     dtype = str(call.ty.dtype.dtype)
     if "int" not in dtype:
-        return builder.call_te(topi.power, *call.args)
+        return _by_tvm(builder, call)
     wide = [builder.emit_te(topi.cast, each, "float64") for each in call.args]
     return builder.call_te(topi.cast, builder.emit_te(topi.power, *wide), dtype)
 
 
+def _divides_by_zero(value: int, _bits: int) -> bool:
+    return value == 0
+
+
+def _shifts_all(value: int, bits: int) -> bool:
+    return not 0 <= value < bits
+
+
 _LEGALIZE = {
+    "relax.divide": _with_number(topi.divide, _divides_by_zero),
+    "relax.floor_divide": _with_number(topi.floor_divide, _divides_by_zero),
+    "relax.floor_mod": _with_number(topi.floor_mod, _divides_by_zero),
     "relax.gather_elements": _gather_elements,
     "relax.gather_nd": _gather_nd,
+    "relax.index_put": _advanced,
+    "relax.index_tensor": _advanced,
+    "relax.left_shift": _with_number(topi.left_shift, _shifts_all),
+    "relax.mod": _with_number(topi.mod, _divides_by_zero),
     "relax.power": _power,
+    "relax.right_shift": _with_number(topi.right_shift, _shifts_all),
     "relax.scatter_elements": _scatter_elements,
     "relax.scatter_nd": _scatter_nd,
     "relax.take": _take,
+    "relax.vision.roi_align": _of_regions,
+    "relax.vision.roi_pool": _of_regions,
 }

@@ -16,8 +16,8 @@ from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.graph.target_kinds import share_device
 from collage_dsl.realization.alignment import with_any_alignment
 from collage_dsl.realization.errors import BuildError
-from collage_dsl.realization.index_checks import with_checks, without_marks
 from collage_dsl.realization.in_place import JOINS, joined
+from collage_dsl.realization.index_checks import with_checks, without_marks
 from collage_dsl.realization.link import called_functions, is_linked
 from collage_dsl.realization.place import BACKEND, TARGET, VARIANT
 from collage_dsl.realization.prepared import with_prepared
