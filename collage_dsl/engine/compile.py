@@ -32,7 +32,7 @@ from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.saving import PLAN, REPORT, save
-from collage_dsl.realization.signature import Signature
+from collage_dsl.realization.signature import ExecutableError, Signature
 from collage_dsl.realization.verify import Verification, failed, run_onnx, verify
 from collage_dsl.report.documents import (
     CompileDocument,
@@ -255,8 +255,7 @@ def _race(
     graph: Graph, contenders: Sequence[Contender], specs: Sequence[FusionSpec], seconds: float
 ) -> tuple[Contender, list[ContenderDocument]]:
     """The fastest contender (of equally fast ones, the first), and the report of all."""
-    inputs = random_inputs(graph, np.random.default_rng(0))
-    runners = {c.name: _runner(c.executable, inputs) for c in contenders if c.executable}
+    runners = {c.name: _runner(graph, c.executable) for c in contenders if c.executable}
     cores = max(num_cores(spec.target) for spec in specs)
     budget = seconds * len(runners)
     times = dict(
@@ -266,10 +265,25 @@ def _race(
     return winner, [_document(c, times.get(c.name)) for c in contenders]
 
 
-def _runner(executable: ModelExecutable, inputs: Sequence[Array]) -> Callable[[], object]:
-    names = [value.name for value in executable.signature.inputs]
-    tensors = executable.tensors(dict(zip(names, inputs, strict=True)))
+def _runner(graph: Graph, executable: ModelExecutable) -> Callable[[], object]:
+    tensors = executable.tensors(_inputs(graph, executable, seed=0))
     return lambda: executable.call(tensors)
+
+
+def _inputs(graph: Graph, executable: ModelExecutable, seed: int) -> dict[str, Array]:
+    """Random inputs: 0 and 1 for integers, or 0 where 1 is out of range as an index."""
+    names = [value.name for value in executable.signature.inputs]
+
+    def drawn(largest: int) -> dict[str, Array]:
+        arrays = random_inputs(graph, np.random.default_rng(seed), largest)
+        return dict(zip(names, arrays, strict=True))
+
+    inputs = drawn(1)
+    try:
+        executable.run(inputs)
+    except ExecutableError:
+        return drawn(0)
+    return inputs
 
 
 def _document(contender: Contender, times: list[float] | None) -> ContenderDocument:
@@ -293,9 +307,7 @@ def _verified(model: Any, graph: Graph, winner: Contender, backend_of: BackendOf
     """Raises `VerificationError`."""
     assert winner.plan is not None
     assert winner.executable is not None
-    arrays = random_inputs(graph, np.random.default_rng(1))
-    names = [value.name for value in winner.executable.signature.inputs]
-    inputs = dict(zip(names, arrays, strict=True))
+    inputs = _inputs(graph, winner.executable, seed=1)
     source = str(model) if isinstance(model, str | Path) else model
     expected = run_onnx(source, inputs)
     verification = verify(

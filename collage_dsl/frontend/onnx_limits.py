@@ -49,9 +49,26 @@ def limit(
     if node.op_type == "Resize" and len(node.input) > 2 and node.input[2]:
         return _limit_of_scales(constant(node.input[2]), dims(node.input[0]))
     attrs = attributes(node)
+    if node.op_type in ("CumSum", "TopK"):
+        second = constant(node.input[1]) if len(node.input) > 1 else np.asarray(attrs.get("k", 1))
+        return _limit_of_axis(node, attrs, second, dims(node.input[0]))
     for name, allowed in _ATTRIBUTES.get(node.op_type, {}).items():
         if name in attrs and attrs[name] not in allowed:
             return f"{node.op_type} with this {name} is not supported"
+    return ""
+
+
+def _limit_of_axis(
+    node: onnx.NodeProto, attrs: Mapping[str, Any], second: Array | None, dims: list[int] | None
+) -> str:
+    """Refuse an axis that is not there, and more elements than it has."""
+    if second is None or second.size != 1 or dims is None:
+        return ""
+    axis = second.item() if node.op_type == "CumSum" else attrs.get("axis", -1)
+    if not -len(dims) <= axis < len(dims):
+        return f"the axis {axis} is out of range for {len(dims)} dimensions"
+    if node.op_type == "TopK" and not 0 <= second.item() <= dims[axis]:
+        return f"{second.item()} elements are asked for of an axis of size {dims[axis]}"
     return ""
 
 
@@ -71,5 +88,7 @@ _ATTRIBUTES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "IsInf": {"detect_negative": (1,), "detect_positive": (1,)},
     "Resize": {"antialias": (0,)},
     "RoiAlign": {"mode": (b"avg",)},
+    "ScatterElements": {"reduction": (b"none", b"add", b"mul", b"min", b"max")},
+    "ScatterND": {"reduction": (b"none", b"add", b"mul", b"min", b"max")},
     "SpaceToDepth": {"mode": (b"DCR",)},
 }

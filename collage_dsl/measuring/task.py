@@ -37,6 +37,7 @@ from collage_dsl.realization.entry import entry, prepared_weights
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.place import kernel_of
+from collage_dsl.realization.signature import ExecutableError
 
 Array = np.ndarray[Any, Any]
 
@@ -271,29 +272,38 @@ def _drawn(task: KernelTask, generator: np.random.Generator) -> dict[int, Array]
 
 
 def runner(task: KernelTask, generator: np.random.Generator) -> Callable[[], object]:
-    """A call that runs the kernel on random inputs. Raises `NoDevice` where its device lacks."""
+    """
+    A call that runs the kernel on random inputs: 0 and 1 for integers, or 0 where 1 is out of range
+    as an index. Raises `NoDevice` where its device lacks.
+    """
     device = device_named(device_name(task.toolchain.kind))
     module = kernel_module(task, generator)
-    inputs = [_argument(param.ty, task.sizes, generator, device) for param in module["main"].params]
-    return _running(module, task.toolchain, [task.backend, *task.libraries], device, inputs)
+    run = _running(module, task.toolchain, [task.backend, *task.libraries], device)
+
+    def inputs(largest: int) -> list[Any]:
+        types = [param.ty for param in module["main"].params]
+        return [_argument(type_, task.sizes, generator, device, largest) for type_ in types]
+
+    drawn = inputs(1)
+    try:
+        run(*drawn)
+    except ExecutableError:
+        drawn = inputs(0)
+    return lambda: run(*drawn)
 
 
 def _running(
-    module: tvm.IRModule,
-    toolchain: Toolchain,
-    backends: Sequence[Backend],
-    device: Any,
-    inputs: Sequence[Any],
-) -> Callable[[], object]:
+    module: tvm.IRModule, toolchain: Toolchain, backends: Sequence[Backend], device: Any
+) -> Callable[..., object]:
     """Runs the `main` of a module, and waits until its device is done."""
     executable, cores = build(module, build_target(toolchain), backends), num_cores(toolchain)
     prepare_cores(cores)
     machine = relax.VirtualMachine(executable, device)
     main = entry(machine, prepared_weights(machine), cores)
     if device == tvm.cpu():
-        return lambda: main(*inputs)
+        return main
 
-    def run() -> object:
+    def run(*inputs: Any) -> object:
         result = main(*inputs)
         device.sync()
         return result
@@ -306,10 +316,13 @@ def _dimensions(function: Any) -> bool:
     return bool(function.params) and isinstance(function.params[-1].ty, relax.ShapeType)
 
 
-def _argument(type_: Any, sizes: Sizes, generator: np.random.Generator, device: Any) -> Any:
+def _argument(
+    type_: Any, sizes: Sizes, generator: np.random.Generator, device: Any, largest: int
+) -> Any:
     if isinstance(type_, relax.ShapeType):
         return tvm.runtime.ShapeTuple([sizes[str(dim.name)] for dim in type_.values])
-    return tvm.runtime.tensor(random_array(_tensor(type_, sizes), generator), device)
+    array = random_array(_tensor(type_, sizes), generator, largest)
+    return tvm.runtime.tensor(array, device)
 
 
 def _tensor(type_: Any, sizes: Sizes) -> TensorType:
@@ -319,22 +332,25 @@ def _tensor(type_: Any, sizes: Sizes) -> TensorType:
     return TensorType(found.dtype, tuple(size_of(dim, sizes) for dim in found.shape or ()))
 
 
-def random_inputs(graph: Graph, generator: np.random.Generator) -> list[Array]:
-    """Seeded random data for the parameters of `graph`, in order."""
+def random_inputs(graph: Graph, generator: np.random.Generator, largest: int = 1) -> list[Array]:
+    """Seeded random data for the parameters of `graph`, in order, by `random_array`."""
     return [
-        random_array(type_, generator)
+        random_array(type_, generator, largest)
         for node in graph.nodes
         if node.form is Form.INPUT
         for type_ in tensors(node.type)
     ]
 
 
-def random_array(type_: TensorType, generator: np.random.Generator) -> Array:
-    """Moderate positive and negative values; for integers 0 and 1, which are valid indices."""
+def random_array(type_: TensorType, generator: np.random.Generator, largest: int = 1) -> Array:
+    """
+    Moderate positive and negative values; for integers 0 to `largest`, since most integers are
+    indices.
+    """
     shape = type_.static_shape
     if "float" in type_.dtype:
         return generator.uniform(-1, 1, shape).astype(type_.dtype)
-    return generator.integers(0, 2, shape).astype(type_.dtype)
+    return generator.integers(0, largest, shape, endpoint=True).astype(type_.dtype)
 
 
 def _weights(type_: TensorType, generator: np.random.Generator) -> Array:
@@ -357,4 +373,5 @@ def _tiny_runner(toolchain: Toolchain, backend: Backend, *, kernels: int) -> Cal
     module = realize(graph, chain, lambda _: backend)
     device = device_named(device_name(toolchain.kind))
     data = tvm.runtime.tensor(np.random.default_rng(0).random((1, 16), np.float32), device)
-    return _running(module, toolchain, [backend], device, [data])
+    run = _running(module, toolchain, [backend], device)
+    return lambda: run(data)
