@@ -198,7 +198,7 @@ def test_the_index_of_an_image_is_checked(operator: str) -> None:
 
     expected = run_onnx(model, inputs)["y"]
     np.testing.assert_allclose(executable.run(inputs)["y"], expected, rtol=1e-5)
-    for index in (2, 5000, -3):
+    for index in (2, 5000, -1):
         wrong = {**inputs, name: more[name].copy()}
         wrong[name].flat[0] = index
         assert refused(executable, wrong, index).startswith(f"{operator}: ")

@@ -26,14 +26,27 @@ def checked(value: Any, size: Any, operator: str) -> Any:
     `value` as an index of `operator` into an axis of `size` elements. A negative one counts from
     the end. It stands for a check too, which `with_checks` makes.
     """
-    wide = [tirx.Cast("int64", tirx.convert(each)) for each in (value, size)]
-    return tirx.call_pure_extern("int64", _INDEX, *wide, StringImm(operator))
+    value, size = (tirx.Cast("int64", tirx.convert(each)) for each in (value, size))
+    from_start = tirx.Select(value < 0, value + size, value)
+    return _mark(from_start, value, 0 - size, size, operator)
+
+
+def checked_float(value: Any, size: Any, operator: str) -> Any:
+    """`value`, a float that is the index from the start of one of `size`, which is checked too."""
+    index = tirx.Cast("int64", value)
+    return _mark(value, index, integer(0), tirx.Cast("int64", tirx.convert(size)), operator)
+
+
+def _mark(result: Any, value: Any, first: Any, end: Any, operator: str) -> Any:
+    """`result`, if `value` is from `first` to before `end`."""
+    name = StringImm(operator)
+    return tirx.call_pure_extern(result.ty.dtype, _INDEX, result, value, first, end, name)
 
 
 @tvm_ffi.register_global_func(_RAISE)
-def _raise(operator: str, index: int, size: int) -> None:
+def _raise(operator: str, index: int, first: int, end: int) -> None:
     """What a kernel calls for an `index` that is out of range."""
-    valid = f"valid are {-size} to {size - 1}" if size else "the axis has no elements"
+    valid = f"valid are {first} to {end - 1}" if end else "the axis has no elements"
     raise ExecutableError(f"{operator}: index {index} is out of range, {valid}")
 
 
@@ -76,9 +89,11 @@ def _plain(statement: Any, *, on_cpu: bool) -> Any:
     def index(call: Any) -> Any:
         if not _is_mark(call):
             return call
-        value, size = call.args[1], call.args[2]
-        found = tirx.Select(value < 0, value + size, value)
-        return found if on_cpu else tirx.max(tirx.min(found, size - 1), integer(0))
+        _, result, _, _, end, _ = call.args
+        if on_cpu:
+            return result
+        zero, last = (tirx.Cast(result.ty.dtype, each) for each in (integer(0), end - 1))
+        return tirx.max(tirx.min(result, last), zero)
 
     return tvm_ffi.structural_map(statement, (Call, index))
 
@@ -89,24 +104,23 @@ def _checks(root: Any) -> Any:
     an index is computed for the check too, since a schedule may keep no tensor of it.
     """
     nests = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
-    made = set(root.alloc_buffers)
     checks = []
     for place, nest in enumerate(nests):
         for mark in _marks(nest):
-            before = _makers(mark, nests[:place], made)
-            body = sequence([*(_plain(each, on_cpu=True) for each in before), _check(mark, nest)])
-            checks.append(_renewed(scoped([], body, "check"), made))
+            makers = (_plain(each, on_cpu=True) for each in _makers(mark, nests[:place]))
+            body = sequence([*makers, _check(mark, nest)])
+            checks.append(_copied(scoped([], body, "check")))
     return sequence(checks)
 
 
-def _makers(mark: Any, nests: Sequence[Any], made: set[Any]) -> list[Any]:
+def _makers(mark: Any, nests: Sequence[Any]) -> list[Any]:
     """The statements of `nests` that compute the tensors that `mark` reads."""
-    needed = {read.source for read in loads(mark)} & made
+    needed = {read.source for read in loads(mark)}
     found: list[Any] = []
     for nest in reversed(nests):
         if needed & _stored(nest):
             found.insert(0, nest)
-            needed |= {read.source for read in loads(nest)} & made
+            needed |= {read.source for read in loads(nest)}
     return found
 
 
@@ -118,7 +132,7 @@ def _stored(statement: Any) -> set[Any]:
 
 def _check(mark: Any, nest: Any) -> Any:
     """The smallest and the largest value of one index, compared with the range that is valid."""
-    _, value, size, operator = mark.args
+    _, _, value, first, end, operator = mark.args
     lowest, highest = (scratch(1, "int64", name, "local") for name in ("lowest", "highest"))
     at = integer(0)
     low, high = load(lowest, at), load(highest, at)
@@ -131,8 +145,8 @@ def _check(mark: Any, nest: Any) -> Any:
     for var, start, extent in reversed(list(_loops(nest, variables(value)))):
         body = tirx.For(var, start, extent, tirx.ForKind.SERIAL, body)
     steps = [store(lowest, at, at), store(highest, integer(-1), at), body]
-    for bad, found in ((low < 0 - size, low), (high >= size, high)):
-        error = tirx.Evaluate(tirx.call_packed(_RAISE, operator, found, size))
+    for bad, found in ((low < first, low), (high >= end, high)):
+        error = tirx.Evaluate(tirx.call_packed(_RAISE, operator, found, first, end))
         steps.append(tirx.IfThenElse(bad, error, None))
     return scoped([lowest, highest], sequence(steps), "check")
 
@@ -151,22 +165,17 @@ def _loops(nest: Any, needed: set[Any]) -> Iterator[tuple[Any, Any, Any]]:
     return (each for each in found if each[0] in needed)
 
 
-def _renewed(statement: Any, made: set[Any]) -> Any:
-    """A copy of `statement` with variables and tensors of its own in place of those of `made`."""
+def _copied(statement: Any) -> Any:
+    """`statement` with variables and tensors of its own: it is in the function a second time."""
     defined: list[Any] = []
-
-    def note(*variables_: Any) -> None:
-        defined.extend(variables_)
-
-    tvm_ffi.structural_walk(
-        statement,
-        (
-            (tirx.For, lambda each: note(each.loop_var)),
-            (tirx.IterVar, lambda each: note(each.var)),
-            (tirx.Bind, lambda each: note(each.var)),
-            (s_tir.SBlock, lambda each: note(*each.alloc_buffers)),
-        ),
+    allocated: list[Any] = []
+    noted = (
+        (tirx.For, lambda each: defined.append(each.loop_var)),
+        (tirx.IterVar, lambda each: defined.append(each.var)),
+        (tirx.Bind, lambda each: defined.append(each.var)),
+        (s_tir.SBlock, lambda each: allocated.extend(each.alloc_buffers)),
     )
-    copies = [each for each in made if each in _stored(statement)]
-    fresh = {var: Var(var.name, var.ty) for var in (*defined, *copies)}
-    return scoped([fresh[each] for each in copies], substitute(statement, fresh), "check")
+    tvm_ffi.structural_walk(statement, noted)
+    missing = [each for each in _stored(statement) if each not in allocated]
+    fresh = {var: Var(var.name, var.ty) for var in (*defined, *allocated, *missing)}
+    return scoped([fresh[each] for each in missing], substitute(statement, fresh), "check")

@@ -13,7 +13,7 @@ from tvm.tirx import ForKind
 from collage_dsl.backends.schedule.expressions import integer
 from collage_dsl.backends.schedule.loops import load, sequence, store
 from collage_dsl.realization.defined import with_defined_results
-from collage_dsl.realization.index_checks import checked
+from collage_dsl.realization.index_checks import checked, checked_float
 
 
 def legalized(module: tvm.IRModule, kept: set[str]) -> tvm.IRModule:
@@ -206,9 +206,8 @@ def _of_regions(builder: Any, call: Any) -> Any:
 
     def regions(regions: Any, images: Any) -> Any:
         def element(region: Any, place: Any) -> Any:
-            image = tirx.Cast("int64", regions[region, integer(0)])
-            index = tirx.Cast(regions.dtype, checked(image, images, name))
-            return tirx.Select(place == 0, index, regions[region, place])
+            image = checked_float(regions(region, integer(0)), images, name)
+            return tirx.Select(place == 0, image, regions(region, place))
 
         return te.compute(regions.shape, element, name)
 
