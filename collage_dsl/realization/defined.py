@@ -11,24 +11,26 @@ from collage_dsl.backends.schedule.expressions import loads
 Expr = Any
 
 
-def with_defined_results(function: Any) -> Any:
+def with_defined_results(function: Any, kind: str) -> Any:
     """
     `function` in which these have a result, that of numpy where it has one:
 
     - A division of integers by zero is 0, and so is the rest. The least divided by -1 is itself.
     - A shift by all bits or more, or by a negative number, is 0; to the right, that of a negative
       number is -1.
-    - A float as an integer is rounded toward zero and limited to the range of int32, or of int64
-      for uint32 and 64 bits. NaN is 0. A smaller integer is the last bits of that.
+    - For a target of the `kind` llvm, a float as an integer is rounded toward zero and limited to
+      the range of int32, or of int64 for uint32 and 64 bits. NaN is 0. A smaller integer is the
+      last bits of that.
 
     Else a division ends the process, and LLVM may give anything for the others.
     """
-    rewritten = (
+    rewritten = [
         ((tirx.Div, tirx.FloorDiv), _quotient),
         ((tirx.Mod, tirx.FloorMod), _rest),
         (Call, _shift),
-        (tirx.Cast, _cast),
-    )
+    ]
+    if kind == "llvm":
+        rewritten.append((tirx.Cast, _cast))
     return function.with_body(tvm_ffi.structural_map(function.body, rewritten))
 
 
@@ -119,26 +121,12 @@ def _cast(cast: Any) -> Expr:
     if _dtype(value) not in ("float32", "float64"):
         value = tirx.Cast("float32", value)
     if dtype == "uint64":
-        return _unsigned(value)
+        negative = tirx.Cast(dtype, _limited(value, "int64", "llvm.fptosi.sat"))
+        return tirx.Select(value < 0, negative, _limited(value, dtype, "llvm.fptoui.sat"))
     wide = "int64" if dtype in ("int64", "uint32") else "int32"
-    result = _limited(value, wide)
+    result = _limited(value, wide, "llvm.fptosi.sat")
     return result if dtype == wide else tirx.Cast(dtype, result)
 
 
-def _limited(value: Expr, dtype: str) -> Expr:
-    """`value` as an integer of a signed type. All comparisons with NaN are false."""
-    end = 2 ** (_bits(dtype) - 1)
-    below = tirx.Select(value < _float(value, -end), tirx.min_value(dtype), tirx.IntImm(dtype, 0))
-    inside = tirx.Select(value >= _float(value, -end), tirx.Cast(dtype, value), below)
-    return tirx.Select(value >= _float(value, end), tirx.max_value(dtype), inside)
-
-
-def _unsigned(value: Expr) -> Expr:
-    """`value` as uint64, limited at its end. A negative one is the bits of an int64."""
-    low, high = tirx.Cast("uint64", _limited(value, "int64")), tirx.Cast("uint64", value)
-    inside = tirx.Select(value >= _float(value, 2**63), high, low)
-    return tirx.Select(value >= _float(value, 2**64), tirx.max_value("uint64"), inside)
-
-
-def _float(value: Expr, number: int) -> Expr:
-    return tirx.FloatImm(_dtype(value), float(number))
+def _limited(value: Expr, dtype: str, intrinsic: str) -> Expr:
+    return tirx.call_llvm_pure_intrin(dtype, intrinsic, value)

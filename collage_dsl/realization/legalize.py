@@ -1,7 +1,4 @@
-"""
-Make PrimFuncs of operators as TVM does, but such that no value of a tensor ends the process or
-writes outside of a tensor.
-"""
+"""Make PrimFuncs of operators as TVM does, but with checks of the indices in tensors."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,21 +9,12 @@ from tvm.tirx import ForKind
 
 from collage_dsl.backends.schedule.expressions import integer
 from collage_dsl.backends.schedule.loops import load, sequence, store
-from collage_dsl.realization.defined import with_defined_results
 from collage_dsl.realization.index_checks import checked, checked_float
 
 
-def legalized(module: tvm.IRModule, kept: set[str]) -> tvm.IRModule:
-    """
-    `module` with PrimFuncs in place of operators. They check their indices, and their integer
-    operations have a result for all values. PrimFuncs with names in `kept` are not changed.
-    """
-    module = relax.transform.LegalizeOps(_LEGALIZE)(module)
-    functions = dict(module.functions_items())
-    for var, function in functions.items():
-        if isinstance(function, tirx.PrimFunc) and var.name_hint not in kept:
-            functions[var] = with_defined_results(function)
-    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+def legalized(module: tvm.IRModule) -> tvm.IRModule:
+    """`module` with PrimFuncs in place of operators. Those with indices check them."""
+    return relax.transform.LegalizeOps(_LEGALIZE)(module)
 
 
 # Operators that read at indices.

@@ -151,7 +151,7 @@ def lower(
     module = with_library_code(module, backends)
     module = relax.backend.DispatchSampling()(module)
     module = relax.backend.DispatchSortScan()(module)  # LegalizeOps leaves sort, topk, cumsum
-    module = specialized(with_plain_buffers(legalized(module, before), before))
+    module = specialized(with_plain_buffers(legalized(module), before))
     module = _in_turn(_FUSE, module)
     module = with_own_functions(module)
     marks = {**dict(inherited_marks(module, backends)), **marks}
