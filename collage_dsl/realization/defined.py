@@ -1,5 +1,9 @@
-"""Give the integer operations of PrimFuncs a result for all values of tensors."""
+"""
+Give integer operations a result for all values of tensors. Else a division ends the process, and
+LLVM may give anything for the others.
+"""
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm_ffi
@@ -11,27 +15,29 @@ from collage_dsl.backends.schedule.expressions import loads
 Expr = Any
 
 
-def with_defined_results(function: Any, kind: str) -> Any:
+def with_defined_integers(function: Any) -> Any:
     """
     `function` in which these have a result, that of numpy where it has one:
 
-    - A division of integers by zero is 0, and so is the rest. The least divided by -1 is itself.
+    - A division by zero is 0, and so is the rest. The least number divided by -1 is itself.
     - A shift by all bits or more, or by a negative number, is 0; to the right, that of a negative
       number is -1.
-    - For a target of the `kind` llvm, a float as an integer is rounded toward zero and limited to
-      the range of int32, or of int64 for uint32 and 64 bits. NaN is 0. A smaller integer is the
-      last bits of that.
-
-    Else a division ends the process, and LLVM may give anything for the others.
     """
-    rewritten = [
+    rewritten = (
         ((tirx.Div, tirx.FloorDiv), _quotient),
         ((tirx.Mod, tirx.FloorMod), _rest),
         (Call, _shift),
-    ]
-    if kind == "llvm":
-        rewritten.append((tirx.Cast, _cast))
+    )
     return function.with_body(tvm_ffi.structural_map(function.body, rewritten))
+
+
+def with_defined_casts(function: Any) -> Any:
+    """
+    `function`, scheduled, in which a float as an integer is rounded toward zero and limited to the
+    range of int32, or of int64 for uint32 and int64. NaN is 0. A smaller integer is the last bits
+    of that.
+    """
+    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.Cast, _cast)))
 
 
 def _dtype(value: Expr) -> str:
@@ -121,12 +127,32 @@ def _cast(cast: Any) -> Expr:
     if _dtype(value) not in ("float32", "float64"):
         value = tirx.Cast("float32", value)
     if dtype == "uint64":
-        negative = tirx.Cast(dtype, _limited(value, "int64", "llvm.fptosi.sat"))
-        return tirx.Select(value < 0, negative, _limited(value, dtype, "llvm.fptoui.sat"))
+        return _named(value, _unsigned)
     wide = "int64" if dtype in ("int64", "uint32") else "int32"
-    result = _limited(value, wide, "llvm.fptosi.sat")
+    result = _named(value, lambda value: _limited(value, wide))
     return result if dtype == wide else tirx.Cast(dtype, result)
 
 
-def _limited(value: Expr, dtype: str, intrinsic: str) -> Expr:
-    return tirx.call_llvm_pure_intrin(dtype, intrinsic, value)
+def _named(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
+    """`body(value)`, with the value computed only once."""
+    variable = tirx.Var("t", value.ty.dtype)
+    return tirx.Let(variable, value, body(variable))
+
+
+def _limited(value: Expr, dtype: str) -> Expr:
+    """`value` as an integer of a signed type. All comparisons with NaN are false."""
+    end = 2 ** (_bits(dtype) - 1)
+    below = tirx.Select(value < _float(value, -end), tirx.min_value(dtype), tirx.IntImm(dtype, 0))
+    inside = tirx.Select(value >= _float(value, -end), tirx.Cast(dtype, value), below)
+    return tirx.Select(value >= _float(value, end), tirx.max_value(dtype), inside)
+
+
+def _unsigned(value: Expr) -> Expr:
+    """`value` as uint64, limited at its end. A negative one is the bits of an int64."""
+    low, high = tirx.Cast("uint64", _limited(value, "int64")), tirx.Cast("uint64", value)
+    inside = tirx.Select(value >= _float(value, 2**63), high, low)
+    return tirx.Select(value >= _float(value, 2**64), tirx.max_value("uint64"), inside)
+
+
+def _float(value: Expr, number: int) -> Expr:
+    return tirx.FloatImm(_dtype(value), float(number))

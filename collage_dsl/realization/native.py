@@ -15,7 +15,7 @@ from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.graph.target_kinds import share_device
 from collage_dsl.realization.alignment import with_any_alignment
-from collage_dsl.realization.defined import with_defined_results
+from collage_dsl.realization.defined import with_defined_casts, with_defined_integers
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.in_place import JOINS, joined
 from collage_dsl.realization.index_checks import with_checks, without_marks
@@ -35,11 +35,11 @@ class Mark:
     """The positions of the operands of a concatenation in place among the parameters."""
 
     def scheduled(self, function: Any) -> Scheduled:
-        kind = str(self.target.kind.name)
-        function = with_defined_results(function, kind)
-        plain, checks = without_marks(function, on_cpu=share_device(kind, "llvm"))
+        on_cpu = share_device(str(self.target.kind.name), "llvm")
+        plain, checks = without_marks(with_defined_integers(function), on_cpu=on_cpu)
         made = self._scheduled(plain)
-        return replace(made, function=with_checks(made.function, checks))
+        whole = with_defined_casts(with_checks(made.function, checks))
+        return replace(made, function=whole)
 
     def _scheduled(self, function: Any) -> Scheduled:
         if not self.variant:

@@ -1,6 +1,9 @@
-"""Make PrimFuncs of operators as TVM does, but with checks of the indices in tensors."""
+"""
+How operators become PrimFuncs that check the indices in their tensors, and what integer operators
+do with numbers that TVM refuses. The other operators are made as TVM does.
+"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -10,12 +13,6 @@ from tvm.tirx import ForKind
 from collage_dsl.backends.schedule.expressions import integer
 from collage_dsl.backends.schedule.loops import load, sequence, store
 from collage_dsl.realization.index_checks import checked, checked_float
-
-
-def legalized(module: tvm.IRModule) -> tvm.IRModule:
-    """`module` with PrimFuncs in place of operators. Those with indices check them."""
-    return relax.transform.LegalizeOps(_LEGALIZE)(module)
-
 
 # Operators that read at indices.
 
@@ -77,7 +74,15 @@ def gather_nd(data: Any, indices: Any, batch: int) -> Any:
 # Operators that write at indices.
 
 
+def _is_on_gpu() -> bool:
+    """Whether TVM shares the loops of a scatter among the threads of a GPU, without checks."""
+    target = tvm.target.Target.current(allow_none=True)
+    return target is not None and "gpu" in target.keys
+
+
 def _scatter_elements(builder: Any, call: Any) -> Any:
+    if _is_on_gpu():
+        return _by_tvm(builder, call)
     axis, reduction = int(call.attrs.axis), str(call.attrs.reduction)
     return builder.call_te(scatter_elements, *call.args, axis, reduction)
 
@@ -93,6 +98,8 @@ def scatter_elements(data: Any, indices: Any, updates: Any, axis: int, reduction
 
 
 def _scatter_nd(builder: Any, call: Any) -> Any:
+    if _is_on_gpu():
+        return _by_tvm(builder, call)
     return builder.call_te(scatter_nd, *call.args, str(call.attrs.reduction))
 
 
@@ -240,7 +247,7 @@ def _shifts_all(value: int, bits: int) -> bool:
     return not 0 <= value < bits
 
 
-_LEGALIZE = {
+CHECKED_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "relax.divide": _with_number(topi.divide, _divides_by_zero),
     "relax.floor_divide": _with_number(topi.floor_divide, _divides_by_zero),
     "relax.floor_mod": _with_number(topi.floor_mod, _divides_by_zero),
