@@ -31,13 +31,22 @@ def with_defined_integers(function: Any) -> Any:
     return function.with_body(tvm_ffi.structural_map(function.body, rewritten))
 
 
-def with_defined_casts(function: Any) -> Any:
+def with_defined_casts(function: Any, kind: str) -> Any:
     """
-    `function`, scheduled, in which a float as an integer is rounded toward zero and limited to the
-    range of int32, or of int64 for uint32 and int64. NaN is 0. A smaller integer is the last bits
-    of that.
+    `function`, scheduled for a target of this `kind`, in which a float as an integer is rounded
+    toward zero and limited to the range of int32, or of int64 for uint32 and int64. NaN is 0. A
+    smaller integer is the last bits of that.
+
+    LLVM has instructions for it, which TVM does not vectorise. They are for other loops, where
+    functions such as `roi_align` have hundreds of casts.
     """
-    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.Cast, _cast)))
+
+    def in_vectors(loop: Any) -> Any:
+        is_vector = loop.kind == tirx.ForKind.VECTORIZED
+        return _with_casts(loop, _compared) if is_vector else loop
+
+    body = tvm_ffi.structural_map(function.body, (tirx.For, in_vectors))
+    return function.with_body(_with_casts(body, _saturated if kind == "llvm" else _compared))
 
 
 def _dtype(value: Expr) -> str:
@@ -119,39 +128,43 @@ def _shift(call: Any) -> Expr:
 
 # Floats as integers.
 
+Limited = Callable[[Expr, str], Expr]
+"""A float as an integer of int32, int64 or uint64."""
 
-def _cast(cast: Any) -> Expr:
-    value, dtype = cast.value, _dtype(cast)
-    if not _is_integer(cast) or "float" not in _dtype(value) or not _depends_on_data(value):
-        return cast
-    if _dtype(value) not in ("float32", "float64"):
-        value = tirx.Cast("float32", value)
+
+def _with_casts(statement: Any, limited: Limited) -> Any:
+    def cast(cast: Any) -> Expr:
+        value, dtype = cast.value, _dtype(cast)
+        if not _is_integer(cast) or "float" not in _dtype(value) or not _depends_on_data(value):
+            return cast
+        if _dtype(value) not in ("float32", "float64"):
+            value = tirx.Cast("float32", value)
+        wide = {"int64": "int64", "uint32": "int64", "uint64": "uint64"}.get(dtype, "int32")
+        variable = tirx.Var("t", value.ty.dtype)
+        result = tirx.Let(variable, value, limited(variable, wide))
+        return result if dtype == wide else tirx.Cast(dtype, result)
+
+    return tvm_ffi.structural_map(statement, (tirx.Cast, cast))
+
+
+def _saturated(value: Expr, dtype: str) -> Expr:
+    if dtype != "uint64":
+        return tirx.call_llvm_pure_intrin(dtype, "llvm.fptosi.sat", value)
+    negative = tirx.Cast(dtype, _saturated(value, "int64"))
+    rest = tirx.call_llvm_pure_intrin(dtype, "llvm.fptoui.sat", value)
+    return tirx.Select(value < _float(value, 0), negative, rest)
+
+
+def _compared(value: Expr, dtype: str) -> Expr:
+    """All comparisons with NaN are false."""
     if dtype == "uint64":
-        return _named(value, _unsigned)
-    wide = "int64" if dtype in ("int64", "uint32") else "int32"
-    result = _named(value, lambda value: _limited(value, wide))
-    return result if dtype == wide else tirx.Cast(dtype, result)
-
-
-def _named(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
-    """`body(value)`, with the value computed only once."""
-    variable = tirx.Var("t", value.ty.dtype)
-    return tirx.Let(variable, value, body(variable))
-
-
-def _limited(value: Expr, dtype: str) -> Expr:
-    """`value` as an integer of a signed type. All comparisons with NaN are false."""
+        low, high = tirx.Cast(dtype, _compared(value, "int64")), tirx.Cast(dtype, value)
+        inside = tirx.Select(value >= _float(value, 2**63), high, low)
+        return tirx.Select(value >= _float(value, 2**64), tirx.max_value(dtype), inside)
     end = 2 ** (_bits(dtype) - 1)
     below = tirx.Select(value < _float(value, -end), tirx.min_value(dtype), tirx.IntImm(dtype, 0))
     inside = tirx.Select(value >= _float(value, -end), tirx.Cast(dtype, value), below)
     return tirx.Select(value >= _float(value, end), tirx.max_value(dtype), inside)
-
-
-def _unsigned(value: Expr) -> Expr:
-    """`value` as uint64, limited at its end. A negative one is the bits of an int64."""
-    low, high = tirx.Cast("uint64", _limited(value, "int64")), tirx.Cast("uint64", value)
-    inside = tirx.Select(value >= _float(value, 2**63), high, low)
-    return tirx.Select(value >= _float(value, 2**64), tirx.max_value("uint64"), inside)
 
 
 def _float(value: Expr, number: int) -> Expr:

@@ -35,10 +35,11 @@ class Mark:
     """The positions of the operands of a concatenation in place among the parameters."""
 
     def scheduled(self, function: Any) -> Scheduled:
-        on_cpu = share_device(str(self.target.kind.name), "llvm")
+        kind = str(self.target.kind.name)
+        on_cpu = share_device(kind, "llvm")
         plain, checks = without_marks(with_defined_integers(function), on_cpu=on_cpu)
         made = self._scheduled(plain)
-        whole = with_defined_casts(with_checks(made.function, checks))
+        whole = with_defined_casts(with_checks(made.function, checks), kind)
         return replace(made, function=whole)
 
     def _scheduled(self, function: Any) -> Scheduled:
