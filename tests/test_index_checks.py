@@ -1,5 +1,7 @@
 """Native kernels take indices as onnxruntime does, and refuse those that are out of range."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -319,11 +321,21 @@ def test_a_kernel_whose_only_valid_index_is_zero_is_measured(tmp_path: Path) -> 
     assert compiled.plan.cost > 0
 
 
-def test_the_command_says_in_one_line_that_an_index_is_out_of_range(tmp_path: Path) -> None:
+def test_a_saved_model_refuses_an_index_out_of_range(
+    tmp_path: Path,
+) -> None:
     case = CASES["gather"]
     compiled = collage.compile(case.model, [SPEC], cost=lambda _: 1e-6, race_seconds=0.01)
     compiled.save(tmp_path / "out")
     np.savez(tmp_path / "in.npz", **{**case.inputs, "i": np.full((2, 9), 7)})
+
+    script = (
+        f"import collage_dsl, numpy\n"
+        f"given = dict(numpy.load({str(tmp_path / 'in.npz')!r}))\n"
+        f"collage_dsl.load_executable({str(tmp_path / 'out')!r}).run(given)"
+    )
+    alone = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "ExecutableError: take: index 7 is out of range" in alone.stderr
 
     done = in_a_process("run", tmp_path / "out", "--inputs", tmp_path / "in.npz")
 

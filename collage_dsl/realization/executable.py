@@ -13,6 +13,7 @@ from collage_dsl.realization.bytecode import UnusedExecutable
 from collage_dsl.realization.crossing import NoDevice, device_named
 from collage_dsl.realization.entry import MAIN, PREPARED_MAIN, entry, prepared_weights
 from collage_dsl.realization.exchange import Input, Lent, is_exchanged, writable
+from collage_dsl.realization.index_errors import prepare_index_errors
 from collage_dsl.realization.ownership import owned_outputs
 from collage_dsl.realization.signature import ExecutableError, Signature
 
@@ -30,6 +31,7 @@ class ModelExecutable:
     def __init__(self, executable: Any, signature: Signature) -> None:
         self.signature = signature
         prepare_cores(signature.cores)
+        prepare_index_errors()
         is_built = isinstance(executable, tvm.runtime.Executable)
         self.unused = UnusedExecutable(executable) if is_built else None
         self.module = executable.jit() if is_built else executable
@@ -68,7 +70,7 @@ class ModelExecutable:
         to the arrays given there. No other call changes an output.
 
         Raises `ExecutableError` for arrays that are missing, unknown, of another dtype or
-        shape, or elsewhere; then nothing was written.
+        shape, or elsewhere, and for indices that are out of range; then nothing was written.
         """
         targets = {} if out is None else self._targets(out)
         lent: Lent = []

@@ -15,10 +15,9 @@ from collage_dsl.backends.schedule.expressions import (
     variables,
 )
 from collage_dsl.backends.schedule.loops import load, scoped, scratch, sequence, store
-from collage_dsl.realization.signature import ExecutableError
+from collage_dsl.realization.index_errors import INDEX_OUT_OF_RANGE, prepare_index_errors
 
 _INDEX = "collage_index"
-_RAISE = "collage.index_out_of_range"
 
 
 def checked(value: Any, size: Any, operator: str) -> Any:
@@ -43,21 +42,14 @@ def _mark(result: Any, value: Any, first: Any, end: Any, operator: str) -> Any:
     return tirx.call_pure_extern(result.ty.dtype, _INDEX, result, value, first, end, name)
 
 
-@tvm_ffi.register_global_func(_RAISE)
-def _raise(operator: str, index: int, first: int, end: int) -> None:
-    """What a kernel calls for an `index` that is out of range."""
-    valid = f"valid are {first} to {end - 1}" if end else "the axis has no elements"
-    raise ExecutableError(f"{operator}: index {index} is out of range, {valid}")
-
-
 def without_marks(function: Any, *, on_cpu: bool) -> tuple[Any, Any | None]:
     """
     The function with plain indices in place of those that are `checked`, and the statement that
     checks them. There is none for other devices: they take the nearest valid index.
     """
-    marks = _marks(function.body)
-    if not marks:
+    if not _marks(function.body):
         return function, None
+    prepare_index_errors()
     plain = function.with_body(_plain(function.body, on_cpu=on_cpu))
     return plain, _checks(function.body.block) if on_cpu else None
 
@@ -146,7 +138,7 @@ def _check(mark: Any, nest: Any) -> Any:
         body = tirx.For(var, start, extent, tirx.ForKind.SERIAL, body)
     steps = [store(lowest, at, at), store(highest, integer(-1), at), body]
     for bad, found in ((low < first, low), (high >= end, high)):
-        error = tirx.Evaluate(tirx.call_packed(_RAISE, operator, found, first, end))
+        error = tirx.Evaluate(tirx.call_packed(INDEX_OUT_OF_RANGE, operator, found, first, end))
         steps.append(tirx.IfThenElse(bad, error, None))
     return scoped([lowest, highest], sequence(steps), "check")
 
