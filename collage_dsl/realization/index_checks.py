@@ -110,16 +110,21 @@ def _makers(mark: Any, nests: Sequence[Any]) -> list[Any]:
     needed = {read.source for read in loads(mark)}
     found: list[Any] = []
     for nest in reversed(nests):
-        if needed & _stored(nest):
+        if not needed.isdisjoint(_stored(nest)):
             found.insert(0, nest)
             needed |= {read.source for read in loads(nest)}
     return found
 
 
-def _stored(statement: Any) -> set[Any]:
-    found: set[Any] = set()
-    tvm_ffi.structural_walk(statement, (tirx.BufferStore, lambda each: found.add(each.buffer)))
-    return found
+def _stored(statement: Any) -> list[Any]:
+    """The tensors that a statement writes, in order."""
+    found: dict[Any, None] = {}
+
+    def note(each: Any) -> None:
+        found[each.buffer] = None
+
+    tvm_ffi.structural_walk(statement, (tirx.BufferStore, note))
+    return list(found)
 
 
 def _check(mark: Any, nest: Any) -> Any:
