@@ -28,13 +28,15 @@ from collage_dsl.measuring.cost import Counts, MeasuredCost
 from collage_dsl.measuring.task import random_inputs
 from collage_dsl.measuring.timing import interleaved, low
 from collage_dsl.realization.crossing import devices_of
+from collage_dsl.realization.draws import draws_of
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
-from collage_dsl.realization.partition import realize
+from collage_dsl.realization.partition import KernelCall, realized
 from collage_dsl.realization.saving import PLAN, REPORT, save
 from collage_dsl.realization.signature import Signature
-from collage_dsl.realization.verify import Verification, failed, run_onnx, verify
+from collage_dsl.realization.verify import Verification, failed, runner, verify
 from collage_dsl.report.documents import (
+    CandidateDocument,
     CompileDocument,
     ContenderDocument,
     LatencyDocument,
@@ -58,6 +60,7 @@ class Contender:
     plan: Plan | None
     executable: ModelExecutable | None
     reason: str = ""
+    calls: tuple[KernelCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ def compile_model(
     store: str | Path | None = None,
     backends: Sequence[Backend] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    inputs: Mapping[str, Array] | None = None,
     timeout: float = 60,
     race_seconds: float = 2,
     allow_extern: bool = False,
@@ -180,7 +184,7 @@ def compile_model(
     watch("race", counts)
     winner, documents = _race(graph, contenders, specs, race_seconds)
     watch("verify", counts)
-    verification = _verified(model, graph, winner, backend_of)
+    verification = _verified(model, graph, winner, inputs)
     assert winner.plan is not None
     assert winner.executable is not None
     measurements = measurements_of(counts)
@@ -189,13 +193,26 @@ def compile_model(
         chosen=winner.name,
         plan=PlanDocument.of(name, winner.plan, measurements),
         contenders=documents,
-        verification=VerificationDocument(
-            error=verification.error, tolerance=verification.tolerance, passed=verification.passed
-        ),
+        verification=_verification_document(verification),
         measurements=measurements,
         launch=launch,
     )
     return Compiled(winner.executable, winner.plan, report)
+
+
+def _verification_document(verification: Verification) -> VerificationDocument:
+    worst = verification.worst
+    return VerificationDocument(
+        error=worst.error,
+        tolerance=worst.tolerance,
+        passed=worst.passed,
+        node=worst.node,
+        inputs=worst.draw,
+        kernel=CandidateDocument.of(worst.kernel) if worst.kernel else None,
+        draws=list(verification.draws),
+        kernels=verification.kernels,
+        unchecked=list(verification.unchecked),
+    )
 
 
 def measurements_of(counts: Counts) -> MeasurementsDocument:
@@ -245,10 +262,12 @@ def _built(
     if isinstance(plan, str):
         return Contender(name, None, None, plan)
     default = kernel_target(plan.home) if plan.home else None
-    module = realize(graph, plan.candidates, backend_of, default)
+    found = realized(graph, plan.candidates, backend_of, default)
+    module = found.module
     cores = max((num_cores(each.toolchain) for each in plan.candidates), default=1)
     signature = Signature.of(graph, devices_of(module, home.kind), cores)
-    return Contender(name, plan, ModelExecutable(build(module, backends=backends), signature))
+    executable = ModelExecutable(build(module, backends=backends), signature)
+    return Contender(name, plan, executable, calls=found.calls)
 
 
 def _race(
@@ -289,18 +308,14 @@ def latency(times: list[float]) -> LatencyDocument:
     return LatencyDocument(seconds=low(times), spread=upper - lower, runs=len(times))
 
 
-def _verified(model: Any, graph: Graph, winner: Contender, backend_of: BackendOf) -> Verification:
+def _verified(
+    model: Any, graph: Graph, winner: Contender, inputs: Mapping[str, Array] | None
+) -> Verification:
     """Raises `VerificationError`."""
-    assert winner.plan is not None
     assert winner.executable is not None
-    arrays = random_inputs(graph, np.random.default_rng(1))
-    names = [value.name for value in winner.executable.signature.inputs]
-    inputs = dict(zip(names, arrays, strict=True))
-    source = str(model) if isinstance(model, str | Path) else model
-    expected = run_onnx(source, inputs)
-    verification = verify(
-        winner.executable.run, expected, inputs, graph, winner.plan.candidates, backend_of
-    )
+    reference = runner(str(model) if isinstance(model, str | Path) else model)
+    draws = draws_of(graph, inputs)
+    verification = verify(winner.executable, reference, graph, winner.calls, draws)
     if not verification.passed:
         raise failed(verification)
     return verification

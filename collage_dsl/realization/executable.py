@@ -104,6 +104,16 @@ class ModelExecutable:
         self._idle.append(machine)
         return [result] if len(self._gives) == 1 else list(result)
 
+    def watched(self, inputs: Mapping[str, Any], watch: Callable[..., int]) -> list[Any]:
+        """
+        The outputs of a run of which `watch` hears every call of the virtual machine: see
+        `set_instrument` in TVM.
+        """
+        machine = relax.VirtualMachine(self.module, self._devices)
+        machine.set_instrument(watch)
+        result = self._main(machine)(*self.tensors(inputs))
+        return [result] if len(self._gives) == 1 else list(result)
+
     def _taken(self, inputs: Mapping[str, Any], lent: Lent) -> list[Any]:
         """The arguments of the virtual machine for `inputs`. A plain numpy array stays as it is."""
         is_named = type(inputs) is dict or hasattr(inputs, "keys")

@@ -216,11 +216,24 @@ class ContenderDocument(Document):
 
 
 class VerificationDocument(Document):
-    """The comparison with onnxruntime: the largest error, relative to the largest output."""
+    """
+    The comparison of every kernel and of the whole model with onnxruntime: the error that is the
+    largest part of what is allowed, relative to the largest value of that tensor.
+    """
 
     error: float
     tolerance: float
     passed: bool
+    node: str = Field(description="where the error is")
+    inputs: str = Field(description="the draw of inputs that shows it")
+    kernel: CandidateDocument | None = Field(
+        description="what computes the node; null for an output of the whole model"
+    )
+    draws: list[str] = Field(description="the draws of inputs that were compared")
+    kernels: int = Field(description="how many kernels the model calls")
+    unchecked: list[str] = Field(
+        description="why some kernels were compared as parts of the whole model only"
+    )
 
 
 class CompileDocument(Document):
