@@ -24,7 +24,7 @@ from collage_dsl.realization.link import linked
 from collage_dsl.realization.lower import build, lowering
 from collage_dsl.realization.saving import load_executable, save
 from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verify import run_onnx, wrong_kernels
+from collage_dsl.realization.verify import run_onnx
 from collage_dsl.report.text import plan_text
 from collage_dsl.search import Plan
 from tests.fake_device import FakeLibrary, WithoutDevice, copied, load_device
@@ -480,11 +480,12 @@ def test_a_device_that_is_not_there_is_named() -> None:
         ModelExecutable(executable.module, signature)
 
 
-def test_a_wrong_kernel_is_looked_for_on_its_own_device(image: Any) -> None:
-    graph = collage.from_onnx(small_convolution())
-    found = collage.propose(graph, FAKE)
+def test_kernels_on_another_device_are_verified_too() -> None:
+    verification = compiled(FAKE, copies=None).report.verification
 
-    assert wrong_kernels(graph, found, {"x": image}, lambda _: LIBRARY) == ()
+    assert verification is not None
+    assert verification.kernel is not None
+    assert verification.unchecked == []
 
 
 # Measuring.

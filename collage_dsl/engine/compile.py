@@ -29,7 +29,7 @@ from collage_dsl.measuring.task import random_inputs
 from collage_dsl.measuring.timing import interleaved, low
 from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.draws import draws_of
-from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.executable import ModelExecutable, arrays_of
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import KernelCall, realized
 from collage_dsl.realization.saving import PLAN, REPORT, save
@@ -136,9 +136,10 @@ def compile_model(
     Compile an ONNX model (a path or a `ModelProto`) for `specs`.
 
     The cheapest plan over all targets and that of each target alone are built and run in
-    turn; the fastest is kept. It is compared with onnxruntime on random inputs; a difference
-    raises `VerificationError`. `watch` hears the name of each step and the kernels counted,
-    `reporter` what the search for each plan explores and prices.
+    turn; the fastest is kept. Each of its kernels, and the whole, is compared with onnxruntime on
+    several draws of random inputs; a difference raises `VerificationError`. `inputs` are real
+    ones, to race the plans on and to compare first. `watch` hears the name of each step and the
+    kernels counted, `reporter` what the search for each plan explores and prices.
     `backends` come before those that are installed: they make kernels, and say what they support.
     `allow_extern` lets predicates of the specs run host code. `strategy` is
     how plans are searched for. The sources `cost` are asked in turn what a kernel costs; what
@@ -151,6 +152,7 @@ def compile_model(
         backend_of(spec.target).prepare()
     watch("import", Counts())
     graph = from_onnx(model, shapes=shapes)
+    arrays = None if inputs is None else arrays_of(Signature.of(graph).inputs, inputs)
     reference_session(model)  # refuse now a model that could not be verified at the end
     with ExitStack() as stack:
 
@@ -182,9 +184,9 @@ def compile_model(
     watch("build", counts)
     contenders = [_built(graph, plan, home, backend_of, backends) for plan in plans.items()]
     watch("race", counts)
-    winner, documents = _race(graph, contenders, specs, race_seconds)
+    winner, documents = _race(graph, contenders, specs, race_seconds, arrays)
     watch("verify", counts)
-    verification = _verified(model, graph, winner, inputs)
+    verification = _verified(model, graph, winner, arrays)
     assert winner.plan is not None
     assert winner.executable is not None
     measurements = measurements_of(counts)
@@ -271,10 +273,14 @@ def _built(
 
 
 def _race(
-    graph: Graph, contenders: Sequence[Contender], specs: Sequence[FusionSpec], seconds: float
+    graph: Graph,
+    contenders: Sequence[Contender],
+    specs: Sequence[FusionSpec],
+    seconds: float,
+    given: Mapping[str, Array] | None,
 ) -> tuple[Contender, list[ContenderDocument]]:
     """The fastest contender (of equally fast ones, the first), and the report of all."""
-    inputs = random_inputs(graph, np.random.default_rng(0))
+    inputs = list(given.values()) if given else random_inputs(graph, np.random.default_rng(0))
     runners = {c.name: _runner(c.executable, inputs) for c in contenders if c.executable}
     cores = max(num_cores(spec.target) for spec in specs)
     budget = seconds * len(runners)

@@ -19,6 +19,15 @@ class Draw:
     inputs: Mapping[str, Array]
     special: bool = False
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether any model should accept it."""
+        return self.name in (GIVEN, _USUAL)
+
+
+GIVEN = "given"
+_USUAL = "usual"
+
 
 def draws_of(
     graph: Graph, given: Mapping[str, Array] | None = None, *, special: bool = False
@@ -29,11 +38,11 @@ def draws_of(
     Inputs that are `given` are the first draw. The others then differ from it in floating point
     numbers only, because integers may have a meaning that the model does not show.
     """
-    kinds = {"usual": _usual, "large": _large, "tiny": _tiny, "negative": _negative}
+    kinds = {_USUAL: _usual, "large": _large, "tiny": _tiny, "negative": _negative}
     if special:
         kinds["special"] = _special
     if given is not None:
-        yield Draw("given", given)
+        yield Draw(GIVEN, given)
     for number, (name, floats) in enumerate(kinds.items()):
         generator = np.random.default_rng(number)
         inputs = {}
@@ -86,9 +95,9 @@ def _special(generator: np.random.Generator, shape: tuple[int, ...], dtype: str)
 
 # Integers.
 
-_SAME_VALUES = frozenset(
-    ("broadcast_to", "concat", "expand_dims", "flatten", "permute_dims", "reshape", "split")
-    + ("squeeze", "strided_slice", "tile")
+_SAME_VALUES = (
+    *("broadcast_to", "concat", "expand_dims", "flatten", "permute_dims", "reshape", "split"),
+    *("squeeze", "strided_slice", "tile"),
 )
 """Operators whose results have only elements of their operands."""
 
@@ -124,7 +133,7 @@ def _range(graph: Graph, index: int, dtype: str, draw: str) -> tuple[int, int]:
             if limit is not None
         )
         return (-size, 0) if draw == "negative" and may_be_negative else (0, size)
-    if dtype == "bool" or draw == "usual" or _is_limited(graph, index):
+    if dtype == "bool" or draw == _USUAL or _is_limited(graph, index):
         return (1, 2) if _divides(graph, index) else (0, 2)
     if dtype in ("int8", "uint8", "int16", "uint16"):
         low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max) + 1

@@ -14,7 +14,7 @@ from collage_dsl.realization.crossing import NoDevice, device_named
 from collage_dsl.realization.entry import MAIN, PREPARED_MAIN, entry, prepared_weights
 from collage_dsl.realization.exchange import Input, Lent, is_exchanged, writable
 from collage_dsl.realization.ownership import owned_outputs
-from collage_dsl.realization.signature import ExecutableError, Signature
+from collage_dsl.realization.signature import ExecutableError, Signature, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -142,16 +142,7 @@ class ModelExecutable:
         return main if home == tvm.cpu() else _from_host(main, home)
 
     def _misnamed(self, inputs: Any) -> ExecutableError:
-        """The error for `inputs` whose names are not those of the model's inputs."""
-        if not hasattr(inputs, "keys"):
-            kind = type(inputs).__name__
-            return ExecutableError(f"inputs are given by name in a dict, not in a {kind}")
-        names = [value.name for value in self.signature.inputs]
-        unknown = sorted(str(name) for name in inputs if name not in names)
-        if unknown:
-            return ExecutableError(f"the model has no input `{unknown[0]}`")
-        missing = next(name for name in names if name not in inputs)
-        return ExecutableError(f"input `{missing}` is missing")
+        return misnamed(self.signature.inputs, inputs)
 
     def _targets(self, out: Mapping[str, Any]) -> dict[str, tuple[Array, Any]]:
         """The memory and the object of each name in `out`. Raises `ExecutableError`."""
@@ -171,6 +162,27 @@ class ModelExecutable:
             )
             targets[name] = given if is_plain else writable(value, given), given
         return targets
+
+
+def misnamed(values: Sequence[Value], inputs: Any) -> ExecutableError:
+    """The error for `inputs` whose names are not those of the model's inputs."""
+    if not hasattr(inputs, "keys"):
+        kind = type(inputs).__name__
+        return ExecutableError(f"inputs are given by name in a dict, not in a {kind}")
+    names = [value.name for value in values]
+    unknown = sorted(str(name) for name in inputs if name not in names)
+    if unknown:
+        return ExecutableError(f"the model has no input `{unknown[0]}`")
+    missing = next(name for name in names if name not in inputs)
+    return ExecutableError(f"input `{missing}` is missing")
+
+
+def arrays_of(values: Sequence[Value], inputs: Mapping[str, Any]) -> dict[str, Array]:
+    """`inputs` as arrays, in the order of `values`. Raises `ExecutableError`."""
+    names = [value.name for value in values]
+    if not hasattr(inputs, "keys") or inputs.keys() != set(names):
+        raise misnamed(values, inputs)
+    return {v.name: Input(v, borrows=False).array(inputs[v.name]) for v in values}
 
 
 def _devices(signature: Signature) -> list[Any]:

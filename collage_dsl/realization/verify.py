@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import onnx
 
 from collage_dsl.backends.onnx_writer import Unsupported
-from collage_dsl.frontend.reference import reference_session
+from collage_dsl.frontend.reference import REFUSALS, reference_session
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.realization.difference import compared
-from collage_dsl.realization.draws import Draw
+from collage_dsl.realization.draws import GIVEN, Draw
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.partition import KernelCall
@@ -92,12 +92,23 @@ def failed(verification: Verification) -> VerificationError:
             verification,
         )
     count = len(verification.wrong)
-    lines = [f"{count} of {verification.kernels} kernels differ{'s' * (count == 1)} from onnxruntime"]
+    differ = "differs" if count == 1 else "differ"
+    lines = [f"{count} of {verification.kernels} kernels {differ} from onnxruntime"]
     lines += map(_described, verification.wrong[:_SHOWN])
     if count > _SHOWN:
         lines.append(f"  and {count - _SHOWN} more")
     lines.append(f"help: {_advice(verification.wrong[0])}")
     return VerificationError("\n".join(lines), verification)
+
+
+def _refused(draw: Draw, error: Exception) -> str:
+    reason = " ".join(str(error).split())
+    if draw.name == GIVEN:
+        return f"onnxruntime does not run the model on the given inputs: {reason}"
+    return (
+        f"onnxruntime does not run the model on random inputs: {reason}\n"
+        "help: give inputs that the model accepts, with `--inputs FILE.npz`"
+    )
 
 
 _SHOWN = 5
@@ -179,13 +190,15 @@ class _Verifier:
         self.is_finite = False
 
     def run(self, draws: Iterable[Draw]) -> Verification:
-        names = []
+        names: list[str] = []
         for draw in draws:
-            names.append(draw.name)
-            expected = self.expected(draw.inputs)
-            self.kernels(draw)
-            if not draw.special:
+            expected = self.right(draw)
+            if expected is None:
+                continue
+            is_defined = self.kernels(draw)
+            if is_defined or not names:
                 self.whole(draw, expected)
+            names.append(draw.name)
         if not self.is_finite:
             raise VerificationError("no output of the model is a finite number to be compared")
         findings = sorted(self.findings, key=lambda finding: -finding.severity)
@@ -199,7 +212,20 @@ class _Verifier:
             tuple(self.references.unsupported.values()),
         )
 
-    def kernels(self, draw: Draw) -> None:
+    def right(self, draw: Draw) -> Mapping[str, Array] | None:
+        """The right outputs; None if onnxruntime refuses inputs that another draw changed."""
+        try:
+            expected = self.expected(draw.inputs)
+        except REFUSALS as error:
+            if draw.is_usual:
+                raise VerificationError(_refused(draw, error)) from error
+            return None
+        self.is_finite |= any(not v.size or bool(np.isfinite(v).any()) for v in expected.values())
+        return expected
+
+    def kernels(self, draw: Draw) -> bool:
+        """Whether no kernel took anything but numbers."""
+
         def report(call: KernelCall, node: str, error: float, allowed: float) -> None:
             self.findings.append(Finding(error, allowed, node, draw.name, call.candidate))
 
@@ -207,6 +233,7 @@ class _Verifier:
         watch = Watch(self.references, self.calls, inputs, report, special=draw.special)
         outputs = self.executable.watched(draw.inputs, watch)
         watch.end([output.numpy() for output in outputs])
+        return watch.is_defined
 
     def whole(self, draw: Draw, expected: Mapping[str, Array]) -> None:
         actual = self.executable.run(draw.inputs)
@@ -219,9 +246,9 @@ class _Verifier:
                 return []
             return list(reference.doubtful(list(draw.inputs.values())))
 
+        def others(place: int) -> list[Array]:
+            return [each[place] for each in doubtful()]
+
         for place, (name, right) in enumerate(expected.items()):
-            self.is_finite |= not right.size or bool(np.isfinite(right).any())
-            error, allowed = compared(
-                actual[name], right, lambda place=place: [each[place] for each in doubtful()]
-            )
+            error, allowed = compared(actual[name], right, partial(others, place))
             self.findings.append(Finding(error, allowed, name, draw.name))

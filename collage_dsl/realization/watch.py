@@ -1,7 +1,7 @@
 """Check each kernel of a running model on the values that the model gives it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -10,6 +10,7 @@ import tvm
 
 from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.backends.variants import IN_PLACE
+from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Form, Graph, TensorType, extract, members
 from collage_dsl.realization.difference import compared
 from collage_dsl.realization.onnx_reference import Reference
@@ -19,19 +20,20 @@ from collage_dsl.realization.place import constants_of
 Array = np.ndarray[Any, Any]
 
 
+_Found = tuple[Reference, tuple[int, ...], tuple[int, ...]]
+"""What computes a kernel, the nodes that it takes, and those that it gives."""
+
+
 class References:
     """The right results of kernel calls. Each kernel is written as ONNX once."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.known: dict[int, tuple[Reference, tuple[int, ...], tuple[int, ...]]] = {}
+        self.known: dict[int, _Found] = {}
         self.unsupported: dict[int, str] = {}
 
-    def of(self, call: KernelCall) -> tuple[Reference, tuple[int, ...], tuple[int, ...]] | None:
-        """
-        What computes a kernel, the nodes that it takes, and those that it gives. None if it
-        cannot be written as ONNX.
-        """
+    def of(self, call: KernelCall) -> _Found | None:
+        """None if the kernel cannot be written as ONNX."""
         inside = call.candidate.sub_graph.inside
         if inside in self.unsupported:
             return None
@@ -74,6 +76,8 @@ class Watch:
         self.uses = Counter(index for call in calls for index in self._activations(call))
         self.uses.update(self.graph.outputs)
         self.position = 0
+        self.is_defined = True
+        """Whether every kernel so far took numbers only."""
         self.running: tuple[KernelCall, dict[int, Array]] | None = None
 
     def __call__(
@@ -125,12 +129,9 @@ class Watch:
     def _leave_out(self, call: KernelCall) -> None:
         """Compute what a kernel gives that is not called."""
         found = self.references.of(call)
-        if found is None:
-            return
-        reference, arguments, results = found
-        if all(index in self.values for index in arguments):
-            values = reference.run([self.values[index] for index in arguments])
-            self.values |= dict(zip(results, values, strict=True))
+        values = _right(found, self.values)
+        if found is not None and values is not None:
+            self.values |= dict(zip(found[2], values, strict=True))
         self._use(self._activations(call))
 
     # Values.
@@ -174,8 +175,11 @@ class Watch:
         self, call: KernelCall, taken: Mapping[int, Array], results: Mapping[int, Array]
     ) -> None:
         self.values |= {index: array for index, array in results.items() if self.uses[index]}
+        is_defined = not any(map(_has_nan, taken.values()))
+        self.is_defined &= is_defined
         found = self.references.of(call)
-        if found is None or not self._is_checked(taken.values()):
+        right = _right(found, taken) if is_defined or self.special else None
+        if found is None or right is None:
             return
         reference, arguments, given = found
         inputs = [taken[index] for index in arguments]
@@ -187,16 +191,22 @@ class Watch:
         def others(place: int, shown: Callable[[Array], Array]) -> list[Array]:
             return [shown(each[place]) for each in doubtful()]
 
-        for place, (index, expected) in enumerate(zip(given, reference.run(inputs), strict=True)):
+        for place, (index, expected) in enumerate(zip(given, right, strict=True)):
             shown = _all if self.special else _numbers_of(expected)
             error, allowed = compared(
                 shown(results[index]), shown(expected), partial(others, place, shown)
             )
             self.report(call, self.graph.nodes[index].name, error, allowed)
 
-    def _is_checked(self, taken: Iterable[Array]) -> bool:
-        """Whether a kernel has inputs for which its results are defined."""
-        return self.special or not any(np.isnan(each).any() for each in taken if _is_float(each))
+
+def _right(found: _Found | None, values: Mapping[int, Array]) -> list[Array] | None:
+    """The right results of a kernel, unless one of its inputs is unknown or out of its range."""
+    if found is None or not all(index in values for index in found[1]):
+        return None
+    try:
+        return found[0].run([values[index] for index in found[1]])
+    except REFUSALS:
+        return None
 
 
 def _results(call: KernelCall, result: Any, arguments: Sequence[Any]) -> dict[int, Array]:
@@ -224,17 +234,22 @@ def _is_float(array: Array) -> bool:
     return array.dtype.kind == "f"
 
 
+def _has_nan(array: Array) -> bool:
+    return _is_float(array) and bool(np.isnan(array).any())
+
+
 def _all(array: Array) -> Array:
     return array
 
 
 def _numbers_of(expected: Array) -> Callable[[Array], Array]:
     """Makes the elements zero for which `expected` is not a number, where it has others."""
-    if not _is_float(expected) or not np.isnan(expected).any():
+    if not _has_nan(expected):
         return _all
     defined = ~np.isnan(expected)
 
     def numbers(array: Array) -> Array:
-        return np.where(defined, array, array.dtype.type(0)) if array.shape == defined.shape else array
+        is_alike = array.shape == defined.shape
+        return np.where(defined, array, array.dtype.type(0)) if is_alike else array
 
     return numbers

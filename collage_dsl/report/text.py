@@ -11,6 +11,7 @@ from collage_dsl.report.documents import (
     PlanDocument,
     RunDocument,
     SearchDocument,
+    VerificationDocument,
 )
 
 _REASONS = 3
@@ -78,7 +79,6 @@ def _copies(document: PlanDocument) -> str:
 def compile_text(document: CompileDocument) -> str:
     """The plans with their estimated and measured times, and the error of the outputs."""
     rows = [_contender_row(c, document.chosen) for c in document.contenders]
-    verification = document.verification
     lines = [
         f"{document.model}: {_count(document.plan.operators, 'operator')}",
         "",
@@ -86,13 +86,22 @@ def compile_text(document: CompileDocument) -> str:
         _gain(document),
         *(f"launching a kernel of {t}: {seconds(s)}" for t, s in document.launch.items()),
     ]
-    if verification:
-        lines.append(
-            f"largest error against onnxruntime: {verification.error:.1e} of the largest output"
-            f" ({verification.tolerance:.0e} allowed)"
-        )
+    if document.verification:
+        lines.append(_verification(document.verification))
     variants = _variants(document.plan)
     return "\n".join(lines) + "\n" + variants + measurements_text(document.measurements)
+
+
+def _verification(document: VerificationDocument) -> str:
+    kernel = document.kernel
+    where = f"{_short(kernel.label)} of {kernel.target}" if kernel else "the whole model"
+    checked = document.kernels - len(document.unchecked)
+    return (
+        f"largest error against onnxruntime: {document.error:.1e} of the largest value of "
+        f"`{document.node}` ({document.tolerance:.0e} allowed), by {where}\n"
+        f"compared: {checked} of {_count(document.kernels, 'kernel')}, and the outputs; "
+        f"inputs: {', '.join(document.draws)}"
+    )
 
 
 def search_text(document: SearchDocument) -> str:
