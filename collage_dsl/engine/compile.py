@@ -25,7 +25,6 @@ from collage_dsl.graph import Graph, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import Counts, MeasuredCost
-from collage_dsl.measuring.task import random_inputs
 from collage_dsl.measuring.timing import interleaved, low
 from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.draws import draws_of
@@ -280,7 +279,7 @@ def _race(
     given: Mapping[str, Array] | None,
 ) -> tuple[Contender, list[ContenderDocument]]:
     """The fastest contender (of equally fast ones, the first), and the report of all."""
-    inputs = list(given.values()) if given else random_inputs(graph, np.random.default_rng(0))
+    inputs = list(next(draws_of(graph, given)).inputs.values())
     runners = {c.name: _runner(c.executable, inputs) for c in contenders if c.executable}
     cores = max(num_cores(spec.target) for spec in specs)
     budget = seconds * len(runners)
