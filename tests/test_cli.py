@@ -153,7 +153,8 @@ def test_compile_verifies_on_given_inputs(model: Path, tmp_path: Path) -> None:
 
     verification = json.loads(done.out)["verification"]
     assert verification["draws"][0] == "given"
-    assert verification["kernel"] is None or verification["node"] in verification["kernel"]["nodes"]
+    assert verification["kernel"]["node"] in verification["kernel"]["nodes"]
+    assert verification["output"]["node"] == "y"
     assert "inputs: given, usual, large, tiny, negative" in shown.out
     assert other.code == 2
     assert other.err.endswith(

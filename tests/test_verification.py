@@ -208,8 +208,13 @@ def test_the_report_says_which_kernel_errs_most(model: Callable[[], onnx.ModelPr
 
     assert verification is not None
     assert verification.passed
-    assert 0 < verification.error < 1e-5
-    assert verification.node in {each for kernel in found.plan.kernels for each in kernel.nodes}
+    assert verification.kernel is not None
+    assert verification.output is not None
+    assert 0 < verification.kernel.error < 1e-5
+    assert verification.output.error < 1e-5
+    assert verification.error in (verification.kernel.error, verification.output.error)
+    assert verification.kernel.node in verification.kernel.nodes
+    assert verification.kernel.nodes in [kernel.nodes for kernel in found.report.plan.kernels]
     assert verification.draws == ["usual", "large", "tiny", "negative"]
     assert verification.kernels == len(found.plan.kernels)
     assert verification.unchecked == []

@@ -33,11 +33,13 @@ from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import KernelCall, realized
 from collage_dsl.realization.saving import PLAN, REPORT, save
 from collage_dsl.realization.signature import Signature
-from collage_dsl.realization.verify import Verification, failed, runner, verify
+from collage_dsl.realization.verify import Finding, Verification, failed, runner, verify
 from collage_dsl.report.documents import (
     CandidateDocument,
     CompileDocument,
     ContenderDocument,
+    ErrorDocument,
+    KernelErrorDocument,
     LatencyDocument,
     MeasurementsDocument,
     PlanDocument,
@@ -202,18 +204,32 @@ def compile_model(
 
 
 def _verification_document(verification: Verification) -> VerificationDocument:
-    worst = verification.worst
+    kernel, output = verification.kernel, verification.output
     return VerificationDocument(
-        error=worst.error,
-        tolerance=worst.tolerance,
-        passed=worst.passed,
-        node=worst.node,
-        inputs=worst.draw,
-        kernel=CandidateDocument.of(worst.kernel) if worst.kernel else None,
+        error=verification.error,
+        tolerance=verification.tolerance,
+        passed=verification.passed,
+        kernel=_kernel_error(kernel) if kernel else None,
+        output=ErrorDocument(**_error_of(output)) if output else None,
         draws=list(verification.draws),
         kernels=verification.kernels,
         unchecked=list(verification.unchecked),
     )
+
+
+def _kernel_error(finding: Finding) -> KernelErrorDocument:
+    assert finding.kernel is not None
+    about = CandidateDocument.of(finding.kernel).model_dump(exclude={"constants"})
+    return KernelErrorDocument(**_error_of(finding), **about)
+
+
+def _error_of(finding: Finding) -> dict[str, Any]:
+    return {
+        "node": finding.node,
+        "error": finding.error,
+        "tolerance": finding.tolerance,
+        "inputs": finding.draw,
+    }
 
 
 def measurements_of(counts: Counts) -> MeasurementsDocument:

@@ -49,15 +49,23 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Verification:
     """
-    The worst finding about a model, with those of its kernels that are wrong, worst first. The
-    kernels `unchecked` were checked only as parts of the whole model.
+    The worst findings about one of the kernels of a model and about one of its outputs, and those
+    about all kernels that are wrong, worst first. The kernels `unchecked`, of which it says why,
+    were checked only as parts of the whole model.
     """
 
-    worst: Finding
+    kernel: Finding | None
+    output: Finding | None
     wrong: tuple[Finding, ...]
     draws: tuple[str, ...]
     kernels: int
     unchecked: tuple[str, ...] = ()
+
+    @property
+    def worst(self) -> Finding:
+        """A wrong kernel if there is one, since it explains wrong outputs."""
+        found = [finding for finding in (self.kernel, self.output) if finding is not None]
+        return self.wrong[0] if self.wrong else max(found, key=lambda each: each.severity)
 
     @property
     def error(self) -> float:
@@ -201,11 +209,12 @@ class _Verifier:
             names.append(draw.name)
         if not self.is_finite:
             raise VerificationError("no output of the model is a finite number to be compared")
-        findings = sorted(self.findings, key=lambda finding: -finding.severity)
-        by_kernel = {f.kernel: f for f in reversed(findings) if f.kernel and not f.passed}
+        findings = sorted(self.findings, key=lambda finding: finding.severity)
+        by_kernel = {each.kernel: each for each in findings if each.kernel and not each.passed}
         wrong = sorted(by_kernel.values(), key=lambda finding: -finding.severity)
         return Verification(
-            wrong[0] if wrong else findings[0],
+            next((each for each in reversed(findings) if each.kernel), None),
+            next((each for each in reversed(findings) if not each.kernel), None),
             tuple(wrong),
             tuple(names),
             len(self.calls),

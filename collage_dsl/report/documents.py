@@ -215,20 +215,34 @@ class ContenderDocument(Document):
     reason: str | None = None
 
 
+class ErrorDocument(Document):
+    """An error against onnxruntime, relative to the largest value of the node."""
+
+    node: str
+    error: float
+    tolerance: float
+    inputs: str = Field(description="the draw of inputs that shows it")
+
+
+class KernelErrorDocument(ErrorDocument):
+    """The error of a kernel, for the values that it takes in the model."""
+
+    target: str
+    label: str
+    nodes: list[str]
+
+
 class VerificationDocument(Document):
     """
-    The comparison of every kernel and of the whole model with onnxruntime: the error that is the
-    largest part of what is allowed, relative to the largest value of that tensor.
+    The comparison of every kernel and of the outputs with onnxruntime. Of all errors, that which
+    is the largest part of what is allowed.
     """
 
     error: float
     tolerance: float
     passed: bool
-    node: str = Field(description="where the error is")
-    inputs: str = Field(description="the draw of inputs that shows it")
-    kernel: CandidateDocument | None = Field(
-        description="what computes the node; null for an output of the whole model"
-    )
+    kernel: KernelErrorDocument | None = Field(description="the kernel that errs most")
+    output: ErrorDocument | None = Field(description="the output of the model that errs most")
     draws: list[str] = Field(description="the draws of inputs that were compared")
     kernels: int = Field(description="how many kernels the model calls")
     unchecked: list[str] = Field(

@@ -6,6 +6,7 @@ from collage_dsl.report.documents import (
     CandidatesDocument,
     CompileDocument,
     ContenderDocument,
+    ErrorDocument,
     KernelDocument,
     MeasurementsDocument,
     PlanDocument,
@@ -93,14 +94,25 @@ def compile_text(document: CompileDocument) -> str:
 
 
 def _verification(document: VerificationDocument) -> str:
-    kernel = document.kernel
-    where = f"{_short(kernel.label)} of {kernel.target}" if kernel else "the whole model"
+    kernel, output = document.kernel, document.output
     checked = document.kernels - len(document.unchecked)
-    return (
-        f"largest error against onnxruntime: {document.error:.1e} of the largest value of "
-        f"`{document.node}` ({document.tolerance:.0e} allowed), by {where}\n"
+    lines = []
+    if output:
+        lines.append(f"largest error against onnxruntime: {_error(output)}")
+    if kernel:
+        where = f"{_short(kernel.label)} of {kernel.target}"
+        lines.append(f"largest error of one kernel: {_error(kernel)}, by {where}")
+    lines.append(
         f"compared: {checked} of {_count(document.kernels, 'kernel')}, and the outputs; "
         f"inputs: {', '.join(document.draws)}"
+    )
+    return "\n".join(lines)
+
+
+def _error(document: ErrorDocument) -> str:
+    return (
+        f"{document.error:.1e} of the largest value of `{document.node}` "
+        f"({document.tolerance:.0e} allowed)"
     )
 
 
