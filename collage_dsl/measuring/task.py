@@ -26,7 +26,6 @@ from collage_dsl.graph import (
     TensorType,
     Toolchain,
     steers,
-    tensors,
 )
 from collage_dsl.graph.sizes import Sizes, size_of
 from collage_dsl.measuring.timing import cold_times, low
@@ -317,16 +316,6 @@ def _tensor(type_: Any, sizes: Sizes) -> TensorType:
     found = type_of(type_)
     assert isinstance(found, TensorType)
     return TensorType(found.dtype, tuple(size_of(dim, sizes) for dim in found.shape or ()))
-
-
-def random_inputs(graph: Graph, generator: np.random.Generator) -> list[Array]:
-    """Seeded random data for the parameters of `graph`, in order."""
-    return [
-        random_array(type_, generator)
-        for node in graph.nodes
-        if node.form is Form.INPUT
-        for type_ in tensors(node.type)
-    ]
 
 
 def random_array(type_: TensorType, generator: np.random.Generator) -> Array:
