@@ -12,14 +12,24 @@ from onnx import TensorProto, helper, numpy_helper
 import collage_dsl as collage
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.onnxruntime import OnnxRuntime
+from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.graph import Form, Graph, Node, OpaqueType, Option, Toolchain, members
+from collage_dsl.graph import Form, Graph, Node, OpaqueType, Option, TensorType, Toolchain, members
 from collage_dsl.realization import native
 from collage_dsl.realization.difference import compared, relative_error, tolerance
 from collage_dsl.realization.draws import Draw, draws_of
+from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.lower import build
 from collage_dsl.realization.onnx_reference import Reference
-from collage_dsl.realization.signature import ExecutableError
-from collage_dsl.realization.verify import VerificationError, run_onnx
+from collage_dsl.realization.partition import realized
+from collage_dsl.realization.signature import ExecutableError, Signature
+from collage_dsl.realization.verify import (
+    Verification,
+    VerificationError,
+    run_onnx,
+    runner,
+    verify,
+)
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from tests.models import small_convolution, transformer_block
 from tests.test_in_place import join, node
@@ -366,6 +376,48 @@ def test_given_inputs_that_onnxruntime_refuses() -> None:
 
     with pytest.raises(VerificationError, match="does not run the model on the given inputs"):
         fast(with_integers(), ["native"], inputs=inputs)
+
+
+# Infinities, and what is not a number.
+
+
+def checked(backend: LibraryBackend) -> Verification:
+    """Of a model with relus, on a draw with infinities and what is not a number."""
+    model = joined()
+    graph = from_onnx(model)
+    spec = FusionSpec(Toolchain(backend.name, compiler=backend.name), OpCallByKind())
+    kernels = collage.choose(graph, collage.propose(graph, spec), cost=lambda _: 1e-5).candidates
+    found = realized(graph, kernels, backends_of([spec], [backend]))
+    executable = ModelExecutable(build(found.module, backends=[backend]), Signature.of(graph))
+    draws = draws_of(graph, special=True)
+    return verify(executable, runner(model), graph, found.calls, draws)
+
+
+def zero_for_what_is_no_number(graph: Graph) -> Graph:
+    """A relu of which the maximum takes its other operand."""
+    return Graph(
+        [
+            graph.nodes[0],
+            replace(graph.nodes[1], name="same", op="equal", inputs=(0, 0), type=BOOLEANS),
+            Node("0", Form.CONSTANT, TensorType("float32", ()), value=np.zeros((), np.float32)),
+            Node("number", Form.CALL, graph.nodes[1].type, (1, 0, 2), "where"),
+            replace(graph.nodes[1], inputs=(3,)),
+        ],
+        [4],
+        name=graph.name,
+    )
+
+
+BOOLEANS = TensorType("bool", (1, 3, 5, 7))
+
+
+def test_what_a_kernel_makes_of_no_number_is_compared_on_demand_only() -> None:
+    right = checked(Corrupt("none", zero_for_what_is_no_number))
+    wrong = checked(Corrupt("nn.relu", zero_for_what_is_no_number))
+
+    assert right.passed
+    assert right.draws[-1] == "special"
+    assert [(each.node, each.draw) for each in wrong.wrong] == [("a", "special")]
 
 
 # What counts as wrong.

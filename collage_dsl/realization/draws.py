@@ -87,10 +87,12 @@ _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
 
 
 def _special(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
-    """One of sixteen is no ordinary number."""
-    some = generator.choice(_SPECIAL, shape)
-    chosen = generator.random(shape) < 1 / 16
-    return np.where(chosen, some, generator.normal(size=shape)).astype(dtype)
+    """One of 64 elements, and at least one of each kind, is no ordinary number."""
+    array = generator.normal(size=shape).ravel()
+    count = max(len(_SPECIAL), array.size // 64)
+    places = generator.permutation(array.size)[:count]
+    array[places] = np.resize(_SPECIAL, places.size)
+    return array.reshape(shape).astype(dtype)
 
 
 # Integers.
