@@ -460,6 +460,15 @@ def test_integers_that_rounding_decides_do_not_count() -> None:
     assert compared(np.array([0, 2, 3]), right, lambda: [other]) == (np.inf, 0)
 
 
+def test_scalars_are_drawn_and_shaken_as_arrays() -> None:
+    graph = collage.parse_graph("x: f32[]; y = exp(x); return y;")
+    for draw in draws_of(graph, special=True):
+        (x,) = draw.inputs.values()
+        assert isinstance(x, np.ndarray)
+        assert x.shape == ()
+        assert [each[0].shape for each in Reference(graph).doubtful([x])] == [(), (), ()]
+
+
 def test_members_of_a_graph_are_in_the_order_of_its_inputs() -> None:
     graph = from_onnx(with_integers())
     names = [graph.nodes[index].name for index in members(graph.parameters)]

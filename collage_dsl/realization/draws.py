@@ -50,7 +50,7 @@ def draws_of(
             node = graph.nodes[index]
             if "float" in node.tensor.dtype:
                 shape = node.tensor.static_shape
-                inputs[node.name] = floats(generator, shape, node.tensor.dtype)
+                inputs[node.name] = np.asarray(floats(generator, shape, node.tensor.dtype))
             elif given is not None:
                 inputs[node.name] = given[node.name]
             else:
@@ -88,7 +88,7 @@ _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
 
 def _special(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
     """One of 64 elements, and at least one of each kind, is no ordinary number."""
-    array = generator.normal(size=shape).ravel()
+    array = np.ravel(generator.normal(size=shape))
     count = max(len(_SPECIAL), array.size // 64)
     places = generator.permutation(array.size)[:count]
     array[places] = np.resize(_SPECIAL, places.size)
@@ -119,7 +119,7 @@ def _integers(graph: Graph, index: int, draw: str, generator: np.random.Generato
     """Valid indices, else 0 and 1, which masks have, and integers of the whole range in turn."""
     type_ = graph.nodes[index].tensor
     low, high = _range(graph, index, type_.dtype, draw)
-    return generator.integers(low, high, type_.static_shape).astype(type_.dtype)
+    return np.asarray(generator.integers(low, high, type_.static_shape), type_.dtype)
 
 
 def _range(graph: Graph, index: int, dtype: str, draw: str) -> tuple[int, int]:

@@ -70,7 +70,7 @@ def _shaken(array: Array, generator: np.random.Generator) -> Array:
         return array
     unit = max(_SHAKE, 4 * float(np.finfo(array.dtype).eps))
     factors = 1 + unit * generator.choice((-1.0, 1.0), array.shape)
-    return (array * factors).astype(array.dtype)
+    return np.asarray(array * factors, array.dtype)
 
 
 def _widened(array: Array) -> Array:
