@@ -11,6 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import collage_dsl as collage
 from collage_dsl.backends.base import LibraryBackend
+from collage_dsl.backends.onnx_writer import model as onnx_model
+from collage_dsl.backends.onnx_writer.table import OPERATORS
 from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
@@ -228,6 +230,21 @@ def test_the_report_says_which_kernel_errs_most(model: Callable[[], onnx.ModelPr
     assert verification.draws == ["usual", "large", "tiny", "negative"]
     assert verification.kernels == len(found.plan.kernels)
     assert verification.unchecked == []
+
+
+def test_a_kernel_that_cannot_be_compared_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = dict(OPERATORS)
+    del written["tanh"]
+    monkeypatch.setattr(onnx_model, "OPERATORS", written)
+
+    verification = compiled(saturated()).report.verification
+
+    assert verification is not None
+    assert verification.passed
+    assert verification.kernels == 12
+    assert [each.split(":")[0] for each in verification.unchecked] == [
+        "`tanh` at `tanh` cannot be written in ONNX"
+    ]
 
 
 # Kernels that run nothing.

@@ -128,7 +128,7 @@ def _range(graph: Graph, index: int, dtype: str, draw: str) -> tuple[int, int]:
     limits = [_limit(graph, graph.nodes[user], node) for user, node in uses]
     known = [limit for limit in limits if limit is not None]
     if known:
-        size = min(known)
+        size = max(min(known), 1)
         may_be_negative = dtype.startswith("int") and all(
             graph.nodes[user].op == "take" and graph.nodes[user].attrs.get("mode") == "wrap"
             for (user, _), limit in zip(uses, limits, strict=True)

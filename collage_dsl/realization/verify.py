@@ -1,6 +1,6 @@
 """Compare a compiled model and each of its kernels with onnxruntime."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -10,7 +10,8 @@ import onnx
 
 from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.frontend.reference import REFUSALS, reference_session
-from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.graph import CandidateKernel, Graph, OpSet
+from collage_dsl.graph.variants import DIRECT
 from collage_dsl.realization.difference import compared
 from collage_dsl.realization.draws import GIVEN, Draw
 from collage_dsl.realization.executable import ModelExecutable
@@ -145,7 +146,7 @@ def _described(finding: Finding) -> str:
 def _advice(finding: Finding) -> str:
     assert finding.kernel is not None
     toolchain = finding.kernel.toolchain
-    if toolchain.variant:
+    if toolchain.variant not in ("", DIRECT):
         return (
             f"leave the variant {toolchain.variant} out of the `variants` of target "
             f"`{toolchain.name}`, or compile without the target, and report a defect"
@@ -195,6 +196,7 @@ class _Verifier:
         self.calls = calls
         self.references = References(graph)
         self.findings: list[Finding] = []
+        self.checked: set[OpSet] = set()
         self.is_finite = False
 
     def run(self, draws: Iterable[Draw]) -> Verification:
@@ -218,8 +220,17 @@ class _Verifier:
             tuple(wrong),
             tuple(names),
             len(self.calls),
-            tuple(self.references.unsupported.values()),
+            tuple(self.unchecked()),
         )
+
+    def unchecked(self) -> Iterator[str]:
+        """Why some kernels were never compared."""
+        for call in self.calls:
+            inside = call.candidate.sub_graph.inside
+            if inside not in self.checked:
+                yield self.references.unsupported.get(
+                    inside, f"no draw has values for which {call.candidate.label} is defined"
+                )
 
     def right(self, draw: Draw) -> Mapping[str, Array] | None:
         """The right outputs; None if onnxruntime refuses inputs that another draw changed."""
@@ -242,6 +253,7 @@ class _Verifier:
         watch = Watch(self.references, self.calls, inputs, report, special=draw.special)
         outputs = self.executable.watched(draw.inputs, watch)
         watch.end([output.numpy() for output in outputs])
+        self.checked |= watch.checked
         return watch.is_defined
 
     def whole(self, draw: Draw, expected: Mapping[str, Array]) -> None:

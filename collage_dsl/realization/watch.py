@@ -11,7 +11,7 @@ import tvm
 from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.frontend.reference import REFUSALS
-from collage_dsl.graph import Form, Graph, TensorType, extract, members
+from collage_dsl.graph import Form, Graph, OpSet, TensorType, extract, members
 from collage_dsl.realization.difference import compared
 from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.partition import KernelCall
@@ -29,8 +29,8 @@ class References:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.known: dict[int, _Found] = {}
-        self.unsupported: dict[int, str] = {}
+        self.known: dict[OpSet, _Found] = {}
+        self.unsupported: dict[OpSet, str] = {}
 
     def of(self, call: KernelCall) -> _Found | None:
         """None if the kernel cannot be written as ONNX."""
@@ -76,6 +76,8 @@ class Watch:
         self.uses = Counter(index for call in calls for index in self._activations(call))
         self.uses.update(self.graph.outputs)
         self.position = 0
+        self.checked: set[OpSet] = set()
+        """The nodes of each kernel whose results were compared."""
         self.is_defined = True
         """Whether every kernel so far took numbers only."""
         self.running: tuple[KernelCall, dict[int, Array]] | None = None
@@ -132,6 +134,7 @@ class Watch:
         values = _right(found, self.values)
         if found is not None and values is not None:
             self.values |= dict(zip(found[2], values, strict=True))
+            self.checked.add(call.candidate.sub_graph.inside)
         self._use(self._activations(call))
 
     # Values.
@@ -181,6 +184,7 @@ class Watch:
         right = _right(found, taken) if is_defined or self.special else None
         if found is None or right is None:
             return
+        self.checked.add(call.candidate.sub_graph.inside)
         reference, arguments, given = found
         inputs = [taken[index] for index in arguments]
 
