@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relax
 
@@ -34,8 +33,8 @@ from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import Graph
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
-from collage_dsl.measuring.task import random_inputs
 from collage_dsl.measuring.timing import interleaved, low
+from collage_dsl.realization.draws import draws_of
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.resources import shipped_spec
@@ -62,7 +61,7 @@ def by_pass(graph: Graph, targets: Sequence[Any], store: Path) -> Any:
 
 def row(model: str, targets: Sequence[Any], store: Path, seconds: float) -> str:
     graph = from_onnx(light_model(model))
-    arrays = random_inputs(graph, np.random.default_rng(0))
+    arrays = list(next(draws_of(graph)).inputs.values())
     inputs = [tvm.runtime.tensor(array) for array in arrays]
     mains = [
         relax.VirtualMachine(way(graph, targets, store), tvm.cpu())["main"]

@@ -140,6 +140,29 @@ def test_compile_saves_what_run_runs(model: Path, tmp_path: Path) -> None:
     assert json.loads(ran.out)["outputs"]["y"]["shape"] == [1, 10]
 
 
+def test_compile_verifies_on_given_inputs(model: Path, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(1, 3, 12, 12)).astype(np.float32)
+    np.savez(tmp_path / "in.npz", x=x)
+    np.savez(tmp_path / "other.npz", x=x[:, 1:])
+    command = ("bench", model, "-t", "native", "--store", tmp_path / "costs", "--inputs")
+
+    done = collage(*command, tmp_path / "in.npz", "--output-format", "json")
+    shown = collage(*command, tmp_path / "in.npz")
+    other = collage(*command, tmp_path / "other.npz")
+    missing = collage(*command, tmp_path / "none.npz")
+
+    verification = json.loads(done.out)["verification"]
+    assert verification["draws"][0] == "given"
+    assert verification["kernel"]["node"] in verification["kernel"]["nodes"]
+    assert verification["output"]["node"] == "y"
+    assert "inputs: given, usual, large, tiny, negative" in shown.out
+    assert other.code == 2
+    assert other.err.endswith(
+        "input `x` is float32[1, 2, 12, 12], the model takes float32[1, 3, 12, 12]\n"
+    )
+    assert_one_message(missing, 2, "none.npz")
+
+
 def lstm() -> onnx.ModelProto:
     nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=2, name="lstm_1")]
     graph = helper.make_graph(

@@ -109,8 +109,46 @@ def no_array(path: Path) -> None:
         archive.writestr("x.txt", "text")
 
 
+def archive(path: Path, header: bytes, size: int = 64) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        head = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+        file.writestr("x.npy", head + bytes(size))
+
+
+def terabytes(path: Path) -> None:
+    """A header of 4 TB, and 64 bytes."""
+    archive(path, b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000)}\n")
+
+
+def gigabytes_too(path: Path) -> None:
+    """The same, and the archive says 4 GB."""
+    terabytes(path)
+    content = bytearray(path.read_bytes())
+    directory = content.rindex(b"PK\x01\x02")
+    content[directory + 24 : directory + 28] = (2**32 - 2).to_bytes(4, "little")
+    path.write_bytes(content)
+
+
+def less_than_nothing(path: Path) -> None:
+    archive(path, b"{'descr': '<f4', 'fortran_order': False, 'shape': (-4, 8)}\n")
+
+
+def a_newer_format(path: Path) -> None:
+    archive(path, b"")
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"NUMPY\x01", b"NUMPY\x09"))
+
+
+def too_short(path: Path) -> None:
+    archive(path, b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 8)}\n", size=100)
+
+
 @pytest.mark.parametrize(
-    "write", [an_array, half_an_archive, a_bad_member, pickled, no_array, Path.touch, Path.mkdir]
+    "write",
+    [
+        *(an_array, half_an_archive, a_bad_member, pickled, no_array, Path.touch, Path.mkdir),
+        *(terabytes, gigabytes_too, less_than_nothing, a_newer_format, too_short),
+    ],
 )
 def test_inputs_that_are_no_archive_of_arrays(
     built: Path, tmp_path: Path, run: Run, write: Callable[[Path], None]
@@ -124,6 +162,17 @@ def test_inputs_that_are_no_archive_of_arrays(
 @pytest.mark.parametrize("path", ["/dev/null", "/no/such/file.npz"])
 def test_inputs_that_are_nowhere(built: Path, run: Run, path: str) -> None:
     refused(run(built, "--inputs", path), f"cannot read inputs from {path}: ")
+
+
+def test_what_the_header_of_an_array_says_is_not_allocated(
+    built: Path, tmp_path: Path, run: Run
+) -> None:
+    terabytes(tmp_path / "in.npz")
+
+    refused(
+        run(built, "--inputs", tmp_path / "in.npz"),
+        "`x` in it should be float32[1000000, 1000000], for which it is too short",
+    )
 
 
 def test_outputs_that_cannot_be_written(built: Path, run: Run) -> None:

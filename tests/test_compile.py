@@ -18,11 +18,12 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain, members
 from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
 from collage_dsl.measuring.key import context_of
+from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verify import VerificationError, relative_error, run_onnx
+from collage_dsl.realization.verify import VerificationError, run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from collage_dsl.search import NoReporter, SearchRecord
 from collage_dsl.targets.attach import TargetError
@@ -254,7 +255,10 @@ def test_a_backend_that_computes_wrong_is_caught_and_its_kernel_named(tmp_path: 
             race_seconds=0.05,
         )
 
-    assert "wrong: `wrong` nn.relu at `relu`" in str(caught.value)
+    first, second, *_, last = str(caught.value).splitlines()
+    assert first == "1 of 8 kernels differs from onnxruntime"
+    assert second.startswith("  nn.relu of target `wrong`, nodes relu: `relu` differs by ")
+    assert last.startswith("help: compile without target `wrong`")
     assert caught.value.verification is not None
     assert caught.value.verification.error > caught.value.verification.tolerance
 

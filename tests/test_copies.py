@@ -1,6 +1,7 @@
 """Plans across devices: kernels on a fake one beside `llvm`, and the copies between the two."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from collage_dsl.engine.compile import Compiled
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import plans_of
+from collage_dsl.graph import Graph, Option
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.realization.crossing import devices_of
@@ -24,7 +26,7 @@ from collage_dsl.realization.link import linked
 from collage_dsl.realization.lower import build, lowering
 from collage_dsl.realization.saving import load_executable, save
 from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verify import run_onnx, wrong_kernels
+from collage_dsl.realization.verify import VerificationError, run_onnx
 from collage_dsl.report.text import plan_text
 from collage_dsl.search import Plan
 from tests.fake_device import FakeLibrary, WithoutDevice, copied, load_device
@@ -480,11 +482,31 @@ def test_a_device_that_is_not_there_is_named() -> None:
         ModelExecutable(executable.module, signature)
 
 
-def test_a_wrong_kernel_is_looked_for_on_its_own_device(image: Any) -> None:
-    graph = collage.from_onnx(small_convolution())
-    found = collage.propose(graph, FAKE)
+@dataclass(frozen=True, slots=True)
+class WrongLibrary(FakeLibrary):
+    """Computes another function than relu."""
 
-    assert wrong_kernels(graph, found, {"x": image}, lambda _: LIBRARY) == ()
+    def codegen(self, graph: Graph, symbol: str, options: Mapping[str, Option]) -> Any:
+        nodes = [replace(n, op="abs") if n.op == "nn.relu" else n for n in graph.nodes]
+        graph = Graph(nodes, graph.outputs, name=graph.name, returns_tuple=graph.returns_tuple)
+        return super(WrongLibrary, self).codegen(graph, symbol, options)
+
+
+def test_a_wrong_kernel_on_another_device_is_named() -> None:
+    with pytest.raises(VerificationError) as caught:
+        compiled(FAKE, copies=None, backends=[WrongLibrary()])
+
+    assert caught.value.verification is not None
+    assert [finding.node for finding in caught.value.verification.wrong] == ["relu"]
+
+
+def test_kernels_on_two_devices_are_verified() -> None:
+    verification = compiled().report.verification
+
+    assert verification is not None
+    assert verification.kernel is not None
+    assert verification.kernels == 8
+    assert verification.unchecked == []
 
 
 # Measuring.

@@ -27,12 +27,13 @@ from collage_dsl.language import parse_graph
 from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
 from collage_dsl.measuring.key import context_of
 from collage_dsl.measuring.task import kernel_module, kernel_task
+from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.lower import build, lower
+from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.place import makers
 from collage_dsl.realization.variants import pinned
-from collage_dsl.realization.verify import reference_values, relative_error
 from tests.faulty_backends import Faulty, Lacking, Refusing
 from tests.models import small_convolution
 
@@ -157,8 +158,7 @@ def inputs(graph: Graph) -> dict[str, Array]:
 
 
 def expected(graph: Graph) -> list[Array]:
-    values = reference_values(graph, inputs(graph))
-    return [values[graph.nodes[index].name] for index in graph.outputs]
+    return Reference(graph).run(list(inputs(graph).values()))
 
 
 def assert_right(graph: Graph, executable: Any) -> None:

@@ -13,8 +13,9 @@ import collage_dsl as collage
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.graph import Graph, Option
+from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.lower import build, lowering
-from collage_dsl.realization.verify import relative_error, run_onnx
+from collage_dsl.realization.verify import run_onnx
 from tests.models import mnist
 
 COSTS = Path(__file__).parent / "original_example_costs.yaml"

@@ -25,12 +25,13 @@ from collage_dsl.graph import (
     Toolchain,
     members,
 )
+from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.place import kernel_name
 from collage_dsl.realization.signature import Signature
-from collage_dsl.realization.verify import relative_error, run_onnx
+from collage_dsl.realization.verify import run_onnx
 from tests.models import small_convolution
 
 TVM = Toolchain("tvm")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from collage_dsl.realization.verify import relative_error, tolerance
+from collage_dsl.realization.difference import relative_error, tolerance
 
 INF = float("inf")
 

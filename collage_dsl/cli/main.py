@@ -83,6 +83,14 @@ _allow_extern = click.option(
 )
 
 
+_inputs = click.option(
+    "--inputs",
+    metavar="FILE.npz",
+    type=_FILE,
+    help="Real inputs by name, to race and verify the kernels on; else random.",
+)
+
+
 def _compiles(command: _Command) -> _Command:
     """Add the arguments that all commands which measure kernels share."""
     options = (_allow_extern, _strategy, _timeout, _num_cores, _store, _shapes, _output_format)
@@ -302,6 +310,7 @@ def plan(costs: Path | None, picture: Path | None, output_format: str, **request
 
 @app.command(name="compile")
 @_compiles
+@_inputs
 @click.option(
     "--output", "-o", metavar="DIR", required=True, type=_FILE, help="The folder to write."
 )
@@ -314,6 +323,7 @@ def compile_(output: Path, output_format: str, **request: Any) -> None:
 
 @app.command()
 @_compiles
+@_inputs
 def bench(output_format: str, **request: Any) -> None:
     """Compile a model and show how fast it runs; keep nothing but the costs."""
     from collage_dsl.cli.models import Request, compile_to

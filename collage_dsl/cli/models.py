@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from collage_dsl.cli.arrays import read_arrays
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.cli.targets import load_targets
@@ -44,6 +45,7 @@ class Request:
     timeout: float = 60
     allow_extern: bool = False
     strategy: Strategy = "auto"
+    inputs: Path | None = None
 
 
 def show_candidates(
@@ -131,6 +133,7 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
 def compiled_model(request: Request, model: object = None) -> Compiled:
     """Compile the model of `request`, or `model` under its name, with progress on stderr."""
     specs = _specs(request)
+    inputs = read_arrays(request.inputs) if request.inputs else None
     with progress_on_stderr() as now:
         return compile_model(
             model or request.model,
@@ -138,6 +141,7 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             name=str(request.model),
             store=request.store,
             shapes=parse_shapes(request.shapes),
+            inputs=inputs,
             timeout=request.timeout,
             allow_extern=request.allow_extern,
             strategy=request.strategy,

@@ -1,13 +1,11 @@
 """`collage run`: run a compiled model on given or random inputs."""
 
-import zipfile
-import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from collage_dsl.cli.arrays import read_arrays, write_arrays
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.models import answer
 from collage_dsl.engine.compile import latency
@@ -29,10 +27,10 @@ def run_folder(
     if seed < 0:
         raise CommandError(f"--seed {seed}: a seed is not negative")
     executable = load_executable(folder)
-    given = _read(inputs) if inputs else _random(executable, seed)
+    given = read_arrays(inputs) if inputs else _random(executable, seed)
     results = executable.run(given)
     if outputs:
-        _write(outputs, results)
+        write_arrays(outputs, results)
     tensors = executable.tensors(given)
     times = interleaved([lambda: executable.call(tensors)], 0, budget=1.0)[0]
     document = RunDocument(
@@ -50,34 +48,6 @@ def _random(executable: ModelExecutable, seed: int) -> dict[str, Array]:
         value.name: random_array(TensorType(value.dtype, value.shape), generator)
         for value in executable.signature.inputs
     }
-
-
-def _read(path: Path) -> dict[str, Array]:
-    try:
-        if path.exists() and not zipfile.is_zipfile(path):
-            raise ValueError("it is not a whole file as numpy.savez(FILE, NAME=ARRAY) writes it")
-        with np.load(path, allow_pickle=False) as arrays:
-            found = dict(arrays)
-        strange = [name for name, array in found.items() if not isinstance(array, np.ndarray)]
-        if strange:
-            raise ValueError(f"`{strange[0]}` in it is not an array")
-        return found
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CommandError(f"cannot read inputs from {path}: {reason}") from error
-
-
-def _write(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write the format of `numpy.savez`, which itself does not accept an array named `file`."""
-    if path.suffix != ".npz":
-        path = Path(f"{path}.npz")
-    try:
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                    np.lib.format.write_array(entry, array, allow_pickle=False)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def summary_of(array: Array) -> TensorDocument:

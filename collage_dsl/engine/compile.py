@@ -25,18 +25,21 @@ from collage_dsl.graph import Graph, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import Counts, MeasuredCost
-from collage_dsl.measuring.task import random_inputs
 from collage_dsl.measuring.timing import interleaved, low
 from collage_dsl.realization.crossing import devices_of
-from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.draws import draws_of
+from collage_dsl.realization.executable import ModelExecutable, arrays_of
 from collage_dsl.realization.lower import build
-from collage_dsl.realization.partition import realize
+from collage_dsl.realization.partition import KernelCall, realized
 from collage_dsl.realization.saving import PLAN, REPORT, save
-from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verify import Verification, failed, run_onnx, verify
+from collage_dsl.realization.signature import Signature
+from collage_dsl.realization.verify import Finding, Verification, failed, runner, verify
 from collage_dsl.report.documents import (
+    CandidateDocument,
     CompileDocument,
     ContenderDocument,
+    ErrorDocument,
+    KernelErrorDocument,
     LatencyDocument,
     MeasurementsDocument,
     PlanDocument,
@@ -58,6 +61,7 @@ class Contender:
     plan: Plan | None
     executable: ModelExecutable | None
     reason: str = ""
+    calls: tuple[KernelCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ def compile_model(
     store: str | Path | None = None,
     backends: Sequence[Backend] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    inputs: Mapping[str, Array] | None = None,
     timeout: float = 60,
     race_seconds: float = 2,
     allow_extern: bool = False,
@@ -132,9 +137,10 @@ def compile_model(
     Compile an ONNX model (a path or a `ModelProto`) for `specs`.
 
     The cheapest plan over all targets and that of each target alone are built and run in
-    turn; the fastest is kept. It is compared with onnxruntime on random inputs; a difference
-    raises `VerificationError`. `watch` hears the name of each step and the kernels counted,
-    `reporter` what the search for each plan explores and prices.
+    turn; the fastest is kept. Each of its kernels, and the whole, is compared with onnxruntime on
+    several draws of random inputs; a difference raises `VerificationError`. `inputs` are real
+    ones, to race the plans on and to compare first. `watch` hears the name of each step and the
+    kernels counted, `reporter` what the search for each plan explores and prices.
     `backends` come before those that are installed: they make kernels, and say what they support.
     `allow_extern` lets predicates of the specs run host code. `strategy` is
     how plans are searched for. The sources `cost` are asked in turn what a kernel costs; what
@@ -147,6 +153,7 @@ def compile_model(
         backend_of(spec.target).prepare()
     watch("import", Counts())
     graph = from_onnx(model, shapes=shapes)
+    arrays = None if inputs is None else arrays_of(Signature.of(graph).inputs, inputs)
     reference_session(model)  # refuse now a model that could not be verified at the end
     with ExitStack() as stack:
 
@@ -178,9 +185,9 @@ def compile_model(
     watch("build", counts)
     contenders = [_built(graph, plan, home, backend_of, backends) for plan in plans.items()]
     watch("race", counts)
-    winner, documents = _race(graph, contenders, specs, race_seconds)
+    winner, documents = _race(graph, contenders, specs, race_seconds, arrays)
     watch("verify", counts)
-    verification = _verified(model, graph, winner, backend_of)
+    verification = _verified(model, graph, winner, arrays)
     assert winner.plan is not None
     assert winner.executable is not None
     measurements = measurements_of(counts)
@@ -189,13 +196,40 @@ def compile_model(
         chosen=winner.name,
         plan=PlanDocument.of(name, winner.plan, measurements),
         contenders=documents,
-        verification=VerificationDocument(
-            error=verification.error, tolerance=verification.tolerance, passed=verification.passed
-        ),
+        verification=_verification_document(verification),
         measurements=measurements,
         launch=launch,
     )
     return Compiled(winner.executable, winner.plan, report)
+
+
+def _verification_document(verification: Verification) -> VerificationDocument:
+    kernel, output = verification.kernel, verification.output
+    return VerificationDocument(
+        error=verification.error,
+        tolerance=verification.tolerance,
+        passed=verification.passed,
+        kernel=_kernel_error(kernel) if kernel else None,
+        output=ErrorDocument(**_error_of(output)) if output else None,
+        draws=list(verification.draws),
+        kernels=verification.kernels,
+        unchecked=list(verification.unchecked),
+    )
+
+
+def _kernel_error(finding: Finding) -> KernelErrorDocument:
+    assert finding.kernel is not None
+    about = CandidateDocument.of(finding.kernel).model_dump(exclude={"constants"})
+    return KernelErrorDocument(**_error_of(finding), **about)
+
+
+def _error_of(finding: Finding) -> dict[str, Any]:
+    return {
+        "node": finding.node,
+        "error": finding.error,
+        "tolerance": finding.tolerance,
+        "inputs": finding.draw,
+    }
 
 
 def measurements_of(counts: Counts) -> MeasurementsDocument:
@@ -245,17 +279,24 @@ def _built(
     if isinstance(plan, str):
         return Contender(name, None, None, plan)
     default = kernel_target(plan.home) if plan.home else None
-    module = realize(graph, plan.candidates, backend_of, default)
+    found = realized(graph, plan.candidates, backend_of, default)
+    module = found.module
     cores = max((num_cores(each.toolchain) for each in plan.candidates), default=1)
     signature = Signature.of(graph, devices_of(module, home.kind), cores)
-    return Contender(name, plan, ModelExecutable(build(module, backends=backends), signature))
+    executable = ModelExecutable(build(module, backends=backends), signature)
+    return Contender(name, plan, executable, calls=found.calls)
 
 
 def _race(
-    graph: Graph, contenders: Sequence[Contender], specs: Sequence[FusionSpec], seconds: float
+    graph: Graph,
+    contenders: Sequence[Contender],
+    specs: Sequence[FusionSpec],
+    seconds: float,
+    given: Mapping[str, Array] | None,
 ) -> tuple[Contender, list[ContenderDocument]]:
     """The fastest contender (of equally fast ones, the first), and the report of all."""
-    runners = {c.name: _runner(graph, c.executable) for c in contenders if c.executable}
+    inputs = list(next(draws_of(graph, given)).inputs.values())
+    runners = {c.name: _runner(c.executable, inputs) for c in contenders if c.executable}
     cores = max(num_cores(spec.target) for spec in specs)
     budget = seconds * len(runners)
     times = dict(
@@ -265,25 +306,10 @@ def _race(
     return winner, [_document(c, times.get(c.name)) for c in contenders]
 
 
-def _runner(graph: Graph, executable: ModelExecutable) -> Callable[[], object]:
-    tensors = executable.tensors(_inputs(graph, executable, seed=0))
-    return lambda: executable.call(tensors)
-
-
-def _inputs(graph: Graph, executable: ModelExecutable, seed: int) -> dict[str, Array]:
-    """Random inputs: 0 and 1 for integers, or 0 where 1 is out of range as an index."""
+def _runner(executable: ModelExecutable, inputs: Sequence[Array]) -> Callable[[], object]:
     names = [value.name for value in executable.signature.inputs]
-
-    def drawn(largest: int) -> dict[str, Array]:
-        arrays = random_inputs(graph, np.random.default_rng(seed), largest)
-        return dict(zip(names, arrays, strict=True))
-
-    inputs = drawn(1)
-    try:
-        executable.run(inputs)
-    except ExecutableError:
-        return drawn(0)
-    return inputs
+    tensors = executable.tensors(dict(zip(names, inputs, strict=True)))
+    return lambda: executable.call(tensors)
 
 
 def _document(contender: Contender, times: list[float] | None) -> ContenderDocument:
@@ -303,16 +329,14 @@ def latency(times: list[float]) -> LatencyDocument:
     return LatencyDocument(seconds=low(times), spread=upper - lower, runs=len(times))
 
 
-def _verified(model: Any, graph: Graph, winner: Contender, backend_of: BackendOf) -> Verification:
+def _verified(
+    model: Any, graph: Graph, winner: Contender, inputs: Mapping[str, Array] | None
+) -> Verification:
     """Raises `VerificationError`."""
-    assert winner.plan is not None
     assert winner.executable is not None
-    inputs = _inputs(graph, winner.executable, seed=1)
-    source = str(model) if isinstance(model, str | Path) else model
-    expected = run_onnx(source, inputs)
-    verification = verify(
-        winner.executable.run, expected, inputs, graph, winner.plan.candidates, backend_of
-    )
+    reference = runner(str(model) if isinstance(model, str | Path) else model)
+    draws = draws_of(graph, inputs)
+    verification = verify(winner.executable, reference, graph, winner.calls, draws)
     if not verification.passed:
         raise failed(verification)
     return verification

@@ -12,7 +12,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as refusals
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_model import load_structure
 
-_REFUSALS = (
+REFUSALS = (
     refusals.Fail,
     refusals.InvalidArgument,
     refusals.InvalidGraph,
@@ -20,6 +20,7 @@ _REFUSALS = (
     refusals.NotImplemented,
     refusals.RuntimeException,
 )
+"""What onnxruntime raises for a model, or for inputs, that it does not run."""
 
 
 def reference_session(model: str | Path | onnx.ModelProto) -> Any:
@@ -50,7 +51,7 @@ _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 def _session(source: str | bytes, options: Any) -> Any:
     try:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    except _REFUSALS as error:
+    except REFUSALS as error:
         said = " ".join(str(error).split())
         reason = re.sub(
             r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .*? failed:", "", said

@@ -26,7 +26,6 @@ from collage_dsl.graph import (
     TensorType,
     Toolchain,
     steers,
-    tensors,
 )
 from collage_dsl.graph.sizes import Sizes, size_of
 from collage_dsl.measuring.timing import cold_times, low
@@ -330,16 +329,6 @@ def _tensor(type_: Any, sizes: Sizes) -> TensorType:
     found = type_of(type_)
     assert isinstance(found, TensorType)
     return TensorType(found.dtype, tuple(size_of(dim, sizes) for dim in found.shape or ()))
-
-
-def random_inputs(graph: Graph, generator: np.random.Generator, largest: int = 1) -> list[Array]:
-    """Seeded random data for the parameters of `graph`, in order, by `random_array`."""
-    return [
-        random_array(type_, generator, largest)
-        for node in graph.nodes
-        if node.form is Form.INPUT
-        for type_ in tensors(node.type)
-    ]
 
 
 def random_array(type_: TensorType, generator: np.random.Generator, largest: int = 1) -> Array:

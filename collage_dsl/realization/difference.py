@@ -1,5 +1,6 @@
 """How far arrays are from what they should be, and how far they may be."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ precision, it is a few units of that precision. Integers must be equal.
 
 _EXACT = "biu"
 """The kinds of dtypes, in numpy's letters, whose values are not rounded."""
+
+_NOISE = 4
+"""How much larger an error may be than what rounding does to the right output."""
 
 
 def tolerance(expected: Array) -> float:
@@ -42,3 +46,29 @@ def relative_error(actual: Array, expected: Array) -> float:
     if not np.isfinite(difference):
         return float("inf")
     return difference / largest if largest else difference
+
+
+def compared(
+    actual: Array, expected: Array, others: Callable[[], Iterable[Array]]
+) -> tuple[float, float]:
+    """
+    The relative error of `actual`, and the allowed one.
+
+    `others` are as right as `expected`, but for rounding. They are asked for only if the error is
+    too large. Then an error of a few times theirs is allowed, and elements for which they do not
+    agree on the integer, or on what is a finite number, do not count.
+    """
+    error, allowed = relative_error(actual, expected), tolerance(expected)
+    if error <= allowed or actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return error, allowed
+    with np.errstate(over="ignore"):
+        known = [other.astype(expected.dtype) for other in others()]
+    agreed = np.ones(expected.shape, bool)
+    for other in known:
+        same = other == expected
+        if expected.dtype.kind not in _EXACT:
+            same |= np.isfinite(other) & np.isfinite(expected)
+            same |= np.isnan(other) & np.isnan(expected)
+        agreed &= same
+    noise = max((relative_error(other[agreed], expected[agreed]) for other in known), default=0.0)
+    return relative_error(actual[agreed], expected[agreed]), max(allowed, _NOISE * noise)

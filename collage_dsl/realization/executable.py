@@ -15,7 +15,7 @@ from collage_dsl.realization.entry import MAIN, PREPARED_MAIN, entry, prepared_w
 from collage_dsl.realization.exchange import Input, Lent, is_exchanged, writable
 from collage_dsl.realization.index_errors import prepare_index_errors
 from collage_dsl.realization.ownership import owned_outputs
-from collage_dsl.realization.signature import ExecutableError, Signature
+from collage_dsl.realization.signature import ExecutableError, Signature, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -106,6 +106,16 @@ class ModelExecutable:
         self._idle.append(machine)
         return [result] if len(self._gives) == 1 else list(result)
 
+    def watched(self, inputs: Mapping[str, Any], watch: Callable[..., int]) -> list[Any]:
+        """
+        The outputs of a run of which `watch` hears every call of the virtual machine: see
+        `set_instrument` in TVM.
+        """
+        machine = relax.VirtualMachine(self.module, self._devices)
+        machine.set_instrument(watch)
+        result = self._main(machine)(*self.tensors(inputs))
+        return [result] if len(self._gives) == 1 else list(result)
+
     def _taken(self, inputs: Mapping[str, Any], lent: Lent) -> list[Any]:
         """The arguments of the virtual machine for `inputs`. A plain numpy array stays as it is."""
         is_named = type(inputs) is dict or hasattr(inputs, "keys")
@@ -134,16 +144,7 @@ class ModelExecutable:
         return main if home == tvm.cpu() else _from_host(main, home)
 
     def _misnamed(self, inputs: Any) -> ExecutableError:
-        """The error for `inputs` whose names are not those of the model's inputs."""
-        if not hasattr(inputs, "keys"):
-            kind = type(inputs).__name__
-            return ExecutableError(f"inputs are given by name in a dict, not in a {kind}")
-        names = [value.name for value in self.signature.inputs]
-        unknown = sorted(str(name) for name in inputs if name not in names)
-        if unknown:
-            return ExecutableError(f"the model has no input `{unknown[0]}`")
-        missing = next(name for name in names if name not in inputs)
-        return ExecutableError(f"input `{missing}` is missing")
+        return misnamed(self.signature.inputs, inputs)
 
     def _targets(self, out: Mapping[str, Any]) -> dict[str, tuple[Array, Any]]:
         """The memory and the object of each name in `out`. Raises `ExecutableError`."""
@@ -163,6 +164,27 @@ class ModelExecutable:
             )
             targets[name] = given if is_plain else writable(value, given), given
         return targets
+
+
+def misnamed(values: Sequence[Value], inputs: Any) -> ExecutableError:
+    """The error for `inputs` whose names are not those of the model's inputs."""
+    if not hasattr(inputs, "keys"):
+        kind = type(inputs).__name__
+        return ExecutableError(f"inputs are given by name in a dict, not in a {kind}")
+    names = [value.name for value in values]
+    unknown = sorted(str(name) for name in inputs if name not in names)
+    if unknown:
+        return ExecutableError(f"the model has no input `{unknown[0]}`")
+    missing = next(name for name in names if name not in inputs)
+    return ExecutableError(f"input `{missing}` is missing")
+
+
+def arrays_of(values: Sequence[Value], inputs: Mapping[str, Any]) -> dict[str, Array]:
+    """`inputs` as arrays, in the order of `values`. Raises `ExecutableError`."""
+    names = [value.name for value in values]
+    if not hasattr(inputs, "keys") or inputs.keys() != set(names):
+        raise misnamed(values, inputs)
+    return {v.name: Input(v, borrows=False).array(inputs[v.name]) for v in values}
 
 
 def _devices(signature: Signature) -> list[Any]:

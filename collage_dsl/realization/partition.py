@@ -1,7 +1,8 @@
 """Put kernels into a Relax module: into one function, or every dataflow block of a module."""
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -41,6 +42,37 @@ def realize(
     TVM target `default`, and are copied for kernels on others; without it, all are on one device.
     Raises ValueError where no kernel computes a call, and where a constant has no value.
     """
+    return realized(graph, kernels, backend_of, default).module
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """
+    The call of a kernel in a realized module: the name of its function, the nodes of its first
+    arguments, and its results as in `Outlined`.
+    """
+
+    candidate: CandidateKernel
+    name: str
+    arguments: tuple[int, ...]
+    results: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Realized:
+    """The module of `realize`, and the calls of kernels in the order of its function."""
+
+    module: tvm.IRModule
+    calls: tuple[KernelCall, ...]
+
+
+def realized(
+    graph: Graph,
+    kernels: Sequence[CandidateKernel],
+    backend_of: BackendOf,
+    default: Any = None,
+) -> Realized:
+    """See `realize`."""
     _check_covered(graph, kernels)
     flow = dataflow_of(graph)
     placer = Placer(flow.module, backend_of, default)
@@ -49,17 +81,25 @@ def realize(
     every = [binding for block in function.body.blocks for binding in block.bindings]
     tail = [binding for binding in every if hash(binding.var) not in known]
     used = [*relax.analysis.free_vars(function.body.body), *(v for b in tail for v in values_in(b))]
-    written = rewritten(flow, used, [_placed(placer, kernel) for kernel in kernels])
+    chosen = [_pinned(placer, kernel) for kernel in kernels]
+    placed = [placer.place(kernel) for kernel in chosen]
+    written, order = rewritten(flow, used, placed)
     block = relax.DataflowBlock([*written, *tail])
     body = _typed(relax.SeqExpr([block], function.body.body), function.body.ty)
     placer.module[flow.name] = relax.Function(
         function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
     )
-    return placer.module
+    calls = (_call(chosen[position], placed[position]) for position in order)
+    return Realized(placer.module, tuple(calls))
 
 
-def _placed(placer: Placer, candidate: CandidateKernel) -> Kernel:
-    return placer.place(pinned(candidate, placer.backend_of(candidate.toolchain)))
+def _call(candidate: CandidateKernel, kernel: Kernel) -> KernelCall:
+    found = kernel.outlined
+    return KernelCall(candidate, str(kernel.callee.name_hint), found.arguments, found.results)
+
+
+def _pinned(placer: Placer, candidate: CandidateKernel) -> CandidateKernel:
+    return pinned(candidate, placer.backend_of(candidate.toolchain))
 
 
 def _check_covered(graph: Graph, kernels: Sequence[CandidateKernel]) -> None:
@@ -178,8 +218,8 @@ class _Partitioner:
             chosen = self.choose(flow.graph) if flow.graph.calls else ()
             if not chosen:
                 return bindings
-            kernels = [_placed(self.placer, candidate) for candidate in chosen]
-            bindings = rewritten(flow, used_later, kernels)
+            kernels = [self.placer.place(_pinned(self.placer, each)) for each in chosen]
+            bindings, _ = rewritten(flow, used_later, kernels)
 
 
 def is_ours(function: Any) -> bool:

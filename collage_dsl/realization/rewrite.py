@@ -14,9 +14,12 @@ from collage_dsl.realization.outline import value_of
 from collage_dsl.realization.place import Kernel
 
 
-def rewritten(flow: Dataflow, used_later: Sequence[Any], kernels: Sequence[Kernel]) -> list[Any]:
+def rewritten(
+    flow: Dataflow, used_later: Sequence[Any], kernels: Sequence[Kernel]
+) -> tuple[list[Any], list[int]]:
     """
-    The bindings of `flow` with calls of `kernels` in them.
+    The bindings of `flow` with calls of `kernels` in them, and the positions of the kernels in the
+    order of their calls.
 
     Bindings that no kernel computes stay as they are, in their order. A kernel is called in the
     place of its last node, or later if it must be. Variables that are used after a kernel stay the
@@ -55,17 +58,19 @@ class _Writer:
         self.same = copies_in(flow.bindings)
         self.given_back: set[int] = set()
 
-    def write(self) -> list[Any]:
+    def write(self) -> tuple[list[Any], list[int]]:
         stay = self.staying()
         needs = {place: self.needs_of(place) for place in stay}
         for number, kernel in enumerate(self.kernels):
             needs[self.size + number] = self.needs_of_kernel(kernel)
+        order = []
         for unit in in_order(needs, self.priority):
             if unit < self.size:
                 self.keep(unit)
             else:
+                order.append(unit - self.size)
                 self.call(self.kernels[unit - self.size])
-        return self.without_unused_copies()
+        return self.without_unused_copies(), order
 
     # The bindings that stay, and the units that each unit needs.
 

@@ -1,43 +1,84 @@
-"""Compare the outputs of a compiled model with onnxruntime, and find kernels that are wrong."""
+"""Compare a compiled model and each of its kernels with onnxruntime."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
-import tvm
-from tvm import relax
 
-from collage_dsl.backends.onnx_writer import to_onnx
-from collage_dsl.backends.registry import BackendOf
-from collage_dsl.backends.runtime.cores import on_cores, prepare_cores
-from collage_dsl.backends.tvm import num_cores
-from collage_dsl.frontend.reference import reference_session
-from collage_dsl.frontend.to_relax import dataflow_of
-from collage_dsl.graph import CandidateKernel, Form, Graph, Node, TensorType, members
-from collage_dsl.realization.alone import alone, build_target, called_functions
-from collage_dsl.realization.crossing import device_name, device_named
-from collage_dsl.realization.difference import TOLERANCE, relative_error, tolerance
-from collage_dsl.realization.lower import build
-from collage_dsl.realization.outline import weights_of
-from collage_dsl.realization.place import kernel_of, makers
+from collage_dsl.backends.onnx_writer import Unsupported
+from collage_dsl.frontend.reference import REFUSALS, reference_session
+from collage_dsl.graph import CandidateKernel, Graph, OpSet
+from collage_dsl.graph.variants import DIRECT
+from collage_dsl.realization.difference import compared
+from collage_dsl.realization.draws import GIVEN, Draw
+from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.onnx_reference import Reference
+from collage_dsl.realization.partition import KernelCall
+from collage_dsl.realization.watch import References, Watch
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
-    """The largest relative error of a model, and the kernels found wrong, by their labels."""
+class Finding:
+    """
+    How far the value of `node` is from the right one for the inputs `draw`, and how far it may be.
+    A `kernel` gave it; None for an output of the whole model.
+    """
 
     error: float
-    tolerance: float = TOLERANCE
-    wrong_kernels: tuple[str, ...] = ()
+    tolerance: float
+    node: str
+    draw: str
+    kernel: CandidateKernel | None = None
 
     @property
     def passed(self) -> bool:
         return self.error <= self.tolerance
+
+    @property
+    def severity(self) -> float:
+        """The error as a multiple of what is allowed."""
+        if self.passed:
+            return self.error / self.tolerance if 0 < self.tolerance < np.inf else 0.0
+        return self.error / self.tolerance if self.tolerance else np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """
+    The worst findings about one of the kernels of a model and about one of its outputs, and those
+    about all kernels that are wrong, worst first. The kernels `unchecked`, of which it says why,
+    were checked only as parts of the whole model.
+    """
+
+    kernel: Finding | None
+    output: Finding | None
+    wrong: tuple[Finding, ...]
+    draws: tuple[str, ...]
+    kernels: int
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def worst(self) -> Finding:
+        """A wrong kernel if there is one, since it explains wrong outputs."""
+        found = [finding for finding in (self.kernel, self.output) if finding is not None]
+        return self.wrong[0] if self.wrong else max(found, key=lambda each: each.severity)
+
+    @property
+    def error(self) -> float:
+        return self.worst.error
+
+    @property
+    def tolerance(self) -> float:
+        return self.worst.tolerance
+
+    @property
+    def passed(self) -> bool:
+        return self.worst.passed
 
 
 class VerificationError(Exception):
@@ -49,111 +90,186 @@ class VerificationError(Exception):
 
 
 def failed(verification: Verification) -> VerificationError:
-    """The error that says how large the error of a model is, and which kernels are wrong."""
-    blamed = ", ".join(verification.wrong_kernels) or "no single kernel; the import differs"
-    return VerificationError(
-        f"outputs differ from onnxruntime by {verification.error:.1e} of the largest, "
-        f"{verification.tolerance:.0e} is allowed; wrong: {blamed}",
-        verification,
+    """The error that says which kernels are wrong and by how much, and what to do."""
+    if not verification.wrong:
+        worst = verification.worst
+        return VerificationError(
+            f"the output `{worst.node}` differs from onnxruntime by {_share(worst)}, but no kernel "
+            "does\n"
+            "help: the import of the model differs, or small errors add up; report the model as a "
+            "defect",
+            verification,
+        )
+    count = len(verification.wrong)
+    differ = "differs" if count == 1 else "differ"
+    lines = [f"{count} of {verification.kernels} kernels {differ} from onnxruntime"]
+    lines += map(_described, verification.wrong[:_SHOWN])
+    if count > _SHOWN:
+        lines.append(f"  and {count - _SHOWN} more")
+    lines.append(f"help: {_advice(verification.wrong[0])}")
+    return VerificationError("\n".join(lines), verification)
+
+
+def _refused(draw: Draw, error: Exception) -> str:
+    reason = " ".join(str(error).split())
+    if draw.name == GIVEN:
+        return f"onnxruntime does not run the model on the given inputs: {reason}"
+    return (
+        f"onnxruntime does not run the model on random inputs: {reason}\n"
+        "help: give inputs that the model accepts, with `--inputs FILE.npz`"
+    )
+
+
+_SHOWN = 5
+"""How many wrong kernels a message has at most."""
+
+
+def _share(finding: Finding) -> str:
+    return (
+        f"{finding.error:.1e} of its largest value, where {finding.tolerance:.0e} is allowed "
+        f"(inputs: {finding.draw})"
+    )
+
+
+def _described(finding: Finding) -> str:
+    assert finding.kernel is not None
+    graph, kernel = finding.kernel.graph, finding.kernel
+    variant = f" by {kernel.toolchain.variant}" if kernel.toolchain.variant else ""
+    nodes = sorted(kernel.nodes, key=graph.index)
+    listed = ", ".join(nodes) if len(nodes) <= _SHOWN else f"{nodes[0]}, …, {nodes[-1]}"
+    return (
+        f"  {kernel.label} of target `{kernel.target}`{variant}, nodes {listed}: "
+        f"`{finding.node}` differs by {_share(finding)}"
+    )
+
+
+def _advice(finding: Finding) -> str:
+    assert finding.kernel is not None
+    toolchain = finding.kernel.toolchain
+    if toolchain.variant not in ("", DIRECT):
+        return (
+            f"leave the variant {toolchain.variant} out of the `variants` of target "
+            f"`{toolchain.name}`, or compile without the target, and report a defect"
+        )
+    return (
+        f"compile without target `{toolchain.name}`, or leave this kernel out of its rules, and "
+        f"report a defect of `{toolchain.compiler or 'tvm'}`"
     )
 
 
 def run_onnx(model: onnx.ModelProto | str, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of `model` in onnxruntime without optimisations."""
+    return runner(model)(inputs)
+
+
+Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+
+
+def runner(model: Any) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
+    """Runs `model` in onnxruntime without optimisations."""
     session = reference_session(model)
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+    return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
 
 def verify(
-    run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
-    expected: Mapping[str, Array],
-    inputs: Mapping[str, Array],
+    executable: ModelExecutable,
+    expected: Run,
     graph: Graph,
-    kernels: Sequence[CandidateKernel],
-    backend_of: BackendOf,
+    calls: Sequence[KernelCall],
+    draws: Iterable[Draw],
 ) -> Verification:
     """
-    Compare the outputs of `run` for `inputs` with the `expected` ones, by name. If they differ,
-    each kernel is run alone on the right values of its inputs. Raises `VerificationError` if no
-    output is finite.
+    Compare the outputs of a model with those of `expected`, and the results of each of its kernels
+    with those of onnxruntime, for all `draws`. Raises `VerificationError` if no output is finite.
     """
-    if not any(np.isfinite(value).any() or not value.size for value in expected.values()):
-        raise VerificationError("no output of the model is a finite number to be compared")
-    actual = run(inputs)
-    errors = {name: relative_error(actual[name], value) for name, value in expected.items()}
-    worst = max(errors, key=lambda name: errors[name] - tolerance(expected[name]))
-    verification = Verification(errors[worst], tolerance(expected[worst]))
-    if verification.passed:
-        return verification
-    return replace(verification, wrong_kernels=wrong_kernels(graph, kernels, inputs, backend_of))
+    return _Verifier(executable, expected, graph, calls).run(draws)
 
 
-def wrong_kernels(
-    graph: Graph,
-    kernels: Sequence[CandidateKernel],
-    inputs: Mapping[str, Array],
-    backend_of: BackendOf,
-) -> tuple[str, ...]:
-    """
-    The kernels that give wrong results for right inputs, as `target label (node)`.
+class _Verifier:
+    def __init__(
+        self, executable: ModelExecutable, expected: Run, graph: Graph, calls: Sequence[KernelCall]
+    ) -> None:
+        self.executable = executable
+        self.expected = expected
+        self.graph = graph
+        self.calls = calls
+        self.references = References(graph)
+        self.findings: list[Finding] = []
+        self.checked: set[OpSet] = set()
+        self.is_finite = False
 
-    The right values come from onnxruntime, which runs all of `graph` written as ONNX.
-    """
-    values = dict(inputs) | reference_values(graph, inputs)
-    return tuple(
-        f"`{kernel.target}` {kernel.label} at `{_last_name(kernel)}`"
-        for kernel in kernels
-        if _is_wrong(kernel, values, backend_of)
-    )
+    def run(self, draws: Iterable[Draw]) -> Verification:
+        names: list[str] = []
+        for draw in draws:
+            expected = self.right(draw)
+            if expected is None:
+                continue
+            is_defined = self.kernels(draw)
+            if is_defined or not names:
+                self.whole(draw, expected)
+            names.append(draw.name)
+        if not self.is_finite:
+            raise VerificationError("no output of the model is a finite number to be compared")
+        findings = sorted(self.findings, key=lambda finding: finding.severity)
+        by_kernel = {each.kernel: each for each in findings if each.kernel and not each.passed}
+        wrong = sorted(by_kernel.values(), key=lambda finding: -finding.severity)
+        return Verification(
+            next((each for each in reversed(findings) if each.kernel), None),
+            next((each for each in reversed(findings) if not each.kernel), None),
+            tuple(wrong),
+            tuple(names),
+            len(self.calls),
+            tuple(self.unchecked()),
+        )
 
+    def unchecked(self) -> Iterator[str]:
+        """Why some kernels were never compared."""
+        for call in self.calls:
+            inside = call.candidate.sub_graph.inside
+            if inside not in self.checked:
+                yield self.references.unsupported.get(
+                    inside, f"no draw has values for which {call.candidate.label} is defined"
+                )
 
-def reference_values(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The value of every operator call of `graph` that is a tensor, by name."""
-    tensors = [i for i in members(graph.computed) if isinstance(graph.nodes[i].type, TensorType)]
-    everything = Graph(graph.nodes, tensors, name=graph.name)
-    model, constants = to_onnx(everything)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    kept = {n: onnxruntime.OrtValue.ortvalue_from_numpy(a) for n, a in constants.items()}
-    options.add_external_initializers(list(kept), list(kept.values()))
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    feeds = dict(zip((i.name for i in session.get_inputs()), inputs.values(), strict=True))
-    results = session.run(None, feeds)
-    names = [graph.nodes[i].name for i in tensors]
-    return dict(zip(names, results, strict=True))
+    def right(self, draw: Draw) -> Mapping[str, Array] | None:
+        """The right outputs; None if onnxruntime refuses inputs that another draw changed."""
+        try:
+            expected = self.expected(draw.inputs)
+        except REFUSALS as error:
+            if draw.is_usual:
+                raise VerificationError(_refused(draw, error)) from error
+            return None
+        self.is_finite |= any(not v.size or bool(np.isfinite(v).any()) for v in expected.values())
+        return expected
 
+    def kernels(self, draw: Draw) -> bool:
+        """Whether no kernel took anything but numbers."""
 
-def _is_wrong(kernel: CandidateKernel, values: Mapping[str, Array], backend_of: BackendOf) -> bool:
-    nodes, (backend, *libraries) = kernel.graph.nodes, makers(kernel, backend_of)
-    outlined = kernel_of(kernel, backend)
-    function = outlined.bound(weights_of(dataflow_of(kernel.graph), outlined))
-    module = alone(function, called_functions(kernel), kernel.toolchain, backend)
-    device = device_named(device_name(kernel.toolchain.kind))
-    cores = num_cores(kernel.toolchain)
-    prepare_cores(cores)
-    executable = build(module, build_target(kernel.toolchain), [backend, *libraries])
-    main = on_cores(relax.VirtualMachine(executable, device)["main"], cores)
-    arguments = [_value(nodes[index], values) for index in outlined.arguments]
-    result = main(*(tvm.runtime.tensor(each, device) for each in arguments))
-    places = outlined.results
-    given = list(result) if len(set(places.values())) > 1 else [result]
-    return any(_differs(given[place].numpy(), values[nodes[i].name]) for i, place in places.items())
+        def report(call: KernelCall, node: str, error: float, allowed: float) -> None:
+            self.findings.append(Finding(error, allowed, node, draw.name, call.candidate))
 
+        inputs = list(draw.inputs.values())
+        watch = Watch(self.references, self.calls, inputs, report, special=draw.special)
+        outputs = self.executable.watched(draw.inputs, watch)
+        watch.end([output.numpy() for output in outputs])
+        self.checked |= watch.checked
+        return watch.is_defined
 
-def _value(node: Node, values: Mapping[str, Array]) -> Array:
-    """The value of an input of a kernel: a constant's own value, or the right value."""
-    if node.form is Form.CONSTANT:
-        value: Any = node.value
-        return np.asarray(value)
-    return values[node.name]
+    def whole(self, draw: Draw, expected: Mapping[str, Array]) -> None:
+        actual = self.executable.run(draw.inputs)
 
+        @cache
+        def doubtful() -> list[list[Array]]:
+            try:
+                reference = Reference(self.graph)
+            except Unsupported:
+                return []
+            return list(reference.doubtful(list(draw.inputs.values())))
 
-def _differs(actual: Array, expected: Array) -> bool:
-    return relative_error(actual, expected) > tolerance(expected)
+        def others(place: int) -> list[Array]:
+            return [each[place] for each in doubtful()]
 
-
-def _last_name(kernel: CandidateKernel) -> str:
-    return max(kernel.nodes, key=kernel.graph.index)
+        for place, (name, right) in enumerate(expected.items()):
+            error, allowed = compared(actual[name], right, partial(others, place))
+            self.findings.append(Finding(error, allowed, name, draw.name))

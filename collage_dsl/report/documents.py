@@ -215,12 +215,39 @@ class ContenderDocument(Document):
     reason: str | None = None
 
 
+class ErrorDocument(Document):
+    """An error against onnxruntime, relative to the largest value of the node."""
+
+    node: str
+    error: float
+    tolerance: float
+    inputs: str = Field(description="the draw of inputs that shows it")
+
+
+class KernelErrorDocument(ErrorDocument):
+    """The error of a kernel, for the values that it takes in the model."""
+
+    target: str
+    label: str
+    nodes: list[str]
+
+
 class VerificationDocument(Document):
-    """The comparison with onnxruntime: the largest error, relative to the largest output."""
+    """
+    The comparison of every kernel and of the outputs with onnxruntime. Of all errors, that which
+    is the largest part of what is allowed.
+    """
 
     error: float
     tolerance: float
     passed: bool
+    kernel: KernelErrorDocument | None = Field(description="the kernel that errs most")
+    output: ErrorDocument | None = Field(description="the output of the model that errs most")
+    draws: list[str] = Field(description="the draws of inputs that were compared")
+    kernels: int = Field(description="how many kernels the model calls")
+    unchecked: list[str] = Field(
+        description="why some kernels were compared as parts of the whole model only"
+    )
 
 
 class CompileDocument(Document):

@@ -6,11 +6,13 @@ from collage_dsl.report.documents import (
     CandidatesDocument,
     CompileDocument,
     ContenderDocument,
+    ErrorDocument,
     KernelDocument,
     MeasurementsDocument,
     PlanDocument,
     RunDocument,
     SearchDocument,
+    VerificationDocument,
 )
 
 _REASONS = 3
@@ -78,7 +80,6 @@ def _copies(document: PlanDocument) -> str:
 def compile_text(document: CompileDocument) -> str:
     """The plans with their estimated and measured times, and the error of the outputs."""
     rows = [_contender_row(c, document.chosen) for c in document.contenders]
-    verification = document.verification
     lines = [
         f"{document.model}: {_count(document.plan.operators, 'operator')}",
         "",
@@ -86,13 +87,33 @@ def compile_text(document: CompileDocument) -> str:
         _gain(document),
         *(f"launching a kernel of {t}: {seconds(s)}" for t, s in document.launch.items()),
     ]
-    if verification:
-        lines.append(
-            f"largest error against onnxruntime: {verification.error:.1e} of the largest output"
-            f" ({verification.tolerance:.0e} allowed)"
-        )
+    if document.verification:
+        lines.append(_verification(document.verification))
     variants = _variants(document.plan)
     return "\n".join(lines) + "\n" + variants + measurements_text(document.measurements)
+
+
+def _verification(document: VerificationDocument) -> str:
+    kernel, output = document.kernel, document.output
+    checked = document.kernels - len(document.unchecked)
+    lines = []
+    if output:
+        lines.append(f"largest error against onnxruntime: {_error(output)}")
+    if kernel:
+        where = f"{_short(kernel.label)} of {kernel.target}"
+        lines.append(f"largest error of one kernel: {_error(kernel)}, by {where}")
+    lines.append(
+        f"compared: {checked} of {_count(document.kernels, 'kernel')}, and the outputs; "
+        f"inputs: {', '.join(document.draws)}"
+    )
+    return "\n".join(lines)
+
+
+def _error(document: ErrorDocument) -> str:
+    return (
+        f"{document.error:.1e} of the largest value of `{document.node}` "
+        f"({document.tolerance:.0e} allowed)"
+    )
 
 
 def search_text(document: SearchDocument) -> str:

@@ -1,0 +1,198 @@
+"""Inputs to verify a model with: several ranges of numbers, and valid integers."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from collage_dsl.graph import Form, Graph, Node, TensorType, members
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Inputs of a model by name. Those of a `special` draw have infinities and no numbers."""
+
+    name: str
+    inputs: Mapping[str, Array]
+    special: bool = False
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether any model should accept it."""
+        return self.name in (GIVEN, _USUAL)
+
+
+GIVEN = "given"
+_USUAL = "usual"
+
+
+def draws_of(
+    graph: Graph, given: Mapping[str, Array] | None = None, *, special: bool = False
+) -> Iterator[Draw]:
+    """
+    Seeded inputs for `graph`, one draw at a time.
+
+    Inputs that are `given` are the first draw. The others then differ from it in floating point
+    numbers only, because integers may have a meaning that the model does not show.
+    """
+    kinds = {_USUAL: _usual, "large": _large, "tiny": _tiny, "negative": _negative}
+    if special:
+        kinds["special"] = _special
+    if given is not None:
+        yield Draw(GIVEN, given)
+    for number, (name, floats) in enumerate(kinds.items()):
+        generator = np.random.default_rng(number)
+        inputs = {}
+        for index in members(graph.parameters):
+            node = graph.nodes[index]
+            if "float" in node.tensor.dtype:
+                shape = node.tensor.static_shape
+                inputs[node.name] = np.asarray(floats(generator, shape, node.tensor.dtype))
+            elif given is not None:
+                inputs[node.name] = given[node.name]
+            else:
+                inputs[node.name] = _integers(graph, index, name, generator)
+        yield Draw(name, inputs, special=name == "special")
+
+
+# Floating point numbers.
+
+_Floats = Callable[[np.random.Generator, tuple[int, ...], str], Array]
+
+
+def _usual(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    return generator.normal(size=shape).astype(dtype)
+
+
+def _large(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    """Sums of these are still finite in float16."""
+    size = 10 if dtype == "float16" else 100
+    return (size * generator.normal(size=shape)).astype(dtype)
+
+
+def _tiny(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    """These are still normal numbers in float16."""
+    size = 1e-2 if dtype == "float16" else 1e-4
+    return (size * generator.normal(size=shape)).astype(dtype)
+
+
+def _negative(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    return -np.abs(_usual(generator, shape, dtype))
+
+
+_SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
+
+
+def _special(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    """One of 64 elements, and at least one of each kind, is no ordinary number."""
+    array = np.ravel(generator.normal(size=shape))
+    count = max(len(_SPECIAL), array.size // 64)
+    places = generator.permutation(array.size)[:count]
+    array[places] = np.resize(_SPECIAL, places.size)
+    return array.reshape(shape).astype(dtype)
+
+
+# Integers.
+
+_SAME_VALUES = (
+    *("broadcast_to", "concat", "expand_dims", "flatten", "permute_dims", "reshape", "split"),
+    *("squeeze", "strided_slice", "tile"),
+)
+"""Operators whose results have only elements of their operands."""
+
+_INDEXING = {"take": 1, "gather_elements": 1, "gather_nd": 1, "one_hot": 0, "scatter_elements": 1}
+_INDEXING |= {"scatter_nd": 1, "index_tensor": 1, "index_put": 1, "dynamic_strided_slice": 1}
+"""The position of the operand that has indices."""
+
+_DIVISION = ("divide", "floor_divide", "mod", "floor_mod")
+_LIMITED = ("power", "left_shift", "right_shift")
+"""Operators of which the second operand must not be any integer."""
+
+_MOST = 2**15
+"""Products of two integers of up to this size fit into 32 bits."""
+
+
+def _integers(graph: Graph, index: int, draw: str, generator: np.random.Generator) -> Array:
+    """Valid indices, else 0 and 1, which masks have, and integers of the whole range in turn."""
+    type_ = graph.nodes[index].tensor
+    low, high = _range(graph, index, type_.dtype, draw)
+    return np.asarray(generator.integers(low, high, type_.static_shape), type_.dtype)
+
+
+def _range(graph: Graph, index: int, dtype: str, draw: str) -> tuple[int, int]:
+    same = frozenset(_same_values(graph, index))
+    uses = [(user, node) for node in same for user in members(graph.users_of[node])]
+    limits = [_limit(graph, graph.nodes[user], node) for user, node in uses]
+    known = [limit for limit in limits if limit is not None]
+    if known:
+        size = max(min(known), 1)
+        may_be_negative = dtype.startswith("int") and all(
+            graph.nodes[user].op == "take" and graph.nodes[user].attrs.get("mode") == "wrap"
+            for (user, _), limit in zip(uses, limits, strict=True)
+            if limit is not None
+        )
+        return (-size, 0) if draw == "negative" and may_be_negative else (0, size)
+    if dtype == "bool" or draw == _USUAL or _is_limited(graph, index):
+        return (1, 2) if _divides(graph, index) else (0, 2)
+    if dtype in ("int8", "uint8", "int16", "uint16"):
+        low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max) + 1
+    else:
+        low, high = (0 if dtype.startswith("u") else -_MOST), _MOST
+    if _divides(graph, index):
+        low = 1
+    return low, min(high, 0) if draw == "negative" and low < 0 else high
+
+
+def _same_values(graph: Graph, index: int) -> Iterator[int]:
+    """The nodes of which the elements are those of a node: itself, and views of it."""
+    yield index
+    for user in members(graph.users_of[index]):
+        node = graph.nodes[user]
+        is_cast = node.op == "astype" and "int" in getattr(node.type, "dtype", "")
+        if node.form in (Form.TUPLE, Form.PROJECTION) or node.op in _SAME_VALUES or is_cast:
+            yield from _same_values(graph, user)
+
+
+def _limit(graph: Graph, user: Node, index: int) -> int | None:
+    """How many indices are valid where `user` takes a node as indices; None if it does not."""
+    at = _INDEXING.get(user.op)
+    if at is None or len(user.inputs) <= at or user.inputs[at] != index:
+        return None
+    if user.op == "one_hot":
+        return int(user.attrs["depth"])  # type: ignore[arg-type]
+    data = graph.nodes[user.inputs[0]].type
+    if not isinstance(data, TensorType) or not data.is_static:
+        return 1
+    axis = user.attrs.get("axis")
+    if isinstance(axis, int) and data.static_shape:
+        return data.static_shape[axis]
+    return min(data.static_shape, default=1)
+
+
+def _is_limited(graph: Graph, index: int) -> bool:
+    """Whether integers that are computed from a node are indices, exponents or widths."""
+    return any(
+        node.op in _INDEXING or node.op in _LIMITED for node, _ in _operands_from(graph, index)
+    )
+
+
+def _divides(graph: Graph, index: int) -> bool:
+    return any(
+        node.op in _DIVISION and operand == node.inputs[1]
+        for node, operand in _operands_from(graph, index)
+    )
+
+
+def _operands_from(graph: Graph, index: int) -> Iterator[tuple[Node, int]]:
+    """The calls below a node, each with the integer operands that depend on it."""
+    below = graph.downstream_of[index] | 1 << index
+    for user in members(graph.downstream_of[index] & graph.calls):
+        node = graph.nodes[user]
+        for position, operand in enumerate(node.inputs):
+            type_ = graph.nodes[operand].type
+            is_integer = isinstance(type_, TensorType) and "float" not in type_.dtype
+            if below >> operand & 1 and is_integer and position == _INDEXING.get(node.op, position):
+                yield node, operand

@@ -1,0 +1,493 @@
+"""What verification sees: wrong kernels that no output of the model shows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import collage_dsl as collage
+from collage_dsl.backends.base import LibraryBackend
+from collage_dsl.backends.onnx_writer import model as onnx_model
+from collage_dsl.backends.onnx_writer.table import OPERATORS
+from collage_dsl.backends.onnxruntime import OnnxRuntime
+from collage_dsl.engine.compile import backends_of
+from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.graph import Form, Graph, Node, OpaqueType, Option, TensorType, Toolchain, members
+from collage_dsl.realization import native
+from collage_dsl.realization.difference import compared, relative_error, tolerance
+from collage_dsl.realization.draws import Draw, draws_of
+from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.lower import build
+from collage_dsl.realization.onnx_reference import Reference
+from collage_dsl.realization.partition import realized
+from collage_dsl.realization.signature import ExecutableError, Signature
+from collage_dsl.realization.verify import (
+    Verification,
+    VerificationError,
+    run_onnx,
+    runner,
+    verify,
+)
+from collage_dsl.rules import FusionSpec, OpCallByKind
+from tests.models import small_convolution, transformer_block
+from tests.test_in_place import join, node
+from tests.test_onnx_writer import CASES, graph_of
+
+Array = np.ndarray[Any, Any]
+
+NATIVE = FusionSpec(Toolchain("tvm"), OpCallByKind())
+
+
+def saturated() -> onnx.ModelProto:
+    """
+    A classifier whose outputs say nothing: one class has a logit that is larger than all others
+    by thousands.
+    """
+    generator = np.random.default_rng(7)
+
+    def weight(name: str, array: Array) -> onnx.TensorProto:
+        return numpy_helper.from_array(array.astype(np.float32), name)
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["conv"], pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["conv", "bias"], ["biased"]),
+        helper.make_node("Relu", ["biased"], ["relu"]),
+        helper.make_node("MaxPool", ["relu"], ["pool"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Softmax", ["pool"], ["attention"], axis=1),
+        helper.make_node("Sub", ["pool", "attention"], ["difference"]),
+        helper.make_node("Tanh", ["difference"], ["tanh"]),
+        helper.make_node("Flatten", ["tanh"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "g"], ["product"]),
+        helper.make_node("Add", ["product", "favour"], ["logits"]),
+        helper.make_node("Softmax", ["logits"], ["y"], axis=1),
+        helper.make_node("ArgMax", ["y"], ["class"], axis=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "saturated",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 6, 6])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5]),
+            helper.make_tensor_value_info("class", TensorProto.INT64, [1, 1]),
+        ],
+        [
+            weight("w", generator.normal(0, 0.3, (4, 2, 3, 3))),
+            weight("bias", generator.normal(0, 0.3, (1, 4, 1, 1))),
+            weight("g", generator.normal(0, 0.3, (36, 5))),
+            weight("favour", np.array([0, 0, 1e4, 0, 0])),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+# Corruptions of the graph of a kernel.
+
+
+def edited(op: str, edit: Callable[[Node], Node]) -> Callable[[Graph], Graph]:
+    def corrupt(graph: Graph) -> Graph:
+        nodes = [edit(each) if each.op == op else each for each in graph.nodes]
+        return Graph(nodes, graph.outputs, name=graph.name, returns_tuple=graph.returns_tuple)
+
+    return corrupt
+
+
+def other_bias(graph: Graph) -> Graph:
+    nodes = [
+        replace(each, value=np.asarray(each.value) * np.float32(1.01))
+        if each.form is Form.CONSTANT
+        else each
+        for each in graph.nodes
+    ]
+    return Graph(nodes, graph.outputs, name=graph.name, returns_tuple=graph.returns_tuple)
+
+
+def attribute(name: str, value: Any) -> Callable[[Node], Node]:
+    return lambda each: replace(each, attrs={**each.attrs, name: value})
+
+
+def saturating(graph: Graph) -> Graph:
+    """A relu that is right up to 50."""
+    (x, relu) = graph.nodes
+    bounds = [Node(str(n), Form.LITERAL, OpaqueType("prim"), value=n) for n in (0.0, 50.0)]
+    clip = replace(relu, op="clip", inputs=(0, 1, 2))
+    return Graph([x, *bounds, clip], [3], name=graph.name)
+
+
+def wider(each: Node) -> Node:
+    """A window of a pool that is one larger at its end."""
+    padding: Any = (0, 0, 1, 1)
+    return replace(each, attrs={**each.attrs, "pool_size": (3, 3), "padding": padding})
+
+
+CORRUPTIONS: Mapping[str, tuple[str, str, Callable[[Graph], Graph]]] = {
+    "a wrong bias": ("add", "biased", other_bias),
+    "swapped operands": (
+        "subtract",
+        "difference",
+        edited("subtract", lambda each: replace(each, inputs=each.inputs[::-1])),
+    ),
+    "a dropped relu": (
+        "nn.relu",
+        "relu",
+        edited("nn.relu", lambda each: replace(each, op="nn.leakyrelu", attrs={"alpha": 1.0})),
+    ),
+    "a window off by one": ("nn.max_pool2d", "pool", edited("nn.max_pool2d", wider)),
+    "softmax along another axis": (
+        "nn.softmax",
+        "attention",
+        edited("nn.softmax", attribute("axis", 2)),
+    ),
+    "right for small inputs only": ("nn.relu", "relu", saturating),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Corrupt(LibraryBackend):
+    """Works, but for the kernels with one operator, and an image as their result."""
+
+    on: str
+    corrupt: Callable[[Graph], Graph]
+
+    @property
+    def name(self) -> str:
+        return "corrupt"
+
+    @property
+    def version(self) -> str:
+        return "1"
+
+    def supports(self, graph: Graph) -> str | None:
+        return None
+
+    def codegen(self, graph: Graph, symbol: str, options: Mapping[str, Option]) -> Any:
+        is_image = graph.nodes[graph.outputs[0]].tensor.rank == 4
+        if is_image and self.on in graph.operators(graph.calls):
+            graph = self.corrupt(graph)
+        return OnnxRuntime().codegen(graph, symbol, options)
+
+
+def compiled(model: onnx.ModelProto, *backends: Any, **options: Any) -> collage.Compiled:
+    """Each operator is a kernel of the first backend, else of TVM."""
+    targets = [FusionSpec(Toolchain(b.name, compiler=b.name), OpCallByKind()) for b in backends]
+    return fast(model, targets or [NATIVE], backends=backends, **options)
+
+
+def fast(model: onnx.ModelProto, targets: Sequence[Any], **options: Any) -> collage.Compiled:
+    """Compiled without measuring."""
+    return collage.compile(model, targets, cost=lambda _: 1e-5, race_seconds=0.01, **options)
+
+
+@pytest.mark.parametrize("which", CORRUPTIONS)
+def test_a_wrong_kernel_is_named_though_no_output_shows_it(which: str) -> None:
+    op, at, corrupt = CORRUPTIONS[which]
+    with pytest.raises(VerificationError) as caught:
+        compiled(saturated(), Corrupt(op, corrupt))
+
+    verification = caught.value.verification
+    assert verification is not None
+    assert [finding.node for finding in verification.wrong] == [at]
+    assert verification.error > verification.tolerance
+    first, second, _ = str(caught.value).splitlines()
+    assert first == f"1 of {verification.kernels} kernels differs from onnxruntime"
+    assert second.startswith(f"  {op} of target `corrupt`, nodes {at}: `{at}` differs by ")
+
+
+def test_the_outputs_of_that_model_say_nothing() -> None:
+    for seed in range(3):
+        x = np.random.default_rng(seed).normal(size=(1, 2, 6, 6)).astype(np.float32)
+        y, number = run_onnx(saturated(), {"x": x}).values()
+        np.testing.assert_array_equal(y, [[0, 0, 1, 0, 0]])
+        assert number == 2
+
+
+def test_what_is_right_for_small_inputs_only_is_seen_in_a_draw_of_large_ones() -> None:
+    op, _, corrupt = CORRUPTIONS["right for small inputs only"]
+    with pytest.raises(VerificationError) as caught:
+        compiled(saturated(), Corrupt(op, corrupt))
+
+    assert caught.value.verification is not None
+    assert caught.value.verification.worst.draw == "large"
+
+
+@pytest.mark.parametrize("model", [saturated, small_convolution, transformer_block])
+def test_the_report_says_which_kernel_errs_most(model: Callable[[], onnx.ModelProto]) -> None:
+    found = compiled(model())
+    verification = found.report.verification
+
+    assert verification is not None
+    assert verification.passed
+    assert verification.kernel is not None
+    assert verification.output is not None
+    assert 0 < verification.kernel.error < 1e-5
+    assert verification.output.error < 1e-5
+    assert verification.error in (verification.kernel.error, verification.output.error)
+    assert verification.kernel.node in verification.kernel.nodes
+    assert verification.kernel.nodes in [kernel.nodes for kernel in found.report.plan.kernels]
+    assert verification.draws == ["usual", "large", "tiny", "negative"]
+    assert verification.kernels == len(found.plan.kernels)
+    assert verification.unchecked == []
+
+
+def test_a_kernel_that_cannot_be_compared_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = dict(OPERATORS)
+    del written["tanh"]
+    monkeypatch.setattr(onnx_model, "OPERATORS", written)
+
+    verification = compiled(saturated()).report.verification
+
+    assert verification is not None
+    assert verification.passed
+    assert verification.kernels == 12
+    assert [each.split(":")[0] for each in verification.unchecked] == [
+        "`tanh` at `tanh` cannot be written in ONNX"
+    ]
+
+
+# Kernels that run nothing.
+
+
+def joined() -> onnx.ModelProto:
+    """A concatenation that runs nothing, between operators of which each is a kernel."""
+    nodes = [
+        node("Relu", "x", "a"),
+        node("Exp", "x", "b"),
+        join("a b", "c"),
+        node("Tanh", "c", "y"),
+    ]
+    shape = [1, 3, 5, 7]
+    graph = helper.make_graph(
+        nodes,
+        "joined",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 6, 5, 7])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+IN_PLACE = FusionSpec(Toolchain("tvm", variants=("in_place", "direct")), OpCallByKind())
+
+
+def compiled_in_place(model: onnx.ModelProto) -> collage.Compiled:
+    return fast(model, [IN_PLACE])
+
+
+def test_a_concatenation_that_runs_nothing_is_compared_where_it_is_taken() -> None:
+    found = compiled_in_place(joined())
+
+    assert "concat" not in found.executable.module["as_text"]().replace("in_place_concat", "")
+    assert found.report.verification is not None
+    assert found.report.verification.passed
+
+
+def test_a_wrong_concatenation_that_runs_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = native.joined
+    monkeypatch.setattr(native, "joined", lambda function: right(function)[::-1])
+
+    with pytest.raises(VerificationError, match=r"concat of target `tvm` by in_place, nodes .*c"):
+        compiled_in_place(joined())
+
+
+# Inputs.
+
+
+def with_integers() -> onnx.ModelProto:
+    """Token ids that are looked up, a mask that is a number, and what is divided by."""
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"]),
+        helper.make_node("Cast", ["mask"], ["factor"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["factor", "last"], ["column"]),
+        helper.make_node("Mul", ["rows", "column"], ["masked"]),
+        helper.make_node("Div", ["mask", "divisor"], ["quotient"]),
+        helper.make_node("Mul", ["masked", "x"], ["y"]),
+    ]
+    ints = [
+        helper.make_tensor_value_info(name, TensorProto.INT64, [7])
+        for name in ("ids", "mask", "divisor")
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "integers",
+        [*ints, helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [7, 4]),
+            helper.make_tensor_value_info("quotient", TensorProto.INT64, [7]),
+        ],
+        [
+            numpy_helper.from_array(np.arange(44, dtype=np.float32).reshape(11, 4), "table"),
+            numpy_helper.from_array(np.array([1]), "last"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def draws(given: Mapping[str, Array] | None = None) -> dict[str, Draw]:
+    return {draw.name: draw for draw in draws_of(from_onnx(with_integers()), given)}
+
+
+def test_indices_are_valid_masks_are_0_and_1_first_and_divisors_are_not_0() -> None:
+    found = draws()
+
+    ids = {name: draw.inputs["ids"] for name, draw in found.items()}
+    assert all(((each >= -11) & (each < 11)).all() for each in ids.values())
+    assert ids["usual"].max() > 1
+    assert (ids["negative"] < 0).all()
+    assert set(found["usual"].inputs["mask"]) <= {0, 1}
+    assert np.abs(found["large"].inputs["mask"]).max() > 100
+    assert all((draw.inputs["divisor"] > 0).all() for draw in found.values())
+
+
+def test_draws_are_of_several_magnitudes_and_seeded() -> None:
+    found, again = draws(), draws()
+
+    largest = {name: np.abs(draw.inputs["x"]).max() for name, draw in found.items()}
+    assert largest["tiny"] < 1e-2 < largest["usual"] < 10 < largest["large"]
+    assert (found["negative"].inputs["x"] <= 0).all()
+    for name, draw in found.items():
+        for each, array in draw.inputs.items():
+            np.testing.assert_array_equal(array, again[name].inputs[each])
+
+
+def test_integers_that_are_given_stay_in_all_draws() -> None:
+    given = dict(draws()["usual"].inputs)
+    found = draws(given)
+
+    assert list(found) == ["given", "usual", "large", "tiny", "negative"]
+    assert found["given"].inputs is given
+    for draw in found.values():
+        np.testing.assert_array_equal(draw.inputs["ids"], given["ids"])
+    assert np.abs(found["large"].inputs["x"]).max() > 10
+
+
+def test_a_model_with_integers_is_verified_on_random_and_on_given_inputs() -> None:
+    given = dict(draws()["usual"].inputs)
+    options: Mapping[str, Any]
+    for options in ({}, {"inputs": given}):
+        verification = fast(with_integers(), ["native"], **options).report.verification
+        assert verification is not None
+        assert verification.passed
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda inputs: {**inputs, "z": inputs["x"]}, "the model has no input `z`"),
+        (lambda inputs: {"x": inputs["x"]}, "input `ids` is missing"),
+        (lambda inputs: {**inputs, "x": inputs["x"][1:]}, "input `x` is float32"),
+        (lambda inputs: {**inputs, "x": inputs["ids"][:4]}, "input `x` is int64"),
+    ],
+)
+def test_given_inputs_that_are_not_those_of_the_model(
+    change: Callable[[dict[str, Array]], dict[str, Array]], said: str
+) -> None:
+    with pytest.raises(ExecutableError, match=said):
+        fast(with_integers(), ["native"], inputs=change(dict(draws()["usual"].inputs)))
+
+
+def test_given_inputs_that_onnxruntime_refuses() -> None:
+    inputs = dict(draws()["usual"].inputs)
+    inputs["ids"] = np.full(7, 11)
+
+    with pytest.raises(VerificationError, match="does not run the model on the given inputs"):
+        fast(with_integers(), ["native"], inputs=inputs)
+
+
+# Infinities, and what is not a number.
+
+
+def checked(backend: LibraryBackend) -> Verification:
+    """Of a model with relus, on a draw with infinities and what is not a number."""
+    model = joined()
+    graph = from_onnx(model)
+    spec = FusionSpec(Toolchain(backend.name, compiler=backend.name), OpCallByKind())
+    kernels = collage.choose(graph, collage.propose(graph, spec), cost=lambda _: 1e-5).candidates
+    found = realized(graph, kernels, backends_of([spec], [backend]))
+    executable = ModelExecutable(build(found.module, backends=[backend]), Signature.of(graph))
+    draws = draws_of(graph, special=True)
+    return verify(executable, runner(model), graph, found.calls, draws)
+
+
+def zero_for_what_is_no_number(graph: Graph) -> Graph:
+    """A relu of which the maximum takes its other operand."""
+    return Graph(
+        [
+            graph.nodes[0],
+            replace(graph.nodes[1], name="same", op="equal", inputs=(0, 0), type=BOOLEANS),
+            Node("0", Form.CONSTANT, TensorType("float32", ()), value=np.zeros((), np.float32)),
+            Node("number", Form.CALL, graph.nodes[1].type, (1, 0, 2), "where"),
+            replace(graph.nodes[1], inputs=(3,)),
+        ],
+        [4],
+        name=graph.name,
+    )
+
+
+BOOLEANS = TensorType("bool", (1, 3, 5, 7))
+
+
+def test_what_a_kernel_makes_of_no_number_is_compared_on_demand_only() -> None:
+    right = checked(Corrupt("none", zero_for_what_is_no_number))
+    wrong = checked(Corrupt("nn.relu", zero_for_what_is_no_number))
+
+    assert right.passed
+    assert right.draws[-1] == "special"
+    assert [(each.node, each.draw) for each in wrong.wrong] == [("a", "special")]
+
+
+# What counts as wrong.
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_reference_in_float64_is_that_of_onnxruntime(name: str) -> None:
+    case = CASES[name]
+    reference = Reference(graph_of(case))
+
+    right, widened = reference.run(case.arguments), reference.in_float64(case.arguments)
+    for one, other in zip(right, widened, strict=True):
+        assert relative_error(other.astype(one.dtype), one) <= tolerance(one)
+
+
+def cancelling() -> Graph:
+    """The mean of numbers is subtracted that are far from 0: little is left."""
+    return collage.parse_graph("x: f32[1024]; m = mean(x); y = subtract(x, m); return y;")
+
+
+def test_an_error_as_large_as_that_of_onnxruntime_is_allowed() -> None:
+    graph = cancelling()
+    x = (1e6 + np.random.default_rng(0).normal(size=1024) / 16).astype(np.float32)
+    (right,) = Reference(graph).run([x])
+    others = [each[0] for each in Reference(graph).doubtful([x])]
+    noise = np.abs(others[0] - right).max() / np.abs(right).max()
+
+    assert noise > 1e-3
+    error, allowed = compared(others[0].astype(np.float32), right, lambda: others)
+    assert error <= allowed
+    error, allowed = compared(right + 1000 * np.float32(noise), right, lambda: others)
+    assert error > allowed
+
+
+def test_integers_that_rounding_decides_do_not_count() -> None:
+    right, other = np.array([1, 2, 3]), np.array([1, 2, 4])
+
+    assert compared(other, right, tuple) == (np.inf, 0)
+    assert compared(other, right, lambda: [other]) == (0, 0)
+    assert compared(np.array([0, 2, 3]), right, lambda: [other]) == (np.inf, 0)
+
+
+def test_scalars_are_drawn_and_shaken_as_arrays() -> None:
+    graph = collage.parse_graph("x: f32[]; y = exp(x); return y;")
+    for draw in draws_of(graph, special=True):
+        (x,) = draw.inputs.values()
+        assert isinstance(x, np.ndarray)
+        assert x.shape == ()
+        assert [each[0].shape for each in Reference(graph).doubtful([x])] == [(), (), ()]
+
+
+def test_members_of_a_graph_are_in_the_order_of_its_inputs() -> None:
+    graph = from_onnx(with_integers())
+    names = [graph.nodes[index].name for index in members(graph.parameters)]
+
+    assert names == list(draws()["usual"].inputs)
