@@ -11,10 +11,11 @@ from enum import Enum
 
 import collage_dsl.rules.condition as conditions
 from collage_dsl.graph import Graph
+from collage_dsl.rules.backtracking import Match
 from collage_dsl.rules.condition import UNKNOWN, Given, Unknown, Value, Where
 from collage_dsl.rules.facts import Fact, facts, has_predicate
 from collage_dsl.rules.frame import Frame
-from collage_dsl.rules.matcher import Attempt, Match, matches
+from collage_dsl.rules.matcher import Attempt, matches
 from collage_dsl.rules.observer import T
 from collage_dsl.rules.pattern import (
     Call,
@@ -130,7 +131,7 @@ class Explanation:
     step: Step
     reason: Asked | Refused | None
     is_complete: bool
-    """Whether fewer than `MOST_STEPS` were tried."""
+    """Whether everything that was tried is recorded."""
 
 
 def explain(
@@ -157,10 +158,12 @@ class _Record:
     asking: list[Asked] = field(default_factory=list)
     """The conditions that were asked and are not settled yet."""
     count: int = 0
+    is_cut: bool = False
+    """Whether the attempt took so many steps that it was begun anew, which is not recorded."""
 
     @property
     def is_full(self) -> bool:
-        return self.count >= MOST_STEPS
+        return self.is_cut or self.count >= MOST_STEPS
 
     def step(self, way: Way, wanted: Operand, index: int, frame: Frame) -> Step:
         """The step of `way` in which `wanted` is tried at node `index`."""
@@ -254,6 +257,14 @@ class _Part:
         if self.hears(progress):
             record.reason = refused
         record.attempt.refused(progress, because, span, reason)
+
+    def again(self) -> "_Unrecorded":
+        self.record.is_cut = True
+        self.record.asking = []
+        return self.unrecorded()
+
+    def stops(self, steps: int) -> None:
+        self.record.attempt.stops(steps)
 
     def is_named(self, operand: Operand, frame: Frame) -> bool:
         """Whether this step is for the name of the value `operand`."""
