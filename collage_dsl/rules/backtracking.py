@@ -110,11 +110,6 @@ class Backtracking:
                     partial.inside, partial.constants, own, own.get(self.outermost.pattern.anchor)
                 )
 
-    def spend(self, steps: int) -> None:
-        self.steps += steps
-        if self.steps > self.most:
-            raise TooManyStepsError
-
     def result(
         self, frame: Frame, index: int, so_far: Partial, observer: Observer
     ) -> Iterable[Partial]:
@@ -158,7 +153,9 @@ class Backtracking:
     def operand(
         self, frame: Frame, operand: Operand, index: int, so_far: Partial, observer: Observer
     ) -> Iterable[Partial]:
-        self.spend(1)
+        self.steps += 1
+        if self.steps > self.most:
+            raise TooManyStepsError
         inner = observer.operand(operand, index, frame)
         tried: Iterable[Partial]
         match operand:

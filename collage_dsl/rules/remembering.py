@@ -7,7 +7,7 @@ from typing import assert_never
 
 from collage_dsl.graph import Graph
 from collage_dsl.rules import condition
-from collage_dsl.rules.backtracking import Backtracking, Partial
+from collage_dsl.rules.backtracking import Backtracking, Partial, TooManyStepsError
 from collage_dsl.rules.condition import Where
 from collage_dsl.rules.facts import has_predicate
 from collage_dsl.rules.frame import Frame
@@ -79,7 +79,9 @@ class Remembering(Backtracking):
             start = Partial(inside, bound=bound, frames=so_far.frames)
             found = super().operand(frame, operand, index, start, observer)
             ways = self.ways[key] = self.distinct(frame, found)
-        self.spend(len(ways) + 1)
+        self.steps += len(ways)
+        if self.steps > self.most:
+            raise TooManyStepsError
         return [_after(so_far, way) for way in ways]
 
     def distinct(self, frame: Frame, ways: Iterable[Partial]) -> tuple[Partial, ...]:

@@ -16,7 +16,7 @@ from collage_dsl.rules.primitive import Constants, Primitive, with_constants
 from collage_dsl.rules.pruning import pruned
 from collage_dsl.rules.regions import Preference, regions
 from collage_dsl.rules.splits import split
-from collage_dsl.rules.trace import Trace
+from collage_dsl.rules.trace import Stop, Trace
 from collage_dsl.rules.vertical import USUAL_DEPTH, with_neighbours
 
 FUSIBLE = (Kind.ELEMENTWISE, Kind.BROADCAST, Kind.INJECTIVE, Kind.REDUCE, Kind.ANCHOR)
@@ -57,7 +57,13 @@ class DFPattern:
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
         everywhere = matches_everywhere(self.pattern, graph, trace.lookup)
+        stopped = False
         for index, found, attempt in everywhere:
+            if attempt.stopped and not stopped:
+                stopped = True
+                name, span = self.pattern.name, self.pattern.span
+                node = graph.nodes[index].name
+                trace.stops.append(Stop(name, attempt.stopped, "steps", node, span))
             for match in found:
                 yield SubGraph(match.inside, match.constants)
             if not found and graph.nodes[index].is_call:
@@ -165,20 +171,31 @@ class CombineByPrimitives:
     max_splits: int | None = None
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        unions = self._unions(graph, self.rule.propose(graph, trace))
+        unions = self._unions(graph, self.rule.propose(graph, trace), trace)
         return with_constants(graph, unions) if Constants() in self.using else unions
 
-    def _unions(self, graph: Graph, seeds: Iterator[SubGraph]) -> Iterator[SubGraph]:
+    def _unions(self, graph: Graph, seeds: Iterator[SubGraph], trace: Trace) -> Iterator[SubGraph]:
+        name = "combine_by_primitives"
         if self.max_splits is not None:
-            return split(
+            given = tuple(seeds)
+            pieces = split(
                 graph,
-                seeds,
+                given,
                 self.using,
                 max_depth=self.max_depth,
                 max_nodes=self.max_nodes,
                 max_splits=self.max_splits,
             )
-        return combine(graph, seeds, self.using, max_depth=self.max_depth, max_nodes=self.max_nodes)
+            return trace.bounded(graph, name, given, pieces)
+        return combine(
+            graph,
+            seeds,
+            self.using,
+            max_depth=self.max_depth,
+            max_nodes=self.max_nodes,
+            most=trace.most(graph),
+            stopped=lambda proposed: trace.stopped(graph, name, proposed),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +215,8 @@ class Horizontal:
     max: int = 3
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        return siblings_joined(graph, self.rule.propose(graph, trace), self.max)
+        given = tuple(self.rule.propose(graph, trace))
+        return trace.bounded(graph, "horizontal", given, siblings_joined(graph, given, self.max))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +241,15 @@ class Vertical:
     max_depth: int = USUAL_DEPTH
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        return with_neighbours(
+        anchors = tuple(self.rule.propose(graph, trace))
+        found = with_neighbours(
             graph,
-            self.rule.propose(graph, trace),
+            anchors,
             prologue=self.prologue,
             epilogue=self.epilogue,
             max_depth=self.max_depth,
         )
+        return trace.bounded(graph, "vertical", anchors, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +266,7 @@ class OnlyValid:
         return pruned(graph, self._valid(graph, trace), self.limits, trace)
 
     def _valid(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        for found in self.rule.propose(graph, trace):
+        for found in self.rule.propose(graph, trace.within(self.limits.max_candidates)):
             if refusal := self.limits.refusal(graph, found):
                 trace.refused(found.inside, refusal)
             else:
