@@ -9,6 +9,7 @@ from itertools import product
 
 from collage_dsl.graph import Composite, Graph, Kind, OpSet, SubGraph, members, opset, spread
 from collage_dsl.graph.variants import Variants, common
+from collage_dsl.rules.bound import STEPS, Bound, BoundReachedError
 from collage_dsl.rules.primitive import Primitive, has_side_branches
 
 
@@ -50,21 +51,13 @@ def combine(
     convex and within the limits. It may have several exits, because a later union may contain
     what uses them.
 
-    After `most` unions, or after `PAIRS * most` pairs, no more are joined, and `stopped` is told
+    After `most` unions, or after `STEPS * most` pairs, no more are joined, and `stopped` is told
     the candidates until then. Unions of few seeds are found before those of many.
     """
     closure = _Closure(graph, using, max_depth, max_nodes, most)
     yield from closure.grown(seeds)
     if closure.has_stopped:
         stopped(closure.found)
-
-
-PAIRS = 40
-"""How many pairs are tried for each union that may be proposed."""
-
-
-class _BoundReachedError(Exception):
-    """As many unions were found, or pairs tried, as are allowed."""
 
 
 class _Closure:
@@ -79,7 +72,7 @@ class _Closure:
         self.graph = graph
         self.using = using
         self.unions_left = most
-        self.pairs_left = PAIRS * most
+        self.bound = Bound(STEPS * most)
         self.has_stopped = False
         self.found: list[SubGraph] = []
         self.joining = {
@@ -124,7 +117,7 @@ class _Closure:
             for above in self.tried_with(self.by_exit, inputs):
                 if self.may_join(above, part):
                     self.join(above, part)
-        except _BoundReachedError:
+        except BoundReachedError:
             return False
         return True
 
@@ -133,9 +126,7 @@ class _Closure:
     ) -> Collection[_Part]:
         """The parts at any of `indexes`, if they may still be tried."""
         found = _each(parts, indexes)
-        self.pairs_left -= len(found)
-        if self.pairs_left < 0:
-            raise _BoundReachedError
+        self.bound.spend(len(found))
         return found
 
     def may_join(self, upstream: _Part, downstream: _Part) -> bool:
@@ -156,7 +147,7 @@ class _Closure:
             outputs = (one.outputs | other.outputs) & ~inside
             if self.is_possible(inside, outputs):
                 if self.unions_left == 0:
-                    raise _BoundReachedError
+                    raise BoundReachedError
                 self.unions_left -= 1
                 self.queue.append(_union(self.graph, one, other, outputs))
 

@@ -1,11 +1,13 @@
 """The fusion rules of the language. Leaves propose sub-graphs; combinators transform them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from collage_dsl.graph import Graph, Kind, SubGraph, members
 from collage_dsl.graph.variants import common
+from collage_dsl.rules.bound import Bound
 from collage_dsl.rules.combine import combine
 from collage_dsl.rules.horizontal import siblings_joined
 from collage_dsl.rules.limits import Limits
@@ -175,18 +177,9 @@ class CombineByPrimitives:
         return with_constants(graph, unions) if Constants() in self.using else unions
 
     def _unions(self, graph: Graph, seeds: Iterator[SubGraph], trace: Trace) -> Iterator[SubGraph]:
-        name = "combine_by_primitives"
-        if self.max_splits is not None:
-            given = tuple(seeds)
-            pieces = split(
-                graph,
-                given,
-                self.using,
-                max_depth=self.max_depth,
-                max_nodes=self.max_nodes,
-                max_splits=self.max_splits,
-            )
-            return trace.bounded(graph, name, given, pieces)
+        name, cuts = "combine_by_primitives", self.max_splits
+        if cuts is not None:
+            return trace.bounded(graph, name, seeds, partial(self._pieces, graph, cuts))
         return combine(
             graph,
             seeds,
@@ -195,6 +188,19 @@ class CombineByPrimitives:
             max_nodes=self.max_nodes,
             most=trace.most(graph),
             stopped=lambda proposed: trace.stopped(graph, name, proposed),
+        )
+
+    def _pieces(
+        self, graph: Graph, cuts: int, seeds: Collection[SubGraph], bound: Bound
+    ) -> Iterator[SubGraph]:
+        return split(
+            graph,
+            seeds,
+            self.using,
+            max_depth=self.max_depth,
+            max_nodes=self.max_nodes,
+            max_splits=cuts,
+            bound=bound,
         )
 
 
@@ -215,8 +221,10 @@ class Horizontal:
     max: int = 3
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        given = tuple(self.rule.propose(graph, trace))
-        return trace.bounded(graph, "horizontal", given, siblings_joined(graph, given, self.max))
+        def joined(given: Collection[SubGraph], bound: Bound) -> Iterator[SubGraph]:
+            return siblings_joined(graph, given, self.max, bound)
+
+        return trace.bounded(graph, "horizontal", self.rule.propose(graph, trace), joined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,15 +249,17 @@ class Vertical:
     max_depth: int = USUAL_DEPTH
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        anchors = tuple(self.rule.propose(graph, trace))
-        found = with_neighbours(
-            graph,
-            anchors,
-            prologue=self.prologue,
-            epilogue=self.epilogue,
-            max_depth=self.max_depth,
-        )
-        return trace.bounded(graph, "vertical", anchors, found)
+        def grown(anchors: Collection[SubGraph], bound: Bound) -> Iterator[SubGraph]:
+            return with_neighbours(
+                graph,
+                anchors,
+                prologue=self.prologue,
+                epilogue=self.epilogue,
+                max_depth=self.max_depth,
+                bound=bound,
+            )
+
+        return trace.bounded(graph, "vertical", self.rule.propose(graph, trace), grown)
 
 
 @dataclass(frozen=True, slots=True)

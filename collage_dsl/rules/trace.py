@@ -1,11 +1,12 @@
 """What rules share while they propose: the code of predicates, bounds, refusals and stops."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from collage_dsl.graph import Graph, OpSet, SubGraph, members
+from collage_dsl.rules.bound import STEPS, Bound, BoundReachedError
 from collage_dsl.rules.predicate import Lookup, no_host_code
 from collage_dsl.source import Span
 
@@ -28,9 +29,9 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Stop:
     """
-    A rule that stopped before it had proposed everything, with this `number` of candidates or
-    after this number of steps of the matcher. `node` is the name of the node in most of the candidates, or the node at
-    which the matcher was. `span` is that of the pattern.
+    A rule or pattern that stopped before it had found everything, with this `number` of
+    candidates, or after this number of steps of the matcher. `node` is the name of the node in
+    most of the candidates, or of the node at which the matcher was. A pattern has its `span`.
     """
 
     rule: str
@@ -66,20 +67,26 @@ class Trace:
         return MOST_CANDIDATES + MORE_CANDIDATES * len(graph)
 
     def bounded(
-        self, graph: Graph, rule: str, given: Collection[SubGraph], found: Iterable[SubGraph]
+        self,
+        graph: Graph,
+        rule: str,
+        given: Iterable[SubGraph],
+        grown: Callable[[Collection[SubGraph], Bound], Iterable[SubGraph]],
     ) -> Iterator[SubGraph]:
-        """All candidates `given` to `rule`, and of those that it `found` as many as it may add."""
+        """All `given` to `rule`, and of those `grown` from them as many as it may add."""
         left, proposed = self.most(graph), dict.fromkeys(given)
         yield from proposed
-        for each in found:
-            if each in proposed:
-                continue
-            if left == 0:
-                self.stopped(graph, rule, proposed)
-                return
-            left -= 1
-            proposed[each] = None
-            yield each
+        try:
+            for each in grown(tuple(proposed), Bound(STEPS * left)):
+                if each in proposed:
+                    continue
+                if left == 0:
+                    raise BoundReachedError
+                left -= 1
+                proposed[each] = None
+                yield each
+        except BoundReachedError:
+            self.stopped(graph, rule, proposed)
 
     def stopped(self, graph: Graph, rule: str, proposed: Iterable[SubGraph]) -> None:
         """Note that `rule` stopped after it had proposed these candidates."""
