@@ -15,7 +15,7 @@ from collage_dsl.rules.backtracking import Match
 from collage_dsl.rules.condition import UNKNOWN, Given, Unknown, Value, Where
 from collage_dsl.rules.facts import Fact, facts, has_predicate
 from collage_dsl.rules.frame import Frame
-from collage_dsl.rules.matcher import Attempt, matches
+from collage_dsl.rules.matcher import Attempt, Matcher
 from collage_dsl.rules.observer import T
 from collage_dsl.rules.pattern import (
     Call,
@@ -138,10 +138,16 @@ def explain(
     pattern: Pattern, graph: Graph, root: int, lookup: Lookup = no_host_code
 ) -> Explanation:
     """Record all tries to match `pattern` at node `root`. Raises PredicateError like `matches`."""
+    return explained(Matcher(pattern, graph, lookup), root)
+
+
+def explained(matcher: Matcher, root: int) -> Explanation:
+    """The same for the pattern and graph of `matcher`, which may have matched at other nodes."""
+    pattern, graph = matcher.pattern, matcher.graph
     record = _Record(graph)
     parameters = tuple(Reference(parameter.name) for parameter in pattern.parameters)
     step = Step(PatternCall(pattern, parameters), root, Frame.of(pattern))
-    found = matches(pattern, graph, root, _Part(record, step), lookup)
+    found = matcher.at(root, _Part(record, step))
     step.held = bool(found)
     reason = None if found else record.reason
     return Explanation(graph, root, found, record.attempt, step, reason, not record.is_full)

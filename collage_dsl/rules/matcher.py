@@ -83,6 +83,8 @@ class Matcher:
     """Finds the matches of one pattern at the nodes of one graph."""
 
     def __init__(self, pattern: Pattern, graph: Graph, lookup: Lookup) -> None:
+        self.pattern = pattern
+        self.graph = graph
         self.plain = Backtracking(pattern, graph, lookup)
         self.remembering = Remembering(pattern, graph, lookup)
         self.left = MOST_STEPS
