@@ -78,7 +78,7 @@ _strategy = click.option(
 
 _max_candidates = click.option(
     "--max-candidates",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=1),
     help="How many candidates a rule may add, where its target does not say.",
 )
 _allow_extern = click.option(
