@@ -11,7 +11,7 @@ from collage_dsl.rules.predicate import Lookup, no_host_code
 from collage_dsl.rules.remembering import Remembering
 from collage_dsl.source import Span
 
-MOST_STEPS = 50_000
+MOST_STEPS = 200_000
 """How many steps the attempts to match a pattern at the nodes of one graph take together."""
 
 MORE_STEPS = 50
@@ -19,6 +19,9 @@ MORE_STEPS = 50
 
 PLAIN_STEPS = 1_000
 """An attempt of more steps is begun anew, and then remembers what matched."""
+
+FEWER_STEPS = 100
+"""The same once an attempt at another node was begun anew."""
 
 
 @dataclass(slots=True)
@@ -96,7 +99,8 @@ class Matcher:
         """
         self.left += MORE_STEPS
         found: dict[OpSet, Match] = {}
-        if self.run(self.plain, PLAIN_STEPS, root, observer, found):
+        most = FEWER_STEPS if self.remembering.steps else PLAIN_STEPS
+        if self.run(self.plain, most, root, observer, found):
             return tuple(found.values())
         again: dict[OpSet, Match] = {}
         if self.run(self.remembering, self.left, root, observer.again(), again):
