@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collage_dsl.engine.pipeline import pipeline
     from collage_dsl.engine.spec_files import load, patterns
     from collage_dsl.engine.steps import UncoveredError, choose, propose
+    from collage_dsl.engine.stopped import StoppedWarning
     from collage_dsl.engine.why import near, why
     from collage_dsl.frontend.from_relax import from_relax
     from collage_dsl.frontend.onnx import from_onnx
@@ -45,6 +46,7 @@ _HOME = {
     "NoPlanError": "search",
     "Plan": "search",
     "RuleError": "diagnostics",
+    "StoppedWarning": "engine.stopped",
     "UncoveredError": "engine.steps",
     "attach": "targets.attach",
     "choose": "engine.steps",
@@ -83,6 +85,7 @@ __all__ = [
     "NoPlanError",
     "Plan",
     "RuleError",
+    "StoppedWarning",
     "UncoveredError",
     "attach",
     "choose",

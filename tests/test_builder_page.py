@@ -371,7 +371,8 @@ def primitive_constants() -> list[FusionSpec]:
 
 @section("Primitive join_anything")
 def primitive_join_anything() -> list[FusionSpec]:
-    return lib(combined(build.JOIN_ANYTHING))
+    rule = build.combine_by_primitives(CALLS, using=(build.JOIN_ANYTHING,), max_nodes=9)
+    return lib(rule)
 
 
 @section("tvm_default")
@@ -406,7 +407,7 @@ def max_coalesce() -> list[FusionSpec]:
 
 @section("only_valid")
 def only_valid() -> list[FusionSpec]:
-    chains = build.combine_by_primitives(CALLS, using=(build.JOIN_ANYTHING,))
+    chains = build.combine_by_primitives(CALLS, using=(build.JOIN_ANYTHING,), max_nodes=9)
     pairs = build.only_valid(chains, Limits(max_nodes=2))
     return [target("tvm", "llvm", rules=build.union(CALLS, pairs))]
 
@@ -476,8 +477,9 @@ def variants() -> list[FusionSpec]:
 
 @section("Limits")
 def limits() -> list[FusionSpec]:
-    rule = build.combine_by_primitives(CALLS, using=(build.JOIN_ANYTHING,))
-    return lib(rule, limits=Limits(max_exits=2, max_nodes=3, taps=True))
+    rule = build.combine_by_primitives(CALLS, using=(build.JOIN_ANYTHING,), max_nodes=9)
+    allowed = Limits(max_exits=2, max_nodes=3, taps=True, max_candidates=500)
+    return lib(rule, limits=allowed)
 
 
 @section("Pruning")

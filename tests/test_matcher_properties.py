@@ -10,8 +10,12 @@ from collage_dsl.graph import Graph, Toolchain, members
 from collage_dsl.language import check, load, to_text
 from collage_dsl.language.formatter import format_source
 from collage_dsl.rules import DFPattern, FusionSpec, Limits, Pattern
-from collage_dsl.rules.matcher import Attempt, Match, matches
+from collage_dsl.rules.backtracking import Backtracking, Match
+from collage_dsl.rules.matcher import Attempt, matches
+from collage_dsl.rules.observer import NO_OBSERVER
 from collage_dsl.rules.pattern import Call, Number
+from collage_dsl.rules.predicate import no_host_code
+from collage_dsl.rules.remembering import Remembering
 from collage_dsl.source import Source
 from tests.cases import cases
 from tests.random_patterns import graphs, near_misses, patterns, spelled, swapped, without
@@ -56,6 +60,25 @@ def test_the_matches_are_those_of_the_definition(pair: tuple[Pattern, Graph]) ->
                 if len(other.constants) == most
             ]
             assert match.anchor == match.bound.get(pattern.anchor)
+
+
+def all_matches(way: Backtracking, root: int) -> list[Match]:
+    """The first match of each set of nodes and constants."""
+    first: dict[tuple[int, int], Match] = {}
+    for match in way.run(root, NO_OBSERVER):
+        first.setdefault((match.inside, match.constants), match)
+    return list(first.values())
+
+
+@cases(200)
+@given(pairs())
+def test_to_remember_what_matched_changes_no_match(pair: tuple[Pattern, Graph]) -> None:
+    pattern, graph = pair
+    plain = Backtracking(pattern, graph, no_host_code)
+    remembering = Remembering(pattern, graph, no_host_code)
+
+    for root in range(len(graph)):
+        assert all_matches(remembering, root) == all_matches(plain, root)
 
 
 @cases(100)

@@ -7,6 +7,7 @@ import pytest
 from collage_dsl.graph import Graph, Kind, SubGraph
 from collage_dsl.language import parse_graph
 from collage_dsl.rules import OpCallByKind, Trace, Vertical
+from collage_dsl.rules.bound import Bound
 from collage_dsl.rules.vertical import MOST, with_neighbours
 from tests.graphs import random_graph
 
@@ -98,7 +99,12 @@ def test_nothing_is_added_to_an_anchor_that_a_path_leaves_and_comes_back_to() ->
     anchor = SubGraph(graph.set_of("b", "p"))
 
     found = with_neighbours(
-        graph, [anchor], prologue=Kind.BROADCAST, epilogue=Kind.BROADCAST, max_depth=6
+        graph,
+        [anchor],
+        prologue=Kind.BROADCAST,
+        epilogue=Kind.BROADCAST,
+        max_depth=6,
+        bound=Bound(1000),
     )
 
     assert list(found) == [anchor]

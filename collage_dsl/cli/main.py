@@ -13,6 +13,7 @@ import click
 
 from collage_dsl.cli.failure import explained
 from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
+from collage_dsl.cli.warned import show_ours
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -75,6 +76,11 @@ _strategy = click.option(
     help="How to search for the cheapest plan: docs/search.md.",
 )
 
+_max_candidates = click.option(
+    "--max-candidates",
+    type=click.IntRange(min=1),
+    help="How many candidates a rule may add, where its target does not say.",
+)
 _allow_extern = click.option(
     "--allow-extern",
     is_flag=True,
@@ -93,7 +99,16 @@ _inputs = click.option(
 
 def _compiles(command: _Command) -> _Command:
     """Add the arguments that all commands which measure kernels share."""
-    options = (_allow_extern, _strategy, _timeout, _num_cores, _store, _shapes, _output_format)
+    options = (
+        _allow_extern,
+        _max_candidates,
+        _strategy,
+        _timeout,
+        _num_cores,
+        _store,
+        _shapes,
+        _output_format,
+    )
     for decorate in (*options, _targets, _model):
         command = decorate(command)
     return command
@@ -227,17 +242,19 @@ def extract(target: Path) -> int:
 @_output_format
 @_shapes
 @_allow_extern
+@_max_candidates
 def candidates(
     model: Path,
     targets: tuple[str, ...],
     output_format: str,
     shapes: tuple[str, ...],
     allow_extern: bool,
+    max_candidates: int | None,
 ) -> None:
     """List the kernels that the rules of the targets propose for a model."""
     from collage_dsl.cli.models import show_candidates
 
-    show_candidates(model, targets, output_format, shapes, allow_extern)
+    show_candidates(model, targets, output_format, shapes, allow_extern, max_candidates)
 
 
 @app.command()
@@ -378,6 +395,7 @@ def lsp(stdio: bool) -> None:
 
 def main() -> None:
     """Run the command line; the only place where exceptions become messages and exit codes."""
+    show_ours()
     try:
         code = app(standalone_mode=False) or 0
         sys.stdout.flush()

@@ -46,6 +46,7 @@ class Request:
     allow_extern: bool = False
     strategy: Strategy = "auto"
     inputs: Path | None = None
+    max_candidates: int | None = None
 
 
 def show_candidates(
@@ -54,8 +55,9 @@ def show_candidates(
     output_format: str,
     shapes: Sequence[str],
     allow_extern: bool,
+    max_candidates: int | None,
 ) -> None:
-    specs = load_targets(targets, allow_extern=allow_extern)
+    specs = load_targets(targets, allow_extern=allow_extern, max_candidates=max_candidates)
     graph = from_onnx(model, shapes=parse_shapes(shapes))
     found = propose(graph, *specs, allow_extern=allow_extern)
     document = CandidatesDocument(
@@ -86,7 +88,12 @@ def show_plan(
 
 
 def _specs(request: Request) -> tuple[FusionSpec, ...]:
-    return load_targets(request.targets, request.num_cores, allow_extern=request.allow_extern)
+    return load_targets(
+        request.targets,
+        request.num_cores,
+        allow_extern=request.allow_extern,
+        max_candidates=request.max_candidates,
+    )
 
 
 def _chosen(

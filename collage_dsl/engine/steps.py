@@ -6,6 +6,7 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostFunction, CostSources, Infeasible, always_known
 from collage_dsl.engine import predicates
 from collage_dsl.engine.devices import DefaultDevice
+from collage_dsl.engine.stopped import warn_of
 from collage_dsl.graph import CandidateKernel, Graph, OpSet
 from collage_dsl.memory import uncollected
 from collage_dsl.rules import FusionSpec, Trace
@@ -77,11 +78,17 @@ def proposed(
 ) -> tuple[CandidateKernel, ...]:
     """
     The candidates of `specs`, as in `propose`, with the placements of all specs in `among` and the
-    code of predicates from `lookup`. Candidates that `refusal` refuses are left out.
+    code of predicates from `lookup`. Candidates that `refusal` refuses are left out. Warns with
+    `StoppedWarning` of rules that stopped at a bound.
     """
-    refused, trace = _refused(graph, among, refusal), Trace(lookup=lookup)
-    with uncollected():
-        return tuple(found for spec in specs for found in spec.candidates(graph, trace, refused))
+    refused = _refused(graph, among, refusal)
+    found: list[CandidateKernel] = []
+    for spec in specs:
+        trace = Trace(lookup=lookup)
+        with uncollected():
+            found += spec.candidates(graph, trace, refused)
+        warn_of(spec.name, trace.stops)
+    return tuple(found)
 
 
 def _refused(graph: Graph, specs: Sequence[FusionSpec], refusal: Refusal | None = None) -> Refusal:

@@ -24,7 +24,7 @@ from collage_dsl.language.spec_tests import (
     WhyNot,
 )
 from collage_dsl.rules import FusionSpec
-from collage_dsl.rules.matcher import Attempt, matches
+from collage_dsl.rules.matcher import Attempt, Matcher, matches
 from collage_dsl.rules.predicate import Lookup, PredicateError
 from collage_dsl.search import NoPlanError, Plan
 
@@ -51,7 +51,7 @@ class Outcome:
 
 
 class UnusableError(Exception):
-    """A test cannot be run: its model cannot be read, or has no such node."""
+    """A test cannot be run: a model cannot be read, has no such node, or takes too many steps."""
 
 
 def run_tests(contents: Contents, lookup: Lookup | None = None) -> Iterator[Outcome]:
@@ -152,11 +152,10 @@ class _Asked:
     def matches(self, question: Matches) -> _Answer:
         roots = range(len(self.graph)) if question.at is None else [self.index(question.at)]
         attempts = {root: Attempt() for root in roots}
-        found = [
-            match
-            for root, attempt in attempts.items()
-            for match in matches(question.pattern, self.graph, root, attempt, self.lookup)
-        ]
+        matcher = Matcher(question.pattern, self.graph, self.lookup)
+        found = [m for root, attempt in attempts.items() for m in matcher.at(root, attempt)]
+        for root, attempt in attempts.items():
+            self.refuse_stopped(root, attempt)
         sizes = [(match.inside & self.graph.calls).bit_count() for match in found]
         fitting = sum(question.nodes in (None, size) for size in sizes)
         remark = ""
@@ -167,11 +166,18 @@ class _Asked:
         return _counted(fitting, "match", remark, "es")
 
     def why_not(self, question: WhyNot) -> _Answer:
-        attempt = Attempt()
-        if matches(question.pattern, self.graph, self.index(question.at), attempt, self.lookup):
+        attempt, root = Attempt(), self.index(question.at)
+        if matches(question.pattern, self.graph, root, attempt, self.lookup):
             return _Answer("", "a match")
+        self.refuse_stopped(root, attempt)
         reason = attempt.reason or attempt.because
         return _Answer(reason, f'"{reason}"')
+
+    def refuse_stopped(self, root: int, attempt: Attempt) -> None:
+        if attempt.stopped:
+            node = self.graph.nodes[root].name
+            because = f"the pattern stopped after {attempt.stopped} steps at `{node}`"
+            raise UnusableError(f"{because} (W0334)")
 
     def proposes(self, question: Proposes) -> _Answer:
         for node in sorted(question.nodes):

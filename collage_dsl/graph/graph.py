@@ -232,8 +232,10 @@ class Graph:
         """The longest path inside, counted in operator calls."""
         depths: dict[int, int] = {}
         for i in members(inside):
-            above = (depths[j] for j in members(self.inputs_of[i] & inside))
-            depths[i] = max(above, default=0) + self.nodes[i].is_call
+            above = 0
+            for j in members(self.inputs_of[i] & inside):
+                above = max(above, depths[j])
+            depths[i] = above + (self.calls >> i & 1)
         return max(depths.values(), default=0)
 
     def is_deeper(self, inside: OpSet, most: int) -> bool:

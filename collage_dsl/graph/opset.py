@@ -1,12 +1,14 @@
 """Represent a set of nodes as one Python integer: bit `i` is set if node `i` is in the set."""
 
 from collections.abc import Iterable, Sequence
+from itertools import compress, count
 
 OpSet = int
 """A set of node indexes. Union is `|`, intersection `&`, difference `& ~`."""
 
 
-_WINDOW = (1 << 64) - 1
+_WINDOW_BITS = 64
+_WINDOW = (1 << _WINDOW_BITS) - 1
 """Bits examined at a time, so that large sets stay cheap."""
 
 
@@ -23,6 +25,10 @@ def members(nodes: OpSet) -> Sequence[int]:
     lowest = nodes & -nodes
     if nodes == lowest:  # most sets have one member
         return (nodes.bit_length() - 1,) if nodes else ()
+    if 4 * (size := nodes.bit_count()) > _WINDOW_BITS:
+        start = lowest.bit_length() - 1
+        if 4 * size > nodes.bit_length() - start:
+            return _dense_members(nodes, start)
     found = []
     start = -1
     while nodes:
@@ -36,6 +42,16 @@ def members(nodes: OpSet) -> Sequence[int]:
             found.append(start + lowest.bit_length())
             window ^= lowest
     return found
+
+
+def _dense_members(nodes: OpSet, start: int) -> Sequence[int]:
+    """The members of a set that has at least every fourth index from `start` on."""
+    bits = bin(nodes >> start)[:1:-1].encode()
+    return list(compress(count(start), bits.translate(_ONES)))
+
+
+_ONES = bytes.maketrans(b"01", b"\0\1")
+"""Makes the digits of a binary number true or false."""
 
 
 def first(nodes: OpSet) -> int:

@@ -44,6 +44,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0330": "a condition always holds",
         "W0331": "a list names what other conditions exclude",
         "W0333": "a constant is the data of an operator",
+        "W0334": "a pattern may take too many steps",
         # Rules and targets.
         "E0401": "unknown rule, primitive, kind or function",
         "E0402": "unknown argument",
@@ -56,6 +57,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0421": "a limit refuses every match of a pattern",
         "W0422": "a limit refuses what a pattern allows",
         "E0423": "limits that nothing can keep to",
+        "W0424": "a rule may propose too many candidates",
         "E0501": "unknown setting of a target",
         "E0502": "a setting is missing or given twice",
         "E0503": "a setting has a value of another type",

@@ -1,6 +1,6 @@
 """Check that the rule of a `fallback` target proposes every operator call as a kernel alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
@@ -118,7 +118,7 @@ def covered(rule: FusionRule, *, refuses_regions: bool) -> Covered:
 
 def _refuses_regions(limits: Limits) -> bool:
     """Whether the limits may refuse a region of the largest possible size."""
-    return limits != Limits(max_exits=None, taps=True)
+    return replace(limits, max_candidates=None) != Limits(max_exits=None, taps=True)
 
 
 def _prunes_single(limits: Limits) -> bool:

@@ -16,7 +16,9 @@ LIMITS = (
     "min_nodes",
     "largest_first",
     "max_regions",
+    "max_candidates",
 )
+_NEVER_ANY = ("min_nodes", "max_candidates")
 
 
 def check_limits(written: Iterable[tuple[str, syntax.Expression]], findings: Findings) -> Limits:
@@ -40,6 +42,7 @@ def check_limits(written: Iterable[tuple[str, syntax.Expression]], findings: Fin
         min_nodes=bounds.get("min_nodes"),
         largest_first=largest_first,
         max_regions=bounds.get("max_regions"),
+        max_candidates=bounds.get("max_candidates"),
     )
 
 
@@ -54,7 +57,7 @@ def _check_order(
 
 
 def _bound(name: str, value: syntax.Expression, findings: Findings) -> int | None:
-    if isinstance(value, syntax.Name) and value.text == "any" and name != "min_nodes":
+    if isinstance(value, syntax.Name) and value.text == "any" and name not in _NEVER_ANY:
         return None
     return whole_number(value, f"`{name}`", findings)
 

@@ -22,6 +22,7 @@ from collage_dsl.language.conditions import (
 from collage_dsl.language.contradictions import check_contradictions, check_twice
 from collage_dsl.language.dimensions import ANY, Dimensions
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.growth import check_pattern_growth
 from collage_dsl.language.operand_order import check_order
 from collage_dsl.language.pattern_shape import always_there, calls, depth, references, size
 from collage_dsl.language.scope import MAX_DEPTH, MAX_SIZE, PatternScope
@@ -124,6 +125,7 @@ class _PatternChecker:
             always = self.always(result.text)
             effort = self.scope.effort
             check_contradictions(pattern, self.written, always, self.demands, self.findings, effort)
+            check_pattern_growth(pattern, self.written.name.span, self.findings)
         return pattern if self.findings.errors == errors else None
 
     # Names.

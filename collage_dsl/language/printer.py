@@ -391,6 +391,7 @@ def _limits(limits: Limits) -> list[tuple[str, str]]:
         "min_nodes": _bound(limits.min_nodes),
         "largest_first": "" if limits.largest_first else None,
         "max_regions": _bound(limits.max_regions),
+        "max_candidates": _bound(limits.max_candidates),
     }
     return [(name, value) for name, value in found.items() if value is not None]
 

@@ -11,6 +11,7 @@ from collage_dsl.language.arguments import bind, string, whole_number
 from collage_dsl.language.calls import refuse
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.language.fitting import check_fit
+from collage_dsl.language.growth import check_rule_growth
 from collage_dsl.language.limits import LIMITS, check_limits
 from collage_dsl.language.repeated import check_repeated
 from collage_dsl.language.scope import PatternScope
@@ -367,7 +368,9 @@ class _Expression:
             bounds["max_splits"] = self.number(named["max_splits"], "max_splits", (0, 2))
         if rule is None or using is None or self.findings.errors > errors:
             return None
-        return CombineByPrimitives(rule, using, **bounds)
+        found = CombineByPrimitives(rule, using, **bounds)
+        check_rule_growth(found, written.function.span, self.findings)
+        return found
 
     def horizontal(self, written: syntax.Application) -> FusionRule | None:
         bound = bind(written, self.findings, takes=(1, 1), keywords=("max",))

@@ -83,6 +83,8 @@ _LIMITS = {
     "target with `fallback;` a single call is kept all the same.",
     "max_regions": "Of what `largest_first` would keep, only so many of the largest are kept. In "
     "a target with `fallback;` a single call is kept all the same.",
+    "max_candidates": "How many candidates a rule may add to those of the rules in it. It stops "
+    "there, and says so. Where nothing is said, it is 10 000, and 10 for each node of the model.",
 }
 
 _TEXTS: Mapping[str, Mapping[str, str]] = {

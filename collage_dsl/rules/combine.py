@@ -1,13 +1,15 @@
 """`combine_by_primitives`: join touching sub-graphs until no new union appears."""
 
+import sys
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
 from collage_dsl.graph import Composite, Graph, Kind, OpSet, SubGraph, members, opset, spread
 from collage_dsl.graph.variants import Variants, common
+from collage_dsl.rules.bound import STEPS, Bound, BoundReachedError
 from collage_dsl.rules.primitive import Primitive, has_side_branches
 
 
@@ -38,6 +40,8 @@ def combine(
     *,
     max_depth: int | None,
     max_nodes: int | None,
+    most: int = sys.maxsize,
+    stopped: Callable[[Iterable[SubGraph]], None] = lambda _: None,
 ) -> Iterator[SubGraph]:
     """
     Every union of touching `seeds` that `using` allows, the seeds themselves first.
@@ -46,8 +50,14 @@ def combine(
     is tried with a new downstream, and a new upstream with an old downstream. A union must be
     convex and within the limits. It may have several exits, because a later union may contain
     what uses them.
+
+    After `most` unions, or after `STEPS * most` pairs, no more are joined, and `stopped` is told
+    the candidates until then. Unions of few seeds are found before those of many.
     """
-    return _Closure(graph, using, max_depth, max_nodes).grown(seeds)
+    closure = _Closure(graph, using, max_depth, max_nodes, most)
+    yield from closure.grown(seeds)
+    if closure.has_stopped:
+        stopped(closure.found)
 
 
 class _Closure:
@@ -57,9 +67,14 @@ class _Closure:
         using: tuple[Primitive, ...],
         max_depth: int | None,
         max_nodes: int | None,
+        most: int,
     ) -> None:
         self.graph = graph
         self.using = using
+        self.unions_left = most
+        self.bound = Bound(STEPS * most)
+        self.has_stopped = False
+        self.found: list[SubGraph] = []
         self.joining = {
             (above, below): tuple(p for p in using if p.concerns(above, below))
             for above, below in product(Kind, repeat=2)
@@ -80,21 +95,39 @@ class _Closure:
                 self.queue.append(part)
         while self.queue:
             part = self.queue.popleft()
+            self.found.append(part.sub_graph)
             yield part.sub_graph
-            exits, inputs = members(part.exits), members(part.inputs)
-            for index in exits:
-                self.by_exit[index].append(part)
-            for index in inputs:
-                self.by_input[index].append(part)
+            if not self.has_stopped:
+                self.has_stopped = not self.joins(part)
+
+    def joins(self, part: _Part) -> bool:
+        """Join `part` with what touches it; false if the bounds end this."""
+        exits, inputs = members(part.exits), members(part.inputs)
+        for index in exits:
+            self.by_exit[index].append(part)
+        for index in inputs:
+            self.by_input[index].append(part)
+        try:
             for primitive in self.using:
                 for addition in primitive.grows(self.graph, part):
                     self.join(part, self.part(addition))
-            for below in _each(self.by_input, exits):
+            for below in self.tried_with(self.by_input, exits):
                 if self.may_join(part, below):
                     self.join(part, below)
-            for above in _each(self.by_exit, inputs):
+            for above in self.tried_with(self.by_exit, inputs):
                 if self.may_join(above, part):
                     self.join(above, part)
+        except BoundReachedError:
+            return False
+        return True
+
+    def tried_with(
+        self, parts: Mapping[int, list[_Part]], indexes: Sequence[int]
+    ) -> Collection[_Part]:
+        """The parts at any of `indexes`, if they may still be tried."""
+        found = _each(parts, indexes)
+        self.bound.spend(len(found))
+        return found
 
     def may_join(self, upstream: _Part, downstream: _Part) -> bool:
         """Whether the two are disjoint, and a primitive joins them."""
@@ -113,6 +146,9 @@ class _Closure:
         if self.is_new(inside, constants, one.composites | other.composites, variants):
             outputs = (one.outputs | other.outputs) & ~inside
             if self.is_possible(inside, outputs):
+                if self.unions_left == 0:
+                    raise BoundReachedError
+                self.unions_left -= 1
                 self.queue.append(_union(self.graph, one, other, outputs))
 
     def is_new(
@@ -149,7 +185,7 @@ class _Closure:
         return not comes_back and _is_small(self.graph, inside, self.max_depth, self.max_nodes)
 
 
-def _each(parts: Mapping[int, list[_Part]], indexes: Sequence[int]) -> Iterable[_Part]:
+def _each(parts: Mapping[int, list[_Part]], indexes: Sequence[int]) -> Collection[_Part]:
     """The parts at any of `indexes`, each once."""
     if len(indexes) == 1:
         return parts.get(indexes[0], ())

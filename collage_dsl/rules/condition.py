@@ -306,6 +306,19 @@ def depends_on_facts(expression: Expression) -> bool:
             return any(map(depends_on_facts, parts(expression)))
 
 
+def names(expression: Expression) -> frozenset[str]:
+    """The names of a pattern that `expression` asks about."""
+    match expression:
+        case Holds(_, asked):
+            return frozenset(asked)
+        case Has(of) | Uses(of) | Dtype(of) | Rank(of) | Shape(of) | Size(of) | Bytes(of):
+            return frozenset((of,))
+        case DimAt(of):
+            return frozenset((of,))
+        case _:
+            return frozenset().union(*map(names, parts(expression)))
+
+
 def _items(value: Value | Unknown) -> tuple[Value | Unknown, ...]:
     """The elements of a list; a single number is the number for all axes."""
     return value if isinstance(value, tuple) else (value,)

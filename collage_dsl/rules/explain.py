@@ -11,10 +11,11 @@ from enum import Enum
 
 import collage_dsl.rules.condition as conditions
 from collage_dsl.graph import Graph
+from collage_dsl.rules.backtracking import Match
 from collage_dsl.rules.condition import UNKNOWN, Given, Unknown, Value, Where
 from collage_dsl.rules.facts import Fact, facts, has_predicate
 from collage_dsl.rules.frame import Frame
-from collage_dsl.rules.matcher import Attempt, Match, matches
+from collage_dsl.rules.matcher import Attempt, Matcher
 from collage_dsl.rules.observer import T
 from collage_dsl.rules.pattern import (
     Call,
@@ -130,17 +131,23 @@ class Explanation:
     step: Step
     reason: Asked | Refused | None
     is_complete: bool
-    """Whether fewer than `MOST_STEPS` were tried."""
+    """Whether everything that was tried is recorded."""
 
 
 def explain(
     pattern: Pattern, graph: Graph, root: int, lookup: Lookup = no_host_code
 ) -> Explanation:
     """Record all tries to match `pattern` at node `root`. Raises PredicateError like `matches`."""
+    return explained(Matcher(pattern, graph, lookup), root)
+
+
+def explained(matcher: Matcher, root: int) -> Explanation:
+    """The same for the pattern and graph of `matcher`, which may have matched at other nodes."""
+    pattern, graph = matcher.pattern, matcher.graph
     record = _Record(graph)
     parameters = tuple(Reference(parameter.name) for parameter in pattern.parameters)
     step = Step(PatternCall(pattern, parameters), root, Frame.of(pattern))
-    found = matches(pattern, graph, root, _Part(record, step), lookup)
+    found = matcher.at(root, _Part(record, step))
     step.held = bool(found)
     reason = None if found else record.reason
     return Explanation(graph, root, found, record.attempt, step, reason, not record.is_full)
@@ -157,10 +164,12 @@ class _Record:
     asking: list[Asked] = field(default_factory=list)
     """The conditions that were asked and are not settled yet."""
     count: int = 0
+    is_cut: bool = False
+    """Whether the attempt took so many steps that it was begun anew, which is not recorded."""
 
     @property
     def is_full(self) -> bool:
-        return self.count >= MOST_STEPS
+        return self.is_cut or self.count >= MOST_STEPS
 
     def step(self, way: Way, wanted: Operand, index: int, frame: Frame) -> Step:
         """The step of `way` in which `wanted` is tried at node `index`."""
@@ -254,6 +263,14 @@ class _Part:
         if self.hears(progress):
             record.reason = refused
         record.attempt.refused(progress, because, span, reason)
+
+    def again(self) -> "_Unrecorded":
+        self.record.is_cut = True
+        self.record.asking = []
+        return self.unrecorded()
+
+    def stops(self, steps: int) -> None:
+        self.record.attempt.stops(steps)
 
     def is_named(self, operand: Operand, frame: Frame) -> bool:
         """Whether this step is for the name of the value `operand`."""

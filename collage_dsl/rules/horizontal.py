@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from itertools import islice
 
 from collage_dsl.graph import Graph, OpSet, SubGraph, members
+from collage_dsl.rules.bound import Bound
 
 REACH = 7
 """Each candidate is joined only with this number of siblings that come after it."""
 
 
-def siblings_joined(graph: Graph, found: Iterable[SubGraph], most: int) -> Iterator[SubGraph]:
+def siblings_joined(
+    graph: Graph, found: Iterable[SubGraph], most: int, bound: Bound
+) -> Iterator[SubGraph]:
     """
     `found`, and the unions of two to `most` of them that are siblings of each other.
 
@@ -29,7 +32,7 @@ def siblings_joined(graph: Graph, found: Iterable[SubGraph], most: int) -> Itera
             sharing[index, *_shape(graph, each)].append(candidate)
     seen = set(proposed)
     for candidates in sharing.values():
-        for union in _unions(candidates, most):
+        for union in _unions(candidates, most, bound):
             if union not in seen:
                 seen.add(union)
                 yield union
@@ -48,11 +51,18 @@ class _Candidate:
         return not (inside | self.below) & of_other and not other.below & inside
 
 
-def _unions(candidates: list[_Candidate], most: int) -> Iterator[SubGraph]:
+def _unions(candidates: list[_Candidate], most: int, bound: Bound) -> Iterator[SubGraph]:
     """The unions of candidates of one shape that share an input, in graph order."""
     for place, one in enumerate(candidates):
-        later = (other for other in candidates[place + 1 :] if one.is_independent(other))
-        yield from _grown(one.sub_graph, (one,), tuple(islice(later, REACH)), most)
+        near = tuple(islice(_later(one, islice(candidates, place + 1, None), bound), REACH))
+        yield from _grown(one.sub_graph, (one,), near, most)
+
+
+def _later(one: _Candidate, others: Iterable[_Candidate], bound: Bound) -> Iterator[_Candidate]:
+    for other in others:
+        bound.spend(1)
+        if one.is_independent(other):
+            yield other
 
 
 def _grown(

@@ -18,6 +18,8 @@ class Limits:
     calls. `largest_first` leaves out those that overlap a kept one with more operator calls, or
     with as many if it comes earlier. `max_regions` keeps only this number of the largest
     candidates that do not overlap, also without `largest_first`.
+
+    A rule adds at most `max_candidates` to those of the rules in it. None is `Trace.most`.
     """
 
     max_exits: int | None = 1
@@ -27,6 +29,7 @@ class Limits:
     min_nodes: int | None = None
     largest_first: bool = False
     max_regions: int | None = None
+    max_candidates: int | None = None
 
     @property
     def prunes(self) -> bool:

@@ -1,45 +1,27 @@
-"""Find all ways in which a pattern matches at a node of a graph, with backtracking."""
+"""Find the matches of a pattern at the nodes of a graph, in a bounded number of steps."""
 
-import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import NamedTuple, assert_never
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-import collage_dsl.rules.condition as conditions
-from collage_dsl.graph import Form, Graph, Node, OpSet, members, opset
-from collage_dsl.graph.operators import is_commutative
-from collage_dsl.rules.condition import UNKNOWN, Given, Where
-from collage_dsl.rules.frame import Frame
+from collage_dsl.graph import Graph, OpSet, members
+from collage_dsl.rules.backtracking import Backtracking, Match, TooManyStepsError
 from collage_dsl.rules.observer import NO_OBSERVER, NoObserver, Observer
-from collage_dsl.rules.pattern import (
-    Anything,
-    Call,
-    Either,
-    FieldOf,
-    Number,
-    Operand,
-    Pattern,
-    PatternCall,
-    Reference,
-    Repeat,
-    TupleOf,
-)
-from collage_dsl.rules.predicate import Lookup, Predicate, Question, no_host_code
+from collage_dsl.rules.pattern import Pattern
+from collage_dsl.rules.predicate import Lookup, no_host_code
+from collage_dsl.rules.remembering import Remembering
 from collage_dsl.source import Span
 
+MOST_STEPS = 200_000
+"""How many steps the attempts to match a pattern at the nodes of one graph take together."""
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """
-    The nodes that a pattern covers, the constants it binds, and the node of each name. `anchor`
-    is the node of the main operator, if the pattern names one.
-    """
+MORE_STEPS = 50
+"""The steps that are added to `MOST_STEPS` for each node that is tried."""
 
-    inside: OpSet
-    constants: OpSet
-    bound: Mapping[str, int] = field(hash=False)
-    anchor: int | None = None
+PLAIN_STEPS = 1_000
+"""An attempt of more steps is begun anew, and then remembers what matched."""
+
+FEWER_STEPS = 100
+"""The same once an attempt at another node was begun anew."""
 
 
 @dataclass(slots=True)
@@ -51,6 +33,8 @@ class Attempt(NoObserver):
     progress: int = -1
     reason: str = ""
     """The reason that the pattern itself gives, if its condition has one."""
+    stopped: int = 0
+    """After how many steps the attempt was stopped; 0 if it was not."""
 
     def hears(self, progress: int) -> bool:
         return progress > self.progress
@@ -59,6 +43,9 @@ class Attempt(NoObserver):
         if progress > self.progress:
             self.because, self.span, self.progress = because, span, progress
             self.reason = reason
+
+    def stops(self, steps: int) -> None:
+        self.stopped = steps
 
 
 def matches(
@@ -75,478 +62,70 @@ def matches(
     Of several matches with the same nodes only one is kept: that which binds the most constants;
     of those, the first found. Present optional nodes, and operands in the order written, are
     tried first.
+
+    If that takes more than `MOST_STEPS`, the `observer` is told, and the matches that were found
+    in the first `PLAIN_STEPS` are returned. A step tries one operand of the pattern at a node.
     """
-    return _distinct(_Matcher(pattern, graph, lookup).run(root, observer))
+    return Matcher(pattern, graph, lookup).at(root, observer)
 
 
 def matches_everywhere(
     pattern: Pattern, graph: Graph, lookup: Lookup
 ) -> Iterator[tuple[int, tuple[Match, ...], Attempt]]:
-    """For each call, tuple and projection: its index, the matches there, and the attempt."""
-    matcher = _Matcher(pattern, graph, lookup)
+    """
+    For each call, tuple and projection: its index, the matches there, and the attempt. Each node
+    adds `MORE_STEPS` to the steps that all attempts may take together.
+    """
+    matcher = Matcher(pattern, graph, lookup)
     for root in members(graph.computed):
         attempt = Attempt()
-        yield root, _distinct(matcher.run(root, attempt)), attempt
+        yield root, matcher.at(root, attempt), attempt
 
 
-def _distinct(found: Iterator[Match]) -> tuple[Match, ...]:
-    """One match for each set of nodes: that which binds the most constants."""
-    best: dict[OpSet, Match] = {}
-    for match in found:
-        known = best.get(match.inside)
-        if known is None or match.constants.bit_count() > known.constants.bit_count():
-            best[match.inside] = match
-    return tuple(best.values())
-
-
-class _Partial(NamedTuple):
-    """
-    What has matched so far. `frames` counts the calls of other patterns until here.
-
-    A named tuple, because many are made; `_make` takes half the time of a call.
-    """
-
-    inside: OpSet = 0
-    constants: OpSet = 0
-    bound: Mapping[str, int] = MappingProxyType({})
-    frames: int = 0
-    shared: OpSet = 0
-    """The nodes inside that may be used outside too."""
-    pending: tuple[tuple[str, Where, int], ...] = ()
-    """Conditions on attributes that wait for names to be bound: prefix, condition, node."""
-    steps: int = 0
-    """How many parts of the pattern are inside; two may be at one node."""
-
-    def binding(self, name: str, index: int, constants: OpSet) -> "_Partial":
-        inside, known, bound, *rest = self
-        return _Partial._make((inside, known | constants, {**bound, name: index}, *rest))
-
-    def covering(self, index: int, *, shared: bool) -> "_Partial":
-        inside, constants, bound, frames, may_leave, pending, steps = self
-        node = 1 << index
-        may_leave |= node if shared else 0
-        return _Partial._make(
-            (inside | node, constants, bound, frames, may_leave, pending, steps + 1)
-        )
-
-
-_NOTHING_YET = _Partial()
-
-
-class _Matcher:
-    """
-    Finds the ways in which a pattern matches, with backtracking.
-
-    Each method gives the ways in which one part of the pattern matches after what matched
-    `so_far`, and tells the `observer` of that part. If an observer returns itself for a smaller
-    part, its `each` is not called for that part. So an observer that records little costs little.
-    """
+class Matcher:
+    """Finds the matches of one pattern at the nodes of one graph."""
 
     def __init__(self, pattern: Pattern, graph: Graph, lookup: Lookup) -> None:
+        self.pattern = pattern
         self.graph = graph
-        self.lookup = lookup
-        self.outermost = Frame.of(pattern)
+        self.plain = Backtracking(pattern, graph, lookup)
+        self.remembering = Remembering(pattern, graph, lookup)
+        self.left = MOST_STEPS
 
-    def run(self, root: int, observer: Observer) -> Iterator[Match]:
-        for partial in self.result(self.outermost, root, _NOTHING_YET, observer):
-            if partial.inside and self.is_closed(partial, root, observer):
-                own = {name: i for name, i in partial.bound.items() if "." not in name}
-                yield Match(
-                    partial.inside, partial.constants, own, own.get(self.outermost.pattern.anchor)
-                )
-
-    def result(
-        self, frame: Frame, index: int, so_far: _Partial, observer: Observer
-    ) -> Iterable[_Partial]:
-        """Match the pattern of `frame` at `index`, with its conditions."""
-        inner = observer.pattern(frame.pattern)
-        tried = self.results(frame, index, so_far, inner)
-        return tried if inner is observer else inner.each(tried)
-
-    def results(
-        self, frame: Frame, index: int, so_far: _Partial, observer: Observer
-    ) -> Iterator[_Partial]:
-        first, others = frame.results[0], frame.results[1:]
-        for partial in self.operand(frame, first, index, so_far, observer):
-            for whole in self.others(frame, others, partial, observer):
-                if self.holds(frame, whole, index, observer):
-                    yield whole
-
-    def others(
-        self, frame: Frame, results: Sequence[Reference], so_far: _Partial, observer: Observer
-    ) -> Iterator[_Partial]:
+    def at(self, root: int, observer: Observer) -> tuple[Match, ...]:
         """
-        The ways in which the further results of a pattern match. A further result shares a value
-        with the first, so it is searched among the nodes below those that are bound. If it
-        covers an operator of its own, and is not an absent optional one, its node must not be
-        inside the match already.
+        As `matches`. Most attempts take few steps. One that takes many may have to try the same
+        part of the pattern at the same node again and again, so it is begun anew and remembers.
         """
-        if not results:
-            yield so_far
-            return
-        bound = so_far.bound.get(frame.prefix + results[0].name)
-        places = opset(so_far.bound.values()) if bound is None else 1 << bound
-        for index in members(places) if bound is None else ():
-            places |= self.graph.downstream_of[index]
-        for index in members(places):
-            for partial in self.operand(frame, results[0], index, so_far, observer):
-                if so_far.inside >> index & 1 and partial.steps > so_far.steps:
-                    continue
-                shared = partial._replace(shared=partial.shared | 1 << index)
-                yield from self.others(frame, results[1:], shared, observer)
+        self.left += MORE_STEPS
+        found: dict[OpSet, Match] = {}
+        most = FEWER_STEPS if self.remembering.steps else PLAIN_STEPS
+        if self.run(self.plain, most, root, observer, found):
+            return tuple(found.values())
+        again: dict[OpSet, Match] = {}
+        if self.run(self.remembering, self.left, root, observer.again(), again):
+            return tuple(again.values())
+        observer.stops(self.plain.steps + self.remembering.steps)
+        return tuple(found.values())
 
-    def operand(
-        self, frame: Frame, operand: Operand, index: int, so_far: _Partial, observer: Observer
-    ) -> Iterable[_Partial]:
-        inner = observer.operand(operand, index, frame)
-        tried: Iterable[_Partial]
-        match operand:
-            case Reference():
-                tried = self.reference(frame, operand.name, index, so_far, inner)
-            case Call():
-                if operand.optional:
-                    tried = self.optional(frame, operand, index, so_far, inner)
-                else:
-                    tried = self.call(frame, operand, index, so_far, inner)
-            case PatternCall():
-                if operand.optional:
-                    tried = self.optional(frame, operand, index, so_far, inner)
-                else:
-                    tried = self.called(frame, operand, index, so_far, inner)
-            case Anything():
-                tried = (so_far,)
-            case Number():
-                held = self.is_number(operand, self.graph.nodes[index], so_far, inner)
-                tried = (so_far,) if held else ()
-            case TupleOf(fields):
-                tried = self.tuple_of(frame, fields, index, so_far, inner)
-            case FieldOf():
-                tried = self.field_of(frame, operand, index, so_far, inner)
-            case Repeat():
-                tried = self.repeat(frame, operand, index, so_far, inner)
-            case Either(choices):
-                tried = self.either(frame, choices, index, so_far, inner)
-            case _:
-                assert_never(operand)
-        return tried if inner is observer else inner.each(tried)
-
-    def either(
+    def run(
         self,
-        frame: Frame,
-        choices: tuple[Operand, ...],
-        index: int,
-        so_far: _Partial,
+        way: Backtracking,
+        most: int,
+        root: int,
         observer: Observer,
-    ) -> Iterator[_Partial]:
-        for choice in choices:
-            yield from self.operand(frame, choice, index, so_far, observer)
-
-    def optional(
-        self,
-        frame: Frame,
-        call: Call | PatternCall,
-        index: int,
-        so_far: _Partial,
-        observer: Observer,
-    ) -> Iterator[_Partial]:
-        """First try the call, then its first operand in place of the call."""
-        if isinstance(call, Call):
-            yield from self.call(frame, call, index, so_far, observer)
-        else:
-            yield from self.called(frame, call, index, so_far, observer)
-        yield from self.operand(frame, call.operands[0], index, so_far, observer)
-
-    def called(
-        self, frame: Frame, call: PatternCall, index: int, so_far: _Partial, observer: Observer
-    ) -> Iterable[_Partial]:
-        """Match a called pattern, which has its own names."""
-        number = so_far.frames + 1
-        callee = Frame.called(call, number, frame)
-        return self.result(callee, index, so_far._replace(frames=number), observer)
-
-    def tuple_of(
-        self,
-        frame: Frame,
-        fields: tuple[Operand, ...],
-        index: int,
-        so_far: _Partial,
-        observer: Observer,
-    ) -> Iterable[_Partial]:
-        node = self.graph.nodes[index]
-        if node.form is not Form.TUPLE or len(node.inputs) != len(fields):
-            because = f"`{node.name}` is {_what(node)}, not a tuple of {len(fields)}"
-            return _refuse(observer, so_far, because)
-        covered = so_far.covering(index, shared=frame.pattern.taps)
-        return self.operands(frame, fields, node.inputs, covered, observer)
-
-    def field_of(
-        self, frame: Frame, field_of: FieldOf, index: int, so_far: _Partial, observer: Observer
-    ) -> Iterable[_Partial]:
-        node = self.graph.nodes[index]
-        if node.form is not Form.PROJECTION or node.value != field_of.index:
-            because = f"`{node.name}` is {_what(node)}, not field {field_of.index}"
-            return _refuse(observer, so_far, because)
-        covered = so_far.covering(index, shared=frame.pattern.taps)
-        return self.operand(frame, field_of.of, node.inputs[0], covered, observer)
-
-    def repeat(
-        self, frame: Frame, repeat: Repeat, index: int, so_far: _Partial, observer: Observer
-    ) -> Iterator[_Partial]:
-        """Try the longest chain first."""
-        call, least, most = repeat.call, repeat.least, repeat.most
-        if most > 0:
-            rest = Repeat(call, max(least - 1, 0), most - 1)
-            longer = replace(call, operands=(rest, *call.operands[1:]))
-            yield from self.operand(frame, longer, index, so_far, observer)
-        if least == 0:
-            yield from self.operand(frame, call.operands[0], index, so_far, observer)
-
-    def reference(
-        self, frame: Frame, name: str, index: int, so_far: _Partial, observer: Observer
-    ) -> Iterable[_Partial]:
-        key = frame.prefix + name
-        if key in so_far.bound:
-            if so_far.bound[key] == index:
-                return (so_far,)
-            seen = self.graph.nodes[so_far.bound[key]].name
-            here = self.graph.nodes[index].name
-            because = f"`{name}` is `{seen}` already and cannot be `{here}` too"
-            return _refuse(observer, so_far, because)
-        parameter = frame.parameters.get(name)
-        if parameter is None:
-            value = self.operand(frame, frame.values[name], index, so_far, observer)
-            return _binding(key, index, 0, value)
-        node = self.graph.nodes[index]
-        if parameter.constant and node.form is not Form.CONSTANT:
-            because = f"`{node.name}` is not a constant, as `{parameter.name}` must be"
-            return _refuse(observer, so_far, because)
-        constants = 1 << index if parameter.constant else 0
-        if frame.caller is None:
-            return (so_far.binding(key, index, constants),)
-        given = self.operand(frame.caller, frame.operands[name], index, so_far, observer)
-        return _binding(key, index, constants, given)
-
-    def call(
-        self, frame: Frame, call: Call, index: int, so_far: _Partial, observer: Observer
-    ) -> Iterable[_Partial]:
-        node = self.graph.nodes[index]
-        if node.op not in call.ops or len(node.inputs) != len(call.operands):
-            progress = so_far.inside.bit_count()
-            if observer.hears(progress):  # checked first, because most nodes are refused here
-                because = f"`{node.name}` {_other_than(call, node)}"
-                observer.refused(progress, because, call.span, "")
-            return ()
-        covered = so_far.covering(index, shared=call.shared or frame.pattern.taps)
-        if call.attributes:
-            waiting = [w for w in call.attributes if conditions.depends_on_facts(w.condition)]
-            if not self.attributes_hold(call.attributes, index, covered, observer):
-                return ()
-            added = ((frame.prefix, where, index) for where in waiting)
-            covered = covered._replace(pending=(*covered.pending, *added))
-        if len(node.inputs) == 2 and is_commutative(node.op) and not call.ordered:
-            return self.either_order(frame, call.operands, node.inputs, covered, observer)
-        return self.operands(frame, call.operands, node.inputs, covered, observer)
-
-    def either_order(
-        self,
-        frame: Frame,
-        wanted: tuple[Operand, ...],
-        given: tuple[int, ...],
-        so_far: _Partial,
-        observer: Observer,
-    ) -> Iterator[_Partial]:
-        yield from self.operands(frame, wanted, given, so_far, observer)
-        yield from self.operands(frame, wanted, given[::-1], so_far, observer)
-
-    def operands(
-        self,
-        frame: Frame,
-        wanted: tuple[Operand, ...],
-        given: tuple[int, ...],
-        so_far: _Partial,
-        observer: Observer,
-    ) -> Iterable[_Partial]:
-        inner = observer.operands(given)
-        tried = self.in_order(frame, wanted, given, so_far, inner)
-        return tried if inner is observer else inner.each(tried)
-
-    def in_order(
-        self,
-        frame: Frame,
-        wanted: tuple[Operand, ...],
-        given: tuple[int, ...],
-        so_far: _Partial,
-        observer: Observer,
-    ) -> Iterable[_Partial]:
-        """Match each operand of `wanted` at the node with the same place in `given`, in order."""
-        if not wanted:
-            return (so_far,)
-        ways = self.operand(frame, wanted[0], given[0], so_far, observer)
-        return self.rest(frame, wanted[1:], given[1:], ways, observer) if wanted[1:] else ways
-
-    def rest(
-        self,
-        frame: Frame,
-        wanted: tuple[Operand, ...],
-        given: tuple[int, ...],
-        ways: Iterable[_Partial],
-        observer: Observer,
-    ) -> Iterator[_Partial]:
-        for partial in ways:
-            yield from self.in_order(frame, wanted, given, partial, observer)
-
-    def attributes_hold(
-        self, wheres: Sequence[Where], index: int, so_far: _Partial, observer: Observer
+        found: dict[OpSet, Match],
     ) -> bool:
-        wheres = [w for w in wheres if not conditions.depends_on_facts(w.condition)]
-        given = Given(attrs=self.graph.nodes[index].attrs)
-        held = all(self.asks(where, index, given, so_far, observer) for where in wheres)
-        observer.settled(wheres, index, given)
-        return held
-
-    def is_closed(self, partial: _Partial, root: int, observer: Observer) -> bool:
-        """Whether no inner value is used outside the match."""
-        for index in members(partial.inside & ~(1 << root | partial.shared)):
-            node = self.graph.nodes[index]
-            if self.graph.users_of[index] & ~partial.inside or self.graph.results >> index & 1:
-                _refuse(observer, partial, f"`{node.name}` is used outside the match too")
-                return False
+        """Put the matches into `found`; whether all were found in `most` of the steps left."""
+        before = way.steps
+        way.most = before + min(most, self.left)
+        try:
+            for match in way.run(root, observer):
+                known = found.get(match.inside)
+                if known is None or match.constants.bit_count() > known.constants.bit_count():
+                    found[match.inside] = match
+        except TooManyStepsError:
+            return False
+        finally:
+            self.left -= way.steps - before
         return True
-
-    def holds(self, frame: Frame, partial: _Partial, index: int, observer: Observer) -> bool:
-        """Whether the parameters of a pattern are matched, and its conditions hold."""
-        pattern, start = frame.pattern, len(frame.prefix)
-        for parameter in pattern.parameters:
-            if not parameter.optional and frame.prefix + parameter.name not in partial.bound:
-                _refuse(observer, partial, f"nothing was matched by `{parameter.name}`")
-                return False
-        if not pattern.conditions and not partial.pending:
-            return True
-        bound = {
-            name[start:]: self.graph.nodes[i]
-            for name, i in partial.bound.items()
-            if name.startswith(frame.prefix)
-        }
-        world = _World(self.graph, self.lookup, partial.inside, index)
-        given = Given(bound, world=world)
-        held = all(
-            self.asks(where, at, Given(bound, self.graph.nodes[at].attrs, world), partial, observer)
-            for prefix, where, at in partial.pending
-            if prefix == frame.prefix
-        ) and all(self.asks(where, index, given, partial, observer) for where in pattern.conditions)
-        observer.settled(pattern.conditions, index, given)
-        return held
-
-    def asks(
-        self, where: Where, index: int, given: Given, so_far: _Partial, observer: Observer
-    ) -> bool:
-        """Whether a condition on node `index` holds."""
-        world, said = given.world, ""
-        if world is None:
-            held = conditions.evaluate(where.condition, given)
-        else:
-            world.said = ""  # forget the text of an earlier condition, which held anyway
-            held = conditions.evaluate(where.condition, given)
-            said = world.said
-        observer.asked(where, index, given, held, said)
-        node = self.graph.nodes[index]
-        if held is UNKNOWN:
-            reason = where.reason or "the condition"
-            _refuse(observer, so_far, f"{reason}: unknown at `{node.name}`", where.span)
-        elif not held:
-            written = where.span.text if where.span else "a condition"
-            reason = where.reason or said or f"`{written}` does not hold"
-            _refuse(observer, so_far, f"{reason} (at `{node.name}`)", where.span, where.reason)
-        return held is not UNKNOWN and bool(held)
-
-    def is_number(self, number: Number, node: Node, so_far: _Partial, observer: Observer) -> bool:
-        if node.form is Form.CONSTANT and node.value is not None:
-            values = node.value.ravel().tolist()  # type: ignore[attr-defined]
-        elif node.form is Form.LITERAL and isinstance(node.value, int | float):
-            values = [node.value]
-        elif node.form is Form.CONSTANT:
-            _refuse(observer, so_far, f"the value of `{node.name}` is not known")
-            return False
-        else:
-            _refuse(observer, so_far, f"`{node.name}` is not a constant")
-            return False
-        wanted = rounded(number.value, getattr(node.type, "dtype", "float32"))
-        allowed = number.tolerance * abs(number.value)
-        if all(value == wanted or abs(value - number.value) <= allowed for value in values):
-            return True
-        _refuse(observer, so_far, f"`{node.name}` is not {number.value:g}")
-        return False
-
-
-def _binding(
-    name: str, index: int, constants: OpSet, ways: Iterable[_Partial]
-) -> Iterator[_Partial]:
-    for partial in ways:
-        yield partial.binding(name, index, constants)
-
-
-def _refuse(
-    observer: Observer, so_far: _Partial, because: str, span: Span | None = None, reason: str = ""
-) -> tuple[()]:
-    """Tell `observer` why there is no match, and return no ways."""
-    observer.refused(so_far.inside.bit_count(), because, span, reason)
-    return ()
-
-
-class _World:
-    """What conditions ask about a match, besides its nodes. `said` is the last refusal's text."""
-
-    def __init__(self, graph: Graph, lookup: Lookup, inside: OpSet, root: int) -> None:
-        self.graph = graph
-        self.lookup = lookup
-        self.inside = inside
-        self.root = root
-        self.said = ""
-
-    def uses(self, node: Node) -> int:
-        index = self.graph.index(node.name)
-        return self.graph.users_of[index].bit_count() + (self.graph.results >> index & 1)
-
-    def holds(self, predicate: Predicate, operands: tuple[Node | None, ...]) -> bool:
-        indexes = (None if node is None else self.graph.index(node.name) for node in operands)
-        asked = dict(zip(predicate.parameters, indexes, strict=True))
-        self.said = self.lookup(predicate)(Question(self.graph, self.inside, self.root, asked))
-        return not self.said
-
-
-def rounded(value: float, dtype: str) -> float:
-    """`value` rounded to `dtype`: 0.1 is 0.10000000149… as a float32."""
-    try:
-        match dtype:
-            case "float16":
-                return float(struct.unpack("<e", struct.pack("<e", value))[0])
-            case "float32":
-                return float(struct.unpack("<f", struct.pack("<f", value))[0])
-            case "bfloat16":
-                (bits,) = struct.unpack("<I", struct.pack("<f", value))
-                bits += 0x7FFF + (bits >> 16 & 1)
-                return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFF0000))[0])
-            case _:
-                return value
-    except (OverflowError, struct.error):  # it is too large for the dtype
-        return value
-
-
-def _other_than(call: Call, node: Node) -> str:
-    if node.op in call.ops:
-        return f"has {len(node.inputs)} operands, not {len(call.operands)}"
-    return f"is {_what(node)}, not {' | '.join(call.ops)}"
-
-
-def _what(node: Node) -> str:
-    match node.form:
-        case Form.CALL:
-            return f"a call of {node.op}"
-        case Form.TUPLE:
-            return f"a tuple of {len(node.inputs)}"
-        case Form.PROJECTION:
-            return f"field {node.value} of a tuple"
-        case Form.INPUT:
-            return "an input"
-        case form:
-            return f"a {form.value}"

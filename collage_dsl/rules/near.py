@@ -6,8 +6,9 @@ from typing import assert_never
 
 from collage_dsl.graph import Graph, members
 from collage_dsl.rules.condition import depends_on_facts
-from collage_dsl.rules.explain import Answer, Explanation, How, Step, Way, explain
+from collage_dsl.rules.explain import Answer, Explanation, How, Step, Way, explained
 from collage_dsl.rules.frame import Frame
+from collage_dsl.rules.matcher import Matcher
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -60,8 +61,9 @@ def near(pattern: Pattern, graph: Graph, top: int = 10, lookup: Lookup = no_host
     matched: list[int] = []
     misses: list[tuple[Share, Explanation]] = []
     apart = farther = 0
+    matcher = Matcher(pattern, graph, lookup)
     for index in members(graph.computed):
-        explanation = explain(pattern, graph, index, lookup)
+        explanation = explained(matcher, index)
         share = share_of(explanation)
         if explanation.matches:
             matched.append(index)

@@ -54,6 +54,17 @@ class Observer(Protocol):
         """This part does not match; `reason` is the reason that the pattern itself gives."""
         ...
 
+    def again(self) -> "Observer":
+        """
+        The attempt takes many steps and is begun anew. This time, each part is tried and reported
+        once at a node. Returns the observer of the new attempt.
+        """
+        ...
+
+    def stops(self, steps: int) -> None:
+        """The attempt took too many steps, and there may be matches that were not found."""
+        ...
+
 
 class NoObserver:
     """An observer that does nothing. Derive from it, and override the methods that you need."""
@@ -84,6 +95,12 @@ class NoObserver:
         return False
 
     def refused(self, progress: int, because: str, span: Span | None, reason: str) -> None:
+        pass
+
+    def again(self) -> Self:
+        return self
+
+    def stops(self, steps: int) -> None:
         pass
 
 

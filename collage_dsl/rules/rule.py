@@ -1,11 +1,13 @@
 """The fusion rules of the language. Leaves propose sub-graphs; combinators transform them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from collage_dsl.graph import Graph, Kind, SubGraph, members
 from collage_dsl.graph.variants import common
+from collage_dsl.rules.bound import Bound
 from collage_dsl.rules.combine import combine
 from collage_dsl.rules.horizontal import siblings_joined
 from collage_dsl.rules.limits import Limits
@@ -16,7 +18,7 @@ from collage_dsl.rules.primitive import Constants, Primitive, with_constants
 from collage_dsl.rules.pruning import pruned
 from collage_dsl.rules.regions import Preference, regions
 from collage_dsl.rules.splits import split
-from collage_dsl.rules.trace import Trace
+from collage_dsl.rules.trace import Stop, Trace
 from collage_dsl.rules.vertical import USUAL_DEPTH, with_neighbours
 
 FUSIBLE = (Kind.ELEMENTWISE, Kind.BROADCAST, Kind.INJECTIVE, Kind.REDUCE, Kind.ANCHOR)
@@ -57,7 +59,13 @@ class DFPattern:
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
         everywhere = matches_everywhere(self.pattern, graph, trace.lookup)
+        stopped = False
         for index, found, attempt in everywhere:
+            if attempt.stopped and not stopped:
+                stopped = True
+                name, span = self.pattern.name, self.pattern.span
+                node = graph.nodes[index].name
+                trace.stops.append(Stop(name, attempt.stopped, "steps", node, span))
             for match in found:
                 yield SubGraph(match.inside, match.constants)
             if not found and graph.nodes[index].is_call:
@@ -165,20 +173,35 @@ class CombineByPrimitives:
     max_splits: int | None = None
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        unions = self._unions(graph, self.rule.propose(graph, trace))
+        unions = self._unions(graph, self.rule.propose(graph, trace), trace)
         return with_constants(graph, unions) if Constants() in self.using else unions
 
-    def _unions(self, graph: Graph, seeds: Iterator[SubGraph]) -> Iterator[SubGraph]:
-        if self.max_splits is not None:
-            return split(
-                graph,
-                seeds,
-                self.using,
-                max_depth=self.max_depth,
-                max_nodes=self.max_nodes,
-                max_splits=self.max_splits,
-            )
-        return combine(graph, seeds, self.using, max_depth=self.max_depth, max_nodes=self.max_nodes)
+    def _unions(self, graph: Graph, seeds: Iterator[SubGraph], trace: Trace) -> Iterator[SubGraph]:
+        name, cuts = "combine_by_primitives", self.max_splits
+        if cuts is not None:
+            return trace.bounded(graph, name, seeds, partial(self._pieces, graph, cuts))
+        return combine(
+            graph,
+            seeds,
+            self.using,
+            max_depth=self.max_depth,
+            max_nodes=self.max_nodes,
+            most=trace.most(graph),
+            stopped=lambda proposed: trace.stopped(graph, name, proposed),
+        )
+
+    def _pieces(
+        self, graph: Graph, cuts: int, seeds: Collection[SubGraph], bound: Bound
+    ) -> Iterator[SubGraph]:
+        return split(
+            graph,
+            seeds,
+            self.using,
+            max_depth=self.max_depth,
+            max_nodes=self.max_nodes,
+            max_splits=cuts,
+            bound=bound,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +221,10 @@ class Horizontal:
     max: int = 3
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        return siblings_joined(graph, self.rule.propose(graph, trace), self.max)
+        def joined(given: Collection[SubGraph], bound: Bound) -> Iterator[SubGraph]:
+            return siblings_joined(graph, given, self.max, bound)
+
+        return trace.bounded(graph, "horizontal", self.rule.propose(graph, trace), joined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +249,17 @@ class Vertical:
     max_depth: int = USUAL_DEPTH
 
     def propose(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        return with_neighbours(
-            graph,
-            self.rule.propose(graph, trace),
-            prologue=self.prologue,
-            epilogue=self.epilogue,
-            max_depth=self.max_depth,
-        )
+        def grown(anchors: Collection[SubGraph], bound: Bound) -> Iterator[SubGraph]:
+            return with_neighbours(
+                graph,
+                anchors,
+                prologue=self.prologue,
+                epilogue=self.epilogue,
+                max_depth=self.max_depth,
+                bound=bound,
+            )
+
+        return trace.bounded(graph, "vertical", self.rule.propose(graph, trace), grown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +276,7 @@ class OnlyValid:
         return pruned(graph, self._valid(graph, trace), self.limits, trace)
 
     def _valid(self, graph: Graph, trace: Trace) -> Iterator[SubGraph]:
-        for found in self.rule.propose(graph, trace):
+        for found in self.rule.propose(graph, trace.within(self.limits.max_candidates)):
             if refusal := self.limits.refusal(graph, found):
                 trace.refused(found.inside, refusal)
             else:

@@ -48,7 +48,7 @@ class FusionSpec:
         If several proposals have the same nodes and composites, the label of the first is kept,
         and any variant that one of them allows may compute the candidate.
         """
-        trace = trace or Trace()
+        trace = (trace or Trace()).within(self.limits.max_candidates)
         found: dict[SubGraph, Variants] = {}
         for sub_graph in self.rule.propose(graph, trace):
             because = self.limits.refusal(graph, sub_graph)

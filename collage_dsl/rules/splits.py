@@ -1,8 +1,10 @@
 """`max_splits`: the largest regions that primitives allow, and the pieces that a few cuts make."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from collage_dsl.graph import Graph, Kind, OpSet, SubGraph, members
+from collage_dsl.graph import Composite, Graph, Kind, OpSet, SubGraph, members, opset
+from collage_dsl.graph.variants import Variants, common
+from collage_dsl.rules.bound import Bound, BoundReachedError
 from collage_dsl.rules.combine import is_possible
 from collage_dsl.rules.primitive import Primitive, has_side_branches
 
@@ -15,6 +17,7 @@ def split(
     max_depth: int | None,
     max_nodes: int | None,
     max_splits: int,
+    bound: Bound,
 ) -> Iterator[SubGraph]:
     """The pieces that `CombineByPrimitives` defines, the seeds first; each once."""
     proposed = tuple(dict.fromkeys(seeds))
@@ -22,7 +25,7 @@ def split(
     seen = set(proposed)
     grower = _Grower(graph, using, max_depth, max_nodes)
     for region in grower.regions(_disjoint(graph, proposed)):
-        for piece in _Cuts(graph, region.parts).pieces(max_splits):
+        for piece in _Cuts(graph, region.parts, bound).pieces(max_splits):
             if piece not in seen:
                 seen.add(piece)
                 yield piece
@@ -68,10 +71,16 @@ class _Region:
 
 
 def _union(parts: Iterable[SubGraph]) -> SubGraph:
-    union = SubGraph(0)
+    inside = constants = 0
+    composites: list[Composite] = []
+    variants: Variants = None
     for part in parts:
-        union |= part
-    return union
+        inside |= part.inside
+        constants |= part.constants
+        composites += part.composites
+        variants = common(variants, part.variants)
+    composites.sort(key=lambda composite: composite.inside)
+    return SubGraph(inside, constants, tuple(composites), variants)
 
 
 class _Grower:
@@ -152,54 +161,83 @@ class _Grower:
 class _Cuts:
     """Cuts between the parts of a region. A set of parts is an `OpSet` of their places."""
 
-    def __init__(self, graph: Graph, parts: tuple[SubGraph, ...]) -> None:
+    def __init__(self, graph: Graph, parts: tuple[SubGraph, ...], bound: Bound) -> None:
         self.graph = graph
         self.parts = parts
-        self.above = self._closure([graph.input(part.inside) for part in parts])
-        self.below = self._closure([graph.output(part.inside) for part in parts])
+        self.bound = bound
+        self.place_of = {i: place for place, part in enumerate(parts) for i in members(part.inside)}
+        self.below = [self._places(_below(graph, part.inside) | part.inside) for part in parts]
+        self.above = _inverse(self.below)
         self.beside = [
             self._places(graph.input(part.inside) | graph.output(part.inside)) for part in parts
         ]
 
     def _places(self, nodes: OpSet) -> OpSet:
-        return sum(1 << i for i, part in enumerate(self.parts) if part.inside & nodes)
-
-    def _closure(self, touched: list[OpSet]) -> list[OpSet]:
-        """For each part, the places of the part and of all parts that it leads to."""
-        direct = [self._places(nodes) for nodes in touched]
-        return [_reached(direct, 1 << place) for place in range(len(direct))]
+        known = (self.place_of.get(index) for index in members(nodes))
+        return opset(place for place in known if place is not None)
 
     def pieces(self, cuts: int) -> Iterator[SubGraph]:
         """The region, and the pieces that at most this number of cuts make of it."""
         pieces = {(1 << len(self.parts)) - 1}
-        last = pieces
-        for _ in range(cuts):
-            last = {left for piece in last for left in self._cut(piece)} - pieces
-            pieces = pieces | last
+        is_complete = self._add_pieces(pieces, cuts)
         for piece in sorted(pieces):
             yield _union(self.parts[place] for place in members(piece))
+        if not is_complete:
+            raise BoundReachedError
+
+    def _add_pieces(self, pieces: set[OpSet], cuts: int) -> bool:
+        """Add what at most this number of cuts makes of `pieces`; false if the bound ends this."""
+        last = list(pieces)
+        try:
+            for _ in range(cuts):
+                new = []
+                for piece in (found for one in last for found in self._cut(one)):
+                    if piece not in pieces:
+                        pieces.add(piece)
+                        new.append(piece)
+                last = new
+        except BoundReachedError:
+            return False
+        return True
 
     def _cut(self, piece: OpSet) -> Iterator[OpSet]:
         """The connected pieces that one cut makes of `piece`, for all possible cuts."""
+        sides: dict[OpSet, None] = {}
         for place in members(piece):
             for side in (self.above[place] & piece, self.below[place] & piece):
-                yield from self._connected(side)
-                yield from self._connected(piece & ~side)
+                sides |= {side: None, piece & ~side: None}
+        for side in sides:
+            yield from self._connected(side)
 
     def _connected(self, places: OpSet) -> Iterator[OpSet]:
         while places:
-            one = _reached([beside & places for beside in self.beside], places & -places)
+            one = self._touching(places & -places, places)
             yield one
             places &= ~one
 
+    def _touching(self, start: OpSet, among: OpSet) -> OpSet:
+        """The connected part of `among` that contains `start`."""
+        reached, pending = 0, start
+        while pending:
+            reached |= pending
+            new = 0
+            for place in members(pending):
+                new |= self.beside[place]
+            pending = new & among & ~reached
+        self.bound.spend(reached.bit_count() // 2)
+        return reached
 
-def _reached(direct: list[OpSet], start: OpSet) -> OpSet:
-    """`start`, and all places that it leads to."""
-    reached, pending = 0, start
-    while pending:
-        reached |= pending
-        new = 0
-        for place in members(pending):
-            new |= direct[place]
-        pending = new & ~reached
-    return reached
+
+def _below(graph: Graph, inside: OpSet) -> OpSet:
+    below = 0
+    for index in members(inside):
+        below |= graph.downstream_of[index]
+    return below
+
+
+def _inverse(relation: Sequence[OpSet]) -> list[OpSet]:
+    inverse = [0] * len(relation)
+    for one, others in enumerate(relation):
+        for other in members(others):
+            inverse[other] |= 1 << one
+    return inverse

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from collage_dsl.graph import Form, Graph, Kind, OpSet, SubGraph, members
+from collage_dsl.rules.bound import Bound
 
 USUAL_DEPTH = 6
 """The default of `max_depth`."""
@@ -18,6 +19,7 @@ def with_neighbours(
     prologue: Kind | None,
     epilogue: Kind | None,
     max_depth: int,
+    bound: Bound,
 ) -> Iterator[SubGraph]:
     """
     `anchors`, and each with an epilogue, a prologue, or both.
@@ -35,15 +37,17 @@ def with_neighbours(
         if not graph.is_convex(anchor.inside) or not graph.is_together(anchor.inside):
             continue
         exits = max(1, graph.exit(anchor.inside).bit_count())
-        for below in _epilogues(graph, anchor.inside, epilogue, max_depth):
+        for below in _epilogues(graph, anchor.inside, epilogue, max_depth, bound):
             if graph.exit(below).bit_count() > exits:
                 continue
-            for inside in _prologues(graph, anchor.inside, below, prologue, max_depth):
+            for inside in _prologues(graph, anchor.inside, below, prologue, max_depth, bound):
                 if inside != anchor.inside:
                     yield SubGraph(inside, anchor.constants, anchor.composites, anchor.variants)
 
 
-def _epilogues(graph: Graph, anchor: OpSet, kind: Kind | None, max_depth: int) -> Iterator[OpSet]:
+def _epilogues(
+    graph: Graph, anchor: OpSet, kind: Kind | None, max_depth: int, bound: Bound
+) -> Iterator[OpSet]:
     """`anchor`, and then the kernel after each step of the epilogue."""
     yield anchor
     downstream = _reached(graph.downstream_of, anchor)
@@ -53,13 +57,14 @@ def _epilogues(graph: Graph, anchor: OpSet, kind: Kind | None, max_depth: int) -
             return
         inputs = graph.inputs_of[index]
         touches = inputs & inside and not inputs & downstream & ~inside
+        bound.spend(inside.bit_count() if touches else 1)
         if touches and _may_join(graph, inside, index, kind, max_depth):
             inside |= 1 << index
             yield inside
 
 
 def _prologues(
-    graph: Graph, anchor: OpSet, below: OpSet, kind: Kind | None, max_depth: int
+    graph: Graph, anchor: OpSet, below: OpSet, kind: Kind | None, max_depth: int, bound: Bound
 ) -> Iterator[OpSet]:
     """`below`, an anchor with its epilogue, and then the kernel after each step of the prologue."""
     yield below
@@ -70,6 +75,7 @@ def _prologues(
         above &= ~(1 << index)
         users = graph.users_of[index]
         is_own = users and not users & ~inside and not graph.results >> index & 1
+        bound.spend(inside.bit_count() if is_own else 1)
         if is_own and _may_join(graph, inside, index, kind, max_depth):
             inside |= 1 << index
             above |= graph.inputs_of[index] & graph.computed & ~inside

@@ -1,0 +1,28 @@
+"""Show warnings of ours on stderr as text for users, without the place in the code."""
+
+import sys
+import warnings
+from typing import TextIO
+
+_OURS = {"StoppedWarning"}
+"""Only their names, because their modules are slow to import."""
+
+
+def show_ours() -> None:
+    """From now on; each text is shown once."""
+    shown = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if category.__name__ in _OURS:
+            sys.stderr.write(f"{message}\n")
+        else:
+            shown(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
