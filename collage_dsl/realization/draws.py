@@ -107,6 +107,9 @@ _INDEXING = {"take": 1, "gather_elements": 1, "gather_nd": 1, "one_hot": 0, "sca
 _INDEXING |= {"scatter_nd": 1, "index_tensor": 1, "index_put": 1, "dynamic_strided_slice": 1}
 """The position of the operand that has indices."""
 
+_FROM_THE_END = ("take", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd")
+"""Operators for which a negative index counts from the end."""
+
 _DIVISION = ("divide", "floor_divide", "mod", "floor_mod")
 _LIMITED = ("power", "left_shift", "right_shift")
 """Operators of which the second operand must not be any integer."""
@@ -130,7 +133,7 @@ def _range(graph: Graph, index: int, dtype: str, draw: str) -> tuple[int, int]:
     if known:
         size = max(min(known), 1)
         may_be_negative = dtype.startswith("int") and all(
-            graph.nodes[user].op == "take" and graph.nodes[user].attrs.get("mode") == "wrap"
+            graph.nodes[user].op in _FROM_THE_END
             for (user, _), limit in zip(uses, limits, strict=True)
             if limit is not None
         )
