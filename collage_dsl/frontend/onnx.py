@@ -39,6 +39,7 @@ from collage_dsl.frontend.onnx_model import (
     opset_of,
 )
 from collage_dsl.frontend.onnx_operators import CANONICAL, Site, Value, known_dims, static_dims
+from collage_dsl.frontend.onnx_short_floats import in_float32
 from collage_dsl.frontend.types import relax_type
 from collage_dsl.graph import Graph, TensorType
 
@@ -130,6 +131,16 @@ class _Importer:
             value = self.values[name] = self.bind(self.emit_pending(value, name), name)
         return value
 
+    def dtype(self, name: str) -> str:
+        """The type of the elements of the value `name`; empty if it is not a tensor."""
+        value = self.value(name)
+        if isinstance(value, np.ndarray):
+            return str(value.dtype)
+        if isinstance(value, Affine | Linear):
+            return value.layout.dtype
+        is_tensor = isinstance(value.ty, relax.TensorType) and value.ty.dtype is not None
+        return str(value.ty.dtype.dtype) if is_tensor else ""
+
     def literal(self, array: Array, name: str = "") -> Any:
         """A Relax constant. With a `name` (that of an ONNX value, or derived) it is made once."""
         if name in self.literals:
@@ -219,6 +230,10 @@ class _Importer:
             self.pass_on(node)
         elif (arrays := self.folded(node)) is not None:
             self.values.update(zip(filter(None, node.output), arrays, strict=True))
+        elif (nodes := in_float32(node, self.dtype)) is not None:
+            self.uses.update(name for each in nodes for name in each.input if name)
+            for each in nodes:
+                self.convert_node(each)
         else:
             self.convert_operator(node)
 

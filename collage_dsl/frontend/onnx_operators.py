@@ -4,6 +4,7 @@ Convert ONNX operators to canonical form: the one form of each that patterns loo
 TVM's converter is used for an operator that is not in `CANONICAL`.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -68,6 +69,9 @@ class Site:
     def name(self, place: int) -> str:
         return str(self.node.input[place])
 
+
+LEAST_DIVISOR = 2.0**-14
+"""A number is multiplied by the reciprocal if both are normal in all types of floats."""
 
 Converter = Callable[[Site], Value | None]
 """Converts one node; None if TVM's converter is right for this node."""
@@ -142,7 +146,8 @@ def divide(site: Site) -> Value | None:
 
 
 def _reciprocal(factor: Factor) -> Step | None:
-    if not factor.values.all():
+    size = np.abs(factor.values.astype(np.float64))
+    if not ((size >= LEAST_DIVISOR) & (size <= 1 / LEAST_DIVISOR)).all():
         return None
     return Step(scale=Factor(1 / factor.values.astype(np.float64)))
 
@@ -288,10 +293,11 @@ def transposed(matrix: Array, block: int = 256) -> Array:
 # Other operators
 
 
-def chain_of_add(site: Site) -> Value:
+def chain(operator: Callable[..., Any], site: Site) -> Value:
+    """A binary operator on all operands, one after the other."""
     result = site.expr(0)
     for place in range(1, len(site.node.input)):
-        result = relax.op.add(result if place == 1 else site.scope.emit(result), site.expr(place))
+        result = operator(result if place == 1 else site.scope.emit(result), site.expr(place))
     return result
 
 
@@ -309,7 +315,8 @@ def clip(site: Site) -> Value | None:
     if low is not None and high is not None and low <= high:
         return relax.op.clip(x, low, high)
     if low is not None and high is not None:
-        return relax.op.full_like(x, relax.const(high, dtype))
+        raised = relax.op.maximum(x, relax.const(low, dtype))
+        return relax.op.minimum(site.scope.emit(raised), relax.const(high, dtype))
     if low is not None:
         return relax.op.nn.relu(x) if low == 0 else relax.op.maximum(x, relax.const(low, dtype))
     return x if high is None else relax.op.minimum(x, relax.const(high, dtype))
@@ -329,6 +336,36 @@ def softmax(operator: Callable[..., Any], site: Site) -> Value:
     flat = relax.op.reshape(x, (prod(known[:axis]), prod(known[axis:])))
     result = operator(site.scope.emit(flat), axis=-1)
     return relax.op.reshape(site.scope.emit(result), known)
+
+
+def reduce_log_sum_exp(site: Site) -> Value | None:
+    """
+    `log(sum(exp(x - m))) + m`, where `m` is the maximum if it is finite, else 0: infinity minus
+    infinity would be NaN.
+    """
+    axes = site.attrs.get("axes")
+    if site.scope.opset >= 18 and site.has(1):
+        found = site.constant(1)
+        if found is None:
+            return None
+        axes = found.tolist()
+    x, emit = site.expr(0), site.scope.emit
+    if not axes and site.attrs.get("noop_with_empty_axes"):
+        return x
+    axes, keeps = axes or None, bool(site.attrs.get("keepdims", 1))
+    infinity, zero = (relax.const(number, str(x.ty.dtype.dtype)) for number in (math.inf, 0.0))
+    most = emit(relax.op.max(x, axes, True))
+    is_infinite = emit(relax.op.equal(emit(relax.op.abs(most)), infinity))
+    shift = emit(relax.op.where(is_infinite, zero, most))
+    total = emit(relax.op.sum(emit(relax.op.exp(emit(relax.op.subtract(x, shift)))), axes, True))
+    result = relax.op.add(emit(relax.op.log(total)), shift)
+    return result if keeps else relax.op.squeeze(emit(result), axes)
+
+
+def thresholded_relu(site: Site) -> Value:
+    x, alpha = site.expr(0), site.attrs.get("alpha", 1.0)
+    threshold, zero = (relax.const(number, str(x.ty.dtype.dtype)) for number in (alpha, 0.0))
+    return relax.op.where(site.scope.emit(relax.op.greater(x, threshold)), x, zero)
 
 
 def global_average_pool(site: Site) -> Value:
@@ -530,15 +567,19 @@ CANONICAL: Mapping[str, Converter] = {
     "LRN": local_response_norm,
     "LogSoftmax": partial(softmax, relax.op.nn.log_softmax),
     "MatMul": matmul,
+    "Max": partial(chain, relax.op.maximum),
     "MaxPool": partial(
         pool, {3: relax.op.nn.max_pool1d, 4: relax.op.nn.max_pool2d, 5: relax.op.nn.max_pool3d}
     ),
+    "Min": partial(chain, relax.op.minimum),
     "Mul": multiply,
     "Pad": pad,
+    "ReduceLogSumExp": reduce_log_sum_exp,
     "Reshape": reshape,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
     "Softmax": partial(softmax, relax.op.nn.softmax),
     "Sub": subtract,
-    "Sum": chain_of_add,
+    "Sum": partial(chain, relax.op.add),
+    "ThresholdedRelu": thresholded_relu,
 }

@@ -9,10 +9,10 @@ from tvm import relax
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.tvm import host_target
 from collage_dsl.graph.target_kinds import share_device
-from collage_dsl.realization.checked_operators import CHECKED_OPERATORS
 from collage_dsl.realization.crossing import virtual_devices
 from collage_dsl.realization.generators import with_library_code
 from collage_dsl.realization.in_place import without_copies
+from collage_dsl.realization.legalize import legalized
 from collage_dsl.realization.link import linked, with_own_functions
 from collage_dsl.realization.native import (
     inherited_marks,
@@ -151,8 +151,7 @@ def lower(
     module = with_library_code(module, backends)
     module = relax.backend.DispatchSampling()(module)
     module = relax.backend.DispatchSortScan()(module)  # LegalizeOps leaves sort, topk, cumsum
-    module = relax.transform.LegalizeOps(dict(CHECKED_OPERATORS))(module)
-    module = specialized(with_plain_buffers(module, before))
+    module = specialized(with_plain_buffers(legalized(module, before), before))
     module = _in_turn(_FUSE, module)
     module = with_own_functions(module)
     marks = {**dict(inherited_marks(module, backends)), **marks}

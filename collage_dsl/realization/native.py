@@ -10,6 +10,7 @@ from tvm import relax, tirx
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import find_backend
+from collage_dsl.backends.schedule.ieee import with_ieee_values
 from collage_dsl.backends.schedule.variants import Scheduled, VariantError
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
@@ -109,7 +110,7 @@ def scheduled(
         if is_prim_func(function) and (name in marks or name not in kept):
             mark = marks.get(name, usual)
             made = mark.scheduled(function)
-            function = with_any_alignment(made.function)
+            function = with_any_alignment(with_ieee_values(made.function))
             if mark.order:
                 function = function.with_attr(JOINS, list(mark.order))
             if made.prepared:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
+from itertools import product
 from math import prod
 
 from tvm import tirx
@@ -22,6 +23,7 @@ from collage_dsl.backends.schedule.loops import (
     Stmt,
     in_blocks,
     load,
+    loop,
     nest,
     parallel,
     scoped,
@@ -69,7 +71,12 @@ class Taps:
 
 
 class PlaneKernel:
-    """The loops of one group whose anchor slides over planes."""
+    """
+    The loops of one group whose anchor slides over planes.
+
+    Maxima are first taken across the rows of a window: those of one row are the same for all
+    windows that it is in, and LLVM computes them once.
+    """
 
     def __init__(self, form: Sliding, group: Group, context: Context) -> None:
         assert form.y is not None
@@ -78,9 +85,11 @@ class PlaneKernel:
         self.lanes = min(context.machine.lanes, 1 << (self.width - 1).bit_length())
         self.strip = self._strip()
         self.vectors = -(-self.width // self.lanes)
-        down, across = (prod(axis.extent for axis, _ in w.taps) for w in (form.y, form.x))
-        shape = Taps(down, across, form.y.stride)
-        self.block = block(self.strip.height, self.vectors, shape, context.machine)
+        self.is_sum = form.combine is tirx.Add
+        self.down, across = (extents([axis for axis, _ in w.taps]) for w in (form.y, form.x))
+        self.across = [()] if self.is_sum else list(product(*map(range, across)))
+        self.taps = Taps(prod(self.down), prod(across), form.y.stride)
+        self.block = block(self.strip.height, self.vectors, self.taps, context.machine)
 
     def _strip(self) -> Packed:
         """The strip of a plane that stays in the first-level cache."""
@@ -146,16 +155,20 @@ class PlaneKernel:
         def element(i: Expr, j: Expr, v: Expr) -> Expr:
             return (i * size.vectors + j) * lanes + v
 
-        def combine(taps: list[Expr]) -> Stmt:
-            at = {a.var: t for a, t in zip(form.taps, taps, strict=True)}
-            origin = self.strip.position(integer(0), at) + first * pitch + start * lanes
+        def combine(taps: list[Expr], begins: bool = False) -> Stmt:
+            def term(more: tuple[int, ...], place: Expr) -> Expr:
+                tap = (*taps, *map(integer, more))
+                at = {a.var: t for a, t in zip(form.taps, tap, strict=True)}
+                value = load(packed, self.strip.position(integer(0), at) + place)
+                return value if form.still is None else substitute(form.still, where | at) * value
 
             def one(i: Expr, j: Expr, v: Expr) -> Stmt:
-                term = load(packed, origin + i * pitch + j * lanes + v)
-                if form.still is not None:
-                    term = substitute(form.still, where | at) * term
                 place = element(i, j, v)
-                return store(held, form.combine(load(held, place), term), place)
+                origin = first * pitch + start * lanes + i * pitch + j * lanes + v
+                value = reduce(form.combine, [term(more, origin) for more in self.across])
+                if not begins:
+                    value = form.combine(load(held, place), value)
+                return store(held, value, place)
 
             return each(one)
 
@@ -176,15 +189,27 @@ class PlaneKernel:
                 return stored
             return tirx.IfThenElse(y + first + i < self.height, stored, None)
 
-        zero = each(lambda i, j, v: store(held, form.stage.init, element(i, j, v)))
-        body = self._taps(size, combine)
-        return scoped([held], sequence([zero, body, unrolled(size.rows, row)]), "registers")
+        if self.is_sum:
+            begin = each(lambda i, j, v: store(held, form.stage.init, element(i, j, v)))
+            more = self._taps(size, combine)
+        else:
+            begin = combine(split_index(integer(0), self.down), True)
+            more = self._more_rows(size, lambda row: combine(split_index(row, self.down)))
+        return scoped([held], sequence([begin, more, unrolled(size.rows, row)]), "registers")
 
     def _taps(self, size: Block, body: Callable[[list[Expr]], Stmt]) -> Stmt:
         taps = extents(self.form.taps)
         if prod(taps) * size.rows * size.vectors <= UNROLLED:
             return _unrolled_nest(taps, body)
         return nest(taps[:-1], lambda outer: unrolled(taps[-1], lambda t: body([*outer, t])), "tap")
+
+    def _more_rows(self, size: Block, body: Callable[[Expr], Stmt]) -> Stmt | None:
+        """`body` for each row of a window but the first."""
+        count = prod(self.down) - 1
+        if count == 0:
+            return None
+        short = self.taps.count * size.rows * size.vectors <= UNROLLED
+        return (unrolled if short else loop)(count, lambda row: body(row + 1))
 
     def _done(
         self,

@@ -159,7 +159,7 @@ class RowKernel:
         is computed in the same loop.
         """
         lanes, result = self.lanes, local[stage.buffer]
-        combine = type(stage.value)
+        combine = self._combiner(stage)
         dtype = stage.buffer.dtype
         chains = scratch(CHAINS * lanes, dtype, "chains", "local")
         partial = scratch(lanes, dtype, "partial")
@@ -187,6 +187,36 @@ class RowKernel:
             index = spread(stage.buffer, at)
             parts.append(store(stage.buffer, load(result, integer(0)), *index))
         return scoped([chains, partial], sequence(parts), "reduce")
+
+    def _combiner(self, stage: Stage) -> Callable[[Expr, Expr], Expr]:
+        """How the terms are combined. The maximum of a softmax need not keep NaN: its sum does."""
+        if isinstance(stage.value, tirx.Max) and self._is_of_softmax(stage):
+            return lambda a, b: tirx.Select(a > b, a, b)
+        return type(stage.value)
+
+    def _is_of_softmax(self, maximum: Stage) -> bool:
+        """
+        Whether all that is computed from `maximum` has NaN from a sum of exponentials, if one of
+        the terms of the maximum is NaN.
+        """
+        terms = self._reads(maximum) - {maximum.buffer}
+        before_sum, sums = {maximum.buffer}, set[Buffer]()
+        for stage in self.group.stages:
+            reads = self._reads(stage)
+            if stage is maximum or reads & sums or not reads & before_sum:
+                continue
+            if not terms <= reads and not reads & (before_sum - {maximum.buffer}):
+                return False
+            if stage.buffer in self._exponential_sums:
+                sums.add(stage.buffer)
+            elif called(self.context.inlined.expand(stage.value), "tirx.exp"):
+                before_sum.add(stage.buffer)
+            else:
+                return False
+        return bool(sums) and not before_sum & self.context.stored
+
+    def _reads(self, stage: Stage) -> set[Buffer]:
+        return {read.source for read in loads(self.context.inlined.expand(stage.value))}
 
     def _stretch(
         self,

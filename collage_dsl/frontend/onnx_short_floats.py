@@ -1,0 +1,46 @@
+"""
+Convert ONNX operators on float16 and bfloat16 that become several operators: in float32.
+
+Else each step would round. The sum of squares in ReduceL2 would overflow from 256 on.
+"""
+
+from collections.abc import Callable
+
+import onnx
+from onnx import TensorProto, helper
+
+_SEVERAL_STEPS = frozenset({
+    "Elu", "GlobalLpPool", "GroupNormalization", "HardSigmoid", "HardSwish",
+    "InstanceNormalization", "LRN", "LpPool", "Mean", "MeanVarianceNormalization", "Mish",
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "Selu", "Shrink",
+    "Softplus", "Softsign", "ThresholdedRelu",
+})  # fmt: skip
+
+_SHORT = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
+
+
+def in_float32(
+    node: onnx.NodeProto, dtype_of: Callable[[str], str]
+) -> tuple[onnx.NodeProto, ...] | None:
+    """`node` between conversions, if it is to be computed in float32; None if not."""
+    if node.op_type not in _SEVERAL_STEPS:
+        return None
+    dtypes = {name: dtype_of(name) for name in node.input if name}
+    short = [name for name, dtype in dtypes.items() if dtype in _SHORT]
+    if not short:
+        return None
+    wide = onnx.NodeProto()
+    wide.CopyFrom(node)
+    wide.input[:] = [_wide(name) if name in short else name for name in node.input]
+    wide.output[:] = [_wide(node.output[0])]
+    before = [_cast(name, _wide(name), TensorProto.FLOAT) for name in short]
+    after = _cast(_wide(node.output[0]), node.output[0], _SHORT[dtypes[short[0]]])
+    return *before, wide, after
+
+
+def _wide(name: str) -> str:
+    return f"{name}.float32"
+
+
+def _cast(source: str, result: str, dtype: "TensorProto.DataType.ValueType") -> onnx.NodeProto:
+    return helper.make_node("Cast", [source], [result], to=dtype)

@@ -1,0 +1,213 @@
+"""Operators as PrimFuncs: as TVM makes them, but for some that TVM computes differently."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, s_tir, te, tirx, topi
+
+from collage_dsl.backends.schedule.ieee import hidden
+from collage_dsl.realization.checked_operators import CHECKED_OPERATORS
+from collage_dsl.realization.short_floats import SHORT, Legalizer, in_float32, usual
+
+Tensor = Any
+Expr = Any
+
+
+def legalized(module: tvm.IRModule, kept: set[str]) -> tvm.IRModule:
+    """
+    `module` with a PrimFunc for each operator. PrimFuncs with names in `kept` are those of the
+    user, and stay as they are.
+
+    Maxima start from minus infinity and minima from infinity, and poolings pad with the same. TVM
+    takes the smallest and the largest finite number. Then the maximum of infinities is finite.
+    """
+    module = relax.transform.LegalizeOps(dict(LEGALIZERS))(module)
+    functions = dict(module.functions_items())
+    for var, function in module.functions_items():
+        if isinstance(function, tirx.PrimFunc) and var.name_hint not in kept:
+            functions[var] = _with_infinities(function)
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+
+
+def _with_infinities(function: Any) -> Any:
+    """`function`, which is one operator: so the numbers replaced are not from the model."""
+    identities = _identities(function)
+    if not identities:
+        return function
+
+    def infinite(number: Any) -> Expr:
+        dtype = str(number.ty.dtype)
+        if (dtype, number.value) not in identities:
+            return number
+        return tirx.FloatImm(dtype, math.copysign(math.inf, number.value))
+
+    return tvm_ffi.structural_map(function, (tirx.FloatImm, infinite))
+
+
+def _identities(function: Any) -> set[tuple[str, float]]:
+    """The types and numbers from which maxima and minima of floats in `function` start."""
+    found: set[tuple[str, float]] = set()
+
+    def note(block: Any) -> None:
+        body, init = block.body, block.init
+        if not isinstance(init, tirx.BufferStore) or not isinstance(body, tirx.BufferStore):
+            return
+        start = init.value
+        if isinstance(body.value, tirx.Max | tirx.Min) and isinstance(start, tirx.FloatImm):
+            found.add((str(start.ty.dtype), start.value))
+
+    tvm_ffi.structural_walk(function, (s_tir.SBlock, note))
+    return found
+
+
+# Operators with a definition of ours.
+
+
+def _arg(extremum: Callable[..., Tensor]) -> Legalizer:
+    def legalizer(builder: Any, call: Any) -> Any:
+        axis = None if call.attrs.axis is None else int(call.attrs.axis)
+        keepdims = bool(call.attrs.keepdims)
+        return builder.call_te(
+            lambda x: _first_place(x, axis, keepdims, extremum),
+            call.args[0],
+            primfunc_name_hint=str(call.op.name).removeprefix("relax."),
+        )
+
+    return legalizer
+
+
+def _first_place(
+    x: Tensor, axis: int | None, keepdims: bool, extremum: Callable[..., Tensor]
+) -> Tensor:
+    """
+    The first index at which `x` has its maximum or minimum along an axis. NaN is both.
+
+    TVM starts from the index -1 and the smallest number, and returns -1 if all are -inf.
+    """
+    if axis is None:
+        flat = topi.reshape(x, (_product(x.shape),))
+        whole = _first_place(flat, 0, False, extremum)
+        return topi.reshape(whole, (1,) * len(x.shape)) if keepdims else whole
+    axis %= len(x.shape)
+    best = extremum(x, axis, True)
+    extent = x.shape[axis]
+    is_short = isinstance(extent, tirx.IntImm) and int(extent) < 2**31
+    dtype = "int32" if is_short else "int64"
+
+    def place(*at: Expr) -> Expr:
+        here, beyond = tirx.Cast(dtype, at[axis]), tirx.max_value(dtype)
+        is_best = tirx.EQ(x(*at), best(*at[:axis], 0, *at[axis + 1 :]))
+        found = tirx.Select(is_best, here, beyond)
+        return tirx.Select(x(*at) <= _infinity(x), found, here) if _is_float(x) else found
+
+    first = topi.min(te.compute(x.shape, place, name="places"), axis, keepdims)
+    return topi.cast(first, "int64")
+
+
+def _product(extents: Any) -> Expr:
+    result = extents[0]
+    for extent in extents[1:]:
+        result = result * extent
+    return result
+
+
+def _sign(builder: Any, call: Any) -> Any:
+    """The sign, which is NaN for NaN; TVM gives 0."""
+    return builder.call_te(_te_sign, call.args[0], primfunc_name_hint="tir_sign")
+
+
+def _te_sign(x: Tensor) -> Tensor:
+    if not _is_float(x):
+        return topi.sign(x)
+    zero, one, minus_one = (tirx.const(number, x.dtype) for number in (0.0, 1.0, -1.0))
+
+    def sign(*at: Expr) -> Expr:
+        value = x(*at)
+        rest = tirx.Select(value <= _infinity(x), zero, value)
+        return tirx.Select(value > zero, one, tirx.Select(value < zero, minus_one, rest))
+
+    return te.compute(x.shape, sign, name="sign")
+
+
+def _prelu(builder: Any, call: Any) -> Any:
+    return builder.call_te(
+        _te_prelu, call.args[0], call.args[1], int(call.attrs.axis), primfunc_name_hint="prelu"
+    )
+
+
+def _te_prelu(x: Tensor, slope: Tensor, axis: int) -> Tensor:
+    """`slope * x` below zero. TVM computes it at zero too, where an infinite slope gives NaN."""
+    is_one = isinstance(slope.shape[0], tirx.IntImm) and int(slope.shape[0]) == 1
+
+    def value(*at: Expr) -> Expr:
+        below = x(*at) * slope(0 if is_one else at[axis])
+        return tirx.Select(x(*at) < tirx.const(0, x.dtype), below, x(*at))
+
+    return te.compute(x.shape, value, name="prelu")
+
+
+def _keeping_zeros(node: Any, otherwise: Legalizer) -> Legalizer:
+    """A product or quotient with a constant zero, which TVM simplifies to zero."""
+
+    def legalizer(builder: Any, call: Any) -> Any:
+        zeros = [_is_zero(argument) for argument in call.args]
+        if sum(zeros) != 1:
+            return otherwise(builder, call)
+        place = zeros.index(True)
+
+        def elementwise(x: Tensor) -> Tensor:
+            zero = hidden(tirx.const(float(call.args[place].value.numpy()), x.dtype))
+            operands = (lambda *at: (zero, x(*at))) if place == 0 else (lambda *at: (x(*at), zero))
+            return te.compute(x.shape, lambda *at: node(*operands(*at)), name="product")
+
+        return builder.call_te(elementwise, call.args[1 - place])
+
+    return legalizer
+
+
+def _is_zero(argument: Any) -> bool:
+    """Whether an argument is the constant float zero, as a scalar."""
+    if not isinstance(argument, tvm.ir.GenericConst) or argument.ty.ndim != 0:
+        return False
+    array = argument.value.numpy()
+    return array.dtype.kind == "f" and array.item() == 0
+
+
+def _extern(name: str) -> Legalizer:
+    """A function of the C library, which TVM approximates badly or not at all."""
+
+    def apply(x: Tensor) -> Tensor:
+        symbol = f"{name}f" if x.dtype == "float32" else name
+        return te.compute(x.shape, lambda *at: tirx.call_pure_extern(x.dtype, symbol, x(*at)))
+
+    return lambda builder, call: builder.call_te(apply, call.args[0], primfunc_name_hint=name)
+
+
+def _is_float(x: Tensor) -> bool:
+    return "float" in str(x.dtype)
+
+
+def _infinity(x: Tensor) -> Expr:
+    return tirx.FloatImm(x.dtype, math.inf)
+
+
+_OURS: Mapping[str, Legalizer] = {
+    **CHECKED_OPERATORS,
+    "relax.argmax": _arg(topi.max),
+    "relax.argmin": _arg(topi.min),
+    "relax.atanh": _extern("atanh"),
+    "relax.cosh": _extern("cosh"),
+    "relax.divide": _keeping_zeros(tirx.Div, CHECKED_OPERATORS["relax.divide"]),
+    "relax.multiply": _keeping_zeros(tirx.Mul, usual),
+    "relax.nn.prelu": _prelu,
+    "relax.sign": _sign,
+    "relax.sinh": _extern("sinh"),
+}
+
+LEGALIZERS: Mapping[str, Legalizer] = {
+    **_OURS,
+    **{name: in_float32(_OURS.get(name, usual), short) for name, short in SHORT.items()},
+}
