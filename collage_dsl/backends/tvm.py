@@ -26,7 +26,7 @@ class Tvm(Backend):
 
     @property
     def version(self) -> str:
-        return f"tvm {tvm.__version__}, schedules {_schedules()}"
+        return f"tvm {tvm.__version__}, kernels {_sources()}"
 
     def supports(self, graph: Graph) -> str | None:
         return None
@@ -48,14 +48,15 @@ class Tvm(Backend):
 
 
 @cache
-def _schedules() -> str:
+def _sources() -> str:
     """
-    A hash of the source of our schedules, and of what runs their loops on several cores. Costs of
-    others are not reused.
+    A hash of the source of our schedules, of what lowers operators to loops, and of what runs these
+    on several cores. Costs of others are not reused.
     """
-    folder = Path(__file__).parent
-    schedules = sorted((folder / "schedule").rglob("*.py"))
-    sources = [path.read_bytes() for path in (*schedules, folder / "runtime" / "cores.cc")]
+    package = Path(__file__).parent.parent
+    folders = (package / "backends" / "schedule", package / "realization")
+    modules = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    sources = [path.read_bytes() for path in (*modules, package / "backends/runtime/cores.cc")]
     return hashlib.sha256(b"\0".join(sources)).hexdigest()[:12]
 
 
