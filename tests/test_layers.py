@@ -12,13 +12,14 @@ PACKAGE = Path(collage_dsl.__file__).parent
 
 MAY_IMPORT: dict[str, set[str]] = {
     "source": set(),
-    "diagnostics": {"source"},
+    "printable": set(),
+    "diagnostics": {"source", "printable"},
     "resources": set(),
     "memory": set(),
     "registration": set(),
     "graph": set(),
     "rules": {"graph", "source"},
-    "language": {"rules", "graph", "diagnostics", "source", "resources", "memory"},
+    "language": {"rules", "graph", "diagnostics", "source", "printable", "resources", "memory"},
     "builder": {"engine", "language", "rules", "graph"},
     "cost": {"graph"},
     "search": {"graph", "cost", "memory"},
@@ -30,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "realization": {"graph", "backends", "frontend"},
     # What is measured is what `realization` makes.
     "measuring": {"graph", "cost", "backends", "frontend", "realization"},
-    "report": {"graph", "rules", "search", "cost", "source"},
+    "report": {"graph", "rules", "search", "cost", "source", "printable"},
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
         *{"measuring", "report", "targets", "diagnostics", "memory", "resources"},
@@ -39,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
-        *{"cost", "search", "frontend", "realization", "measuring", "targets", "lsp"},
+        *{"cost", "search", "frontend", "realization", "measuring", "targets", "lsp", "printable"},
     },
 }
 MAY_USE = {

@@ -1,17 +1,16 @@
 """`collage doctor`: look for missing packages, libraries and compilers."""
 
-import json
 import os
 import platform
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from collage_dsl.cli.failure import CANNOT
+from collage_dsl.cli.output import json_text, show, write
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +27,9 @@ def examine(output_format: str) -> int:
     findings = [*_system(), *_packages(), _editor(), _compiler()]
     if output_format == "json":
         rows = [asdict(finding) for finding in findings]
-        sys.stdout.write(json.dumps({"findings": rows}, indent=2) + "\n")
+        write(json_text({"findings": rows}))
     else:
-        sys.stdout.write("".join(_line(finding) for finding in findings))
+        show("".join(_line(finding) for finding in findings))
     return CANNOT if any(finding.advice for finding in findings) else 0
 
 

@@ -6,14 +6,18 @@ Each command imports what it needs, so that `collage check` starts fast.
 
 import sys
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
+from traceback import format_exc
 from typing import Any, TypeVar
 
 import click
 
-from collage_dsl.cli.failure import explained
+from collage_dsl.cli.failure import CANNOT, explained
 from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
+from collage_dsl.cli.output import ReaderGoneError, flush, open_standard_streams, tell
 from collage_dsl.cli.warned import show_ours
+from collage_dsl.printable import printable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -395,23 +399,30 @@ def lsp(stdio: bool) -> None:
 
 def main() -> None:
     """Run the command line; the only place where exceptions become messages and exit codes."""
+    open_standard_streams()
     show_ours()
     try:
         code = app(standalone_mode=False) or 0
-        sys.stdout.flush()
-        sys.exit(code)
+        flush()
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        tell(_usage(error))
+        code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        sys.stderr.write("interrupted\n")
-        sys.exit(2)
+        tell("interrupted")
+        code = CANNOT
+    except ReaderGoneError:
+        code = CANNOT
     except Exception as error:
-        if "--traceback" in sys.argv:
-            raise
         failure = explained(error)
-        sys.stderr.write(f"{failure.message}\n")
-        sys.exit(failure.code)
+        tell(format_exc() if "--traceback" in sys.argv else failure.message)
+        code = failure.code
+    sys.exit(code)
+
+
+def _usage(error: click.ClickException) -> str:
+    shown, message = StringIO(), error.format_message()
+    error.show(shown)
+    return shown.getvalue().rstrip("\n").replace(message, printable(message))
 
 
 if __name__ == "__main__":
