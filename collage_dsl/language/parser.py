@@ -32,6 +32,13 @@ _RESYNC = re.compile(
     rf"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+" | [{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
     re.MULTILINE | re.VERBOSE,
 )
+_FREE = re.compile(r"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+" | `[^`\n]+`""", re.VERBOSE)
+"""A comment, a string or a name in backquotes: where any character is text."""
+_ACTING = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+    r"(?<!\r(?=\n))(?<!\r(?=\Z))"
+)
+"""A character that a terminal or editor acts upon; not the end of a line."""
 _DEFINED = re.compile(rf"(?:extern\s+predicate|{_ITEM})\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)")
 _INSIDE = {"pattern": "binding", "graph": "node", "test": "model"}
 _EQUALS = re.compile(r"\s*=")
@@ -52,6 +59,7 @@ def parse_tree(
     source: Source, start: str, findings: Findings
 ) -> tuple[Tree, tuple[syntax.Broken, ...]]:
     """The tree of the statements that can be parsed, and the statements that cannot."""
+    check_characters(source, findings)
     run = _Run(source, start, findings)
     with uncollected():
         return run.tree(), tuple(run.broken)
@@ -64,6 +72,16 @@ def is_small(source: Source, findings: Findings) -> bool:
     at = Span(source, MAX_CHARACTERS, MAX_CHARACTERS)
     findings.error("E0106", at, "the text is longer than 1 MiB", "split it into several files")
     return False
+
+
+def check_characters(source: Source, findings: Findings) -> None:
+    """Report the first character of each comment, string and name that hides or turns text."""
+    if not _ACTING.search(source.text):
+        return
+    for part in _FREE.finditer(source.text):
+        if found := _ACTING.search(source.text, *part.span()):
+            message = f"U+{ord(found[0]):04X} changes how the text around it is shown"
+            findings.error("E0109", Span(source, *found.span()), message, "leave it out")
 
 
 _BLANK = r"(?:\s|\#[^\n]*)*+"
