@@ -2,6 +2,12 @@
 
 import re
 
+ACTING = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+    r"(?<!\r(?=\n))(?<!\r(?=\Z))"
+)
+"""A character that a terminal or editor acts upon; not the end of a line."""
+
 MARKER = re.compile(r"#(?=#(?:vso|teamcity)?\[)", re.IGNORECASE)
 """Of `##[`, `##vso[` and `##teamcity[`: Azure and TeamCity look for them anywhere in a line."""
 

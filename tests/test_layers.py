@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
         *{"measuring", "report", "targets", "diagnostics", "memory", "resources"},
     },
-    "lsp": {"language", "rules", "graph", "diagnostics", "source", "resources"},
+    "lsp": {"language", "rules", "graph", "diagnostics", "source", "printable", "resources"},
     # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},

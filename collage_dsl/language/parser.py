@@ -15,6 +15,7 @@ from collage_dsl.language.lalr import END, Machine, Stacks
 from collage_dsl.language.nodes import Token, Tree
 from collage_dsl.language.tree import Builder
 from collage_dsl.memory import uncollected
+from collage_dsl.printable import ACTING
 from collage_dsl.source import Source, Span
 
 EDITION = 1
@@ -34,11 +35,6 @@ _RESYNC = re.compile(
 )
 _FREE = re.compile(r"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+" | `[^`\n]+`""", re.VERBOSE)
 """A comment, a string or a name in backquotes: where any character is text."""
-_ACTING = re.compile(
-    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-    r"(?<!\r(?=\n))(?<!\r(?=\Z))"
-)
-"""A character that a terminal or editor acts upon; not the end of a line."""
 _DEFINED = re.compile(rf"(?:extern\s+predicate|{_ITEM})\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)")
 _INSIDE = {"pattern": "binding", "graph": "node", "test": "model"}
 _EQUALS = re.compile(r"\s*=")
@@ -76,10 +72,10 @@ def is_small(source: Source, findings: Findings) -> bool:
 
 def check_characters(source: Source, findings: Findings) -> None:
     """Report the first character of each comment, string and name that hides or turns text."""
-    if not _ACTING.search(source.text):
+    if not ACTING.search(source.text):
         return
     for part in _FREE.finditer(source.text):
-        if found := _ACTING.search(source.text, *part.span()):
+        if found := ACTING.search(source.text, *part.span()):
             message = f"U+{ord(found[0]):04X} changes how the text around it is shown"
             findings.error("E0109", Span(source, *found.span()), message, "leave it out")
 

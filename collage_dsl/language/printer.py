@@ -10,6 +10,7 @@ from collage_dsl.language.measuring import duration
 from collage_dsl.language.pattern_shape import called
 from collage_dsl.language.patterns import TOLERANCE
 from collage_dsl.language.predicates import predicates_of
+from collage_dsl.printable import ACTING
 from collage_dsl.rules import (
     FUSIBLE,
     TVM_DEFAULT,
@@ -290,9 +291,19 @@ def _value(value: Value) -> str:
 
 
 def quoted(text: str) -> str:
-    """`text` in quotes and with escapes, as a string of the language."""
+    """
+    `text` in quotes and with escapes, as a string of the language. Raises ValueError for a
+    character that the language does not allow in a string.
+    """
+    written = escaped(text)
+    if found := ACTING.search(written):
+        raise ValueError(f"a string cannot hold U+{ord(found[0]):04X}")
+    return f'"{written}"'
+
+
+def escaped(text: str) -> str:
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return f'"{"".join(escapes.get(character, character) for character in text)}"'
+    return "".join(escapes.get(character, character) for character in text)
 
 
 # Rules.
