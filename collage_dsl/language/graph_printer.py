@@ -8,8 +8,8 @@ from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.language.graph_text import SHAPES
 from collage_dsl.language.inference import Call, MismatchError, infer
-from collage_dsl.language.printer import escaped
-from collage_dsl.printable import ACTING, printable
+from collage_dsl.language.printer import quoted
+from collage_dsl.printable import printable, well_formed
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _KEYWORDS = frozenset({"const", "false", "graph", "none", "return", "true"})
@@ -21,8 +21,8 @@ def format_graph(graph: Graph) -> str:
     """
     The text of `graph`, which `parse_graph` reads as an equal graph.
 
-    The values of a constant are written if it has few. A name, and a string, that the notation
-    cannot hold is written with other characters.
+    The values of a constant are written if it has few. In a name, a character that the notation
+    cannot hold is written as an escape.
     """
     return "\n".join(["graph {", *(f"  {line}" for line in _Printer(graph).lines()), "}"]) + "\n"
 
@@ -128,8 +128,7 @@ def _literal(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            shown = ACTING.sub("\N{REPLACEMENT CHARACTER}", escaped(value))
-            return f'"{shown}"'
+            return quoted(well_formed(value))
         case tuple():
             return f"[{', '.join(map(_item, value))}]"
         case _:

@@ -76,8 +76,10 @@ def check_characters(source: Source, findings: Findings) -> None:
         return
     for part in _FREE.finditer(source.text):
         if found := ACTING.search(source.text, *part.span()):
-            message = f"U+{ord(found[0]):04X} changes how the text around it is shown"
-            findings.error("E0109", Span(source, *found.span()), message, "leave it out")
+            number = ord(found[0])
+            message = f"U+{number:04X} changes how the text around it is shown"
+            hint = f"write `\\u{{{number:x}}}`" if part[0][0] == '"' else "leave it out"
+            findings.error("E0109", Span(source, *found.span()), message, hint)
 
 
 _BLANK = r"(?:\s|\#[^\n]*)*+"

@@ -1,5 +1,6 @@
 """Write fusion specs as canonical text. Reading it gives equal specs."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
@@ -292,18 +293,18 @@ def _value(value: Value) -> str:
 
 def quoted(text: str) -> str:
     """
-    `text` in quotes and with escapes, as a string of the language. Raises ValueError for a
-    character that the language does not allow in a string.
+    `text` in quotes and with escapes, as a string of the language. Raises ValueError for a lone
+    surrogate, which no text can hold.
     """
-    written = escaped(text)
-    if found := ACTING.search(written):
-        raise ValueError(f"a string cannot hold U+{ord(found[0]):04X}")
-    return f'"{written}"'
-
-
-def escaped(text: str) -> str:
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return "".join(escapes.get(character, character) for character in text)
+    written = "".join(escapes.get(character, character) for character in text)
+    return f'"{ACTING.sub(_by_number, written)}"'
+
+
+def _by_number(found: re.Match[str]) -> str:
+    if "\ud800" <= found[0] <= "\udfff":
+        raise ValueError(f"a string cannot hold U+{ord(found[0]):04X}, which is half a character")
+    return f"\\u{{{ord(found[0]):x}}}"
 
 
 # Rules.
