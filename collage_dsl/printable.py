@@ -1,5 +1,6 @@
 """Escape text for terminals and logs, so that a name in it is shown and does nothing."""
 
+import json
 import re
 
 ACTING = re.compile(
@@ -8,8 +9,11 @@ ACTING = re.compile(
 )
 """A character that a terminal or editor acts upon; not the end of a line."""
 
-MARKER = re.compile(r"#(?=#(?:vso|teamcity)?\[)", re.IGNORECASE)
+_MARKER = re.compile(r"#(?=#(?:vso|teamcity)?\[)", re.IGNORECASE)
 """Of `##[`, `##vso[` and `##teamcity[`: Azure and TeamCity look for them anywhere in a line."""
+
+_HALF = re.compile(r"(\\\\|\\ud[89ab]\w\w\\ud[c-f]\w\w)|\\(ud[89a-f]\w\w)")
+"""An escape in JSON of half a character, in group 2. Group 1 has what looks similar."""
 
 _COMMAND = re.compile(r"^(\s*):(?=:)")
 """Of `::error …` at the start of a line, after spaces too: GitHub looks for it there."""
@@ -22,12 +26,23 @@ def printable(text: str) -> str:
     """
     if not text.isprintable():
         text = "".join(each if each.isprintable() else _escape(each) for each in text)
-    return MARKER.sub(r"\\x23", text) if "##" in text else text
+    return without_markers(text, r"\x23")
+
+
+def without_markers(text: str, escape: str) -> str:
+    """`text` with `escape` in place of the first `#` of `##vso[` and the like."""
+    return _MARKER.sub(lambda _: escape, text) if "##" in text else text
 
 
 def printable_lines(text: str) -> str:
     """`text` with each of its lines printable. None is a command of a CI service."""
     return "\n".join(map(_line, text.split("\n")))
+
+
+def json_text(document: object) -> str:
+    """`document` as JSON in ASCII, which holds nothing that a terminal or CI service acts upon."""
+    text = _HALF.sub(lambda found: found[1] or rf"\\{found[2]}", json.dumps(document, indent=2))
+    return without_markers(text, r"\u0023") + "\n"
 
 
 def well_formed(text: str) -> str:

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from collage_dsl.cli.failure import CANNOT
-from collage_dsl.cli.output import json_text, show, write
+from collage_dsl.cli.output import show, write
+from collage_dsl.printable import json_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,10 @@ def _editor() -> Finding:
 
 def _compiler() -> Finding:
     command = os.environ.get("CXX") or "g++"
-    found = shutil.which(shlex.split(command)[0]) if command.strip() else None
+    try:
+        found = shutil.which(shlex.split(command)[0]) if command.strip() else None
+    except ValueError:  # a quotation without end
+        found = None
     if found:
         return Finding("C++ compiler", found)
     return Finding(

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 from collage_dsl.cli.failure import WRONG, CommandError
-from collage_dsl.cli.output import complain, json_text, write, write_utf8
+from collage_dsl.cli.output import complain, write, write_utf8
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.language import read, to_text
+from collage_dsl.printable import json_text
 from collage_dsl.targets.attach import TargetError, embedded, extract
 
 

@@ -1,10 +1,11 @@
 """`collage explain`: show what the code of a diagnostic means."""
 
 from collage_dsl.cli.failure import CommandError
-from collage_dsl.cli.output import json_text, show, write
+from collage_dsl.cli.output import show, write
 from collage_dsl.language.codes import CODES
 from collage_dsl.language.explanations import explanation
 from collage_dsl.language.findings import did_you_mean
+from collage_dsl.printable import json_text
 
 
 def explain_code(code: str | None, output_format: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from collage_dsl.cli.arrays import read_arrays
 from collage_dsl.cli.failure import CommandError
-from collage_dsl.cli.output import json_text, show, write
+from collage_dsl.cli.output import show, write
 from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.cost import CostFunction, CostStore, CostTable
@@ -20,7 +20,7 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
-from collage_dsl.printable import printable
+from collage_dsl.printable import json_text, printable
 from collage_dsl.realization.saving import check_writable
 from collage_dsl.report.documents import (
     CandidateDocument,

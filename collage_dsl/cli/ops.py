@@ -6,9 +6,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from collage_dsl.cli.failure import CommandError
-from collage_dsl.cli.output import json_text, show, write
+from collage_dsl.cli.output import show, write
 from collage_dsl.graph.operators import TVM_VERSION, Operator, operators
 from collage_dsl.language.findings import did_you_mean
+from collage_dsl.printable import json_text
 
 
 def show_operators(wanted: str, output_format: str) -> None:

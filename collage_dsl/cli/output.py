@@ -1,18 +1,13 @@
 """Write to the standard streams. What is written for people is escaped here."""
 
 import io
-import json
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from collage_dsl.printable import MARKER, printable, printable_lines
-
-_HALF = re.compile(r"(\\\\|\\ud[89ab]\w\w\\ud[c-f]\w\w)|\\(ud[89a-f]\w\w)")
-"""An escape in JSON of half a character, in group 2. Group 1 has what looks similar."""
+from collage_dsl.printable import printable, printable_lines
 
 
 class OutputError(Exception):
@@ -58,12 +53,6 @@ def tell(text: str) -> None:
 def complain(error: object) -> None:
     """Write what is wrong to standard error, in one line."""
     tell(f"error: {printable(str(error))}")
-
-
-def json_text(document: object) -> str:
-    """`document` as JSON in ASCII, which holds nothing that a terminal or CI service acts upon."""
-    text = _HALF.sub(lambda found: found[1] or rf"\\{found[2]}", json.dumps(document, indent=2))
-    return MARKER.sub(r"\\u0023", text) + "\n"
 
 
 def open_standard_streams() -> None:

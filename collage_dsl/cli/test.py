@@ -7,13 +7,14 @@ from collage_dsl.cli.config import Configs
 from collage_dsl.cli.documents import FailureDocument, TestDocument, TestsDocument
 from collage_dsl.cli.failure import CANNOT, WRONG
 from collage_dsl.cli.files import spec_files
-from collage_dsl.cli.output import complain, json_text, show, tell
+from collage_dsl.cli.output import complain, show, tell
 from collage_dsl.diagnostics import Diagnostic, RuleError
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.engine.testing import Outcome, run_tests
 from collage_dsl.language import UnreadableError, read
 from collage_dsl.language.loading import load_contents
+from collage_dsl.printable import json_text
 
 
 def test_files(

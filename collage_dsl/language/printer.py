@@ -1,6 +1,5 @@
 """Write fusion specs as canonical text. Reading it gives equal specs."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
@@ -11,7 +10,7 @@ from collage_dsl.language.measuring import duration
 from collage_dsl.language.pattern_shape import called
 from collage_dsl.language.patterns import TOLERANCE
 from collage_dsl.language.predicates import predicates_of
-from collage_dsl.printable import ACTING
+from collage_dsl.printable import without_markers
 from collage_dsl.rules import (
     FUSIBLE,
     TVM_DEFAULT,
@@ -296,15 +295,19 @@ def quoted(text: str) -> str:
     `text` in quotes and with escapes, as a string of the language. Raises ValueError for a lone
     surrogate, which no text can hold.
     """
-    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    written = "".join(escapes.get(character, character) for character in text)
-    return f'"{ACTING.sub(_by_number, written)}"'
+    written = without_markers("".join(map(_character, text)), r"\u{23}")
+    return f'"{written}"'
 
 
-def _by_number(found: re.Match[str]) -> str:
-    if "\ud800" <= found[0] <= "\udfff":
-        raise ValueError(f"a string cannot hold U+{ord(found[0]):04X}, which is half a character")
-    return f"\\u{{{ord(found[0]):x}}}"
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _character(character: str) -> str:
+    if character.isprintable() or character in _ESCAPES:
+        return _ESCAPES.get(character, character)
+    if "\ud800" <= character <= "\udfff":
+        raise ValueError(f"a string cannot hold U+{ord(character):04X}, which is half a character")
+    return f"\\u{{{ord(character):x}}}"
 
 
 # Rules.

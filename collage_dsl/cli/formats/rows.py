@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collage_dsl.cli.formats.places import Place
-from collage_dsl.cli.output import json_text
 from collage_dsl.diagnostics import Diagnostic
+from collage_dsl.printable import json_text
 
 
 def as_json(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:

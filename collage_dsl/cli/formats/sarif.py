@@ -5,9 +5,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from collage_dsl.cli.formats.places import Place, fingerprints, uri
-from collage_dsl.cli.output import json_text
 from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.language.explanations import explanation
+from collage_dsl.printable import json_text
 from collage_dsl.source import Span
 
 _SCHEMA = (
