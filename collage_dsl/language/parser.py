@@ -33,8 +33,8 @@ _RESYNC = re.compile(
     rf"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+" | [{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
     re.MULTILINE | re.VERBOSE,
 )
-_FREE = re.compile(r"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+" | `[^`\n]+`""", re.VERBOSE)
-"""A comment, a string or a name in backquotes: where any character is text."""
+_FREE = re.compile(r"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+"? | `[^`\n]*+`?""", re.VERBOSE)
+"""A comment, a string or a name in backquotes, closed or not: where any character is text."""
 _DEFINED = re.compile(rf"(?:extern\s+predicate|{_ITEM})\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)")
 _INSIDE = {"pattern": "binding", "graph": "node", "test": "model"}
 _EQUALS = re.compile(r"\s*=")
