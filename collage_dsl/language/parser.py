@@ -5,6 +5,7 @@ After an error, parsing continues at the next statement, so that one run finds a
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collage_dsl.language import syntax
@@ -30,15 +31,32 @@ _END = "$END"
 _ITEM_KEYWORDS = ("import", "let", "extern", "pattern", "rule", "target", "pin", "forbid", "test")
 _ITEM = "|".join(_ITEM_KEYWORDS)
 _RESYNC = re.compile(
-    rf"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+" | [{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
+    rf"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+" | ["{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
     re.MULTILINE | re.VERBOSE,
 )
+_RESYNC_AFTER_QUOTE = re.compile(r"\#[^\n]* | [{};]", re.VERBOSE)
 _FREE = re.compile(r"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+"? | `[^`\n]*+`?""", re.VERBOSE)
 """A comment, a string or a name in backquotes, closed or not: where any character is text."""
 _DEFINED = re.compile(rf"(?:extern\s+predicate|{_ITEM})\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)")
 _INSIDE = {"pattern": "binding", "graph": "node", "test": "model"}
 _EQUALS = re.compile(r"\s*=")
 _BRACES = re.compile(r"\}(?:\s*\})*")
+
+
+def _marks(text: str, start: int) -> Iterator[re.Match[str]]:
+    """
+    What reading may resume at, and what hides such marks. After a quotation mark that is not
+    closed, no string begins on that line, so none is searched for.
+    """
+    while found := _RESYNC.search(text, start):
+        start = found.end()
+        if found[0] != '"':
+            yield found
+            continue
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        yield from _RESYNC_AFTER_QUOTE.finditer(text, start, end)
+        start = end
 
 
 def parse_file(source: Source, findings: Findings) -> syntax.File:
@@ -308,7 +326,7 @@ class _Run:
         brace that closes `block`, or at an item that begins a line, whichever comes first.
         """
         depth = 0
-        for found in _RESYNC.finditer(self.source.text, start):
+        for found in _marks(self.source.text, start):
             match found[0]:
                 case "{":
                     depth += 1
