@@ -190,7 +190,8 @@ target t on llvm { rules any; limits { max_candidates BOUND; max_exits any; taps
 """
 
 SLOW = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job ignores
 from collage_dsl.engine.steps import choose, propose
 from collage_dsl.language import load, parse_graph
 spec, graph, step = load(text=sys.argv[1])["t"], parse_graph(sys.argv[2]), sys.argv[3]
