@@ -1,8 +1,6 @@
 """`collage fmt`: write spec files in the one style."""
 
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from difflib import unified_diff
 from enum import Enum
@@ -13,6 +11,7 @@ from collage_dsl.cli.files import spec_files
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import UnreadableError, read
 from collage_dsl.language.formatter import format_source
+from collage_dsl.scratch import replacement, sweep
 from collage_dsl.source import Source
 
 STDIN = Path("-")
@@ -68,8 +67,11 @@ def _answer(file: Path, source: Source, formatted: str, mode: Mode) -> int:
         case Mode.WRITE if file == STDIN:
             sys.stdout.write(formatted)
         case Mode.WRITE if is_changed:
-            _replace(file, formatted)
+            with replacement(file) as new:
+                new.write_bytes(formatted.encode("utf-8"))
             sys.stderr.write(f"reformatted {source.name}\n")
+        case Mode.WRITE:
+            sweep(file.resolve().parent)
     return WRONG if is_changed and mode is not Mode.WRITE else 0
 
 
@@ -81,17 +83,3 @@ def _diff(source: Source, formatted: str) -> str:
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
     return "".join(shown)
-
-
-def _replace(file: Path, text: str) -> None:
-    """Write all of `text` or nothing. The file keeps its mode, and a link remains a link."""
-    path = file.resolve()
-    handle, temporary = tempfile.mkstemp(prefix=".collage-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(text.encode("utf-8"))
-        os.chmod(temporary, path.stat().st_mode & 0o7777)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import click
 
-from collage_dsl.cli.failure import explained
+from collage_dsl.cli.failure import INTERRUPTED, explained
 from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
+from collage_dsl.cli.interrupt import Interrupt
 from collage_dsl.cli.warned import show_ours
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -117,8 +118,17 @@ def _compiles(command: _Command) -> _Command:
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="collage_dsl")
 @click.option("--traceback", is_flag=True, help="Show where in the code a failure comes from.")
-def app(traceback: bool) -> None:
+@click.pass_context
+def app(context: click.Context, traceback: bool) -> None:
     """Say which operators to fuse and which library runs each kernel; let measured cost choose."""
+    if context.invoked_subcommand in _BUILD:
+        from collage_dsl.scratch import keep_temporary_files_together
+
+        keep_temporary_files_together()
+
+
+_BUILD = ("bench", "compile", "demo", "plan", "run")
+"""The commands that build kernels or run compilers, which make temporary files."""
 
 
 @app.command()
@@ -396,6 +406,7 @@ def lsp(stdio: bool) -> None:
 def main() -> None:
     """Run the command line; the only place where exceptions become messages and exit codes."""
     show_ours()
+    interrupt = Interrupt()
     try:
         code = app(standalone_mode=False) or 0
         sys.stdout.flush()
@@ -404,9 +415,12 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        sys.stderr.write("interrupted\n")
-        sys.exit(2)
+        interrupt.say()
+        sys.exit(INTERRUPTED)
     except Exception as error:
+        if interrupt.happened:  # A library may turn a KeyboardInterrupt into another exception.
+            interrupt.say()
+            sys.exit(INTERRUPTED)
         if "--traceback" in sys.argv:
             raise
         failure = explained(error)

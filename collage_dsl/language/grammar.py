@@ -14,6 +14,7 @@ from typing import Any
 
 from collage_dsl.language.lalr import Tables
 from collage_dsl.resources import folder
+from collage_dsl.scratch import replacement, sweep
 
 
 @cache
@@ -29,6 +30,7 @@ def tables(start: str) -> Tables:
         data = _read(path)
         if data.get("made_from") == made_from:
             return Tables(data)
+    sweep(cached.parent)
     data = make(start)
     _write(cached, data)
     return Tables(data)
@@ -69,8 +71,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _write(path: Path, data: dict[str, Any]) -> None:
     """Write the tables if possible, atomically: other processes may write them too."""
-    new = path.with_name(f"{path.name}.{os.getpid()}")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(json.dumps(data, separators=(",", ":")), "utf-8")
-        new.replace(path)
+        with replacement(path) as new:
+            new.write_text(json.dumps(data, separators=(",", ":")), "utf-8")

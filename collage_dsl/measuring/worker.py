@@ -1,12 +1,13 @@
 """Run work that may crash or hang in another process, which is replaced after a crash."""
 
+import ctypes
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from types import ModuleType
@@ -188,6 +189,7 @@ def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> No
     Send None when ready, then answer tasks until the other side closes. Any exception is an answer
     here: this process exists so that a library may fail in any way.
     """
+    _end_with_parent()
     _silence()
     connection.send(None)
     while True:
@@ -200,6 +202,21 @@ def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> No
         except Exception as error:
             answer = Failed(_one_line(error), passing=isinstance(error, OSError | MemoryError))
         connection.send(answer)
+
+
+def _end_with_parent() -> None:
+    """
+    Let the system kill this process, whatever it is doing, when the process that forked it ends.
+    That one ends soon after the process that it belongs to, however that one ended.
+    """
+    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    owner = parent_process()
+    if owner is None or not owner.is_alive():
+        sys.exit()
+
+
+_SET_PARENT_DEATH_SIGNAL = 1
+"""`PR_SET_PDEATHSIG`."""
 
 
 def _silence() -> None:

@@ -1,7 +1,8 @@
 """Save a compiled model to a folder, complete or not at all, and load it again."""
 
+import ctypes
+import errno
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import tvm
 from collage_dsl.backends.runtime.build import addons
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.signature import SIGNATURE, ExecutableError, Signature
+from collage_dsl.scratch import scratch_folder
 
 LIBRARY = "model.so"
 PLAN = "plan.json"
@@ -29,13 +31,14 @@ def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]
     folder = folder.resolve()
     check_writable(folder)
     try:
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".collage-") as scratch:
-            new = Path(scratch, "new")
+        with scratch_folder(folder.parent) as scratch:
+            new = scratch / "new"
             new.mkdir()
             _write(executable, new, documents)
             if folder.exists():
-                folder.rename(Path(scratch, "old"))
-            new.rename(folder)
+                _exchange(new, folder)
+            else:
+                new.rename(folder)
     except OSError as error:
         raise _cannot_write(folder, error) from error
 
@@ -74,7 +77,7 @@ def check_writable(folder: Path) -> None:
     try:
         _check_replaceable(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".collage-"):
+        with scratch_folder(folder.parent):
             pass
     except OSError as error:
         raise _cannot_write(folder, error) from error
@@ -92,6 +95,26 @@ def _write(executable: ModelExecutable, folder: Path, documents: Mapping[str, st
     signature = replace(executable.signature, library_bytes=library.stat().st_size)
     for name, text in {SIGNATURE: signature.to_json(), **documents}.items():
         (folder / name).write_text(text + "\n", "utf-8")
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Exchange two folders: in one step, where the file system can do that."""
+    paths = os.fsencode(new), os.fsencode(old)
+    if _renameat2(_HERE, paths[0], _HERE, paths[1], _EXCHANGE) == 0:
+        return
+    code = ctypes.get_errno()
+    if code not in (errno.EINVAL, errno.ENOSYS, errno.EXDEV):
+        raise OSError(code, os.strerror(code), str(old))
+    aside = new.with_name("old")
+    old.rename(aside)
+    new.rename(old)
+
+
+_renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+_HERE = -100
+"""`AT_FDCWD`: relative paths start at the current folder."""
+_EXCHANGE = 2
+"""`RENAME_EXCHANGE`."""
 
 
 def _check_size(library: Path, expected: int) -> None:
