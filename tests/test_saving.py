@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -75,19 +76,23 @@ def test_an_executable_that_was_loaded_is_not_saved_again(folder: Path, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_an_executable_leaves_no_file_behind(
+def test_the_temporary_file_of_an_executable_has_no_name_and_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def opened() -> list[str]:
+        links = (os.path.realpath(link) for link in Path("/proc/self/fd").iterdir())
+        return [link for link in links if link.startswith(str(tmp_path))]
+
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     specs = [SPECS / "native.collage"]
     made = collage.compile(small_convolution(), specs, cost=lambda _: 1e-6, race_seconds=0.01)
-    held = len(list(tmp_path.iterdir()))
+    assert opened()
+    assert not list(tmp_path.iterdir())
 
     del made
     gc.collect()
 
-    assert held
-    assert not list(tmp_path.iterdir())
+    assert not opened()
 
 
 # ---- stderr ----

@@ -10,6 +10,7 @@ from pathlib import Path
 import tvm
 
 from collage_dsl.backends.runtime.build import addons
+from collage_dsl.realization.bytecode import check_space
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.signature import SIGNATURE, ExecutableError, Signature
 from collage_dsl.scratch import scratch_folder
@@ -34,7 +35,7 @@ def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]
         with scratch_folder(folder.parent) as scratch:
             new = scratch / "new"
             new.mkdir()
-            _write(executable, new, documents)
+            _write(executable, scratch, new, documents)
             if folder.exists():
                 _exchange(new, folder)
             else:
@@ -77,14 +78,18 @@ def check_writable(folder: Path) -> None:
     try:
         _check_replaceable(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
+        check_space(folder.parent)
         with scratch_folder(folder.parent):
             pass
     except OSError as error:
         raise _cannot_write(folder, error) from error
 
 
-def _write(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]) -> None:
-    library = folder / LIBRARY
+def _write(
+    executable: ModelExecutable, scratch: Path, folder: Path, documents: Mapping[str, str]
+) -> None:
+    """Write to `folder`, by way of other files in `scratch`."""
+    library = scratch / LIBRARY
     if executable.unused is None:
         raise ExecutableError("an executable that was loaded is saved already: copy its folder")
     try:
@@ -92,6 +97,7 @@ def _write(executable: ModelExecutable, folder: Path, documents: Mapping[str, st
     except RuntimeError as error:  # the linker's message, after a line of TVM
         said = str(error).strip().splitlines()
         raise OSError(f"the linker failed: {said[-1] if said else error}") from error
+    library = library.rename(folder / LIBRARY)
     signature = replace(executable.signature, library_bytes=library.stat().st_size)
     for name, text in {SIGNATURE: signature.to_json(), **documents}.items():
         (folder / name).write_text(text + "\n", "utf-8")
