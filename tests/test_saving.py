@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -67,6 +68,20 @@ print([name for name in unneeded if name in sys.modules])
 def test_a_folder_without_a_model_is_no_executable(tmp_path: Path) -> None:
     with pytest.raises(ExecutableError, match="holds no compiled model"):
         collage.load_executable(str(tmp_path))
+
+
+def test_a_library_in_which_one_bit_has_changed_is_not_loaded(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    library = bytearray((copy / "model.so").read_bytes())
+    library[len(library) // 2] ^= 1
+    (copy / "model.so").write_bytes(library)
+
+    with pytest.raises(ExecutableError, match=r"is damaged: model\.so is not as it was saved"):
+        collage.load_executable(copy)
+
+
+def test_the_signature_says_which_file_is_code(folder: Path) -> None:
+    assert json.loads((folder / "signature.json").read_text())["machine_code"] == "model.so"
 
 
 def test_an_executable_that_was_loaded_is_not_saved_again(folder: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ The commands and options of `collage`.
 Each command imports what it needs, so that `collage check` starts fast.
 """
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -407,25 +408,33 @@ def main() -> None:
     """Run the command line; the only place where exceptions become messages and exit codes."""
     show_ours()
     interrupt = Interrupt()
+    code = _code(interrupt)
+    # What remains is to clean up.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
+
+
+def _code(interrupt: Interrupt) -> int:
     try:
         code = app(standalone_mode=False) or 0
-        sys.stdout.flush()
-        sys.exit(code)
+        if not sys.stdout.closed:  # as the language server leaves it
+            sys.stdout.flush()
+        return code
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         interrupt.say()
-        sys.exit(INTERRUPTED)
+        return INTERRUPTED
     except Exception as error:
         if interrupt.happened:  # A library may turn a KeyboardInterrupt into another exception.
             interrupt.say()
-            sys.exit(INTERRUPTED)
+            return INTERRUPTED
         if "--traceback" in sys.argv:
             raise
         failure = explained(error)
         sys.stderr.write(f"{failure.message}\n")
-        sys.exit(failure.code)
+        return failure.code
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Run work that may crash or hang in another process, which is replaced after a crash."""
 
-import ctypes
+import fcntl
 import os
 import signal
 import sys
@@ -189,7 +189,7 @@ def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> No
     Send None when ready, then answer tasks until the other side closes. Any exception is an answer
     here: this process exists so that a library may fail in any way.
     """
-    _end_with_parent()
+    _end_with_owner()
     _silence()
     connection.send(None)
     while True:
@@ -204,19 +204,20 @@ def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> No
         connection.send(answer)
 
 
-def _end_with_parent() -> None:
+def _end_with_owner() -> None:
     """
-    Let the system kill this process, whatever it is doing, when the process that forked it ends.
-    That one ends soon after the process that it belongs to, however that one ended.
+    Let the system end this process when the one that it works for has ended in any way.
+
+    The sentinel is a pipe, of which that process holds the other end. When it closes, the system
+    sends SIGIO, which ends this process even while a library runs.
     """
-    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     owner = parent_process()
-    if owner is None or not owner.is_alive():
+    assert owner is not None
+    fcntl.fcntl(owner.sentinel, fcntl.F_SETOWN, os.getpid())
+    flags = fcntl.fcntl(owner.sentinel, fcntl.F_GETFL)
+    fcntl.fcntl(owner.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
+    if not owner.is_alive():  # It ended before.
         sys.exit()
-
-
-_SET_PARENT_DEATH_SIGNAL = 1
-"""`PR_SET_PDEATHSIG`."""
 
 
 def _silence() -> None:

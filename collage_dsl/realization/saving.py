@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,13 +13,12 @@ import tvm
 from collage_dsl.backends.runtime.build import addons
 from collage_dsl.realization.bytecode import check_space
 from collage_dsl.realization.executable import ModelExecutable
-from collage_dsl.realization.signature import SIGNATURE, ExecutableError, Signature
+from collage_dsl.realization.signature import LIBRARY, SIGNATURE, ExecutableError, Signature
 from collage_dsl.scratch import scratch_folder
 
-LIBRARY = "model.so"
 PLAN = "plan.json"
 REPORT = "report.json"
-"""The files in the folder of a compiled model, besides its signature."""
+"""The files in the folder of a compiled model, besides its signature and library."""
 
 
 def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]) -> None:
@@ -59,7 +59,7 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
         raise ExecutableError(f"{folder} holds no compiled model")
     try:
         signature = Signature.from_json((folder / SIGNATURE).read_text("utf-8"))
-        _check_size(library, signature.library_bytes)
+        _check_library(library, signature)
         return ModelExecutable(tvm.runtime.load_module(str(library)), signature)
     except KeyError as error:
         raise ExecutableError(f"{folder} is damaged: {SIGNATURE} lacks {error}") from error
@@ -98,7 +98,8 @@ def _write(
         said = str(error).strip().splitlines()
         raise OSError(f"the linker failed: {said[-1] if said else error}") from error
     library = library.rename(folder / LIBRARY)
-    signature = replace(executable.signature, library_bytes=library.stat().st_size)
+    size, checksum = library.stat().st_size, _sha256(library)
+    signature = replace(executable.signature, library_bytes=size, library_sha256=checksum)
     for name, text in {SIGNATURE: signature.to_json(), **documents}.items():
         (folder / name).write_text(text + "\n", "utf-8")
 
@@ -123,10 +124,18 @@ _EXCHANGE = 2
 """`RENAME_EXCHANGE`."""
 
 
-def _check_size(library: Path, expected: int) -> None:
-    found = library.stat().st_size
+def _check_library(library: Path, signature: Signature) -> None:
+    """Older folders do not say the checksum."""
+    found, expected = library.stat().st_size, signature.library_bytes
     if found != expected:
         raise ValueError(f"{LIBRARY} has {found} bytes and was saved with {expected}")
+    if signature.library_sha256 and _sha256(library) != signature.library_sha256:
+        raise ValueError(f"{LIBRARY} is not as it was saved")
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _check_replaceable(folder: Path) -> None:
