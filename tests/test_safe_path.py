@@ -166,6 +166,16 @@ def test_a_command_opens_no_connection_to_the_internet(ran: Place) -> None:
     assert not list(ran.sandbox.folder.rglob("*icrosoft*"))
 
 
+def test_python_looks_into_no_folder_for_modules_if_told_so(place: Place) -> None:
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    command = [sys.executable, "-P", "-m", "collage_dsl.cli.main", "check", "specs/mine.collage"]
+    place.trapped.write_text("")
+
+    subprocess.run(command, cwd=place.sandbox.folder, env=usual, check=True)
+
+    assert place.trapped.read_text() == ""
+
+
 def test_a_trap_would_tell(place: Place) -> None:
     usual = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     command = [sys.executable, "-c", "import lark"]
