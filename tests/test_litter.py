@@ -69,8 +69,9 @@ def interrupt(sandbox: Sandbox, command: tuple[str, ...], after: float) -> float
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
         start = time.monotonic()
-        _, err = process.communicate()
+        process.wait()
         took = time.monotonic() - start
+        _, err = process.communicate()
     if at_work and process.returncode != 0:  # it may have been at its end
         assert process.returncode == 130, first + err
         assert err.splitlines()[-1] == "interrupted", first + err
