@@ -14,7 +14,6 @@ from typing import Any
 
 from collage_dsl.language.lalr import Tables
 from collage_dsl.resources import folder
-from collage_dsl.scratch import replacement, sweep
 
 
 @cache
@@ -30,7 +29,6 @@ def tables(start: str) -> Tables:
         data = _read(path)
         if data.get("made_from") == made_from:
             return Tables(data)
-    sweep(cached.parent)
     data = make(start)
     _write(cached, data)
     return Tables(data)
@@ -71,6 +69,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _write(path: Path, data: dict[str, Any]) -> None:
     """Write the tables if possible, atomically: other processes may write them too."""
+    from collage_dsl.scratch import replacement  # seldom needed
+
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacement(path) as new:
