@@ -150,9 +150,13 @@ exit $code
 @pytest.mark.parametrize(
     ("folder", "size"), [("tmp", "4k"), ("store", "16k"), ("cache", "64k"), ("saved", "64k")]
 )
-def test_a_full_disk_is_told_with_its_folder(tmp_path: Path, folder: str, size: str) -> None:
+def test_a_full_disk_is_told_with_its_folder(
+    sandbox: Sandbox, tmp_path: Path, folder: str, size: str
+) -> None:
     """In a mount namespace of its own, which ends with the command."""
+    cache = sandbox.folder / "cache"
     sandbox = Sandbox(tmp_path)
+    shutil.copytree(cache, tmp_path / "cache", dirs_exist_ok=True)
     place = tmp_path / folder
     user = ("--map-root-user",) if os.geteuid() else ()
     before = ("unshare", *user, "--mount", "sh", "-c", FULL, "sh", size, str(place))

@@ -1,5 +1,7 @@
 """What is saved is loaded again by whoever has TVM, and nothing is said on stderr."""
 
+import ctypes
+import errno
 import gc
 import json
 import os
@@ -15,6 +17,7 @@ import pytest
 import tvm
 
 import collage_dsl as collage
+from collage_dsl.realization import saving
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import save
 from collage_dsl.realization.signature import ExecutableError, Signature, _checksum
@@ -82,6 +85,26 @@ def test_a_library_in_which_one_bit_has_changed_is_not_loaded(folder: Path, tmp_
 
 def test_the_signature_says_which_file_is_code(folder: Path) -> None:
     assert json.loads((folder / "signature.json").read_text())["machine_code"] == "model.so"
+
+
+@pytest.mark.parametrize("one_step", [True, False])
+def test_a_saved_folder_is_replaced_whether_or_not_the_file_system_can_exchange_two(
+    compiled: collage.Compiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_step: bool
+) -> None:
+    def refused(*_: object) -> int:
+        ctypes.set_errno(errno.EINVAL)
+        return -1
+
+    if not one_step:
+        monkeypatch.setattr(saving, "_renameat2", refused)
+    compiled.save(tmp_path / "out")
+    (tmp_path / "out" / "plan.json").write_text("old")
+
+    compiled.save(tmp_path / "out")
+
+    assert (tmp_path / "out" / "plan.json").read_text() != "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    collage.load_executable(tmp_path / "out")
 
 
 def test_an_executable_that_was_loaded_is_not_saved_again(folder: Path, tmp_path: Path) -> None:
