@@ -10,6 +10,7 @@ from onnx.reference import ReferenceEvaluator
 
 from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.graph import Graph
+from collage_dsl.offline import onnxruntime
 
 Array = np.ndarray[Any, Any]
 
