@@ -72,8 +72,10 @@ def keep_temporary_files_together() -> None:
     folder, which is removed when this process ends.
     """
     stack = ExitStack()
-    folder = str(stack.enter_context(scratch_folder(Path(tempfile.gettempdir()))))
-    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    folder = stack.enter_context(scratch_folder(Path(tempfile.gettempdir())))
+    os.environ["TMPDIR"] = str(folder)
+    # A short name of the folder: the path of a socket has at most 107 bytes.
+    tempfile.tempdir = f"/proc/{os.getpid()}/fd/{os.open(folder, os.O_RDONLY)}"
     # What is registered later, such as by multiprocessing, runs before and still finds its files.
     atexit.register(stack.close)
 

@@ -75,7 +75,8 @@ def _size_if_whole(descriptor: int) -> int:
     try:
         os.posix_fallocate(descriptor, size, _PAGES)
     except OSError as error:
-        raise OSError(error.errno, f"{error.strerror} in {tempfile.gettempdir()}") from error
+        folder = os.path.realpath(tempfile.gettempdir())
+        raise OSError(error.errno, f"{error.strerror} in {folder}") from error
     os.ftruncate(descriptor, size)
     return size
 
