@@ -122,7 +122,8 @@ def _compiles(command: _Command) -> _Command:
 @click.pass_context
 def app(context: click.Context, traceback: bool) -> None:
     """Say which operators to fuse and which library runs each kernel; let measured cost choose."""
-    if context.invoked_subcommand in _BUILD:
+    is_own_process = context.obj is main
+    if is_own_process and context.invoked_subcommand in _BUILD:
         from collage_dsl.scratch import keep_temporary_files_together
 
         keep_temporary_files_together()
@@ -416,7 +417,7 @@ def main() -> None:
 
 def _code(interrupt: Interrupt) -> int:
     try:
-        code = app(standalone_mode=False) or 0
+        code = app(standalone_mode=False, obj=main) or 0
         if not sys.stdout.closed:  # as the language server leaves it
             sys.stdout.flush()
         return code
