@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from unicodedata import category, combining, east_asian_width
 
+from collage_dsl.printable import printable, printable_lines
 from collage_dsl.source import Span
 
 _SHOWN_COLUMNS = 160
@@ -23,10 +24,17 @@ class Note:
     message: str
     span: Span | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", printable(self.message))
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing wrong with a rule file. `code` never changes; `message` may be reworded."""
+    """
+    One thing wrong with a rule file. `code` never changes; `message` may be reworded.
+
+    Names in `message` and `help` are escaped, for every format in which they are shown.
+    """
 
     code: str
     message: str
@@ -35,18 +43,22 @@ class Diagnostic:
     severity: Severity = Severity.ERROR
     notes: tuple[Note, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", printable(self.message))
+        object.__setattr__(self, "help", printable(self.help))
+
     @property
     def is_error(self) -> bool:
         return self.severity is Severity.ERROR
 
     def __str__(self) -> str:
-        shown = [f"{self.span}: {self.severity.value}[{self.code}]: {self.message}"]
+        shown = [f"{printable(str(self.span))}: {self.severity.value}[{self.code}]: {self.message}"]
         shown += excerpt(self.span)
         for note in self.notes:
             shown += _note(note)
         if self.help:
             shown.append(f"help: {self.help}")
-        return "\n".join(shown)
+        return printable_lines("\n".join(shown))
 
 
 class RuleError(Exception):
@@ -79,7 +91,7 @@ def _note(note: Note) -> Iterator[str]:
     if note.span is None:
         yield f"note: {note.message}"
     else:
-        yield f"{note.span}: note: {note.message}"
+        yield f"{printable(str(note.span))}: note: {note.message}"
         yield from excerpt(note.span)
 
 
@@ -95,18 +107,7 @@ def _cut(before: str, covered: str, after: str) -> tuple[str, str]:
 
 
 def _visible(text: str) -> str:
-    """`text` with four spaces for a tab, and a replacement character for control characters."""
-    return "".join(map(_visible_character, text))
-
-
-def _visible_character(character: str) -> str:
-    if character == "\t":
-        return "    "
-    return (
-        "\N{REPLACEMENT CHARACTER}"
-        if category(character) in ("Cc", "Cs", "Zl", "Zp")
-        else character
-    )
+    return printable(text.replace("\t", "    "))
 
 
 def _width(text: str) -> int:
@@ -117,6 +118,6 @@ def _width(text: str) -> int:
 
 
 def _columns(character: str) -> int:
-    if combining(character) or category(character) in ("Mn", "Me", "Cf"):
+    if combining(character) or category(character) in ("Mn", "Me"):
         return 0
     return 2 if east_asian_width(character) in ("F", "W") else 1

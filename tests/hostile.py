@@ -138,6 +138,7 @@ TEXTS: Mapping[str, Callable[[int], str]] = {
     "one name after the edition": lambda size: "collage 1;" + "a" * (size - 20),
     "one string": lambda size: f'collage 1; import "{"a" * (size - 30)}" as x;',
     "a string that stays open": lambda size: f'collage 1; import "{"a" * (size - 30)}',
+    "quotation marks in a string that stays open": nested('rule r = "', '\\"', "", "", ""),
     "a string of escapes": nested('import "', "x\\y", "", "", '" as x;'),
     "one number": lambda size: f"collage 1; rule r = {'1' * (size - 30)};",
     "one name with dots": again("a."),

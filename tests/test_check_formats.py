@@ -183,11 +183,11 @@ def test_github_shows_annotations_at_relative_paths(folder: Path) -> None:
 
 def test_what_github_would_act_upon_is_escaped() -> None:
     source = Source("a,b:c.collage", "text")
-    found = Diagnostic("E0101", "100 %\nof it, a::b", Span(source, 0, 4))
+    found = Diagnostic("E0101", "100 %\nof it, a::b", Span(source, 0, 4), "no")
 
     assert render("github", [found], []) == (
         "::error file=a%2Cb%3Ac.collage,line=1,col=1,endLine=1,endColumn=5,title=collage E0101"
-        "::100 %25%0Aof it, a::b\n"
+        "::100 %25\\nof it, a::b%0Ahelp: no\n"
     )
 
 

@@ -12,7 +12,8 @@ PACKAGE = Path(collage_dsl.__file__).parent
 
 MAY_IMPORT: dict[str, set[str]] = {
     "source": set(),
-    "diagnostics": {"source"},
+    "printable": set(),
+    "diagnostics": {"source", "printable"},
     "resources": set(),
     "memory": set(),
     "offline": set(),
@@ -20,7 +21,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "registration": set(),
     "graph": set(),
     "rules": {"graph", "source"},
-    "language": {"rules", "graph", "diagnostics", "source", "resources", "memory", "scratch"},
+    "language": {
+        *{"rules", "graph", "diagnostics", "source", "printable", "resources", "memory", "scratch"},
+    },
     "builder": {"engine", "language", "rules", "graph"},
     "cost": {"graph"},
     "search": {"graph", "cost", "memory"},
@@ -32,16 +35,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "realization": {"graph", "backends", "frontend", "offline", "scratch"},
     # What is measured is what `realization` makes.
     "measuring": {"graph", "cost", "backends", "frontend", "realization"},
-    "report": {"graph", "rules", "search", "cost", "source"},
+    "report": {"graph", "rules", "search", "cost", "source", "printable"},
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
         *{"measuring", "report", "targets", "diagnostics", "memory", "resources"},
     },
-    "lsp": {"language", "rules", "graph", "diagnostics", "source", "resources"},
+    "lsp": {"language", "rules", "graph", "diagnostics", "source", "printable", "resources"},
     # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
         *{"cost", "search", "frontend", "realization", "measuring", "targets", "lsp", "scratch"},
+        "printable",
     },
 }
 MAY_USE = {

@@ -1,6 +1,5 @@
 """`collage check`: report errors and warnings in spec files."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from collage_dsl.cli.config import Config, Configs
 from collage_dsl.cli.failure import CANNOT, WRONG
 from collage_dsl.cli.files import spec_files
 from collage_dsl.cli.formats import render
+from collage_dsl.cli.output import complain, write
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.language import UnreadableError, check, read
@@ -40,12 +40,12 @@ def check_files(paths: Sequence[Path], options: Options) -> int:
         try:
             shown = _found(file, config, options)
         except UnreadableError as problem:
-            sys.stderr.write(f"error: {problem}\n")
+            complain(problem)
             unreadable = True
             continue
         found += shown
         failed |= _fails(shown, options.fail_level or config.fail_level)
-    sys.stdout.write(render(options.output_format, found, files))
+    write(render(options.output_format, found, files))
     if unreadable:
         return CANNOT
     return WRONG if failed and not options.exit_zero else 0

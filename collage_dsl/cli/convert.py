@@ -1,9 +1,9 @@
 """`collage convert`: write specs as JSON, YAML or canonical text."""
 
-import sys
 from pathlib import Path
 
 from collage_dsl.cli.config import Configs
+from collage_dsl.cli.output import write_utf8
 from collage_dsl.engine.spec_files import load
 from collage_dsl.language import read, to_text
 from collage_dsl.language.forms import FormError, Specs, from_json, from_yaml, to_json, to_yaml
@@ -15,7 +15,7 @@ _WRITE = {"json": to_json, "yaml": to_yaml, "collage": to_text}
 
 def convert_file(file: Path, form: str, allow_extern: bool) -> None:
     """Write the specs of `file` in another form. The suffix of `file` tells its own form."""
-    sys.stdout.write(_WRITE[form](_specs(file, allow_extern)))
+    write_utf8(_WRITE[form](_specs(file, allow_extern)))
 
 
 def _specs(file: Path, allow_extern: bool) -> Specs:

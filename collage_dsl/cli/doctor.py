@@ -1,17 +1,17 @@
 """`collage doctor`: look for missing packages, libraries and compilers."""
 
-import json
 import os
 import platform
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from collage_dsl.cli.failure import CANNOT
+from collage_dsl.cli.output import show, write
+from collage_dsl.printable import json_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ def examine(output_format: str) -> int:
     findings = [*_system(), *_packages(), _editor(), _compiler()]
     if output_format == "json":
         rows = [asdict(finding) for finding in findings]
-        sys.stdout.write(json.dumps({"findings": rows}, indent=2) + "\n")
+        write(json_text({"findings": rows}))
     else:
-        sys.stdout.write("".join(_line(finding) for finding in findings))
+        show("".join(_line(finding) for finding in findings))
     return CANNOT if any(finding.advice for finding in findings) else 0
 
 
@@ -79,7 +79,10 @@ def _editor() -> Finding:
 
 def _compiler() -> Finding:
     command = os.environ.get("CXX") or "g++"
-    found = shutil.which(shlex.split(command)[0]) if command.strip() else None
+    try:
+        found = shutil.which(shlex.split(command)[0]) if command.strip() else None
+    except ValueError:  # a quotation without end
+        found = None
     if found:
         return Finding("C++ compiler", found)
     return Finding(

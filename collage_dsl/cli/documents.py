@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from collage_dsl.report.documents import Document
+from collage_dsl.report.documents import Document, FileName
 
 
 class AttributeDocument(Document):
@@ -59,7 +59,7 @@ class TestDocument(Document):
 
     __test__ = False  # pytest must not collect this class
 
-    file: str
+    file: FileName
     line: int
     column: int
     name: str

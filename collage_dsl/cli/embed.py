@@ -1,12 +1,13 @@
 """`collage embed` and `collage extract`: a spec into a TVM target as JSON, and out of it."""
 
 import json
-import sys
 from pathlib import Path
 
 from collage_dsl.cli.failure import WRONG, CommandError
+from collage_dsl.cli.output import complain, write, write_utf8
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.language import read, to_text
+from collage_dsl.printable import json_text
 from collage_dsl.targets.attach import TargetError, embedded, extract
 
 
@@ -16,7 +17,7 @@ def embed_spec(named: str, allow_extern: bool) -> None:
     if len(specs) != 1:
         names = ", ".join(spec.name for spec in specs)
         raise CommandError(f"{named} has several targets: write {named}#NAME, one of {names}")
-    sys.stdout.write(json.dumps(embedded(specs[0]), indent=2) + "\n")
+    write(json_text(embedded(specs[0])))
 
 
 def extract_spec(file: Path) -> int:
@@ -29,7 +30,7 @@ def extract_spec(file: Path) -> int:
         raise TargetError(f"{file} is no target: that is an object with a `kind`")
     spec = extract(options)
     if spec is None:
-        sys.stderr.write(f"error: the target in {file} carries no fusion spec\n")
+        complain(f"the target in {file} carries no fusion spec")
         return WRONG
-    sys.stdout.write(to_text(spec))
+    write_utf8(to_text(spec))
     return 0

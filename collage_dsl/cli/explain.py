@@ -1,12 +1,11 @@
 """`collage explain`: show what the code of a diagnostic means."""
 
-import json
-import sys
-
 from collage_dsl.cli.failure import CommandError
+from collage_dsl.cli.output import show, write
 from collage_dsl.language.codes import CODES
 from collage_dsl.language.explanations import explanation
 from collage_dsl.language.findings import did_you_mean
+from collage_dsl.printable import json_text
 
 
 def explain_code(code: str | None, output_format: str) -> None:
@@ -20,17 +19,13 @@ def explain_code(code: str | None, output_format: str) -> None:
         raise CommandError(f"there is no code `{code}`; {hint}")
     found = explanation(known)
     if output_format == "json":
-        _print_json({"code": found.code, "title": found.title, "page": found.page})
+        write(json_text({"code": found.code, "title": found.title, "page": found.page}))
     else:
-        sys.stdout.write(found.page)
+        show(found.page)
 
 
 def _list_codes(output_format: str) -> None:
     if output_format == "json":
-        _print_json({"codes": dict(CODES)})
+        write(json_text({"codes": dict(CODES)}))
     else:
-        sys.stdout.write("".join(f"{code}  {title}\n" for code, title in CODES.items()))
-
-
-def _print_json(document: object) -> None:
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        show("".join(f"{code}  {title}\n" for code, title in CODES.items()))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from collage_dsl.printable import printable
+
 WRONG = 1
 """Exit code: something is wrong in the given files."""
 
@@ -31,6 +33,7 @@ _ENVIRONMENT = {
     "ExecutableError",
     "MeasuringError",
     "NoCompiler",
+    "OutputError",
     "PredicateError",
     "SolverError",
     "StoreError",
@@ -38,6 +41,9 @@ _ENVIRONMENT = {
     "UnknownTarget",
     "UnreadableError",
 }
+
+_OF_LINES = {"CompileError", "UncoveredError"}
+"""Exceptions with a message of several lines."""
 
 _EXTRA = ("tvm", "tvm_ffi", "onnx", "onnxruntime", "numpy", "scipy")
 
@@ -68,8 +74,8 @@ def explained(error: Exception) -> Failure:
             CANNOT,
         )
     if isinstance(error, OSError):
-        return Failure(f"error: {error}", CANNOT)
-    first = (str(error).strip().splitlines() or [""])[0]
+        return Failure(f"error: {printable(str(error))}", CANNOT)
+    first = printable((str(error).strip().splitlines() or [""])[0])
     return Failure(
         f"internal error: {name}: {first}\n"
         "This is a defect of collage_dsl; `collage --traceback …` shows where it comes from.",
@@ -78,5 +84,7 @@ def explained(error: Exception) -> Failure:
 
 
 def _message(error: Exception) -> str:
-    text = str(error)
-    return text if type(error).__name__ == "RuleError" else f"error: {text}"
+    name, text = type(error).__name__, str(error)
+    if name == "RuleError":
+        return text
+    return f"error: {text if name in _OF_LINES else printable(text)}"

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from collage_dsl.cli.failure import CANNOT, WRONG
 from collage_dsl.cli.files import spec_files
+from collage_dsl.cli.output import complain, show, tell, write_utf8
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import UnreadableError, read
 from collage_dsl.language.formatter import format_source
+from collage_dsl.printable import printable
 from collage_dsl.scratch import replacement, sweep
 from collage_dsl.source import Source
 
@@ -38,14 +40,14 @@ def _format_file(file: Path, mode: Mode, stdin_name: str) -> int:
         formatted = format_source(source)
         return _answer(file, source, formatted, mode)
     except UnreadableError as problem:
-        sys.stderr.write(f"error: {problem}\n")
+        complain(problem)
         return CANNOT
     except RuleError as problem:
-        sys.stderr.write(f"{problem}\n\n")
+        tell(f"{problem}\n")
         return WRONG
     except OSError as problem:
         reason = (problem.strerror or type(problem).__name__).lower()
-        sys.stderr.write(f"error: cannot write {file}: {reason}\n")
+        complain(f"cannot write {file}: {reason}")
         return CANNOT
 
 
@@ -61,15 +63,15 @@ def _answer(file: Path, source: Source, formatted: str, mode: Mode) -> int:
     is_changed = formatted != source.text
     match mode:
         case Mode.CHECK if is_changed:
-            sys.stdout.write(f"would reformat {source.name}\n")
+            show(f"would reformat {printable(source.name)}\n")
         case Mode.DIFF if is_changed:
-            sys.stdout.write(_diff(source, formatted))
+            show(_diff(source, formatted))
         case Mode.WRITE if file == STDIN:
-            sys.stdout.write(formatted)
+            write_utf8(formatted)
         case Mode.WRITE if is_changed:
             with replacement(file) as new:
                 new.write_bytes(formatted.encode("utf-8"))
-            sys.stderr.write(f"reformatted {source.name}\n")
+            tell(f"reformatted {printable(source.name)}")
         case Mode.WRITE:
             sweep(file.resolve().parent)
     return WRONG if is_changed and mode is not Mode.WRITE else 0
@@ -78,7 +80,8 @@ def _answer(file: Path, source: Source, formatted: str, mode: Mode) -> int:
 def _diff(source: Source, formatted: str) -> str:
     before = source.text.splitlines(keepends=True)
     after = formatted.splitlines(keepends=True)
-    lines = unified_diff(before, after, source.name, source.name)
+    name = printable(source.name)
+    lines = unified_diff(before, after, name, name)
     shown = (
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )

@@ -2,11 +2,11 @@
 
 import os
 import signal
-import sys
 import time
 from threading import Lock, Thread
 
 from collage_dsl.cli.failure import INTERRUPTED
+from collage_dsl.cli.output import tell
 
 _GRACE = 0.5
 """The seconds that a command has to end by itself."""
@@ -31,8 +31,7 @@ class Interrupt:
     def say(self) -> None:
         """Tell the user, once."""
         if self._unsaid.acquire(blocking=False):
-            sys.stderr.write("interrupted\n")
-            sys.stderr.flush()
+            tell("interrupted")
 
     def _wait(self) -> None:
         while os.read(self._reader, 1)[0] != signal.SIGINT:

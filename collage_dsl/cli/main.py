@@ -7,15 +7,19 @@ Each command imports what it needs, so that `collage check` starts fast.
 import signal
 import sys
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
+from traceback import format_exc
 from typing import Any, TypeVar
 
 import click
 
-from collage_dsl.cli.failure import INTERRUPTED, explained
+from collage_dsl.cli.failure import CANNOT, INTERRUPTED, explained
 from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
 from collage_dsl.cli.interrupt import Interrupt
+from collage_dsl.cli.output import ReaderGoneError, flush, open_standard_streams, tell
 from collage_dsl.cli.warned import show_ours
+from collage_dsl.printable import printable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -407,6 +411,7 @@ def lsp(stdio: bool) -> None:
 
 def main() -> None:
     """Run the command line; the only place where exceptions become messages and exit codes."""
+    open_standard_streams()
     show_ours()
     interrupt = Interrupt()
     code = _code(interrupt)
@@ -419,23 +424,29 @@ def _code(interrupt: Interrupt) -> int:
     try:
         code = app(standalone_mode=False, obj=main) or 0
         if not sys.stdout.closed:  # as the language server leaves it
-            sys.stdout.flush()
+            flush()
         return code
     except click.ClickException as error:
-        error.show()
+        tell(_usage(error))
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         interrupt.say()
         return INTERRUPTED
+    except ReaderGoneError:
+        return CANNOT
     except Exception as error:
         if interrupt.happened:  # A library may turn a KeyboardInterrupt into another exception.
             interrupt.say()
             return INTERRUPTED
-        if "--traceback" in sys.argv:
-            raise
         failure = explained(error)
-        sys.stderr.write(f"{failure.message}\n")
+        tell(format_exc() if "--traceback" in sys.argv else failure.message)
         return failure.code
+
+
+def _usage(error: click.ClickException) -> str:
+    shown, message = StringIO(), error.format_message()
+    error.show(shown)
+    return shown.getvalue().rstrip("\n").replace(message, printable(message))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """`collage candidates`, `plan`, `compile` and `bench`: the commands that run the four steps."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from collage_dsl.cli.arrays import read_arrays
 from collage_dsl.cli.failure import CommandError
+from collage_dsl.cli.output import show, write
 from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.cost import CostFunction, CostStore, CostTable
@@ -20,6 +20,7 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.printable import json_text, printable
 from collage_dsl.realization.saving import check_writable
 from collage_dsl.report.documents import (
     CandidateDocument,
@@ -135,8 +136,8 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
     compiled = compiled_model(request)
     if folder:
         compiled.save(folder)
-    text = compile_text(compiled.report)
-    answer(compiled.report, text + (f"written to {folder}\n" if folder else ""), output_format)
+    written = f"written to {printable(str(folder))}\n" if folder else ""
+    answer(compiled.report, compile_text(compiled.report) + written, output_format)
 
 
 def compiled_model(request: Request, model: object = None) -> Compiled:
@@ -179,4 +180,7 @@ _DIGITS = 12
 
 def answer(document: Document, text: str, output_format: str) -> None:
     """Write the answer of a command to stdout."""
-    sys.stdout.write(document.model_dump_json(indent=2) + "\n" if output_format == "json" else text)
+    if output_format == "json":
+        write(json_text(document.plain()))
+    else:
+        show(text)

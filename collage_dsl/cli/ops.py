@@ -1,14 +1,15 @@
 """`collage ops`: show the operators of Relax."""
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
 from collage_dsl.cli.failure import CommandError
+from collage_dsl.cli.output import show, write
 from collage_dsl.graph.operators import TVM_VERSION, Operator, operators
 from collage_dsl.language.findings import did_you_mean
+from collage_dsl.printable import json_text
 
 
 def show_operators(wanted: str, output_format: str) -> None:
@@ -20,9 +21,9 @@ def show_operators(wanted: str, output_format: str) -> None:
         raise CommandError(f"no operator of TVM {TVM_VERSION} is named `{wanted}`; {hint}")
     if output_format == "json":
         document = {"tvm": TVM_VERSION, "operators": [_row(operator) for operator in found]}
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        write(json_text(document))
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+        show("".join(f"{line}\n" for line in _lines(found)))
 
 
 def _lines(found: Iterable[Operator]) -> Iterator[str]:

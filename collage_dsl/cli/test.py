@@ -1,6 +1,5 @@
 """`collage test`: run the tests in spec files."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,12 +7,14 @@ from collage_dsl.cli.config import Configs
 from collage_dsl.cli.documents import FailureDocument, TestDocument, TestsDocument
 from collage_dsl.cli.failure import CANNOT, WRONG
 from collage_dsl.cli.files import spec_files
+from collage_dsl.cli.output import complain, show, tell
 from collage_dsl.diagnostics import Diagnostic, RuleError
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.engine.testing import Outcome, run_tests
 from collage_dsl.language import UnreadableError, read
 from collage_dsl.language.loading import load_contents
+from collage_dsl.printable import json_text
 
 
 def test_files(
@@ -31,12 +32,12 @@ def test_files(
             contents = load_contents(read(file), folders, tables=tables)
             outcomes.extend(run_tests(contents, code_of))
         except UnreadableError as error:
-            sys.stderr.write(f"error: {error}\n")
+            complain(error)
             code = CANNOT
         except RuleError as error:
-            sys.stderr.write(f"{error}\n\n")
+            tell(f"{error}\n")
             code = max(code, WRONG)
-    sys.stdout.write(_render(outcomes, output_format))
+    show(_render(outcomes, output_format))
     if not all(outcome.passed for outcome in outcomes):
         code = max(code, WRONG)
     return code
@@ -45,7 +46,7 @@ def test_files(
 def _render(outcomes: Sequence[Outcome], output_format: str) -> str:
     if output_format == "json":
         rows = [_row(outcome) for outcome in outcomes]
-        return TestsDocument(tests=rows).model_dump_json(indent=2) + "\n"
+        return json_text(TestsDocument(tests=rows).plain())
     shown = "".join(f"{failure}\n\n" for outcome in outcomes for failure in outcome.failures)
     return shown + _summary(outcomes)
 

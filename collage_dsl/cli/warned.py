@@ -1,8 +1,10 @@
 """Show warnings of ours on stderr as text for users, without the place in the code."""
 
-import sys
 import warnings
 from typing import TextIO
+
+from collage_dsl.cli.output import tell
+from collage_dsl.printable import printable
 
 _OURS = {"StoppedWarning"}
 """Only their names, because their modules are slow to import."""
@@ -21,7 +23,7 @@ def show_ours() -> None:
         line: str | None = None,
     ) -> None:
         if category.__name__ in _OURS:
-            sys.stderr.write(f"{message}\n")
+            tell(printable(str(message)))
         else:
             shown(message, category, filename, lineno, file, line)
 

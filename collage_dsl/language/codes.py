@@ -14,6 +14,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0106": "the file is too large",
         "E0107": "a number is out of range",
         "E0108": "there are too many errors",
+        "E0109": "a character hides or turns the text around it",
         "W0109": "there are too many warnings",
         # Names, operators and attributes.
         "E0201": "unknown operator",

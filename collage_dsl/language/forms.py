@@ -19,6 +19,7 @@ from typing_extensions import TypeAliasType
 
 from collage_dsl.language.checked import checked
 from collage_dsl.language.parser import EDITION, MAX_CHARACTERS
+from collage_dsl.printable import json_text, printable, printable_lines
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.condition import Constant
 
@@ -65,7 +66,7 @@ def from_form(form: Any) -> Specs:
 
 
 def to_json(specs: Specs) -> str:
-    return json.dumps(to_form(specs), indent=2, ensure_ascii=False) + "\n"
+    return json_text(to_form(specs))
 
 
 def from_json(text: str) -> Specs:
@@ -82,7 +83,7 @@ def from_json(text: str) -> Specs:
 def to_yaml(specs: Specs) -> str:
     form = to_form(specs)
     text: str = yaml.dump(form, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
-    return text
+    return printable_lines(text)
 
 
 def from_yaml(text: str) -> Specs:
@@ -107,11 +108,11 @@ _LONGEST_NUMBER = 100
 
 
 class _Dumper(yaml.SafeDumper):
-    """Write U+0085 escaped: unescaped it would be a line break, and be read as a space."""
+    """Put strings of which something will be escaped in double quotes, where YAML has escapes."""
 
 
 def _string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = '"' if "\x85" in text else None
+    style = '"' if printable(text) != text or "::" in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 

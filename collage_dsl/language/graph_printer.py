@@ -9,6 +9,7 @@ from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.language.graph_text import SHAPES
 from collage_dsl.language.inference import Call, MismatchError, infer
 from collage_dsl.language.printer import quoted
+from collage_dsl.printable import printable, well_formed
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _KEYWORDS = frozenset({"const", "false", "graph", "none", "return", "true"})
@@ -20,7 +21,8 @@ def format_graph(graph: Graph) -> str:
     """
     The text of `graph`, which `parse_graph` reads as an equal graph.
 
-    The values of a constant are written if it has few.
+    The values of a constant are written if it has few. In a name, a character that the notation
+    cannot hold is written as an escape.
     """
     return "\n".join(["graph {", *(f"  {line}" for line in _Printer(graph).lines()), "}"]) + "\n"
 
@@ -126,7 +128,7 @@ def _literal(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return quoted(value)
+            return quoted(well_formed(value))
         case tuple():
             return f"[{', '.join(map(_item, value))}]"
         case _:
@@ -172,11 +174,15 @@ def _type(type_: Type) -> str:
 
 
 def _dim(dim: int | str) -> str:
-    return str(dim) if isinstance(dim, int) or dim == "?" or _is_name(dim) else f"`{dim}`"
+    return str(dim) if isinstance(dim, int) or dim == "?" or _is_name(dim) else _name(dim)
 
 
 def _name(name: str) -> str:
-    return name if _is_name(name) else f"`{name}`"
+    """`name`, in backquotes if need be. What these cannot hold is written as an escape."""
+    if _is_name(name):
+        return name
+    shown = printable(name).replace("`", r"\x60")
+    return f"`{shown}`"
 
 
 def _is_name(text: str) -> bool:

@@ -5,6 +5,7 @@ After an error, parsing continues at the next statement, so that one run finds a
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collage_dsl.language import syntax
@@ -15,6 +16,7 @@ from collage_dsl.language.lalr import END, Machine, Stacks
 from collage_dsl.language.nodes import Token, Tree
 from collage_dsl.language.tree import Builder
 from collage_dsl.memory import uncollected
+from collage_dsl.printable import ACTING
 from collage_dsl.source import Source, Span
 
 EDITION = 1
@@ -29,13 +31,32 @@ _END = "$END"
 _ITEM_KEYWORDS = ("import", "let", "extern", "pattern", "rule", "target", "pin", "forbid", "test")
 _ITEM = "|".join(_ITEM_KEYWORDS)
 _RESYNC = re.compile(
-    rf"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+" | [{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
+    rf"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+" | ["{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
     re.MULTILINE | re.VERBOSE,
 )
+_RESYNC_AFTER_QUOTE = re.compile(r"\#[^\n]* | [{};]", re.VERBOSE)
+_FREE = re.compile(r"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+"? | `[^`\n]*+`?""", re.VERBOSE)
+"""A comment, a string or a name in backquotes, closed or not: where any character is text."""
 _DEFINED = re.compile(rf"(?:extern\s+predicate|{_ITEM})\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)")
 _INSIDE = {"pattern": "binding", "graph": "node", "test": "model"}
 _EQUALS = re.compile(r"\s*=")
 _BRACES = re.compile(r"\}(?:\s*\})*")
+
+
+def _marks(text: str, start: int) -> Iterator[re.Match[str]]:
+    """
+    What reading may resume at, and what hides such marks. After a quotation mark that is not
+    closed, no string begins on that line, so none is searched for.
+    """
+    while found := _RESYNC.search(text, start):
+        start = found.end()
+        if found[0] != '"':
+            yield found
+            continue
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        yield from _RESYNC_AFTER_QUOTE.finditer(text, start, end)
+        start = end
 
 
 def parse_file(source: Source, findings: Findings) -> syntax.File:
@@ -52,6 +73,7 @@ def parse_tree(
     source: Source, start: str, findings: Findings
 ) -> tuple[Tree, tuple[syntax.Broken, ...]]:
     """The tree of the statements that can be parsed, and the statements that cannot."""
+    check_characters(source, findings)
     run = _Run(source, start, findings)
     with uncollected():
         return run.tree(), tuple(run.broken)
@@ -64,6 +86,18 @@ def is_small(source: Source, findings: Findings) -> bool:
     at = Span(source, MAX_CHARACTERS, MAX_CHARACTERS)
     findings.error("E0106", at, "the text is longer than 1 MiB", "split it into several files")
     return False
+
+
+def check_characters(source: Source, findings: Findings) -> None:
+    """Report the first character of each comment, string and name that hides or turns text."""
+    if not ACTING.search(source.text):
+        return
+    for part in _FREE.finditer(source.text):
+        if found := ACTING.search(source.text, *part.span()):
+            number = ord(found[0])
+            message = f"U+{number:04X} changes how the text around it is shown"
+            hint = f"write `\\u{{{number:x}}}`" if part[0][0] == '"' else "leave it out"
+            findings.error("E0109", Span(source, *found.span()), message, hint)
 
 
 _BLANK = r"(?:\s|\#[^\n]*)*+"
@@ -292,7 +326,7 @@ class _Run:
         brace that closes `block`, or at an item that begins a line, whichever comes first.
         """
         depth = 0
-        for found in _RESYNC.finditer(self.source.text, start):
+        for found in _marks(self.source.text, start):
             match found[0]:
                 case "{":
                     depth += 1

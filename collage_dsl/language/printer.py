@@ -10,6 +10,7 @@ from collage_dsl.language.measuring import duration
 from collage_dsl.language.pattern_shape import called
 from collage_dsl.language.patterns import TOLERANCE
 from collage_dsl.language.predicates import predicates_of
+from collage_dsl.printable import without_markers
 from collage_dsl.rules import (
     FUSIBLE,
     TVM_DEFAULT,
@@ -290,9 +291,23 @@ def _value(value: Value) -> str:
 
 
 def quoted(text: str) -> str:
-    """`text` in quotes and with escapes, as a string of the language."""
-    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return f'"{"".join(escapes.get(character, character) for character in text)}"'
+    """
+    `text` in quotes and with escapes, as a string of the language. Raises ValueError for a lone
+    surrogate, which no text can hold.
+    """
+    written = without_markers("".join(map(_character, text)), r"\u{23}")
+    return f'"{written}"'
+
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _character(character: str) -> str:
+    if character.isprintable() or character in _ESCAPES:
+        return _ESCAPES.get(character, character)
+    if "\ud800" <= character <= "\udfff":
+        raise ValueError(f"a string cannot hold U+{ord(character):04X}, which is half a character")
+    return f"\\u{{{ord(character):x}}}"
 
 
 # Rules.

@@ -15,7 +15,7 @@ MAX_DEPTH = 200
 MAX_ITEMS = 200
 """How long a list may be, because its items are compared with each other."""
 
-_ESCAPE = re.compile(r"\\.")
+_ESCAPE = re.compile(r"\\u\{([0-9A-Fa-f]{1,6})\}|\\.")
 _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\"": '"', r"\\": "\\"}
 
 TOO_LARGE = 10**18
@@ -49,13 +49,16 @@ class Reader:
         """The text between the quotes, with escapes replaced."""
         first = token.start_pos + 1
         return _ESCAPE.sub(
-            lambda found: self.escaped(found[0], first + found.start()), str(token)[1:-1]
+            lambda found: self.escaped(found, first + found.start()), str(token)[1:-1]
         )
 
-    def escaped(self, written: str, start: int) -> str:
+    def escaped(self, found: re.Match[str], start: int) -> str:
+        written = found[0]
         if written in _ESCAPES:
             return _ESCAPES[written]
-        known = r"the escapes are `\"`, `\\`, `\n`, `\r` and `\t`"
+        if found[1] and _is_character(number := int(found[1], 16)):
+            return chr(number)
+        known = r"the escapes are `\"`, `\\`, `\n`, `\r`, `\t` and `\u{1b}`"
         span = Span(self.source, start, start + len(written))
         self.findings.error("E0104", span, f"unknown escape `{written}`", known)
         return written
@@ -103,6 +106,10 @@ class Reader:
         message = f"this list has more than {MAX_ITEMS} items"
         said = "write several lists, joined with `or`, or in a `union`"
         self.findings.error("E0106", span, message, said)
+
+
+def _is_character(number: int) -> bool:
+    return number < 0x110000 and not 0xD800 <= number < 0xE000
 
 
 def children(tree: Child) -> list[Child]:

@@ -22,6 +22,7 @@ from collage_dsl.lsp.outline import Symbol, symbols
 from collage_dsl.lsp.positions import Encoding, Position
 from collage_dsl.lsp.problems import problems
 from collage_dsl.lsp.rename import Edit, RenameError, renamable, rename
+from collage_dsl.printable import printable
 from collage_dsl.source import Span
 
 _QUIET = 0.15
@@ -88,7 +89,7 @@ class Server(LanguageServer):
     def document(self, uri: str) -> Document:
         found = self.files.document(_path(uri))
         if found is None:
-            raise JsonRpcInvalidParams(f"cannot read {uri}")
+            raise JsonRpcInvalidParams(f"cannot read {printable(uri)}")
         return found
 
     def at(self, params: _AtPosition) -> tuple[Document, int]:
@@ -132,7 +133,7 @@ class Server(LanguageServer):
         problem = self.files.settings(document.path).problem
         if problem and problem not in self.said:
             self.said.add(problem)
-            shown = types.ShowMessageParams(types.MessageType.Warning, problem)
+            shown = types.ShowMessageParams(types.MessageType.Warning, printable(problem))
             self.window_show_message(shown)
         found = [self.diagnostic(each, document) for each in problems(document, self.files)]
         uri = self.uri(document.path)
@@ -266,7 +267,7 @@ def _changes(server: Server) -> None:
         try:
             return _range(document, renamable(document, offset, server.files))
         except RenameError as problem:
-            raise JsonRpcInvalidParams(str(problem)) from None
+            raise JsonRpcInvalidParams(printable(str(problem))) from None
 
     @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
     def on_rename(params: types.RenameParams) -> types.WorkspaceEdit:
@@ -274,7 +275,7 @@ def _changes(server: Server) -> None:
         try:
             return server.edits(rename(document, offset, params.new_name, server.files))
         except RenameError as problem:
-            raise JsonRpcInvalidParams(str(problem)) from None
+            raise JsonRpcInvalidParams(printable(str(problem))) from None
 
 
 def _path(uri: str) -> Path:
@@ -308,7 +309,7 @@ def _completion(found: Completion, at: types.Range) -> types.CompletionItem:
 
 def _symbol(document: Document, found: Symbol) -> types.DocumentSymbol:
     return types.DocumentSymbol(
-        found.name,
+        printable(found.name),
         _SYMBOLS.get(found.sort, types.SymbolKind.Object),
         _range(document, found.whole),
         _range(document, found.span),

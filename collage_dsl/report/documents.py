@@ -1,12 +1,14 @@
 """The JSON answers of the commands. Their schemas are in `docs/schemas`."""
 
+import json
 from collections import Counter
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from collage_dsl.cost import Infeasible, Variant
 from collage_dsl.graph import CandidateKernel, label_of, members
+from collage_dsl.printable import well_formed
 from collage_dsl.search import Plan, PlannedKernel, SearchRecord
 
 
@@ -14,6 +16,14 @@ class Document(BaseModel):
     """Times are in seconds. Nodes have their names in the model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def plain(self) -> object:
+        """As dictionaries and lists; null stands for what is no number."""
+        return json.loads(self.model_dump_json())
+
+
+FileName = Annotated[str, BeforeValidator(well_formed)]
+"""The name of a file, or a text that may hold one. It need not be UTF-8."""
 
 
 class DiagnosticDocument(Document):
@@ -72,7 +82,7 @@ class CandidateDocument(Document):
 class CandidatesDocument(Document):
     """The answer of `collage candidates`."""
 
-    model: str
+    model: FileName
     candidates: list[CandidateDocument]
 
 
@@ -85,7 +95,7 @@ class VariantDocument(Document):
         default=None,
         description="largest difference from the first variant, relative to the largest result",
     )
-    reason: str | None = None
+    reason: FileName | None = None
 
     @classmethod
     def of(cls, variant: Variant) -> "VariantDocument":
@@ -128,7 +138,7 @@ class MeasurementsDocument(Document):
     measured: int
     reused: int
     infeasible: int
-    reasons: dict[str, int] = Field(description="why, and how many for each reason")
+    reasons: dict[FileName, int] = Field(description="why, and how many for each reason")
 
 
 class SearchDocument(Document):
@@ -162,7 +172,7 @@ class SearchDocument(Document):
 class PlanDocument(Document):
     """The answer of `collage plan`: kernels in execution order, and the sum of their costs."""
 
-    model: str
+    model: FileName
     operators: int = Field(description="operator calls in the model, all covered by kernels")
     cost: float
     kernels: list[KernelDocument]
@@ -212,7 +222,7 @@ class ContenderDocument(Document):
     targets: dict[str, ShareDocument]
     estimated: float | None
     measured: LatencyDocument | None
-    reason: str | None = None
+    reason: FileName | None = None
 
 
 class ErrorDocument(Document):
@@ -253,7 +263,7 @@ class VerificationDocument(Document):
 class CompileDocument(Document):
     """The answer of `collage compile`, `bench` and `demo`."""
 
-    model: str
+    model: FileName
     chosen: str = Field(description="the name of the fastest contender, which was kept")
     plan: PlanDocument
     contenders: list[ContenderDocument]
@@ -265,7 +275,7 @@ class CompileDocument(Document):
 class RunDocument(Document):
     """The answer of `collage run`."""
 
-    folder: str
+    folder: FileName
     inputs: Literal["random", "file"]
     outputs: dict[str, "TensorDocument"]
     measured: LatencyDocument

@@ -17,6 +17,7 @@ from collage_dsl.graph import (
     members,
     opset,
 )
+from collage_dsl.printable import printable
 from collage_dsl.report.layout import HEIGHT, Layout, Point, layout
 from collage_dsl.search import Plan
 
@@ -123,7 +124,7 @@ def _title(panels: Sequence[Panel]) -> str:
 
 
 def _texts(panel: Panel) -> list[str]:
-    return [_short(group.text, 2 * _LONGEST) for group in panel.groups if group.text]
+    return [_short(printable(group.text), 2 * _LONGEST) for group in panel.groups if group.text]
 
 
 def _arranged(sizes: Sequence[Point]) -> tuple[list[Point], int, int]:
@@ -253,7 +254,7 @@ def _label(graph: Graph, node: Node) -> tuple[str, str]:
             what = f"const {node.type}"
         case _:
             what = "tuple" if isinstance(node.type, TupleType) else str(node.type)
-    return _short(node.name, _LONGEST), _short(what, _LONGEST)
+    return _short(printable(node.name), _LONGEST), _short(printable(what), _LONGEST)
 
 
 def _names(graph: Graph, each: CandidateKernel) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from collage_dsl.printable import printable
 from collage_dsl.report.documents import (
     CandidatesDocument,
     CompileDocument,
@@ -81,7 +82,7 @@ def compile_text(document: CompileDocument) -> str:
     """The plans with their estimated and measured times, and the error of the outputs."""
     rows = [_contender_row(c, document.chosen) for c in document.contenders]
     lines = [
-        f"{document.model}: {_count(document.plan.operators, 'operator')}",
+        f"{printable(document.model)}: {_count(document.plan.operators, 'operator')}",
         "",
         _table(("plan", "operators in kernels", "estimated", "measured", "spread", ""), rows),
         _gain(document),
@@ -151,8 +152,8 @@ def measurements_text(document: MeasurementsDocument) -> str:
         f"{_count(document.found, 'distinct kernel')}: {document.measured} measured now, "
         f"{document.reused} reused, {document.infeasible} infeasible\n"
     )
-    reasons = sorted(document.reasons.items(), key=lambda item: -item[1])
-    return first + "".join(f"  {count} x {reason}\n" for reason, count in reasons[:_REASONS])
+    reasons = sorted(document.reasons.items(), key=lambda item: -item[1])[:_REASONS]
+    return first + "".join(f"  {count} x {printable(reason)}\n" for reason, count in reasons)
 
 
 def seconds(value: float) -> str:
@@ -205,7 +206,7 @@ def _count(number: int, what: str) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Columns as wide as their widest cell, two spaces apart."""
-    cells = [tuple(head), *(tuple(row) for row in rows)]
+    cells = [tuple(head), *(tuple(map(printable, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from collage_dsl.graph import Graph, Node, members
-from collage_dsl.report.documents import Document
+from collage_dsl.report.documents import Document, FileName
 from collage_dsl.rules.explain import (
     Answer,
     Asked,
@@ -29,7 +29,7 @@ _DEEPEST = 45
 class PlaceDocument(Document):
     """A part of a spec file; lines and columns count from 1, the end is exclusive."""
 
-    file: str
+    file: FileName
     line: int
     column: int
     end_line: int
@@ -123,7 +123,7 @@ class WhyDocument(Document):
     constants, conditions), and `held` how many of them held.
     """
 
-    model: str
+    model: FileName
     pattern: str
     node: NodeDocument
     matches: list[MatchDocument]
@@ -159,7 +159,7 @@ class NearDocument(Document):
     match at which the largest share of it held. The nearest come first, equal ones in graph order.
     """
 
-    model: str
+    model: FileName
     pattern: str
     matched: list[str]
     misses: list[MissDocument]

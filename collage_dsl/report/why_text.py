@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from collage_dsl.printable import printable
 from collage_dsl.report.why import (
     ConditionDocument,
     FactDocument,
@@ -60,14 +61,14 @@ def why_text(document: WhyDocument) -> str:
     tail = [f"… {left_out} more lines: --output-format json has all"] if left_out else []
     if not document.is_complete:
         tail.append("… the attempt was too long or deep to be shown whole")
-    return "\n".join([*head, "", *_columns(shown), *tail]) + "\n"
+    return _text([*head, "", *_columns(shown), *tail])
 
 
 def near_text(document: NearDocument) -> str:
     count = len(document.matched)
     head = f"{document.pattern} matches at {count} node{'s' * (count != 1)} of {document.model}"
     if not document.misses:
-        return f"{head}; elsewhere nothing of it holds\n"
+        return _text([f"{head}; elsewhere nothing of it holds"])
     rows = []
     for miss in document.misses:
         facts = "; ".join(map(str, _facts(miss.facts)))
@@ -83,7 +84,11 @@ def near_text(document: NearDocument) -> str:
         )
     table = _aligned([("held", "node", "operator", "where", "why not"), *rows])
     rest = f"{document.farther} more are farther away; nothing of it holds at {document.apart}"
-    return "\n".join([f"{head}; where it nearly does:", "", *table, "", rest]) + "\n"
+    return _text([f"{head}; where it nearly does:", "", *table, "", rest])
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def _match(match: MatchDocument) -> str:
@@ -271,7 +276,7 @@ def _aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:
     Columns two spaces apart. A cell that is much wider than the others does not widen its column,
     but moves the rest of its line.
     """
-    cells = list(rows)
+    cells = [tuple(map(printable, row)) for row in rows]
     widths = [
         max((len(cell) for cell in column if len(cell) <= _WIDEST), default=0)
         for column in zip(*cells, strict=True)

@@ -109,10 +109,14 @@ def _cache_folder(compiler: Sequence[str]) -> Path:
 
 
 def _compiler() -> tuple[str, ...]:
-    command = shlex.split(os.environ.get("CXX") or "g++")
+    named = os.environ.get("CXX") or "g++"
+    try:
+        command = shlex.split(named)
+    except ValueError:  # a quotation without end
+        command = []
     if not command or shutil.which(command[0]) is None:
         raise NoCompiler(
-            f"no C++ compiler `{' '.join(command)}`: install one (say `apt install g++`) "
+            f"no C++ compiler `{named}`: install one (say `apt install g++`) "
             "or set CXX to the one to use"
         )
     return tuple(command)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from collage_dsl.cli.formats.places import Place, relative
 from collage_dsl.diagnostics import Diagnostic
+from collage_dsl.printable import printable, printable_lines
 
 
 def annotations(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
@@ -14,7 +15,7 @@ def annotations(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
 def _command(diagnostic: Diagnostic) -> str:
     place = Place.of(diagnostic.span)
     properties = {
-        "file": relative(diagnostic.span.source.name),
+        "file": printable(relative(diagnostic.span.source.name)),
         "line": place.line,
         "col": place.column,
         "endLine": place.end_line,
@@ -23,7 +24,7 @@ def _command(diagnostic: Diagnostic) -> str:
     }
     told = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
     text = diagnostic.message + (f"\nhelp: {diagnostic.help}" if diagnostic.help else "")
-    return f"::{diagnostic.severity.value} {told}::{_data(text)}"
+    return f"::{diagnostic.severity.value} {told}::{_data(printable_lines(text))}"
 
 
 def _data(text: str) -> str:

@@ -1,16 +1,16 @@
 """Write diagnostics as a Code Quality report of GitLab."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from collage_dsl.cli.formats.places import Place, fingerprints, relative
 from collage_dsl.diagnostics import Diagnostic
+from collage_dsl.printable import json_text
 
 
 def code_quality(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
     issues = [_issue(d, mark) for d, mark in zip(found, fingerprints(found), strict=True)]
-    return json.dumps(issues, indent=2) + "\n"
+    return json_text(issues)
 
 
 def _issue(diagnostic: Diagnostic, fingerprint: str) -> dict[str, object]:

@@ -1,14 +1,12 @@
 """Write diagnostics as a JUnit report, with a suite for each file, for viewers of test results."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 from collage_dsl.cli.formats.places import relative
 from collage_dsl.diagnostics import Diagnostic
-
-_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from collage_dsl.printable import printable, printable_lines
 
 
 def test_report(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
@@ -21,7 +19,7 @@ def test_report(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
     root = ElementTree.Element("testsuites", _totals("collage check", found, suites))
     root.extend(suites)
     ElementTree.indent(root)
-    text = ElementTree.tostring(root, encoding="unicode")
+    text = ElementTree.tostring(root, encoding="us-ascii").decode("ascii")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
@@ -34,7 +32,7 @@ def _totals(
 
 
 def _suite(name: str, found: Sequence[Diagnostic]) -> ElementTree.Element:
-    path = relative(name)
+    path = printable(relative(name))
     suite = ElementTree.Element("testsuite", _totals(path, found))
     for diagnostic in found:
         suite.append(_case(path, diagnostic))
@@ -56,4 +54,4 @@ def _case(path: str, diagnostic: Diagnostic) -> ElementTree.Element:
 
 
 def _xml(text: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    return printable_lines(text)

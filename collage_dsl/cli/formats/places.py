@@ -1,6 +1,7 @@
 """Lines, columns, paths and fingerprints of diagnostics, as CI services need them."""
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ def relative(name: str) -> str:
 def uri(name: str) -> str:
     """A URI reference, which is relative if the file is below the current folder."""
     path = relative(name)
-    return Path(path).as_uri() if Path(path).is_absolute() else quote(path)
+    return Path(path).as_uri() if Path(path).is_absolute() else quote(os.fsencode(path))
 
 
 def fingerprints(found: Iterable[Diagnostic]) -> Iterator[str]:

@@ -1,15 +1,15 @@
 """Write diagnostics as JSON for programs, with the schema `docs/schemas/check.json`."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from collage_dsl.cli.formats.places import Place
 from collage_dsl.diagnostics import Diagnostic
+from collage_dsl.printable import json_text
 
 
 def as_json(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
-    return json.dumps({"diagnostics": [_row(diagnostic) for diagnostic in found]}, indent=2) + "\n"
+    return json_text({"diagnostics": [_row(diagnostic) for diagnostic in found]})
 
 
 def _row(diagnostic: Diagnostic) -> dict[str, object]:

@@ -1,6 +1,5 @@
 """Write diagnostics as SARIF 2.1.0 for code scanning services."""
 
-import json
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from collage_dsl.cli.formats.places import Place, fingerprints, uri
 from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.language.explanations import explanation
+from collage_dsl.printable import json_text
 from collage_dsl.source import Span
 
 _SCHEMA = (
@@ -29,7 +29,7 @@ def log(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
         "columnKind": "unicodeCodePoints",
         "results": [_result(d, rules.index(d.code), m) for d, m in zip(found, marks, strict=True)],
     }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+    return json_text({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _rule(code: str) -> dict[str, object]:

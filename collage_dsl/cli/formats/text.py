@@ -14,7 +14,7 @@ def full(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
 
 def concise(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
     """One line for each diagnostic."""
-    return "".join(str(diagnostic).splitlines()[0] + "\n" for diagnostic in found)
+    return "".join(str(diagnostic).partition("\n")[0] + "\n" for diagnostic in found)
 
 
 def _summary(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
