@@ -12,6 +12,7 @@ from hypothesis import settings
 
 sys.path.append(str(Path(__file__).parent.parent))
 os.environ["PYTHONSAFEPATH"] = "1"
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 from tests.needs_engine import needs_engine
 

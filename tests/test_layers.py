@@ -16,19 +16,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "diagnostics": {"source", "printable"},
     "resources": set(),
     "memory": set(),
+    "offline": set(),
+    "scratch": set(),
     "registration": set(),
     "graph": set(),
     "rules": {"graph", "source"},
-    "language": {"rules", "graph", "diagnostics", "source", "printable", "resources", "memory"},
+    "language": {
+        *{"rules", "graph", "diagnostics", "source", "printable", "resources", "memory", "scratch"},
+    },
     "builder": {"engine", "language", "rules", "graph"},
     "cost": {"graph"},
     "search": {"graph", "cost", "memory"},
-    "frontend": {"graph"},
-    "backends": {"graph"},
+    "frontend": {"graph", "offline"},
+    "backends": {"graph", "offline", "scratch"},
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
-    "realization": {"graph", "backends", "frontend"},
+    "realization": {"graph", "backends", "frontend", "offline", "scratch"},
     # What is measured is what `realization` makes.
     "measuring": {"graph", "cost", "backends", "frontend", "realization"},
     "report": {"graph", "rules", "search", "cost", "source", "printable"},
@@ -40,7 +44,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
-        *{"cost", "search", "frontend", "realization", "measuring", "targets", "lsp", "printable"},
+        *{"cost", "search", "frontend", "realization", "measuring", "targets", "lsp", "scratch"},
+        "printable",
     },
 }
 MAY_USE = {
@@ -48,7 +53,7 @@ MAY_USE = {
     "tvm": {"frontend", "backends", "targets", "realization", "measuring"},
     "tvm_ffi": {"frontend", "backends", "targets", "realization", "measuring"},
     "onnx": {"frontend", "backends", "realization"},
-    "onnxruntime": {"frontend", "backends", "realization"},
+    "onnxruntime": {"offline"},
     "scipy": {"search"},
     "pygls": {"lsp"},
     "lsprotocol": {"lsp"},

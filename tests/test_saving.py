@@ -1,7 +1,11 @@
 """What is saved is loaded again by whoever has TVM, and nothing is said on stderr."""
 
+import ctypes
+import errno
 import gc
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +17,7 @@ import pytest
 import tvm
 
 import collage_dsl as collage
+from collage_dsl.realization import saving
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import save
 from collage_dsl.realization.signature import ExecutableError, Signature, _checksum
@@ -68,6 +73,40 @@ def test_a_folder_without_a_model_is_no_executable(tmp_path: Path) -> None:
         collage.load_executable(str(tmp_path))
 
 
+def test_a_library_in_which_one_bit_has_changed_is_not_loaded(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    library = bytearray((copy / "model.so").read_bytes())
+    library[len(library) // 2] ^= 1
+    (copy / "model.so").write_bytes(library)
+
+    with pytest.raises(ExecutableError, match=r"is damaged: model\.so is not as it was saved"):
+        collage.load_executable(copy)
+
+
+def test_the_signature_says_which_file_is_code(folder: Path) -> None:
+    assert json.loads((folder / "signature.json").read_text())["machine_code"] == "model.so"
+
+
+@pytest.mark.parametrize("one_step", [True, False])
+def test_a_saved_folder_is_replaced_whether_or_not_the_file_system_can_exchange_two(
+    compiled: collage.Compiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_step: bool
+) -> None:
+    def refused(*_: object) -> int:
+        ctypes.set_errno(errno.EINVAL)
+        return -1
+
+    if not one_step:
+        monkeypatch.setattr(saving, "_renameat2", refused)
+    compiled.save(tmp_path / "out")
+    (tmp_path / "out" / "plan.json").write_text("old")
+
+    compiled.save(tmp_path / "out")
+
+    assert (tmp_path / "out" / "plan.json").read_text() != "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    collage.load_executable(tmp_path / "out")
+
+
 def test_an_executable_that_was_loaded_is_not_saved_again(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ExecutableError, match="was loaded is saved already: copy its folder"):
         save(collage.load_executable(folder), tmp_path / "again", {})
@@ -75,19 +114,23 @@ def test_an_executable_that_was_loaded_is_not_saved_again(folder: Path, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_an_executable_leaves_no_file_behind(
+def test_the_temporary_file_of_an_executable_has_no_name_and_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def opened() -> list[str]:
+        links = (os.path.realpath(link) for link in Path("/proc/self/fd").iterdir())
+        return [link for link in links if link.startswith(str(tmp_path))]
+
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     specs = [SPECS / "native.collage"]
     made = collage.compile(small_convolution(), specs, cost=lambda _: 1e-6, race_seconds=0.01)
-    held = len(list(tmp_path.iterdir()))
+    assert opened()
+    assert not list(tmp_path.iterdir())
 
     del made
     gc.collect()
 
-    assert held
-    assert not list(tmp_path.iterdir())
+    assert not opened()
 
 
 # ---- stderr ----

@@ -61,7 +61,7 @@ def run_onnxruntime(
 ) -> Callable[..., None]:
     """The engine `onnxruntime`: one session, which reads the constants where they are."""
     try:
-        import onnxruntime
+        from collage_dsl.offline import onnxruntime
     except ImportError as error:
         raise EngineError(
             f"kernel `{symbol}` needs the Python package onnxruntime: {error}"
@@ -82,7 +82,7 @@ def run_onnxruntime(
 
 
 def _settings(threads: int) -> Any:
-    import onnxruntime
+    from collage_dsl.offline import onnxruntime
 
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = threads

@@ -6,8 +6,6 @@ from functools import cache
 from typing import Any
 
 import onnx
-import onnxruntime
-from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.engines import pack
@@ -15,6 +13,7 @@ from collage_dsl.backends.onnx_writer import OPSET, Unsupported, outline, to_onn
 from collage_dsl.backends.runtime.build import kernel_library, make_module
 from collage_dsl.graph import Form, Graph, Option, tensors
 from collage_dsl.graph.sizes import follows
+from collage_dsl.offline import onnxruntime, onnxruntime_pybind11_state
 
 _WRITER = 1
 """The version of the models that we write; costs of another version are not reused."""
@@ -134,7 +133,7 @@ def _kernels(op: str, schema: Any) -> Iterator[Kernel]:
 def _cpu_kernels() -> Mapping[str, Sequence[tuple[tuple[int, int], Kernel]]]:
     """The kernels of onnxruntime by operator, each with the first and last opset version."""
     kernels: dict[str, list[tuple[tuple[int, int], Kernel]]] = {}
-    for each in get_all_opkernel_def():
+    for each in onnxruntime_pybind11_state.get_all_opkernel_def():
         if each.provider == "CPUExecutionProvider" and each.domain == "":
             kernels.setdefault(each.op_name, []).append((each.version_range, each.type_constraints))
     return kernels

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from collage_dsl.cli.failure import CommandError
+from collage_dsl.scratch import replacement
 
 Array = np.ndarray[Any, Any]
 
@@ -75,7 +76,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     if path.suffix != ".npz":
         path = Path(f"{path}.npz")
     try:
-        with zipfile.ZipFile(path, "w") as archive:
+        with replacement(path) as new, zipfile.ZipFile(new, "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                     np.lib.format.write_array(entry, array, allow_pickle=False)

@@ -1,8 +1,6 @@
 """`collage fmt`: write spec files in the one style."""
 
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from difflib import unified_diff
 from enum import Enum
@@ -15,6 +13,7 @@ from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import UnreadableError, read
 from collage_dsl.language.formatter import format_source
 from collage_dsl.printable import printable
+from collage_dsl.scratch import replacement, sweep
 from collage_dsl.source import Source
 
 STDIN = Path("-")
@@ -70,8 +69,11 @@ def _answer(file: Path, source: Source, formatted: str, mode: Mode) -> int:
         case Mode.WRITE if file == STDIN:
             write_utf8(formatted)
         case Mode.WRITE if is_changed:
-            _replace(file, formatted)
+            with replacement(file) as new:
+                new.write_bytes(formatted.encode("utf-8"))
             tell(f"reformatted {printable(source.name)}")
+        case Mode.WRITE:
+            sweep(file.resolve().parent)
     return WRONG if is_changed and mode is not Mode.WRITE else 0
 
 
@@ -84,17 +86,3 @@ def _diff(source: Source, formatted: str) -> str:
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
     return "".join(shown)
-
-
-def _replace(file: Path, text: str) -> None:
-    """Write all of `text` or nothing. The file keeps its mode, and a link remains a link."""
-    path = file.resolve()
-    handle, temporary = tempfile.mkstemp(prefix=".collage-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(text.encode("utf-8"))
-        os.chmod(temporary, path.stat().st_mode & 0o7777)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

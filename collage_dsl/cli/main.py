@@ -4,6 +4,7 @@ The commands and options of `collage`.
 Each command imports what it needs, so that `collage check` starts fast.
 """
 
+import signal
 import sys
 from collections.abc import Callable
 from io import StringIO
@@ -13,8 +14,9 @@ from typing import Any, TypeVar
 
 import click
 
-from collage_dsl.cli.failure import CANNOT, explained
+from collage_dsl.cli.failure import CANNOT, INTERRUPTED, explained
 from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
+from collage_dsl.cli.interrupt import Interrupt
 from collage_dsl.cli.output import ReaderGoneError, flush, open_standard_streams, tell
 from collage_dsl.cli.warned import show_ours
 from collage_dsl.printable import printable
@@ -121,8 +123,18 @@ def _compiles(command: _Command) -> _Command:
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="collage_dsl")
 @click.option("--traceback", is_flag=True, help="Show where in the code a failure comes from.")
-def app(traceback: bool) -> None:
+@click.pass_context
+def app(context: click.Context, traceback: bool) -> None:
     """Say which operators to fuse and which library runs each kernel; let measured cost choose."""
+    is_own_process = context.obj is main
+    if is_own_process and context.invoked_subcommand in _BUILD:
+        from collage_dsl.scratch import keep_temporary_files_together
+
+        keep_temporary_files_together()
+
+
+_BUILD = ("bench", "compile", "demo", "plan", "run")
+"""The commands that build kernels or run compilers, which make temporary files."""
 
 
 @app.command()
@@ -401,22 +413,34 @@ def main() -> None:
     """Run the command line; the only place where exceptions become messages and exit codes."""
     open_standard_streams()
     show_ours()
+    interrupt = Interrupt()
+    code = _code(interrupt)
+    # What remains is to clean up.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
+
+
+def _code(interrupt: Interrupt) -> int:
     try:
-        code = app(standalone_mode=False) or 0
-        flush()
+        code = app(standalone_mode=False, obj=main) or 0
+        if not sys.stdout.closed:  # as the language server leaves it
+            flush()
+        return code
     except click.ClickException as error:
         tell(_usage(error))
-        code = error.exit_code
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        tell("interrupted")
-        code = CANNOT
+        interrupt.say()
+        return INTERRUPTED
     except ReaderGoneError:
-        code = CANNOT
+        return CANNOT
     except Exception as error:
+        if interrupt.happened:  # A library may turn a KeyboardInterrupt into another exception.
+            interrupt.say()
+            return INTERRUPTED
         failure = explained(error)
         tell(format_exc() if "--traceback" in sys.argv else failure.message)
-        code = failure.code
-    sys.exit(code)
+        return failure.code
 
 
 def _usage(error: click.ClickException) -> str:

@@ -31,6 +31,7 @@ from collage_dsl.report.documents import (
 from collage_dsl.report.picture import plan_picture
 from collage_dsl.report.text import candidates_text, compile_text, plan_text
 from collage_dsl.rules import FusionSpec
+from collage_dsl.scratch import replacement
 from collage_dsl.search import LowerBound, Plan, Reporter, Strategy
 
 
@@ -84,7 +85,8 @@ def show_plan(
                 plan = with_variants(plan, measured)
             document = PlanDocument.of(name, plan, measurements_of(measured.counts))
     if picture:
-        picture.write_text(plan_picture(plan), "utf-8")
+        with replacement(picture) as new:
+            new.write_text(plan_picture(plan), "utf-8")
     answer(document, plan_text(document), output_format)
 
 

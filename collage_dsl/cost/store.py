@@ -36,6 +36,7 @@ _VERSION_2 = (
 
 
 _OTHER = "move the file away, or name another with --store"
+_NO_SPACE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 class StoreError(Exception):
@@ -172,7 +173,11 @@ class CostStore:
             with closing(self._connection.execute(statement, values)) as cursor:
                 return cursor.fetchall()
         except sqlite3.DatabaseError as error:
-            raise StoreError(f"{self._cannot_use()}: {error}; {_OTHER}") from error
+            advice = _OTHER
+            if error.sqlite_errorcode & 0xFF in _NO_SPACE:
+                folder = self.path.absolute().parent
+                advice = f"is the disk of {folder} full? Name another file with --store"
+            raise StoreError(f"{self._cannot_use()}: {error}; {advice}") from error
 
     def _cannot_use(self) -> str:
         return f"cannot use the cost store {self.path}"

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import onnxruntime
-from onnxruntime.capi import onnxruntime_pybind11_state as refusals
 
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_model import load_structure
+from collage_dsl.offline import onnxruntime
+from collage_dsl.offline import onnxruntime_pybind11_state as refusals
 
 REFUSALS = (
     refusals.Fail,

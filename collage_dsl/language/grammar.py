@@ -69,8 +69,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _write(path: Path, data: dict[str, Any]) -> None:
     """Write the tables if possible, atomically: other processes may write them too."""
-    new = path.with_name(f"{path.name}.{os.getpid()}")
+    from collage_dsl.scratch import replacement  # seldom needed
+
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(json.dumps(data, separators=(",", ":")), "utf-8")
-        new.replace(path)
+        with replacement(path) as new:
+            new.write_text(json.dumps(data, separators=(",", ":")), "utf-8")

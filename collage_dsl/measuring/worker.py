@@ -1,12 +1,13 @@
 """Run work that may crash or hang in another process, which is replaced after a crash."""
 
+import fcntl
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from types import ModuleType
@@ -188,6 +189,7 @@ def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> No
     Send None when ready, then answer tasks until the other side closes. Any exception is an answer
     here: this process exists so that a library may fail in any way.
     """
+    _end_with_owner()
     _silence()
     connection.send(None)
     while True:
@@ -200,6 +202,22 @@ def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> No
         except Exception as error:
             answer = Failed(_one_line(error), passing=isinstance(error, OSError | MemoryError))
         connection.send(answer)
+
+
+def _end_with_owner() -> None:
+    """
+    Let the system end this process when the one that it works for has ended in any way.
+
+    The sentinel is a pipe, of which that process holds the other end. When it closes, the system
+    sends SIGIO, which ends this process even while a library runs.
+    """
+    owner = parent_process()
+    assert owner is not None
+    fcntl.fcntl(owner.sentinel, fcntl.F_SETOWN, os.getpid())
+    flags = fcntl.fcntl(owner.sentinel, fcntl.F_GETFL)
+    fcntl.fcntl(owner.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
+    if not owner.is_alive():  # It ended before.
+        sys.exit()
 
 
 def _silence() -> None:

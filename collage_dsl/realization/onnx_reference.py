@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.graph import Graph
+from collage_dsl.offline import onnxruntime
 
 Array = np.ndarray[Any, Any]
 

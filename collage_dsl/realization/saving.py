@@ -1,7 +1,9 @@
 """Save a compiled model to a folder, complete or not at all, and load it again."""
 
+import ctypes
+import errno
+import hashlib
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +11,14 @@ from pathlib import Path
 import tvm
 
 from collage_dsl.backends.runtime.build import addons
+from collage_dsl.realization.bytecode import check_space
 from collage_dsl.realization.executable import ModelExecutable
-from collage_dsl.realization.signature import SIGNATURE, ExecutableError, Signature
+from collage_dsl.realization.signature import LIBRARY, SIGNATURE, ExecutableError, Signature
+from collage_dsl.scratch import scratch_folder
 
-LIBRARY = "model.so"
 PLAN = "plan.json"
 REPORT = "report.json"
-"""The files in the folder of a compiled model, besides its signature."""
+"""The files in the folder of a compiled model, besides its signature and library."""
 
 
 def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]) -> None:
@@ -29,13 +32,14 @@ def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]
     folder = folder.resolve()
     check_writable(folder)
     try:
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".collage-") as scratch:
-            new = Path(scratch, "new")
+        with scratch_folder(folder.parent) as scratch:
+            new = scratch / "new"
             new.mkdir()
-            _write(executable, new, documents)
+            _write(executable, scratch, new, documents)
             if folder.exists():
-                folder.rename(Path(scratch, "old"))
-            new.rename(folder)
+                _exchange(new, folder)
+            else:
+                new.rename(folder)
     except OSError as error:
         raise _cannot_write(folder, error) from error
 
@@ -55,7 +59,7 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
         raise ExecutableError(f"{folder} holds no compiled model")
     try:
         signature = Signature.from_json((folder / SIGNATURE).read_text("utf-8"))
-        _check_size(library, signature.library_bytes)
+        _check_library(library, signature)
         return ModelExecutable(tvm.runtime.load_module(str(library)), signature)
     except KeyError as error:
         raise ExecutableError(f"{folder} is damaged: {SIGNATURE} lacks {error}") from error
@@ -74,14 +78,18 @@ def check_writable(folder: Path) -> None:
     try:
         _check_replaceable(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".collage-"):
+        check_space(folder.parent)
+        with scratch_folder(folder.parent):
             pass
     except OSError as error:
         raise _cannot_write(folder, error) from error
 
 
-def _write(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]) -> None:
-    library = folder / LIBRARY
+def _write(
+    executable: ModelExecutable, scratch: Path, folder: Path, documents: Mapping[str, str]
+) -> None:
+    """Write to `folder`, by way of other files in `scratch`."""
+    library = scratch / LIBRARY
     if executable.unused is None:
         raise ExecutableError("an executable that was loaded is saved already: copy its folder")
     try:
@@ -89,15 +97,45 @@ def _write(executable: ModelExecutable, folder: Path, documents: Mapping[str, st
     except RuntimeError as error:  # the linker's message, after a line of TVM
         said = str(error).strip().splitlines()
         raise OSError(f"the linker failed: {said[-1] if said else error}") from error
-    signature = replace(executable.signature, library_bytes=library.stat().st_size)
+    library = library.rename(folder / LIBRARY)
+    size, checksum = library.stat().st_size, _sha256(library)
+    signature = replace(executable.signature, library_bytes=size, library_sha256=checksum)
     for name, text in {SIGNATURE: signature.to_json(), **documents}.items():
         (folder / name).write_text(text + "\n", "utf-8")
 
 
-def _check_size(library: Path, expected: int) -> None:
-    found = library.stat().st_size
+def _exchange(new: Path, old: Path) -> None:
+    """Exchange two folders: in one step, where the file system can do that."""
+    paths = os.fsencode(new), os.fsencode(old)
+    if _renameat2(_HERE, paths[0], _HERE, paths[1], _EXCHANGE) == 0:
+        return
+    code = ctypes.get_errno()
+    if code not in (errno.EINVAL, errno.ENOSYS, errno.EXDEV):
+        raise OSError(code, os.strerror(code), str(old))
+    aside = new.with_name("old")
+    old.rename(aside)
+    new.rename(old)
+
+
+_renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+_HERE = -100
+"""`AT_FDCWD`: relative paths start at the current folder."""
+_EXCHANGE = 2
+"""`RENAME_EXCHANGE`."""
+
+
+def _check_library(library: Path, signature: Signature) -> None:
+    """Older folders do not say the checksum."""
+    found, expected = library.stat().st_size, signature.library_bytes
     if found != expected:
         raise ValueError(f"{LIBRARY} has {found} bytes and was saved with {expected}")
+    if signature.library_sha256 and _sha256(library) != signature.library_sha256:
+        raise ValueError(f"{LIBRARY} is not as it was saved")
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _check_replaceable(folder: Path) -> None:

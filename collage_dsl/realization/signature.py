@@ -13,6 +13,9 @@ from collage_dsl.graph import Graph, TensorType, members
 
 SIGNATURE = "signature.json"
 
+LIBRARY = "model.so"
+"""The file with the code of a compiled model, the only one of its folder that is run."""
+
 FORMAT = 1
 """The number of the format of the folder of a compiled model."""
 
@@ -48,8 +51,8 @@ class Signature:
     code of TVM crashes if an input does not start at a multiple of 64 bytes.
 
     `library_bytes` is the size of the library that was saved: to load one that is cut short
-    ends the process. `devices` are those that the model runs on, by their names in TVM. `cores`
-    are those that its kernels may use.
+    ends the process. `library_sha256` is its checksum. `devices` are those that the model runs on,
+    by their names in TVM. `cores` are those that its kernels may use.
     """
 
     inputs: tuple[Value, ...]
@@ -58,6 +61,7 @@ class Signature:
     library_bytes: int = 0
     devices: tuple[str, ...] = (CPU,)
     cores: int = 1
+    library_sha256: str = ""
 
     @classmethod
     def of(cls, graph: Graph, devices: tuple[str, ...] = (CPU,), cores: int = 1) -> "Signature":
@@ -73,7 +77,8 @@ class Signature:
         )
 
     def to_json(self) -> str:
-        fields = {"format": FORMAT, "tvm": tvm.__version__, **asdict(self)}
+        about = {"format": FORMAT, "tvm": tvm.__version__, "machine_code": LIBRARY}
+        fields = {**about, **asdict(self)}
         return json.dumps({**fields, "checksum": _checksum(fields)}, indent=2)
 
     @classmethod
@@ -92,7 +97,8 @@ class Signature:
         )
         any_alignment = fields.get("any_alignment", False)  # Older folders do not say.
         devices, cores = tuple(fields.get("devices", (CPU,))), fields.get("cores", 1)
-        return cls(inputs, outputs, any_alignment, fields["library_bytes"], devices, cores)
+        size, checksum = fields["library_bytes"], fields.get("library_sha256", "")
+        return cls(inputs, outputs, any_alignment, size, devices, cores, checksum)
 
 
 def _check_versions(fields: Mapping[str, Any]) -> None:

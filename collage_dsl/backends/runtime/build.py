@@ -10,8 +10,6 @@ import hashlib
 import os
 import shlex
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -20,6 +18,9 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 from tvm_ffi import libinfo
+
+from collage_dsl.backends.runtime.guarded import run_guarded
+from collage_dsl.scratch import replacement, sweep
 
 KIND = "collage.kernel.v1"
 """The kind of the runtime module. Its number is the version of the byte format."""
@@ -87,14 +88,11 @@ def _tensor(array: np.ndarray[Any, Any]) -> Any:
 def _cached(name: str, make: Callable[[Sequence[str], Path], None]) -> Path:
     compiler = _compiler()
     made = _cache_folder(compiler) / name
-    if made.exists():
-        return made
-    made.parent.mkdir(parents=True, exist_ok=True)
-    # The file is made under another name and then renamed, so that another process, which may do
-    # the same, never sees a part of it.
-    with tempfile.TemporaryDirectory(dir=made.parent) as scratch:
-        make(compiler, Path(scratch, name))
-        os.replace(Path(scratch, name), made)
+    sweep(made.parent)
+    if not made.exists():
+        made.parent.mkdir(parents=True, exist_ok=True)
+        with replacement(made) as new:
+            make(compiler, new)
     return made
 
 
@@ -140,8 +138,13 @@ def _link(compiler: Sequence[str], target: Path) -> None:
     _run([*compiler, "-shared", "-pthread", *made, "-o", str(target)])
 
 
+def link(target: str, objects: Sequence[str]) -> None:
+    """Link a shared library: the argument `fcompile` of TVM's `export_library`."""
+    _run([*_compiler(), "-shared", "-fPIC", "-o", target, *objects])
+
+
 def _run(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_guarded(command)
     if done.returncode != 0:
         said = done.stderr.splitlines()
         shown = said[:_SHOWN_LINES] + ["…"] * (len(said) > _SHOWN_LINES)
