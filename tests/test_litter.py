@@ -147,6 +147,7 @@ exit $code
 """
 
 
+@pytest.mark.slow  # it needs a mount namespace, which a container may forbid
 @pytest.mark.parametrize(
     ("folder", "size"), [("tmp", "4k"), ("store", "16k"), ("cache", "64k"), ("saved", "64k")]
 )
