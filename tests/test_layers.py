@@ -16,19 +16,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "diagnostics": {"source", "printable"},
     "resources": set(),
     "memory": set(),
+    "reading": set(),
     "registration": set(),
     "graph": set(),
     "rules": {"graph", "source"},
-    "language": {"rules", "graph", "diagnostics", "source", "printable", "resources", "memory"},
+    "language": {
+        *{"rules", "graph", "diagnostics", "source", "printable", "resources", "memory"},
+        "reading",
+    },
     "builder": {"engine", "language", "rules", "graph"},
-    "cost": {"graph"},
+    "cost": {"graph", "reading"},
     "search": {"graph", "cost", "memory"},
     "frontend": {"graph"},
     "backends": {"graph"},
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
-    "realization": {"graph", "backends", "frontend"},
+    "realization": {"graph", "backends", "frontend", "reading"},
     # What is measured is what `realization` makes.
     "measuring": {"graph", "cost", "backends", "frontend", "realization"},
     "report": {"graph", "rules", "search", "cost", "source", "printable"},
@@ -41,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
         *{"cost", "search", "frontend", "realization", "measuring", "targets", "lsp", "printable"},
+        "reading",
     },
 }
 MAY_USE = {

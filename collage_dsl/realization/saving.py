@@ -9,8 +9,14 @@ from pathlib import Path
 import tvm
 
 from collage_dsl.backends.runtime.build import addons
+from collage_dsl.reading import text_of
 from collage_dsl.realization.executable import ModelExecutable
-from collage_dsl.realization.signature import SIGNATURE, ExecutableError, Signature
+from collage_dsl.realization.signature import (
+    SIGNATURE,
+    ExecutableError,
+    Signature,
+    checksum_of,
+)
 
 LIBRARY = "model.so"
 PLAN = "plan.json"
@@ -54,11 +60,10 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
     if not (folder / SIGNATURE).is_file() or not library.is_file():
         raise ExecutableError(f"{folder} holds no compiled model")
     try:
-        signature = Signature.from_json((folder / SIGNATURE).read_text("utf-8"))
-        _check_size(library, signature.library_bytes)
+        signature = Signature.from_json(text_of(folder / SIGNATURE))
+        if checksum_of(library) != signature.library:
+            raise ValueError(f"{LIBRARY} is not the library that was saved")
         return ModelExecutable(tvm.runtime.load_module(str(library)), signature)
-    except KeyError as error:
-        raise ExecutableError(f"{folder} is damaged: {SIGNATURE} lacks {error}") from error
     except (OSError, ValueError, RuntimeError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise ExecutableError(f"{folder} is damaged: {said[0]}") from error
@@ -89,15 +94,9 @@ def _write(executable: ModelExecutable, folder: Path, documents: Mapping[str, st
     except RuntimeError as error:  # the linker's message, after a line of TVM
         said = str(error).strip().splitlines()
         raise OSError(f"the linker failed: {said[-1] if said else error}") from error
-    signature = replace(executable.signature, library_bytes=library.stat().st_size)
+    signature = replace(executable.signature, library=checksum_of(library))
     for name, text in {SIGNATURE: signature.to_json(), **documents}.items():
         (folder / name).write_text(text + "\n", "utf-8")
-
-
-def _check_size(library: Path, expected: int) -> None:
-    found = library.stat().st_size
-    if found != expected:
-        raise ValueError(f"{LIBRARY} has {found} bytes and was saved with {expected}")
 
 
 def _check_replaceable(folder: Path) -> None:
