@@ -171,7 +171,7 @@ class CostStore:
         try:
             with closing(self._connection.execute(statement, values)) as cursor:
                 return cursor.fetchall()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise StoreError(f"{self._cannot_use()}: {error}; {_OTHER}") from error
 
     def _cannot_use(self) -> str:
