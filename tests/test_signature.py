@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from collage_dsl.language import parse_graph
 from collage_dsl.realization.saving import load_executable
 from collage_dsl.realization.signature import SIGNATURE, ExecutableError, Signature, Value
 
@@ -45,3 +46,10 @@ def test_a_signature_without_a_field_is_damaged(tmp_path: Any) -> None:
         ExecutableError, match=r"is damaged: signature\.json: outputs: Field required"
     ):
         load_executable(tmp_path)
+
+
+def test_a_model_without_fixed_shapes_has_no_signature() -> None:
+    graph = parse_graph("x: f32[n, 4]; y = exp(x); return y;")
+
+    with pytest.raises(ExecutableError, match=r"the shape of `x` is not known: .*`--shape`"):
+        Signature.of(graph)

@@ -12,7 +12,6 @@ import pydantic
 import tvm
 import tvm_ffi
 
-from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.graph import Graph, TensorType, members
 
 SIGNATURE = "signature.json"
@@ -140,7 +139,7 @@ def checksum_of(library: Path) -> str:
 def _value(name: str, type_: TensorType) -> Value:
     if not type_.is_static:
         advice = "fix the shapes of the inputs with `--shape`"
-        raise FrontendError(f"the shape of `{name}` is not known: {type_}; {advice}")
+        raise ExecutableError(f"the shape of `{name}` is not known: {type_}; {advice}")
     return Value(name, type_.dtype, type_.static_shape)
 
 
