@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 LANGUAGE := .venv-language
 
-.PHONY: demo test test-language test-slow coverage properties properties-engine lint bench editors clean
+.PHONY: demo test test-language test-slow coverage properties properties-engine fuzz lint bench editors clean
 
 demo: $(INSTALLED)
 	$(BIN)/collage demo
@@ -13,7 +13,7 @@ test: $(INSTALLED) lint
 	$(BIN)/pytest
 
 test-slow: $(INSTALLED)
-	$(BIN)/pytest -m "slow and not properties"
+	$(BIN)/pytest -m "slow and not properties and not fuzz"
 
 # The language alone, in an environment of its own: without TVM, and the tests that need none.
 test-language: $(LANGUAGE)/installed
@@ -35,6 +35,10 @@ properties: $(INSTALLED)
 
 properties-engine: $(INSTALLED)
 	$(BIN)/pytest -m properties --cases 2000 $(ENGINE)
+
+# Damaged models, tables, folders and texts: 10 s of CPU time and 1 GiB of memory a case.
+fuzz: $(INSTALLED)
+	$(BIN)/pytest -m fuzz tests/test_fuzz.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """`collage run` on files that are not what they should be: one message, exit code 2."""
 
 import json
+import os
 import shutil
 import sys
 import zipfile
@@ -179,6 +180,22 @@ def test_outputs_that_cannot_be_written(built: Path, run: Run) -> None:
     refused(run(built, "--outputs", "/no/such/folder/out.npz"), "cannot write")
 
 
+def test_a_pipe_is_no_file_of_inputs(built: Path, tmp_path: Path, run: Run) -> None:
+    os.mkfifo(tmp_path / "in.npz")
+
+    refused(run(built, "--inputs", tmp_path / "in.npz"), "it is not a file")
+
+
+def test_a_library_that_was_not_saved_is_not_loaded(built: Path, tmp_path: Path, run: Run) -> None:
+    folder = shutil.copytree(built, tmp_path / "out")
+    library = folder / "model.so"
+    content = bytearray(library.read_bytes())
+    content[-1] ^= 1
+    library.write_bytes(content)
+
+    refused(run(folder), "model.so is not the library that was saved")
+
+
 def test_a_negative_seed(built: Path, run: Run) -> None:
     refused(run(built, "--seed", "-1"), "--seed -1: a seed is not negative")
 
@@ -218,7 +235,9 @@ def test_half_a_library_is_not_loaded(built: Path, tmp_path: Path) -> None:
     library = folder / "model.so"
     library.write_bytes(library.read_bytes()[:5000])
 
-    assert_one_message(in_a_process("run", folder), 2, "is damaged: model.so has 5000 bytes")
+    assert_one_message(
+        in_a_process("run", folder), 2, "is damaged: model.so is not the library that was saved"
+    )
 
 
 def test_outputs_without_elements_have_no_extremes() -> None:

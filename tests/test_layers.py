@@ -18,21 +18,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "memory": set(),
     "offline": set(),
     "scratch": set(),
+    "reading": set(),
     "registration": set(),
     "graph": set(),
     "rules": {"graph", "source"},
     "language": {
         *{"rules", "graph", "diagnostics", "source", "printable", "resources", "memory", "scratch"},
+        "reading",
     },
     "builder": {"engine", "language", "rules", "graph"},
-    "cost": {"graph"},
+    "cost": {"graph", "reading"},
     "search": {"graph", "cost", "memory"},
     "frontend": {"graph", "offline"},
     "backends": {"graph", "offline", "scratch"},
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
-    "realization": {"graph", "backends", "frontend", "offline", "scratch"},
+    "realization": {"graph", "backends", "frontend", "offline", "reading", "scratch"},
     # What is measured is what `realization` makes.
     "measuring": {"graph", "cost", "backends", "frontend", "realization"},
     "report": {"graph", "rules", "search", "cost", "source", "printable"},
@@ -45,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
         *{"cost", "search", "frontend", "realization", "measuring", "targets", "lsp", "scratch"},
-        "printable",
+        *{"printable", "reading"},
     },
 }
 MAY_USE = {

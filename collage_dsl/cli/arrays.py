@@ -18,6 +18,8 @@ Array = np.ndarray[Any, Any]
 def read_arrays(path: Path) -> dict[str, Array]:
     """Raises `CommandError` where `path` is no whole file of arrays."""
     try:
+        if path.exists() and not path.is_file():
+            raise ValueError("it is not a file")
         if path.exists() and not zipfile.is_zipfile(path):
             raise ValueError("it is not a whole file as numpy.savez(FILE, NAME=ARRAY) writes it")
         _check_sizes(path)

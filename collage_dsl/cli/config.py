@@ -9,6 +9,7 @@ from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.formats import FAIL_LEVELS
 from collage_dsl.language.codes import CODES
 from collage_dsl.language.findings import did_you_mean, listed
+from collage_dsl.reading import text_of
 
 _KEYS = ("path", "ignore", "fail-level")
 
@@ -49,8 +50,8 @@ class Configs:
 def _section(file: Path) -> Any:
     """The section `[tool.collage]` of `file`; None if it has none."""
     try:
-        content = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as problem:
+        content = tomllib.loads(text_of(file))
+    except (OSError, ValueError, RecursionError) as problem:
         raise CommandError(f"cannot read {file}: {problem}") from None
     tool = content.get("tool")
     return tool.get("collage") if isinstance(tool, dict) else None

@@ -73,6 +73,8 @@ def explained(error: Exception) -> Failure:
             "install it with: pip install 'collage_dsl[tvm]'",
             CANNOT,
         )
+    if isinstance(error, MemoryError):
+        return Failure("error: there is not enough memory", CANNOT)
     if isinstance(error, OSError):
         return Failure(f"error: {printable(str(error))}", CANNOT)
     first = printable((str(error).strip().splitlines() or [""])[0])

@@ -37,6 +37,8 @@ def write_utf8(text: str) -> None:
 
 
 def flush() -> None:
+    if sys.stdout.closed:  # The language server closes it when an editor leaves.
+        return
     with _standard_output() as stream:
         stream.flush()
 

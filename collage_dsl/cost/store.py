@@ -178,6 +178,8 @@ class CostStore:
                 folder = self.path.absolute().parent
                 advice = f"is the disk of {folder} full? Name another file with --store"
             raise StoreError(f"{self._cannot_use()}: {error}; {advice}") from error
+        except UnicodeDecodeError as error:
+            raise StoreError(f"{self._cannot_use()}: {error}; {_OTHER}") from error
 
     def _cannot_use(self) -> str:
         return f"cannot use the cost store {self.path}"

@@ -6,11 +6,11 @@ from math import nan
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from collage_dsl.cost.cost import Cost, Infeasible
 from collage_dsl.graph import CandidateKernel
+from collage_dsl.reading import text_of, yaml_of
 
 
 class TableError(Exception):
@@ -74,11 +74,11 @@ class CostTable:
             tvm: {launch: 2.0e-6, ops: {"nn.conv2d": 3.0e-4, "*": 1.0e-5}}
         """
         try:
-            rows = yaml.safe_load(Path(path).read_text("utf-8"))
+            rows = yaml_of(text_of(path))
             return cls(TypeAdapter(dict[str, TargetCosts]).validate_python(rows))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise TableError(f"cannot read the cost table {path}: {error}") from error
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the file"
             raise TableError(f"cost table {path}: {where}: {first['msg']}") from error
+        except (OSError, ValueError) as error:
+            raise TableError(f"cannot read the cost table {path}: {error}") from error

@@ -5,6 +5,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import tvm
 from tvm import tirx
 
 from collage_dsl.frontend.errors import UnsupportedRelax
@@ -60,6 +61,17 @@ def _operand(expr: Any) -> str:
     return f"({_text(expr)})" if type(expr) in _INFIX else _text(expr)
 
 
+_NO_EXPRESSION = (
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+    SyntaxError,
+    ValueError,
+    tvm.error.InternalError,
+)
+"""What parsing or building raises for a text that is no expression; TVM's for `n // 0`."""
+
+
 def expr_of(dim: Dim, symbols: Symbols) -> Any:
     """The TIR expression of `dim`, with the variables of `symbols`; adds new ones to it."""
     if isinstance(dim, int):
@@ -68,8 +80,8 @@ def expr_of(dim: Dim, symbols: Symbols) -> Any:
         return _symbol(dim, symbols)
     try:
         return _evaluate(ast.parse(dim, mode="eval").body, symbols)
-    except SyntaxError:
-        return _symbol(dim, symbols)
+    except _NO_EXPRESSION:
+        return _symbol(dim, symbols)  # a model may call a dimension anything
 
 
 def _symbol(name: str, symbols: Symbols) -> Any:
@@ -88,4 +100,4 @@ def _evaluate(tree: ast.expr, symbols: Symbols) -> Any:
             return _OPERATORS[type(op)](_evaluate(left, symbols), _evaluate(right, symbols))
         case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _FUNCTIONS:
             return _FUNCTIONS[name](_evaluate(left, symbols), _evaluate(right, symbols))
-    raise ValueError(f"`{ast.unparse(tree)}` is not a dimension")
+    raise ValueError("not an expression of dimensions")

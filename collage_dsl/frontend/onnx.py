@@ -13,7 +13,6 @@ import numpy as np
 import onnx
 import tvm
 import tvm_ffi
-from onnx import numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
@@ -22,6 +21,7 @@ from collage_dsl.frontend.dims import Symbols
 from collage_dsl.frontend.errors import CannotConvertError, FrontendError, sentence
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Linear, Pending
+from collage_dsl.frontend.onnx_check import array_of_tensor, problem_of
 from collage_dsl.frontend.onnx_constants import (
     array_of_constant,
     attributes,
@@ -79,7 +79,8 @@ class _Importer:
     def run(self) -> Graph:
         for tensor in self.graph.initializer:
             if self.uses[tensor.name]:
-                self.values[tensor.name] = numpy_helper.to_array(tensor)
+                what = f"the constant `{tensor.name}`"
+                self.values[tensor.name] = array_of_tensor(tensor, what)
         parameters = self.parameters()
         try:
             self.build(parameters)
@@ -111,7 +112,8 @@ class _Importer:
 
     def value(self, name: str) -> Value:
         if name not in self.values:
-            raise FrontendError(f"nothing in the model computes the value `{name}`")
+            when = " before it is used" if name in self.makers else ""
+            raise FrontendError(f"nothing in the model computes the value `{name}`{when}")
         return self.values[name]
 
     def constant(self, name: str) -> Array | None:
@@ -224,6 +226,8 @@ class _Importer:
         return f"; a static shape may help: {symbolic[0]}" if symbolic else ""
 
     def convert_node(self, node: onnx.NodeProto) -> None:
+        if problem := problem_of(node, self.opset):
+            raise CannotConvertError(problem)
         if node.op_type == "Constant":
             self.values[node.output[0]] = array_of_constant(node)
         elif node.op_type in ("Identity", "Dropout"):

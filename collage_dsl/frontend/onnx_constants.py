@@ -1,14 +1,17 @@
 """Read the constants and attributes of an ONNX model, and fold nodes of constant inputs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 from onnx import helper, numpy_helper
 
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import CannotConvertError
+from collage_dsl.frontend.onnx_check import array_of_tensor
 
 # Random operators give a new value each time; patterns for quantized models need the last one.
 _NEVER_FOLDED = frozenset({
@@ -25,10 +28,13 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
 def array_of_constant(node: onnx.NodeProto) -> Array:
     """The value of a Constant node."""
-    [(name, value)] = attributes(node).items()
+    found = attributes(node)
+    if len(found) != 1:
+        raise CannotConvertError(f"a constant has one value, not {len(found)}")
+    [(name, value)] = found.items()
     match name:
         case "value":
-            return numpy_helper.to_array(value)
+            return array_of_tensor(value, "the constant")
         case "value_int" | "value_ints":
             return np.asarray(value, np.int64)
         case "value_float" | "value_floats":
@@ -59,7 +65,27 @@ def fold(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -> li
     outputs = [onnx.ValueInfoProto(name=name) for name in names]
     graph = helper.make_graph([node], "folded", infos, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    _check_sizes(model, given)
     return [np.asarray(value) for value in ReferenceEvaluator(model).run(None, given)]
+
+
+def _check_sizes(model: onnx.ModelProto, given: Mapping[str, Array]) -> None:
+    """Refuse a node with an output that is too large to be computed here."""
+    sized = onnx.ModelProto()
+    sized.CopyFrom(model)
+    small = {name: x for name, x in given.items() if x.size <= _SMALL}
+    sized.graph.initializer.extend(numpy_helper.from_array(x, name) for name, x in small.items())
+    for value in onnx.shape_inference.infer_shapes(sized, data_prop=True).graph.output:
+        elements = prod(max(dim.dim_value, 1) for dim in value.type.tensor_type.shape.dim)
+        if elements > _MOST_FOLDED:
+            raise CannotConvertError(f"the constant `{value.name}` has {elements} elements")
+
+
+_SMALL = 64
+"""The most elements of a constant that may be a shape, a size, or a number of repetitions."""
+
+_MOST_FOLDED = 1 << 27
+"""The most elements of a constant that is computed: 512 MiB of float32."""
 
 
 def label(node: onnx.NodeProto) -> str:

@@ -46,6 +46,8 @@ def limit(
     """Why the node, whose outputs `used` are needed, is refused; empty if it is accepted."""
     if node.op_type in _FIRST_OUTPUT_ONLY and any(name in used for name in node.output[1:]):
         return f"only the first output of {node.op_type} is supported"
+    if "Sequence" in node.op_type:
+        return "sequences of tensors are not supported"
     if node.op_type == "Resize" and len(node.input) > 2 and node.input[2]:
         return _limit_of_scales(constant(node.input[2]), dims(node.input[0]))
     attrs = attributes(node)

@@ -7,9 +7,9 @@ from typing import Any
 import onnx
 import onnx.inliner
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import helper
 
 from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.onnx_check import check_functions, check_names, check_size, np_dtype
 from collage_dsl.graph import Dim
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -28,7 +28,17 @@ def load(model: str | Path | onnx.ModelProto) -> onnx.ModelProto:
             f"{_what(model)} uses operator set {opset_of(loaded)}; the oldest that can be "
             f"imported is {OLDEST_OPSET} (onnx.version_converter upgrades models)"
         )
-    return onnx.inliner.inline_local_functions(loaded) if loaded.functions else loaded
+    newest = onnx.defs.onnx_opset_version()
+    if opset_of(loaded) > newest:
+        raise FrontendError(
+            f"{_what(model)} uses operator set {opset_of(loaded)}; the newest that is known is "
+            f"{newest}"
+        )
+    if loaded.functions:
+        check_functions(loaded)
+        loaded = onnx.inliner.inline_local_functions(loaded)
+    check_names(loaded.graph)
+    return loaded
 
 
 def _what(model: str | Path | onnx.ModelProto) -> str:
@@ -48,7 +58,8 @@ def _read(path: Path) -> onnx.ModelProto:
 def load_structure(path: Path) -> onnx.ModelProto:
     """The model at `path` without external data. Raises `FrontendError`."""
     if not path.is_file():
-        reason = "it is a directory" if path.is_dir() else "there is no such file"
+        other = "it is not a file" if path.exists() else "there is no such file"
+        reason = "it is a directory" if path.is_dir() else other
         raise FrontendError(f"cannot read `{path}`: {reason}")
     if path.stat().st_size == 0:
         raise FrontendError(f"`{path}` is not an ONNX model: the file is empty")
@@ -87,29 +98,45 @@ def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, 
 
 
 def _type(value: onnx.ValueInfoProto, given: tuple[int, ...] | None) -> tuple[str, tuple[Dim, ...]]:
-    name, tensor = value.name, value.type.tensor_type
+    what, tensor = f"the input `{value.name}`", value.type.tensor_type
     if not value.type.HasField("tensor_type") or not tensor.elem_type:
-        raise FrontendError(f"the input `{name}` is not a tensor")
-    dtype = str(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-    if dtype == "object":
-        raise FrontendError(f"the input `{name}` is a tensor of strings")
+        raise FrontendError(f"{what} is not a tensor")
+    dtype = np_dtype(tensor.elem_type, what)
+    if dtype.kind == "O":
+        raise FrontendError(f"{what} is a tensor of strings")
+    if dtype.kind == "c":
+        raise FrontendError(f"{what} is a tensor of {dtype}, which TVM does not have")
+    dims = _dims(value, given)
+    check_size(dims, dtype, what)
+    return str(dtype), dims
+
+
+def _dims(value: onnx.ValueInfoProto, given: tuple[int, ...] | None) -> tuple[Dim, ...]:
+    """The shape of an input, which is `given` if not None."""
+    name, tensor = value.name, value.type.tensor_type
     if not tensor.HasField("shape"):
         if given is None:
             raise FrontendError(f"the shape of the input `{name}` is not known; {give(name)}")
-        return dtype, tuple(given)
+        return tuple(given)
     dims = tuple(_dim(name, place, dim) for place, dim in enumerate(tensor.shape.dim))
     if given is None:
-        return dtype, dims
+        return dims
     if len(given) != len(dims):
         raise FrontendError(
             f"the input `{name}` has {len(dims)} dimensions, the shape given for it {len(given)}"
         )
-    return dtype, tuple(given)
+    return tuple(given)
+
+
+_UNKNOWN = -1
+"""What some exporters write for a dimension that they do not know."""
 
 
 def _dim(name: str, place: int, dim: Any) -> Dim:
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return int(dim.dim_value)
+    if dim.HasField("dim_value") and dim.dim_value != _UNKNOWN:
+        raise FrontendError(f"the input `{name}` has a dimension of {dim.dim_value}")
     return str(dim.dim_param) or f"{name}_{place}"
 
 

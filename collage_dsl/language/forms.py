@@ -20,6 +20,7 @@ from typing_extensions import TypeAliasType
 from collage_dsl.language.checked import checked
 from collage_dsl.language.parser import EDITION, MAX_CHARACTERS
 from collage_dsl.printable import json_text, printable, printable_lines
+from collage_dsl.reading import YamlError, yaml_of
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.condition import Constant
 
@@ -89,10 +90,9 @@ def to_yaml(specs: Specs) -> str:
 def from_yaml(text: str) -> Specs:
     """Raises FormError and RuleError, as `from_form` does."""
     try:
-        form = yaml.load(_short(text), Loader=_Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as problem:
-        reason = " ".join(str(problem).split())
-        raise FormError(f"it is not YAML: {reason}") from None
+        form = yaml_of(text)
+    except YamlError as problem:
+        raise FormError(str(problem)) from None
     return from_form(form)
 
 
@@ -102,9 +102,7 @@ def schema() -> dict[str, Any]:
 
 
 _MOST_PARTS = 50_000
-"""The most objects, or values of YAML, that are read: about two seconds' work."""
-
-_LONGEST_NUMBER = 100
+"""The most objects that are read: about two seconds' work."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -117,25 +115,6 @@ def _string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _string)
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuse aliases and numbers like `1:30:00`, by which a small text can become huge."""
-
-    parts = 0
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        self.parts += 1
-        if self.parts > _MOST_PARTS:
-            raise FormError(f"it has more than {_MOST_PARTS} values")
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(None, None, "aliases are not read", event.start_mark)
-        node: Any = super().compose_node(parent, index)
-        is_number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-        if is_number and len(node.value) > _LONGEST_NUMBER:
-            raise yaml.composer.ComposerError(None, None, "a number is too long", node.start_mark)
-        return node
 
 
 def _short(text: str) -> str:

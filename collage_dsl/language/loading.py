@@ -26,6 +26,7 @@ from collage_dsl.language.rules import CheckedRule, RuleScope
 from collage_dsl.language.scope import PatternScope
 from collage_dsl.language.targets import check_target
 from collage_dsl.memory import uncollected
+from collage_dsl.reading import content_of
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules import FusionSpec, Pattern
 from collage_dsl.rules.placement import Placement
@@ -167,8 +168,7 @@ def check(
 def read(path: str | Path, name: str | None = None) -> Source:
     """The text of the file at `path`. Raises UnreadableError."""
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(_MOST_BYTES)
+        content = content_of(path, _MOST_BYTES)
         errors = "strict" if len(content) < _MOST_BYTES else "replace"
         return Source(name or str(path), content.decode("utf-8-sig", errors))
     except UnicodeDecodeError as problem:

@@ -281,7 +281,10 @@ def _changes(server: Server) -> None:
 def _path(uri: str) -> Path:
     """The file of `uri`; the name of a text that was never saved."""
     path = to_fs_path(uri) if uri.startswith("file:") else None
-    return Path(uri) if path is None else Path(path).resolve()
+    try:
+        return Path(uri) if path is None else Path(path).resolve()
+    except (OSError, ValueError) as problem:
+        raise JsonRpcInvalidParams(f"no file can be named {uri}: {problem}") from None
 
 
 def _range(document: Document, span: Span) -> types.Range:

@@ -2,7 +2,6 @@
 
 import ctypes
 import errno
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,9 +10,16 @@ from pathlib import Path
 import tvm
 
 from collage_dsl.backends.runtime.build import addons
+from collage_dsl.reading import text_of
 from collage_dsl.realization.bytecode import check_space
 from collage_dsl.realization.executable import ModelExecutable
-from collage_dsl.realization.signature import LIBRARY, SIGNATURE, ExecutableError, Signature
+from collage_dsl.realization.signature import (
+    LIBRARY,
+    SIGNATURE,
+    ExecutableError,
+    Signature,
+    checksum_of,
+)
 from collage_dsl.scratch import scratch_folder
 
 PLAN = "plan.json"
@@ -58,11 +64,10 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
     if not (folder / SIGNATURE).is_file() or not library.is_file():
         raise ExecutableError(f"{folder} holds no compiled model")
     try:
-        signature = Signature.from_json((folder / SIGNATURE).read_text("utf-8"))
-        _check_library(library, signature)
+        signature = Signature.from_json(text_of(folder / SIGNATURE))
+        if checksum_of(library) != signature.library:
+            raise ValueError(f"{LIBRARY} is not the library that was saved")
         return ModelExecutable(tvm.runtime.load_module(str(library)), signature)
-    except KeyError as error:
-        raise ExecutableError(f"{folder} is damaged: {SIGNATURE} lacks {error}") from error
     except (OSError, ValueError, RuntimeError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise ExecutableError(f"{folder} is damaged: {said[0]}") from error
@@ -98,8 +103,7 @@ def _write(
         said = str(error).strip().splitlines()
         raise OSError(f"the linker failed: {said[-1] if said else error}") from error
     library = library.rename(folder / LIBRARY)
-    size, checksum = library.stat().st_size, _sha256(library)
-    signature = replace(executable.signature, library_bytes=size, library_sha256=checksum)
+    signature = replace(executable.signature, library=checksum_of(library))
     for name, text in {SIGNATURE: signature.to_json(), **documents}.items():
         (folder / name).write_text(text + "\n", "utf-8")
 
@@ -122,20 +126,6 @@ _HERE = -100
 """`AT_FDCWD`: relative paths start at the current folder."""
 _EXCHANGE = 2
 """`RENAME_EXCHANGE`."""
-
-
-def _check_library(library: Path, signature: Signature) -> None:
-    """Older folders do not say the checksum."""
-    found, expected = library.stat().st_size, signature.library_bytes
-    if found != expected:
-        raise ValueError(f"{LIBRARY} has {found} bytes and was saved with {expected}")
-    if signature.library_sha256 and _sha256(library) != signature.library_sha256:
-        raise ValueError(f"{LIBRARY} is not as it was saved")
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _check_replaceable(folder: Path) -> None:

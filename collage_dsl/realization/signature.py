@@ -4,8 +4,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
+import numpy as np
+import pydantic
 import tvm
 import tvm_ffi
 
@@ -16,7 +19,7 @@ SIGNATURE = "signature.json"
 LIBRARY = "model.so"
 """The file with the code of a compiled model, the only one of its folder that is run."""
 
-FORMAT = 1
+FORMAT = 2
 """The number of the format of the folder of a compiled model."""
 
 CPU = "cpu:0"
@@ -30,13 +33,21 @@ class ExecutableError(Exception):
     """
 
 
+def _known(dtype: str) -> str:
+    try:
+        np.dtype(dtype)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return dtype
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """An input or output: its name, dtype and shape."""
 
     name: str
-    dtype: str
-    shape: tuple[int, ...]
+    dtype: Annotated[str, pydantic.AfterValidator(_known)]
+    shape: tuple[Annotated[int, pydantic.Field(ge=0)], ...]
 
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)}"
@@ -50,18 +61,17 @@ class Signature:
     `any_alignment` says that inputs may start at any multiple of the size of their elements. Other
     code of TVM crashes if an input does not start at a multiple of 64 bytes.
 
-    `library_bytes` is the size of the library that was saved: to load one that is cut short
-    ends the process. `library_sha256` is its checksum. `devices` are those that the model runs on,
-    by their names in TVM. `cores` are those that its kernels may use.
+    `library` is the checksum of the library that was saved, by `checksum_of`: to load one that is
+    cut short ends the process, and to load another runs its code. `devices` are those that the
+    model runs on, by their names in TVM. `cores` are those that its kernels may use.
     """
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     any_alignment: bool = False
-    library_bytes: int = 0
+    library: str = ""
     devices: tuple[str, ...] = (CPU,)
-    cores: int = 1
-    library_sha256: str = ""
+    cores: Annotated[int, pydantic.Field(ge=1, le=4096)] = 1
 
     @classmethod
     def of(cls, graph: Graph, devices: tuple[str, ...] = (CPU,), cores: int = 1) -> "Signature":
@@ -78,8 +88,13 @@ class Signature:
 
     def to_json(self) -> str:
         about = {"format": FORMAT, "tvm": tvm.__version__, "machine_code": LIBRARY}
-        fields = {**about, **asdict(self)}
-        return json.dumps({**fields, "checksum": _checksum(fields)}, indent=2)
+        return self.signed({**about, **asdict(self)})
+
+    @staticmethod
+    def signed(fields: Mapping[str, Any]) -> str:
+        """The text of a file with `fields` and their checksum."""
+        said = {name: value for name, value in fields.items() if name != "checksum"}
+        return json.dumps({**said, "checksum": _checksum(said)}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> "Signature":
@@ -87,28 +102,28 @@ class Signature:
         The signature that `to_json` wrote. Raises ValueError where it did not, and
         `ExecutableError` where another version did.
         """
-        fields = json.loads(text)
+        try:
+            fields = json.loads(text)
+        except RecursionError:
+            fields = None
         if not isinstance(fields, dict) or fields.pop("checksum", "") != _checksum(fields):
             raise ValueError(f"{SIGNATURE} is not as it was saved")
         _check_versions(fields)
-        inputs, outputs = (
-            tuple(Value(row["name"], row["dtype"], tuple(row["shape"])) for row in fields[side])
-            for side in ("inputs", "outputs")
-        )
-        any_alignment = fields.get("any_alignment", False)  # Older folders do not say.
-        devices, cores = tuple(fields.get("devices", (CPU,))), fields.get("cores", 1)
-        size, checksum = fields["library_bytes"], fields.get("library_sha256", "")
-        return cls(inputs, outputs, any_alignment, size, devices, cores, checksum)
+        try:
+            return _SIGNATURE.validate_python(fields)
+        except pydantic.ValidationError as error:
+            wrong = error.errors()[0]
+            place = ".".join(map(str, wrong["loc"]))
+            raise ValueError(f"{SIGNATURE}: {place}: {wrong['msg']}") from None
 
 
 def _check_versions(fields: Mapping[str, Any]) -> None:
-    """Older folders, which say no version, may be of this one."""
-    if fields.get("format", FORMAT) != FORMAT:
+    found = fields.get("format", 1)
+    if found != FORMAT:
         raise ExecutableError(
-            f"the compiled model has format {fields['format']}, this version reads {FORMAT}: "
-            "compile it again"
+            f"the compiled model has format {found}, this version reads {FORMAT}: compile it again"
         )
-    written = fields.get("tvm", tvm.__version__)
+    written = fields.get("tvm")
     if written != tvm.__version__:
         raise ExecutableError(
             f"the compiled model is of TVM {written}, this is {tvm.__version__}: compile it again"
@@ -119,5 +134,17 @@ def _checksum(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
+def checksum_of(library: Path) -> str:
+    """The checksum of the file of a library."""
+    with library.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _value(name: str, type_: TensorType) -> Value:
+    if not type_.is_static:
+        advice = "fix the shapes of the inputs with `--shape`"
+        raise ExecutableError(f"the shape of `{name}` is not known: {type_}; {advice}")
     return Value(name, type_.dtype, type_.static_shape)
+
+
+_SIGNATURE = pydantic.TypeAdapter(Signature)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.client import LanguageClient
 
 TEXT = """\
@@ -230,3 +230,23 @@ def test_no_code_that_a_file_names_is_run(tmp_path: Path) -> None:
     alone = {**os.environ, "PYTHONPATH": str(tmp_path)}
     subprocess.run([sys.executable, "-c", "import evil_predicates"], env=alone, check=True)
     assert ran.exists(), "importing it leaves a trace"
+
+
+def test_a_uri_with_a_null_character_is_refused(tmp_path: Path) -> None:
+    async def journey(editor: Editor) -> None:
+        at = types.Position(0, 0)
+        for uri in ("file:///a%00b.collage", "file://\0", "untitled:\0"):
+            said = types.HoverParams(types.TextDocumentIdentifier(uri), at)
+            with pytest.raises(JsonRpcException) as refused:
+                await editor.client.text_document_hover_async(said)
+            assert refused.value.code == JsonRpcInvalidParams.CODE
+
+    drive(tmp_path, journey)
+
+
+def test_the_server_ends_well_when_its_input_does(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "collage_dsl.cli.main", "lsp", "--stdio"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+
+    assert done.returncode == 0
+    assert b"internal error" not in done.stderr

@@ -1,0 +1,187 @@
+"""Refuse malformed ONNX models before anything of them is converted."""
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from math import prod
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from collage_dsl.frontend.arrays import Array
+from collage_dsl.frontend.errors import FrontendError
+
+MOST_NODES = 1_000_000
+"""The most nodes of a model, after its functions are inlined."""
+
+MOST_BYTES = 1 << 40
+"""The most bytes of a tensor. Larger sizes are mistakes, and their products overflow."""
+
+_Key = tuple[str, str, str]
+"""The domain, name and overload of a function."""
+
+
+def check_functions(model: onnx.ModelProto) -> None:
+    """Refuse functions that cannot be inlined, or that would become too many nodes."""
+    functions = {(each.domain, each.name, each.overload): each for each in model.functions}
+    if len(functions) != len(model.functions):
+        raise FrontendError("two functions of the model have the same name")
+    bodies = {key: each.node for key, each in functions.items()}
+    for nodes in (model.graph.node, *bodies.values()):
+        for node in nodes_within(nodes):
+            _check_call(node, functions.get(_called(node)))
+    sizes: dict[_Key, int] = {}
+    active: list[_Key] = []
+
+    def size(key: _Key) -> int:
+        if key not in bodies:
+            return 1
+        if key in active:
+            raise FrontendError(f"the function `{key[1]}` of the model calls itself")
+        if len(active) > _MOST_CALLS:
+            raise FrontendError(f"more than {_MOST_CALLS} functions of the model call each other")
+        if key not in sizes:
+            active.append(key)
+            sizes[key] = sum(size(_called(node)) for node in nodes_within(bodies[key]))
+            active.pop()
+        return sizes[key]
+
+    if sum(size(_called(node)) for node in nodes_within(model.graph.node)) > MOST_NODES:
+        raise FrontendError(f"the functions of the model become more than {MOST_NODES} nodes")
+
+
+_MOST_CALLS = 200
+"""The longest chain of functions that call each other."""
+
+
+def _check_call(node: onnx.NodeProto, function: onnx.FunctionProto | None) -> None:
+    if function is None:
+        return
+    counts = (("inputs", node.input, function.input), ("outputs", node.output, function.output))
+    for sort, given, taken in counts:
+        if len(given) > len(taken):
+            raise FrontendError(
+                f"the function `{function.name}` of the model has {len(taken)} {sort}, "
+                f"a node gives it {len(given)}"
+            )
+
+
+def _called(node: onnx.NodeProto) -> _Key:
+    return node.domain, node.op_type, node.overload
+
+
+def nodes_within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes, and those of the graphs in their attributes."""
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                pending += graph.node
+
+
+def check_names(graph: onnx.GraphProto) -> None:
+    """Each value has one name, and one place where it comes from."""
+    if graph.sparse_initializer:
+        name = graph.sparse_initializer[0].values.name
+        raise FrontendError(f"the constant `{name}` is sparse, which is not supported")
+    if not all(isinstance(text, str) for text in _texts(graph)):
+        raise FrontendError("a name in the model is not UTF-8")
+    constants = [tensor.name for tensor in graph.initializer]
+    given = [value.name for value in graph.input]
+    outputs = [value.name for value in graph.output]
+    for sort, names in (("inputs", given), ("constants", constants), ("outputs", outputs)):
+        if "" in names:
+            raise FrontendError(f"one of the {sort} of the model has no name")
+        if sort != "outputs" and (twice := _repeated(names)) is not None:
+            raise FrontendError(f"two {sort} of the model are named `{twice}`")
+    made = [name for node in graph.node for name in node.output if name]
+    if (twice := _repeated([*made, *{*given, *constants}])) is not None:
+        raise FrontendError(f"the value `{twice}` of the model is computed or given twice")
+
+
+def _texts(graph: onnx.GraphProto) -> Iterator[object]:
+    """Names and operators. Protobuf gives bytes for one that is not UTF-8."""
+    for value in (*graph.input, *graph.output):
+        yield value.name
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    yield from (tensor.name for tensor in graph.initializer)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def array_of_tensor(tensor: onnx.TensorProto, what: str) -> Array:
+    """The values of `tensor`, which messages call `what`."""
+    dims = list(tensor.dims)
+    if min(dims, default=0) < 0:
+        raise FrontendError(f"{what} has the shape {dims}")
+    dtype = np_dtype(tensor.data_type, what)
+    check_size(dims, dtype, what)
+    try:
+        return numpy_helper.to_array(tensor)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FrontendError(f"the data of {what} are damaged: {error}") from None
+
+
+def np_dtype(element: int, what: str) -> np.dtype:
+    """The dtype for a number of `TensorProto.DataType`."""
+    if element == TensorProto.UNDEFINED or element not in TensorProto.DataType.values():
+        raise FrontendError(f"{what} has the unknown type of elements {element}")
+    return np.dtype(helper.tensor_dtype_to_np_dtype(element))
+
+
+def check_size(dims: Iterable[object], dtype: np.dtype, what: str) -> None:
+    """Refuse a tensor that no machine can have. Unknown dimensions count as 1."""
+    known = [dim for dim in dims if isinstance(dim, int)]
+    if 0 not in known and prod(known) * dtype.itemsize > MOST_BYTES:
+        raise FrontendError(f"{what} would be larger than {MOST_BYTES >> 40} TiB: {known}")
+
+
+def problem_of(node: onnx.NodeProto, opset: int) -> str:
+    """What is wrong with the node by the definition of its operator; empty if nothing is."""
+    schema = _schema(node.op_type, opset, "" if node.domain == "ai.onnx" else node.domain)
+    if schema is None:
+        return ""
+    if not schema.min_input <= len(node.input) <= schema.max_input:
+        return f"{node.op_type} does not take {len(node.input)} inputs"
+    if not any(node.output) or len(node.output) > schema.max_output:
+        return f"{node.op_type} does not have {len(node.output)} outputs"
+    for place, operand in enumerate(schema.inputs[: len(node.input)]):
+        is_needed = operand.option == onnx.defs.OpSchema.FormalParameterOption.Single
+        if is_needed and not node.input[place]:
+            return f"the input `{operand.name}` of {node.op_type} is missing"
+    return _problem_of_attributes(node, schema)
+
+
+def _problem_of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
+    names = [attribute.name for attribute in node.attribute]
+    if (twice := _repeated(names)) is not None:
+        return f"the attribute `{twice}` is given twice"
+    for attribute in node.attribute:
+        declared = schema.attributes.get(attribute.name)
+        if declared is not None and declared.type.value != attribute.type:
+            wanted = AttributeProto.AttributeType.Name(declared.type.value)
+            return f"the attribute `{attribute.name}` is not of the type {wanted}"
+    for name, declared in schema.attributes.items():
+        if declared.required and name not in names:
+            return f"the attribute `{name}` of {node.op_type} is missing"
+    return ""
+
+
+@cache
+def _schema(op: str, opset: int, domain: str) -> onnx.defs.OpSchema | None:
+    try:
+        return onnx.defs.get_schema(op, opset, domain)
+    except onnx.defs.SchemaError:
+        return None

@@ -1,0 +1,150 @@
+"""
+What is done with each random case: one command, in this process.
+
+An attempt fails if it raises. What a command refuses is fine; what reaches the last handler, which
+calls it a defect of ours, is raised.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+
+import click
+
+from collage_dsl import compile as compile_model
+from collage_dsl.cli.failure import explained
+from collage_dsl.cli.main import app
+from collage_dsl.cost import CostStore
+from collage_dsl.cost.store import Measurement, StoreError
+from tests.fuzz.editor import answers, conversation
+from tests.fuzz.folders import NATIVE, build, damage, write_inputs
+from tests.fuzz.models import model
+from tests.fuzz.specs import spec
+from tests.fuzz.tables import in_place_of, table, write_store
+from tests.models import small_convolution
+
+Attempt = Callable[[int, Path], None]
+"""Makes the case of a seed in a folder, and runs a command on it."""
+
+TABLE = '{native: {ops: {"*": 1.0e-6}}, onnxruntime: {ops: {"*": 2.0e-6}}}\n'
+
+
+def collage(*arguments: object) -> str:
+    """Run `collage` here. Returns why it refused; empty if it did not. Raises what is a defect."""
+    try:
+        app([str(each) for each in arguments], standalone_mode=False)
+    except click.ClickException as error:
+        return error.format_message()
+    except Exception as error:
+        failure = explained(error)
+        if failure.message.startswith("internal error"):
+            raise
+        return failure.message
+    return ""
+
+
+def import_model(seed: int, folder: Path) -> None:
+    path = folder / "model.onnx"
+    path.write_bytes(model(seed))
+    table = folder / "costs.yaml"
+    table.write_text(TABLE)
+    collage("plan", path, "--target", "native", "--target", "onnxruntime", "--costs", table)
+
+
+def build_model(seed: int, folder: Path) -> None:
+    """Build the kernels of a model, run them, and compare the outputs with the reference."""
+    path = folder / "model.onnx"
+    path.write_bytes(model(seed))
+    try:
+        compile_model(path, [NATIVE], cost=lambda _: 1e-6, race_seconds=0.01)
+    except Exception as error:
+        if explained(error).message.startswith("internal error"):
+            raise
+
+
+def read_tables(seed: int, folder: Path) -> None:
+    chosen = Random(seed)
+    path = folder / "costs.yaml"
+    if chosen.random() < 0.1:
+        in_place_of(path, chosen)
+    else:
+        path.write_bytes(table(seed))
+    plan = ("plan", small_model(folder), "--target", "native")
+    collage(*plan, "--costs", path)
+    store = folder / "costs.sqlite"
+    write_store(store, seed)
+    use_store(store)
+
+
+def small_model(folder: Path) -> Path:
+    path = folder.parent / "small.onnx"
+    if not path.exists():
+        path.write_bytes(small_convolution().SerializeToString())
+    return path
+
+
+def use_store(path: Path) -> None:
+    try:
+        with CostStore(path) as store:
+            store.find("k", "c")
+            store.put(Measurement("k", "d", "label", 1e-6))
+            len(store)
+    except StoreError:
+        return
+
+
+def run_folder(seed: int, folder: Path) -> None:
+    chosen = Random(seed)
+    built, other = build(folder.parent / "built", 8), build(folder.parent / "other", 4)
+    saved = shutil.copytree(built, folder / "saved")
+    inputs = folder / "in.npz"
+    if chosen.random() < 0.3:
+        write_inputs(inputs, chosen)
+    elif chosen.random() < 0.1:
+        in_place_of(inputs, chosen)
+    if chosen.random() < 0.7:
+        damage(saved, other, chosen)
+    given = ("--inputs", inputs) if os.path.lexists(inputs) else ()
+    collage("run", saved, *given)
+
+
+REQUESTS = 20
+"""The requests of one conversation with the language server."""
+
+INTERNAL = -32603
+"""The code of JSON-RPC for a defect of the server."""
+
+
+def talk(seed: int, folder: Path) -> None:
+    said = conversation(seed, folder, REQUESTS)
+    command = [sys.executable, "-m", "collage_dsl.cli.main", "lsp", "--stdio"]
+    done = subprocess.run(command, input=said, capture_output=True, timeout=60, check=False)
+    assert b"internal error" not in done.stderr, done.stderr.decode()
+    errors = [each["error"] for each in answers(done.stdout) if "error" in each]
+    assert not [error for error in errors if error["code"] == INTERNAL], errors
+
+
+def check_spec(seed: int, folder: Path) -> None:
+    path = folder / "a.collage"
+    chosen = Random(seed)
+    if chosen.random() < 0.02:
+        in_place_of(path, chosen)
+    else:
+        path.write_bytes(spec(chosen))
+    collage("check", path)
+    collage("fmt", "--check", path)
+    collage("convert", path, "--to", chosen.choice(("json", "yaml")))
+
+
+ATTEMPTS: Mapping[str, Attempt] = {
+    "models": import_model,
+    "builds": build_model,
+    "tables": read_tables,
+    "folders": run_folder,
+    "editor": talk,
+    "specs": check_spec,
+}

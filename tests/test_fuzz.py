@@ -1,0 +1,50 @@
+"""
+No random damaged input is called a defect of ours, crashes, hangs, or takes all memory.
+
+The cases are those of tests/fuzz. A case may take 10 s of CPU time and 1 GiB of memory. A failure
+names its seed and the folder with its files: `python -m tests.fuzz CAMPAIGN SEED 1 FOLDER` tries it
+again. `make fuzz` tries many more.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.campaign import failures
+
+
+def none_fails(campaign: str, count: int, folder: Path) -> None:
+    found = list(failures(campaign, count, folder))
+    assert not found, "\n\n".join(map(str, found))
+
+
+@pytest.mark.parametrize(
+    ("campaign", "count"),
+    [
+        ("specs", 60),
+        ("models", 100),
+        ("builds", 15),
+        ("tables", 40),
+        ("folders", 40),
+        ("editor", 3),
+    ],
+)
+def test_no_damaged_input_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:
+    none_fails(campaign, count, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz
+@pytest.mark.parametrize(
+    ("campaign", "count"),
+    [
+        ("specs", 20_000),
+        ("models", 3_000),
+        ("builds", 300),
+        ("tables", 500),
+        ("folders", 500),
+        ("editor", 100),
+    ],
+)
+def test_no_damaged_input_of_many_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:
+    none_fails(campaign, count, tmp_path)

@@ -1,0 +1,73 @@
+"""Files and streams that are not what a command expects: a pipe, a closed stream, odd YAML."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from collage_dsl.cost.table import CostTable, TableError
+from tests.commands import assert_one_message, collage
+
+NATIVE = Path(__file__).parent.parent / "specs" / "native.collage"
+
+
+@pytest.mark.parametrize("command", ["check", "fmt", "test"])
+def test_a_pipe_is_no_spec_file(tmp_path: Path, command: str) -> None:
+    path = tmp_path / "a.collage"
+    os.mkfifo(path)
+
+    done = collage(command, path, timeout=60)
+
+    assert done.code != 0
+    assert f"cannot read {path}: it is a pipe" in done.out + done.err
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+def test_a_standard_stream_may_be_closed(closed: str) -> None:
+    command = f"exec {sys.executable} -m collage_dsl.cli.main check {NATIVE} {closed}"
+
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tvm: {ops: {a: 1, a: 2}}", "the key `a` is there twice"),
+        ("tvm: &a {ops: {x: 1}}\nonnx: *a", "aliases are not read"),
+        ("a: &a {<<: [*a, *a]}", "aliases are not read"),
+        ("[" * 5000, "it is nested too deeply"),
+        ("tvm: {ops: {a: 2001-99-99}}", "it is not YAML: month must be in 1..12"),
+        ("tvm: {ops: {a: 2001-01-01}}", "tvm.ops.a: "),
+        ("tvm: {ops: {a: .nan}}", "tvm.ops.a: "),
+        (f"tvm: {{ops: {{a: {'9' * 5000}}}}}", "a number is too long"),
+        ("tvm: {ops: {[1]: 2}}", "it is not YAML"),
+        ("a" * (1 << 20) + "bc", "it has more than 1048576 bytes"),
+    ],
+)
+def test_an_odd_table_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "costs.yaml"
+    path.write_text(text)
+
+    with pytest.raises(TableError, match="cost table") as caught:
+        CostTable.load(path)
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_pipe_is_no_model_and_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "costs.yaml"
+    os.mkfifo(path)
+
+    with pytest.raises(TableError, match="it is a pipe"):
+        CostTable.load(path)
+
+
+def test_a_command_that_cannot_read_a_table_says_so(tmp_path: Path) -> None:
+    done = collage("plan", "none.onnx", "-t", NATIVE, "--costs", tmp_path)
+
+    assert_one_message(done, 1, "cannot read the cost table", "Is a directory")
