@@ -193,7 +193,7 @@ def test_a_library_that_was_not_saved_is_not_loaded(built: Path, tmp_path: Path,
     content[-1] ^= 1
     library.write_bytes(content)
 
-    refused(run(folder), "model.so is not the library that was saved")
+    refused(run(folder), "model.so is not as it was saved")
 
 
 def test_a_negative_seed(built: Path, run: Run) -> None:
@@ -236,7 +236,7 @@ def test_half_a_library_is_not_loaded(built: Path, tmp_path: Path) -> None:
     library.write_bytes(library.read_bytes()[:5000])
 
     assert_one_message(
-        in_a_process("run", folder), 2, "is damaged: model.so is not the library that was saved"
+        in_a_process("run", folder), 2, "is damaged: model.so is not as it was saved"
     )
 
 

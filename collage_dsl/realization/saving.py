@@ -66,7 +66,7 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
     try:
         signature = Signature.from_json(text_of(folder / SIGNATURE))
         if checksum_of(library) != signature.library:
-            raise ValueError(f"{LIBRARY} is not the library that was saved")
+            raise ValueError(f"{LIBRARY} is not as it was saved")
         return ModelExecutable(tvm.runtime.load_module(str(library)), signature)
     except (OSError, ValueError, RuntimeError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
