@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import time
 from collections.abc import Iterator
 from threading import Timer
@@ -16,6 +17,8 @@ def work(task: str) -> str | int:
     match task:
         case "crash":
             ctypes.string_at(0)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
         case "hang":
             time.sleep(3600)
         case "raise":
@@ -102,6 +105,14 @@ def test_an_exception_is_the_reason_of_the_failure(worker: Worker[str, str | int
 
 def test_a_crash_fails_its_own_task_only(worker: Worker[str, str | int]) -> None:
     assert worker.run("crash") == Failed("crashed (SIGSEGV)")
+    assert worker.run("that") == "did that"
+
+
+def test_a_process_that_is_killed_is_not_the_fault_of_its_task(
+    worker: Worker[str, str | int],
+) -> None:
+    reason = "the process for it was killed by a person, or by the system because memory ran out"
+    assert worker.run("kill") == Failed(reason, passing=True)
     assert worker.run("that") == "did that"
 
 

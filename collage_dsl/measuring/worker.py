@@ -125,8 +125,10 @@ class Worker(Generic[Task, Result]):
         self.stop()
         if code >= 0:
             return Failed(f"ended with exit code {code}")
-        # Only the system, when it is out of memory, or a person kills a process in this way.
-        return Failed(f"crashed ({_signal_name(-code)})", passing=-code == signal.SIGKILL)
+        if -code == signal.SIGKILL:
+            who = "by a person, or by the system because memory ran out"
+            return Failed(f"the process for it was killed {who}", passing=True)
+        return Failed(f"crashed ({_signal_name(-code)})")
 
 
 def _is_ready(connection: "Connection[Any, Any]") -> bool:
