@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from threading import Lock, Thread
+from typing import Self
 
 from collage_dsl.cli.failure import INTERRUPTED
 from collage_dsl.cli.output import tell
@@ -14,7 +15,7 @@ _GRACE = 0.5
 
 class Interrupt:
     """
-    Ends this process at most a moment after SIGINT.
+    Ends this process at most a moment after a SIGINT in the `with` block.
 
     Python raises `KeyboardInterrupt` only when the main thread runs Python code again, which a
     library can delay for a long time. Another thread waits for that, but not for long.
@@ -23,10 +24,17 @@ class Interrupt:
     def __init__(self) -> None:
         self.happened = False
         self._unsaid = Lock()
-        self._reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def __enter__(self) -> Self:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        self._before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         Thread(target=self._wait, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(self._before)
+        os.close(self._writer)
 
     def say(self) -> None:
         """Tell the user, once."""
@@ -34,8 +42,11 @@ class Interrupt:
             tell("interrupted")
 
     def _wait(self) -> None:
-        while os.read(self._reader, 1)[0] != signal.SIGINT:
-            pass
+        with open(self._reader, "rb", buffering=0) as numbers:
+            while (number := numbers.read(1)) and number[0] != signal.SIGINT:
+                pass
+        if not number:
+            return
         self.happened = True
         time.sleep(_GRACE)
         self.say()

@@ -4,6 +4,7 @@ The commands and options of `collage`.
 Each command imports what it needs, so that `collage check` starts fast.
 """
 
+import atexit
 import signal
 import sys
 from collections.abc import Callable
@@ -413,10 +414,10 @@ def main() -> None:
     """Run the command line; the only place where exceptions become messages and exit codes."""
     open_standard_streams()
     show_ours()
-    interrupt = Interrupt()
-    code = _code(interrupt)
-    # What remains is to clean up.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What remains when Python ends is to clean up.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    with Interrupt() as interrupt:
+        code = _code(interrupt)
     sys.exit(code)
 
 
