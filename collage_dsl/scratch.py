@@ -84,7 +84,11 @@ def _claimed(parent: Path) -> tuple[Path, int]:
     """A new folder, and the descriptor that holds its lock."""
     while True:
         folder = parent / f"{_PREFIX}{os.urandom(6).hex()}"
-        folder.mkdir(0o700)
+        try:
+            folder.mkdir(0o700)
+        except OSError as error:
+            error.filename = str(parent)
+            raise
         # Until it is locked, another process may take the folder for one that is not used.
         with suppress(FileNotFoundError, BlockingIOError):
             return folder, _locked(folder, or_unlocked=True)

@@ -85,8 +85,11 @@ def show_plan(
                 plan = with_variants(plan, measured)
             document = PlanDocument.of(name, plan, measurements_of(measured.counts))
     if picture:
-        with replacement(picture) as new:
-            new.write_text(plan_picture(plan), "utf-8")
+        try:
+            with replacement(picture) as new:
+                new.write_text(plan_picture(plan), "utf-8")
+        except OSError as error:
+            raise CommandError(f"cannot write {picture}: {error.strerror or error}") from error
     answer(document, plan_text(document), output_format)
 
 
