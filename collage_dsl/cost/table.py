@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from collage_dsl.cost.cost import Cost, Infeasible
 from collage_dsl.graph import CandidateKernel
-from collage_dsl.reading import text_of, yaml_of
+from collage_dsl.reading import text_of
+from collage_dsl.yaml_texts import yaml_of
 
 
 class TableError(Exception):

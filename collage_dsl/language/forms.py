@@ -20,9 +20,9 @@ from typing_extensions import TypeAliasType
 from collage_dsl.language.checked import checked
 from collage_dsl.language.parser import EDITION, MAX_CHARACTERS
 from collage_dsl.printable import json_text, printable, printable_lines
-from collage_dsl.reading import YamlError, yaml_of
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.condition import Constant
+from collage_dsl.yaml_texts import YamlError, yaml_of
 
 Specs = Mapping[str, FusionSpec]
 
