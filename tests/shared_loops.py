@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def inputs(seed: int = 0) -> dict[str, Array]:
 
 def helpers() -> list[int]:
     """The threads of this process that share the loops of kernels."""
-    return [int(task.name) for task in _tasks() if (task / "comm").read_text().strip() == THREAD]
+    return [int(task.name) for task in _tasks() if _name(task) == THREAD]
 
 
 def affinities() -> list[set[int]]:
@@ -61,6 +62,13 @@ def affinities() -> list[set[int]]:
 def seconds_of(thread: int) -> float:
     """How long a thread of this process has been running on a processor."""
     return int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[0]) * 1e-9
+
+
+def _name(task: Path) -> str:
+    """The name of a thread; empty if it has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return (task / "comm").read_text().strip()
+    return ""
 
 
 def _tasks() -> Iterator[Path]:

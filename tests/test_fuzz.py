@@ -21,11 +21,11 @@ def none_fails(campaign: str, count: int, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("campaign", "count"),
     [
-        ("specs", 60),
-        ("models", 100),
-        ("builds", 15),
-        ("tables", 40),
-        ("folders", 40),
+        ("specs", 40),
+        ("models", 60),
+        ("builds", 8),
+        ("tables", 20),
+        ("folders", 20),
         ("editor", 3),
     ],
 )
