@@ -13,6 +13,7 @@ from tvm.tirx import ForKind
 from collage_dsl.backends.schedule.expressions import integer
 from collage_dsl.backends.schedule.loops import load, sequence, store
 from collage_dsl.realization.index_checks import checked, checked_float
+from collage_dsl.realization.short_floats import usual
 
 # Operators that read at indices.
 
@@ -82,7 +83,7 @@ def _is_on_gpu() -> bool:
 
 def _scatter_elements(builder: Any, call: Any) -> Any:
     if _is_on_gpu():
-        return _by_tvm(builder, call)
+        return usual(builder, call)
     axis, reduction = int(call.attrs.axis), str(call.attrs.reduction)
     return builder.call_te(scatter_elements, *call.args, axis, reduction)
 
@@ -99,7 +100,7 @@ def scatter_elements(data: Any, indices: Any, updates: Any, axis: int, reduction
 
 def _scatter_nd(builder: Any, call: Any) -> Any:
     if _is_on_gpu():
-        return _by_tvm(builder, call)
+        return usual(builder, call)
     return builder.call_te(scatter_nd, *call.args, str(call.attrs.reduction))
 
 
@@ -169,16 +170,12 @@ def _loops(shape: Sequence[Any], body: Callable[[list[Any]], Any]) -> Any:
 # Other operators with indices: TVM's, on indices that are checked before.
 
 
-def _by_tvm(builder: Any, call: Any) -> Any:
-    return call.op.get_attr("FLegalize")(builder, call)
-
-
 def _with_operand(builder: Any, call: Any, place: int, operand: Any) -> Any:
     """What TVM makes of `call` with another operand at `place`."""
     operands = [*call.args]
     operands[place] = operand
     changed = relax.Call(call.op, operands, call.attrs, call.ty_args)
-    return _by_tvm(builder, builder.normalize(changed))
+    return usual(builder, builder.normalize(changed))
 
 
 def _advanced(builder: Any, call: Any) -> Any:
@@ -225,7 +222,7 @@ def _with_number(operator: Callable[..., Any], is_bad: Callable[[int, int], bool
             dtype, value = call.ty.dtype.dtype, constant.value.numpy().item()
             if "int" in dtype and is_bad(value, DataType(dtype).bits):
                 return builder.call_te(operator, *call.args)
-        return _by_tvm(builder, call)
+        return usual(builder, call)
 
     return legalize
 
@@ -234,7 +231,7 @@ def _power(builder: Any, call: Any) -> Any:
     """Of integers, that of float64, as in onnxruntime."""
     dtype = str(call.ty.dtype.dtype)
     if "int" not in dtype:
-        return _by_tvm(builder, call)
+        return usual(builder, call)
     wide = [builder.emit_te(topi.cast, each, "float64") for each in call.args]
     return builder.call_te(topi.cast, builder.emit_te(topi.power, *wide), dtype)
 
