@@ -28,6 +28,9 @@ from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.signature import Signature
+from collage_dsl.report.documents import PlanDocument
+from collage_dsl.report.text import plan_text
+from collage_dsl.search import Plan
 
 Array = np.ndarray[Any, Any]
 
@@ -521,3 +524,29 @@ def test_kernels_that_read_bfloat16(body: str, expect: Callable[[Array], Array])
     with np.errstate(all="ignore"):
         expected = expect(x.astype(np.float64))
     np.testing.assert_allclose(found.astype(np.float64), expected, rtol=1e-2)
+
+
+# Fast math.
+
+
+def test_fast_math_is_said_and_leaves_numbers_right() -> None:
+    given = "collage 1; target tvm on llvm({}) {{ rules op_call_by_kind(); fallback; }}"
+    numbers = np.linspace(-4, 4, 1000, dtype=np.float32)
+    made = model([Case("Relu"), Case("Tanh"), Case("ReduceMax")], {"x": numbers})
+    graph = collage.from_onnx(made)
+
+    def plan(option: str) -> Plan:
+        spec = collage.load(text=given.format(option))["tvm"]
+        return collage.choose(graph, collage.propose(graph, spec), cost=lambda kernel: 1e-6)
+
+    fast, exact = plan("fast_math: true"), plan("fast_math: false")
+    executable = ModelExecutable(build(collage.realize(fast)), Signature.of(graph, cores=1))
+    outputs = list(executable.run({"x": numbers}).values())
+
+    for actual, expected in zip(outputs, by_onnxruntime(made, {"x": numbers}), strict=True):
+        np.testing.assert_allclose(actual, expected, 1e-5, 1e-6)
+    assert PlanDocument.of("m", fast).fast_math == ["tvm"]
+    assert PlanDocument.of("m", exact).fast_math == []
+    said = "fast math in kernels of tvm: NaN and infinities may be lost"
+    assert said in plan_text(PlanDocument.of("m", fast))
+    assert "fast math" not in plan_text(PlanDocument.of("m", exact))

@@ -16,7 +16,7 @@ from collage_dsl.backends.onnx_writer.table import OPERATORS
 from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.graph import Form, Graph, Node, OpaqueType, Option, TensorType, Toolchain, members
+from collage_dsl.graph import Form, Graph, Node, OpaqueType, Option, Toolchain, members
 from collage_dsl.realization import native
 from collage_dsl.realization.difference import compared, relative_error, tolerance
 from collage_dsl.realization.draws import Draw, draws_of
@@ -227,7 +227,7 @@ def test_the_report_says_which_kernel_errs_most(model: Callable[[], onnx.ModelPr
     assert verification.error in (verification.kernel.error, verification.output.error)
     assert verification.kernel.node in verification.kernel.nodes
     assert verification.kernel.nodes in [kernel.nodes for kernel in found.report.plan.kernels]
-    assert verification.draws == ["usual", "large", "tiny", "negative"]
+    assert verification.draws == ["usual", "large", "tiny", "negative", "special"]
     assert verification.kernels == len(found.plan.kernels)
     assert verification.unchecked == []
 
@@ -355,7 +355,7 @@ def test_integers_that_are_given_stay_in_all_draws() -> None:
     given = dict(draws()["usual"].inputs)
     found = draws(given)
 
-    assert list(found) == ["given", "usual", "large", "tiny", "negative"]
+    assert list(found) == ["given", "usual", "large", "tiny", "negative", "special"]
     assert found["given"].inputs is given
     for draw in found.values():
         np.testing.assert_array_equal(draw.inputs["ids"], given["ids"])
@@ -398,43 +398,35 @@ def test_given_indices_that_are_out_of_range() -> None:
 # Infinities, and what is not a number.
 
 
-def checked(backend: LibraryBackend) -> Verification:
-    """Of a model with relus, on a draw with infinities and what is not a number."""
+def checked(target: str) -> Verification:
+    """Of a model with relus, by native kernels, on all draws."""
     model = joined()
     graph = from_onnx(model)
-    spec = FusionSpec(Toolchain(backend.name, compiler=backend.name), OpCallByKind())
+    spec = collage.load(text=f"collage 1; target tvm on {target} {{ rules op_call_by_kind(); }}")[
+        "tvm"
+    ]
     kernels = collage.choose(graph, collage.propose(graph, spec), cost=lambda _: 1e-5).candidates
-    found = realized(graph, kernels, backends_of([spec], [backend]))
-    executable = ModelExecutable(build(found.module, backends=[backend]), Signature.of(graph))
-    draws = draws_of(graph, special=True)
-    return verify(executable, runner(model), graph, found.calls, draws)
+    found = realized(graph, kernels, backends_of([spec]))
+    executable = ModelExecutable(build(found.module), Signature.of(graph, cores=1))
+    return verify(executable, runner(model), graph, found.calls, draws_of(graph))
 
 
-def zero_for_what_is_no_number(graph: Graph) -> Graph:
-    """A relu of which the maximum takes its other operand."""
-    return Graph(
-        [
-            graph.nodes[0],
-            replace(graph.nodes[1], name="same", op="equal", inputs=(0, 0), type=BOOLEANS),
-            Node("0", Form.CONSTANT, TensorType("float32", ()), value=np.zeros((), np.float32)),
-            Node("number", Form.CALL, graph.nodes[1].type, (1, 0, 2), "where"),
-            replace(graph.nodes[1], inputs=(3,)),
-        ],
-        [4],
-        name=graph.name,
-    )
-
-
-BOOLEANS = TensorType("bool", (1, 3, 5, 7))
-
-
-def test_what_a_kernel_makes_of_no_number_is_compared_on_demand_only() -> None:
-    right = checked(Corrupt("none", zero_for_what_is_no_number))
-    wrong = checked(Corrupt("nn.relu", zero_for_what_is_no_number))
+def test_a_kernel_that_loses_nan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = checked("llvm")
+    monkeypatch.setattr(native, "with_ieee_values", lambda function: function)
+    wrong = checked("llvm")
 
     assert right.passed
     assert right.draws[-1] == "special"
-    assert [(each.node, each.draw) for each in wrong.wrong] == [("a", "special")]
+    assert ("a", "special") in [(each.node, each.draw) for each in wrong.wrong]
+    assert {each.draw for each in wrong.wrong} == {"special"}
+
+
+def test_nan_of_fast_math_is_not_compared() -> None:
+    found = checked("llvm(fast_math: true)")
+
+    assert found.passed
+    assert found.draws[-1] == "special"
 
 
 # What counts as wrong.
@@ -479,7 +471,7 @@ def test_integers_that_rounding_decides_do_not_count() -> None:
 
 def test_scalars_are_drawn_and_shaken_as_arrays() -> None:
     graph = collage.parse_graph("x: f32[]; y = exp(x); return y;")
-    for draw in draws_of(graph, special=True):
+    for draw in draws_of(graph):
         (x,) = draw.inputs.values()
         assert isinstance(x, np.ndarray)
         assert x.shape == ()

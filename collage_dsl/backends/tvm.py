@@ -73,11 +73,20 @@ def machine_target(toolchain: Toolchain) -> dict[str, Any]:
     options: dict[str, Any] = {
         key.replace("_", "-"): value for key, value in toolchain.options.items()
     }
+    if options.pop("fast-math", False):
+        options = {f"fast-math-{rule}": True for rule in _FAST} | options
     if "libs" in options:
         options["libs"] = libraries(toolchain)
     if toolchain.kind != "llvm":
         return {"kind": toolchain.kind, **options}
     return {"kind": "llvm", "mcpu": host_cpu(), "num-cores": 1, **options}
+
+
+_FAST = ("nnan", "ninf", "nsz", "arcp", "contract")
+"""
+What `fast_math` allows, in LLVM's words. That of TVM lets LLVM add in any order too (`reassoc`),
+which makes `exp` wrong in TVM 0.27: it rounds by adding a large number and subtracting it again.
+"""
 
 
 def tvm_target(toolchain: Toolchain) -> Any:

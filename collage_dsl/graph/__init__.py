@@ -7,6 +7,7 @@ from collage_dsl.graph.candidate import (
     SubGraph,
     Toolchain,
     cores_of,
+    is_fast_math,
     label_of,
     libraries,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "extract",
     "fingerprint",
     "first",
+    "is_fast_math",
     "label_of",
     "last",
     "libraries",

@@ -169,6 +169,15 @@ def libraries(toolchain: Toolchain) -> tuple[str, ...]:
     return tuple(said) if isinstance(said, list | tuple) else (str(said),)
 
 
+def is_fast_math(toolchain: Toolchain) -> bool:
+    """
+    Whether TVM makes the kernels of a toolchain without the rules of IEEE 754, as its option
+    `fast_math`, or one of those that begin so, says.
+    """
+    named = (value for name, value in toolchain.options.items() if name.startswith("fast_math"))
+    return toolchain.compiler is None and any(named)
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateKernel:
     """A sub-graph of `graph` that `toolchain` could run as one kernel."""

@@ -29,9 +29,7 @@ GIVEN = "given"
 _USUAL = "usual"
 
 
-def draws_of(
-    graph: Graph, given: Mapping[str, Array] | None = None, *, special: bool = False
-) -> Iterator[Draw]:
+def draws_of(graph: Graph, given: Mapping[str, Array] | None = None) -> Iterator[Draw]:
     """
     Seeded inputs for `graph`, one draw at a time.
 
@@ -39,7 +37,7 @@ def draws_of(
     numbers only, because integers may have a meaning that the model does not show.
     """
     kinds = {_USUAL: _usual, "large": _large, "tiny": _tiny, "negative": _negative}
-    if special:
+    if any("float" in graph.nodes[index].tensor.dtype for index in members(graph.parameters)):
         kinds["special"] = _special
     if given is not None:
         yield Draw(GIVEN, given)
@@ -87,9 +85,9 @@ _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
 
 
 def _special(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
-    """One of 64 elements, and at least one of each kind, is no ordinary number."""
+    """One of 64 elements is no ordinary number, but one to three of each kind."""
     array = np.ravel(generator.normal(size=shape))
-    count = max(len(_SPECIAL), array.size // 64)
+    count = len(_SPECIAL) * min(3, max(1, array.size // 64 // len(_SPECIAL)))
     places = generator.permutation(array.size)[:count]
     array[places] = np.resize(_SPECIAL, places.size)
     return array.reshape(shape).astype(dtype)

@@ -51,6 +51,12 @@ class Mark:
         except VariantError as error:
             raise BuildError(f"{self.variant}: {error}") from error
 
+    @property
+    def is_fast_math(self) -> bool:
+        """Whether its target leaves out the rules of IEEE 754."""
+        options = self.target.export().items()
+        return any(value for name, value in options if str(name).startswith("fast-math"))
+
     def is_made_with(self, target: Any) -> bool:
         """
         Whether its code may be made with the rest of a module for `target`. A concatenation in
@@ -110,7 +116,8 @@ def scheduled(
         if is_prim_func(function) and (name in marks or name not in kept):
             mark = marks.get(name, usual)
             made = mark.scheduled(function)
-            function = with_any_alignment(with_ieee_values(made.function))
+            exact = made.function if mark.is_fast_math else with_ieee_values(made.function)
+            function = with_any_alignment(exact)
             if mark.order:
                 function = function.with_attr(JOINS, list(mark.order))
             if made.prepared:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import tvm
 
+from collage_dsl.backends import winograd
 from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.frontend.reference import REFUSALS
-from collage_dsl.graph import Form, Graph, OpSet, TensorType, extract, members
+from collage_dsl.graph import Form, Graph, OpSet, TensorType, extract, is_fast_math, members
 from collage_dsl.realization.difference import compared
 from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.partition import KernelCall
@@ -181,7 +182,8 @@ class Watch:
         is_defined = not any(map(_has_nan, taken.values()))
         self.is_defined &= is_defined
         found = self.references.of(call)
-        right = _right(found, taken) if is_defined or self.special else None
+        is_wanted = is_defined if not self.special else self._keeps_special(call, taken)
+        right = _right(found, taken) if is_wanted else None
         if found is None or right is None:
             return
         self.checked.add(call.candidate.sub_graph.inside)
@@ -201,6 +203,33 @@ class Watch:
                 shown(results[index]), shown(expected), partial(others, place, shown)
             )
             self.report(call, self.graph.nodes[index].name, error, allowed)
+
+    def _keeps_special(self, call: KernelCall, taken: Mapping[int, Array]) -> bool:
+        """
+        Whether a kernel has to give for infinities and NaN what onnxruntime does, and takes enough
+        numbers to show it.
+        """
+        toolchain = call.candidate.toolchain
+        inside = call.candidate.sub_graph.inside
+        return (
+            toolchain.compiler is None
+            and not is_fast_math(toolchain)
+            and toolchain.variant not in winograd.CHECKS
+            and not any(self.graph.nodes[i].op in _DIFFERENT for i in members(inside))
+            and all(_numbers(array) > _ENOUGH for array in taken.values())
+        )
+
+
+_DIFFERENT = frozenset(
+    (
+        *("argmax", "argmin", "clip", "max", "min", "sign", "sigmoid"),
+        *("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"),
+    )
+)
+"""Operators that onnxruntime computes differently for infinities or NaN. See docs/numerics.md."""
+
+_ENOUGH = 0.5
+"""The least part of a tensor that is finite numbers where infinities and NaN are compared."""
 
 
 def _right(found: _Found | None, values: Mapping[int, Array]) -> list[Array] | None:
@@ -240,6 +269,11 @@ def _is_float(array: Array) -> bool:
 
 def _has_nan(array: Array) -> bool:
     return _is_float(array) and bool(np.isnan(array).any())
+
+
+def _numbers(array: Array) -> float:
+    """The part of an array that is finite numbers."""
+    return float(np.isfinite(array).mean()) if array.size and _is_float(array) else 1.0
 
 
 def _all(array: Array) -> Array:

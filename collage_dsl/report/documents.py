@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from collage_dsl.cost import Infeasible, Variant
-from collage_dsl.graph import CandidateKernel, label_of, members
+from collage_dsl.graph import CandidateKernel, is_fast_math, label_of, members
 from collage_dsl.printable import well_formed
 from collage_dsl.search import Plan, PlannedKernel, SearchRecord
 
@@ -176,6 +176,10 @@ class PlanDocument(Document):
     operators: int = Field(description="operator calls in the model, all covered by kernels")
     cost: float
     kernels: list[KernelDocument]
+    fast_math: list[str] = Field(
+        default_factory=list,
+        description="targets in the plan whose kernels need not follow IEEE 754",
+    )
     search: SearchDocument | None = Field(
         default=None, description="absent where the plan was not searched for"
     )
@@ -192,6 +196,7 @@ class PlanDocument(Document):
             operators=plan.graph.calls.bit_count(),
             cost=plan.cost,
             kernels=[KernelDocument.chosen(kernel) for kernel in plan.kernels],
+            fast_math=sorted({c.target for c in plan.candidates if is_fast_math(c.toolchain)}),
             search=SearchDocument.of(plan.record) if plan.record else None,
             measurements=measurements,
         )

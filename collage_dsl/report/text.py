@@ -43,7 +43,7 @@ def plan_text(document: PlanDocument) -> str:
     measurements = document.measurements
     found = search_text(document.search) if document.search else ""
     counted = measurements_text(measurements) if measurements else ""
-    return table + total + _variants(document) + found + counted
+    return table + total + _variants(document) + _fast_math(document) + found + counted
 
 
 def _kernel_row(kernel: KernelDocument) -> tuple[str, ...]:
@@ -73,6 +73,12 @@ def _variants(document: PlanDocument) -> str:
     return f"kernels by variant: {', '.join(said)}\n" if len(found) > 1 else ""
 
 
+def _fast_math(document: PlanDocument) -> str:
+    """Which kernels need not follow IEEE 754."""
+    names = ", ".join(document.fast_math)
+    return f"fast math in kernels of {names}: NaN and infinities may be lost\n" if names else ""
+
+
 def _copies(document: PlanDocument) -> str:
     copies = sum(kernel.copies for kernel in document.kernels)
     return f", {seconds(copies)} of it for copies between devices" if copies else ""
@@ -90,8 +96,8 @@ def compile_text(document: CompileDocument) -> str:
     ]
     if document.verification:
         lines.append(_verification(document.verification))
-    variants = _variants(document.plan)
-    return "\n".join(lines) + "\n" + variants + measurements_text(document.measurements)
+    kernels = _variants(document.plan) + _fast_math(document.plan)
+    return "\n".join(lines) + "\n" + kernels + measurements_text(document.measurements)
 
 
 def _verification(document: VerificationDocument) -> str:

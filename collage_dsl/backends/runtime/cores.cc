@@ -58,7 +58,7 @@ constexpr int kTasksPerCore = 8;
 constexpr int kMostCores = 128;
 // How long a helper looks for work before it sleeps. The next kernel of a run usually starts
 // within a few microseconds; waking a thread takes longer than many kernels.
-constexpr std::chrono::microseconds kAwake(50);
+constexpr std::chrono::microseconds kAwake(200);
 // The least time between two moves of a helper, each of which takes some microseconds. Where all
 // processors are busy, no move helps.
 constexpr std::chrono::milliseconds kBetweenMoves(1);

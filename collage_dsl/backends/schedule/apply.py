@@ -27,6 +27,7 @@ from collage_dsl.backends.schedule.pointwise import pointwise_statement
 from collage_dsl.backends.schedule.reduction import reduction_statement
 from collage_dsl.backends.schedule.rows import rows_statement
 from collage_dsl.backends.schedule.sliding import sliding
+from collage_dsl.backends.schedule.stack import on_stack
 from collage_dsl.backends.schedule.stages import Program, read
 from collage_dsl.backends.schedule.transposed import by_phases
 from collage_dsl.backends.schedule.work import with_enough_work
@@ -64,7 +65,7 @@ def body_of(
     ]
     kept = [buffer for buffer in program.locals if buffer in stored]
     body, allocated = flattened(sequence(parts), parameters, kept)
-    body = with_masks(body, machine)
+    body = on_stack(with_masks(body, machine), machine.lanes)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
     return s_tir.SBlockRealize([], True, root)
 

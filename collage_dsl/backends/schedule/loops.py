@@ -9,7 +9,6 @@ from tvm import s_tir, tirx
 from tvm.tirx import ForKind
 
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
-from collage_dsl.backends.schedule.machine import Machine
 
 Stmt = Any
 Body = Callable[[Expr], Stmt]
@@ -113,16 +112,6 @@ def load(buffer: Buffer, *indices: Expr) -> Expr:
 def scratch(size: int, dtype: str, name: str, scope: str = "global") -> Buffer:
     """A flat buffer for use inside the `scoped` statement that declares it."""
     return tirx.decl_buffer((integer(size),), dtype, name, scope=scope, data_alignment=64)
-
-
-def may_prefetch(machine: Machine) -> bool:
-    """
-    Whether a loop that sums in registers may prefetch.
-
-    In a loop that cores share, LLVM does not know that a prefetch leaves the buffer of the sums
-    alone. It writes all sums to memory before each prefetch, which takes twice as long.
-    """
-    return machine.cores == 1
 
 
 def prefetched(buffer: Buffer, first: Expr) -> Stmt:

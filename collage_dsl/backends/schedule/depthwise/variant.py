@@ -16,6 +16,7 @@ from collage_dsl.backends.schedule.groups import Inlined
 from collage_dsl.backends.schedule.machine import machine_of
 from collage_dsl.backends.schedule.masks import with_masks
 from collage_dsl.backends.schedule.scheduled import Scheduled
+from collage_dsl.backends.schedule.stack import on_stack
 
 
 def depthwise(func: Any, target: Any) -> Scheduled:
@@ -25,11 +26,12 @@ def depthwise(func: Any, target: Any) -> Scheduled:
     sizes = sizes_of(block, machine)
     weights: dict[Part, Any] = {part: packed(part, sizes) for part in block.parts}
     context = Context(machine, Inlined({}), frozenset(program.parameters))
-    body = BlockKernel(sizes, weights, context).statement()
+    computed = BlockKernel(sizes, weights, context).statement()
     taken = {part.weight: buffer for part, buffer in weights.items()}
     parameters = [taken.get(buffer, buffer) for buffer in program.parameters]
-    flat, _ = flattened(body, parameters, [])
-    root = s_tir.SBlock([], [], [], "root", with_masks(flat, machine))
+    flat, _ = flattened(computed, parameters, [])
+    body = on_stack(with_masks(flat, machine), machine.lanes)
+    root = s_tir.SBlock([], [], [], "root", body)
     whole = tirx.PrimFunc(
         parameters, s_tir.SBlockRealize([], True, root), func.ret_type, func.attrs
     )

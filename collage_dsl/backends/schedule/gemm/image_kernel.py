@@ -24,7 +24,6 @@ from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
-    may_prefetch,
     parallel,
     prefetched,
     scoped,
@@ -279,8 +278,6 @@ class ImageKernel:
             return store(buffers.sums, value, sums(i, column))
 
         def ahead(inner: Expr) -> list[Stmt]:
-            if not may_prefetch(self.context.machine):
-                return []
             share = -(-panel.width // self.tiles)
             step = (tile * self.inner + inner) * share
             start = weights + self.panels.place(panel, integer(self.inner), step)

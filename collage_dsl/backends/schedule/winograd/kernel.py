@@ -15,7 +15,6 @@ from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
-    may_prefetch,
     nest,
     parallel,
     prefetched,
@@ -325,7 +324,7 @@ class WinogradKernel:
         """
         blocks = self.blocks
         width = point.vectors * blocks.lanes
-        if blocks.channels * width * 4 > FETCHED_BYTES or not may_prefetch(self.context.machine):
+        if blocks.channels * width * 4 > FETCHED_BYTES:
             return []
         share = -(-point.vectors // sum(count for _, count in blocks.chunks))
         step = chunk.number * blocks.channels + channel
