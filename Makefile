@@ -9,8 +9,9 @@ LANGUAGE := .venv-language
 demo: $(INSTALLED)
 	$(BIN)/collage demo
 
+# One process for each processor, but few, since each loads TVM. The tests of a file share fixtures.
 test: $(INSTALLED) lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
 
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m "slow and not properties and not fuzz"

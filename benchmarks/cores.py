@@ -9,7 +9,8 @@ were measured as the fastest with it. Models are those of `models.py`, or ONNX f
 
 A virtual machine may move its processors while this runs. `apart` is the time in which
 one core gets an answer of the other. Where it is several times higher than usual, the cores share
-no cache, and no library gains much from the second one.
+no cache, and no library gains much from the second one. For a while two processors may even be one
+core of the host. Then nothing gains, and `apart` does not show it: run it again.
 """
 
 from __future__ import annotations

@@ -266,7 +266,9 @@ def test_no_process_outlives_the_one_that_started_it(
     tmp_path: Path, program: str, end: signal.Signals
 ) -> None:
     sandbox = Sandbox(tmp_path)
-    path = os.pathsep.join([*sys.path[:1], str(Path(__file__).parent.parent)])
+    # The installed package first, then the folder of the tests.
+    folders = Path(str(collage.__file__)).parent.parent, Path(__file__).parent.parent
+    path = os.pathsep.join(map(str, folders))
     environment = {**sandbox.environment, "PYTHONPATH": path}
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL

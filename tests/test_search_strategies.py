@@ -25,6 +25,7 @@ from collage_dsl.search import (
     beam,
     dijkstra,
     exhaustive,
+    integer_program,
     milp,
     regrets,
     search,
@@ -38,6 +39,8 @@ from tests.graphs import F32, LIBRARY, NATIVE, candidate, graph_of
 from tests.search_problems import Costs, again, random_problem, rank
 
 SEEDS = st.integers(0, 2**32)
+
+MILP = integer_program.solve
 
 CHAIN = graph_of({"a": ["x"], "b": ["a"], "c": ["b"]}, ["c"])
 SINGLES = [candidate(CHAIN, name) for name in "abc"]
@@ -498,6 +501,57 @@ def test_auto_hands_over_when_the_budget_is_spent() -> None:
     assert rank(plan) == rank(dijkstra(problem))
     with pytest.raises(BudgetSpentError):
         dijkstra(problem, budget=2)
+
+
+def limited(solution: bool) -> Callable[..., Any]:
+    """The solver at its limit: it has a `solution` that may not be the best, or none."""
+
+    def solve(objective: Any, **more: Any) -> Any:
+        assert more["options"]["node_limit"] == 1
+        solved = MILP(objective, **more)
+        solved.status, solved.mip_dual_bound = 1, 0.9 * solved.fun
+        solved.x = solved.x if solution else None
+        return solved
+
+    return solve
+
+
+def test_a_plan_at_the_limit_of_the_solver_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = side_by_side(8)
+    monkeypatch.setattr(integer_program, "solve", limited(solution=True))
+
+    plan = milp(problem, budget=1)
+
+    assert plan.record is not None
+    assert not plan.record.proven
+    assert plan.record.bound == pytest.approx(0.9 * plan.cost)
+    assert plan.record.gap == pytest.approx(0.1)
+    assert plan.cost == dijkstra(again(problem)).cost
+
+
+def test_auto_uses_beam_if_the_solver_has_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = side_by_side(3)
+    monkeypatch.setattr(integer_program, "solve", limited(solution=False))
+    monkeypatch.setattr(import_module("collage_dsl.search.auto"), "NODES", 1)
+
+    plan = auto(problem, budget=2)
+
+    assert plan.record is not None
+    assert plan.record.strategy == "beam"
+    assert plan.record.because == (
+        "dijkstra gave up: 2 states were not enough; milp gave up: 1 nodes and 10 s were not enough"
+    )
+    assert rank(plan) == rank(beam(again(problem)))
+
+
+def test_a_budget_that_is_not_spent_changes_nothing() -> None:
+    problem, _ = side_by_side(16)
+
+    plan = milp(problem, budget=1000)
+
+    assert plan.record is not None
+    assert plan.record.proven
+    assert rank(plan) == rank(milp(again(problem)))
 
 
 def test_infeasible_kernels_have_no_regret_and_chosen_ones_none_to_speak_of() -> None:

@@ -9,7 +9,7 @@ from collage_dsl.search.milp import has_solver
 from collage_dsl.search.moves import Key, Move, Moves
 from collage_dsl.search.plan import SECOND, Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
-from collage_dsl.search.tally import Tally
+from collage_dsl.search.tally import ASKED_FOR, Tally
 
 WIDTH = 100
 
@@ -27,7 +27,7 @@ class _State:
     by: Move | None = None
 
 
-def beam(problem: Problem, *, width: int = WIDTH) -> Plan:
+def beam(problem: Problem, *, width: int = WIDTH, because: str = ASKED_FOR) -> Plan:
     """
     A plan that costs no more than that of `greedy`; asks for every cost. Raises `NoPlanError`.
 
@@ -35,11 +35,11 @@ def beam(problem: Problem, *, width: int = WIDTH) -> Plan:
     `width` are expanded: those with the smallest cost above the worth of their calls. If none
     of them leads to a plan, twice as many are tried, and so on. The record of the plan has the
     lower bound. If no state was left out, the plan is proven to be the best. Raises ValueError
-    for a `width` below 1.
+    for a `width` below 1. `because` says in the record why `beam` was used.
     """
     if width < 1:
         raise ValueError(f"a beam keeps 1 state or more, not {width}")
-    tally = Tally(problem, "beam")
+    tally = Tally(problem, "beam", because)
     candidates = usable(problem)
     moves = Moves(problem, candidates)
     quick = greedy(problem, moves)

@@ -12,8 +12,12 @@ from scipy.sparse import csr_array
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.search.columns import Array, Columns, surplus_of, worth_of
 from collage_dsl.search.cycles import Passage, shortest_cycle
+from collage_dsl.search.dijkstra import BudgetSpentError
 from collage_dsl.search.plan import Problem
 from collage_dsl.search.tally import Tally
+
+_SECONDS = 10.0
+"""How long a solution with a budget may take: some programs take minutes for their first node."""
 
 _RETRIES = 100
 """How many plans are refused at most because only the solver's tolerance makes them as cheap."""
@@ -34,6 +38,10 @@ class Program:
     graph: Graph
     columns: Columns
     tally: Tally
+    budget: int | None = None
+    """How many nodes of branch and bound a solution may take."""
+    bound: float | None = None
+    """No solution has a lower objective, where the last one may not be the best."""
     rows: list[Any] = field(default_factory=list)
     open: Array = field(default_factory=lambda: np.empty(0))
 
@@ -42,7 +50,10 @@ class Program:
         self.open = np.ones(len(self.columns.candidates))
 
     def least(self, objective: Array) -> tuple[int, ...] | None:
-        """The columns of a plan with the least `objective`; None if there is no plan."""
+        """
+        The columns of a plan with the least `objective`; None if there is no plan. At the end of
+        the budget, those of the best plan found, and `bound` is set; or `BudgetSpentError`.
+        """
         while True:
             taken = self._solved(objective)
             if taken is None:
@@ -69,14 +80,24 @@ class Program:
             integrality=np.ones(len(objective)),
             bounds=Bounds(0, self.open),
             constraints=self.rows,
-            options={"mip_rel_gap": 0.0},
+            options={"mip_rel_gap": 0.0} | self._limits,
         )
         if solved.status == 2:
             return None
-        if solved.status != 0 or solved.x is None:
+        is_limited = self.budget is not None and solved.status == 1
+        if is_limited and solved.x is None:
+            raise BudgetSpentError(f"{self.budget} nodes and {_SECONDS:g} s were not enough")
+        if solved.x is None or not (is_limited or solved.status == 0):
             raise SolverError(f"HiGHS found no cheapest plan: {solved.message}")
+        self.bound = float(solved.mip_dual_bound) if is_limited else None
         self.tally.explored(int(solved.mip_node_count or 0))
         return tuple(int(i) for i in np.flatnonzero(solved.x > 0.5))
+
+    @property
+    def _limits(self) -> dict[str, float]:
+        if self.budget is None:
+            return {}
+        return {"node_limit": self.budget, "time_limit": _SECONDS}
 
     def _not_all(self, ring: Sequence[Passage]) -> Any:
         """
@@ -91,9 +112,13 @@ class Program:
         return LinearConstraint(csr_array(np.array([row])), -np.inf, len(ring) - 1)
 
 
-def cheapest(problem: Problem, tally: Tally) -> tuple[CandidateKernel, ...]:
+def cheapest(
+    problem: Problem, tally: Tally, budget: int | None
+) -> tuple[tuple[CandidateKernel, ...], int | None]:
     """
     The candidates of a best plan; `tally` counts nodes of branch and bound. Raises `NoPlanError`.
+    If a solution takes more than `budget` nodes, the plan may not be the best: no plan then costs
+    less than so many femtoseconds. Raises `BudgetSpentError` if no plan was found with so many.
 
     If the problem has lower bounds, they are used for costs that are not known. Then the unknown
     costs of the best plan are asked for, and the program is solved again, until all costs of the
@@ -101,28 +126,30 @@ def cheapest(problem: Problem, tally: Tally) -> tuple[CandidateKernel, ...]:
     """
     while True:
         columns = Columns.of(problem, late=problem.has_bounds)
-        chosen = _best(problem, Program(problem.graph, columns, tally))
+        program = Program(problem.graph, columns, tally, budget)
+        chosen, bound = _best(problem, program)
         unknown = [each for each in chosen if not problem.is_asked(each)]
         if not unknown:
-            return chosen
+            return chosen, bound
         for each in unknown:
             problem.cost(each)
 
 
-def _best(problem: Problem, program: Program) -> tuple[CandidateKernel, ...]:
+def _best(problem: Problem, program: Program) -> tuple[tuple[CandidateKernel, ...], int | None]:
     """
     The columns with the least cost; among the plans with that cost, those with the least
-    demotion, then with the fewest kernels.
+    demotion, then with the fewest kernels. A lower bound in femtoseconds if they may not be these.
     """
     columns = program.columns
     if not columns.calls:
-        return ()
+        return (), None
     taken = program.least(columns.scaled)
     if taken is None:
         raise problem.no_plan()
-    if all(problem.is_asked(columns.candidates[i]) for i in taken):
+    bound = None if program.bound is None else int(program.bound * columns.unit)
+    if bound is None and all(problem.is_asked(columns.candidates[i]) for i in taken):
         taken = _of_equal_cost(problem, program, taken)
-    return tuple(columns.candidates[i] for i in taken)
+    return tuple(columns.candidates[i] for i in taken), bound
 
 
 def _of_equal_cost(problem: Problem, program: Program, taken: tuple[int, ...]) -> tuple[int, ...]:

@@ -11,10 +11,14 @@ def has_solver() -> bool:
     return find_spec("scipy") is not None
 
 
-def milp(problem: Problem, *, because: str = ASKED_FOR) -> Plan:
+def milp(problem: Problem, *, budget: int | None = None, because: str = ASKED_FOR) -> Plan:
     """
     A cheapest plan, as good as that of `dijkstra`. Raises `NoPlanError`. Asks for every cost. If
     the problem has lower bounds, asks only for costs of kernels that could be in a best plan.
+
+    With a `budget`, a solution of the program takes at most so many nodes of branch and bound. Then
+    the plan may not be the cheapest, and its record has a lower bound. Raises `BudgetSpentError` if
+    no plan was found with so many nodes.
 
     The time depends on how the kernels that overlap compete, not on how many sets of nodes can
     be covered in part. The solver may treat costs as equal if they differ by less than 1e-12 of
@@ -23,4 +27,4 @@ def milp(problem: Problem, *, because: str = ASKED_FOR) -> Plan:
     from collage_dsl.search.integer_program import cheapest  # scipy takes half a second to load
 
     tally = Tally(problem, "milp", because)
-    return tally.plan(cheapest(problem, tally))
+    return tally.plan(*cheapest(problem, tally, budget))
