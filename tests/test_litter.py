@@ -263,17 +263,18 @@ def hang(file: str) -> None:
 @pytest.mark.parametrize("program", [COMPILER, WORKER], ids=["compiler", "worker"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_no_process_outlives_the_one_that_started_it(
-    tmp_path: Path, program: str, end: signal.Signals
+    tmp_path_factory: pytest.TempPathFactory, program: str, end: signal.Signals
 ) -> None:
-    sandbox = Sandbox(tmp_path)
+    folder = tmp_path_factory.mktemp("p")  # short, since the path of a socket is
+    sandbox = Sandbox(folder)
     # The installed package first, then the folder of the tests.
     folders = Path(str(collage.__file__)).parent.parent, Path(__file__).parent.parent
     path = os.pathsep.join(map(str, folders))
     environment = {**sandbox.environment, "PYTHONPATH": path}
     with subprocess.Popen(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", program], cwd=folder, env=environment, stderr=subprocess.DEVNULL
     ) as process:
-        while not (tmp_path / "started").exists():
+        while not (folder / "started").exists():
             assert process.poll() is None
             time.sleep(0.05)
         assert len(sandbox.processes()) > 1
