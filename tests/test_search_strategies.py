@@ -1,5 +1,6 @@
 """Every strategy against the exhaustive search, and what their records promise."""
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -527,6 +528,40 @@ def test_a_plan_at_the_limit_of_the_solver_has_a_bound(monkeypatch: pytest.Monke
     assert plan.record.bound == pytest.approx(0.9 * plan.cost)
     assert plan.record.gap == pytest.approx(0.1)
     assert plan.cost == dijkstra(again(problem)).cost
+
+
+@pytest.mark.parametrize("solution", [True, False])
+def test_a_tie_that_the_solver_does_not_decide_is_not_proven(
+    monkeypatch: pytest.MonkeyPatch, solution: bool
+) -> None:
+    problem, _ = side_by_side(8)
+    stopped = limited(solution)
+    first = iter([MILP])
+    monkeypatch.setattr(
+        integer_program, "solve", lambda *args, **more: next(first, stopped)(*args, **more)
+    )
+
+    plan = milp(problem, budget=1)
+
+    assert plan.record is not None
+    assert not plan.record.proven
+    assert plan.record.gap == 0
+    assert plan.cost == dijkstra(again(problem)).cost
+
+
+def test_a_solver_that_stops_without_a_bound_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_bound(*args: Any, **more: Any) -> Any:
+        solved = limited(solution=True)(*args, **more)
+        solved.mip_dual_bound = -math.inf
+        return solved
+
+    problem, _ = side_by_side(8)
+    monkeypatch.setattr(integer_program, "solve", without_bound)
+
+    plan = milp(problem, budget=1)
+
+    assert plan.record is not None
+    assert plan.record.bound == 0
 
 
 def test_auto_uses_beam_if_the_solver_has_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:

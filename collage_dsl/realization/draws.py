@@ -13,20 +13,25 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Inputs of a model by name. Those of a `special` draw have infinities and no numbers."""
+    """Inputs of a model by name."""
 
     name: str
     inputs: Mapping[str, Array]
-    special: bool = False
 
     @property
     def is_usual(self) -> bool:
         """Whether any model should accept it."""
         return self.name in (GIVEN, _USUAL)
 
+    @property
+    def is_special(self) -> bool:
+        """Whether its floating point numbers have infinities and what is not a number."""
+        return self.name == _SPECIAL_DRAW
+
 
 GIVEN = "given"
 _USUAL = "usual"
+_SPECIAL_DRAW = "special"
 
 
 def draws_of(graph: Graph, given: Mapping[str, Array] | None = None) -> Iterator[Draw]:
@@ -38,7 +43,7 @@ def draws_of(graph: Graph, given: Mapping[str, Array] | None = None) -> Iterator
     """
     kinds = {_USUAL: _usual, "large": _large, "tiny": _tiny, "negative": _negative}
     if any("float" in graph.nodes[index].tensor.dtype for index in members(graph.parameters)):
-        kinds["special"] = _special
+        kinds[_SPECIAL_DRAW] = _special
     if given is not None:
         yield Draw(GIVEN, given)
     for number, (name, floats) in enumerate(kinds.items()):
@@ -53,7 +58,7 @@ def draws_of(graph: Graph, given: Mapping[str, Array] | None = None) -> Iterator
                 inputs[node.name] = given[node.name]
             else:
                 inputs[node.name] = _integers(graph, index, name, generator)
-        yield Draw(name, inputs, special=name == "special")
+        yield Draw(name, inputs)
 
 
 # Floating point numbers.

@@ -250,7 +250,7 @@ class _Verifier:
             self.findings.append(Finding(error, allowed, node, draw.name, call.candidate))
 
         inputs = list(draw.inputs.values())
-        watch = Watch(self.references, self.calls, inputs, report, special=draw.special)
+        watch = Watch(self.references, self.calls, inputs, report, special=draw.is_special)
         outputs = self.executable.watched(draw.inputs, watch)
         watch.end([output.numpy() for output in outputs])
         self.checked |= watch.checked

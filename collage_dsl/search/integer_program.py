@@ -40,6 +40,8 @@ class Program:
     tally: Tally
     budget: int | None = None
     """How many nodes of branch and bound a solution may take."""
+    is_limited: bool = False
+    """Whether a solution was stopped."""
     bound: float | None = None
     """No solution has a lower objective, where the last one may not be the best."""
     rows: list[Any] = field(default_factory=list)
@@ -85,11 +87,13 @@ class Program:
         if solved.status == 2:
             return None
         is_limited = self.budget is not None and solved.status == 1
+        self.is_limited |= is_limited
         if is_limited and solved.x is None:
             raise BudgetSpentError(f"{self.budget} nodes and {_SECONDS:g} s were not enough")
         if solved.x is None or not (is_limited or solved.status == 0):
             raise SolverError(f"HiGHS found no cheapest plan: {solved.message}")
-        self.bound = float(solved.mip_dual_bound) if is_limited else None
+        # Minus infinity, if the solver was stopped before it had a bound.
+        self.bound = max(0.0, float(solved.mip_dual_bound)) if is_limited else None
         self.tally.explored(int(solved.mip_node_count or 0))
         return tuple(int(i) for i in np.flatnonzero(solved.x > 0.5))
 
@@ -117,8 +121,8 @@ def cheapest(
 ) -> tuple[tuple[CandidateKernel, ...], int | None]:
     """
     The candidates of a best plan; `tally` counts nodes of branch and bound. Raises `NoPlanError`.
-    If a solution takes more than `budget` nodes, the plan may not be the best: no plan then costs
-    less than so many femtoseconds. Raises `BudgetSpentError` if no plan was found with so many.
+    If a solution takes more than `budget` nodes, or 10 s, the plan may not be the best: no plan
+    then costs less than so many femtoseconds. Raises `BudgetSpentError` if no plan was found.
 
     If the problem has lower bounds, they are used for costs that are not known. Then the unknown
     costs of the best plan are asked for, and the program is solved again, until all costs of the
@@ -148,7 +152,10 @@ def _best(problem: Problem, program: Program) -> tuple[tuple[CandidateKernel, ..
         raise problem.no_plan()
     bound = None if program.bound is None else int(program.bound * columns.unit)
     if bound is None and all(problem.is_asked(columns.candidates[i]) for i in taken):
+        program.is_limited = False
         taken = _of_equal_cost(problem, program, taken)
+        if program.is_limited:
+            bound = _price(columns, taken)
     return tuple(columns.candidates[i] for i in taken), bound
 
 
@@ -170,10 +177,16 @@ def _of_equal_cost(problem: Problem, program: Program, taken: tuple[int, ...]) -
 
 
 def _least_exactly(program: Program, objective: Array, best: tuple[int, ...]) -> tuple[int, ...]:
-    """A plan with the least `objective` whose exact cost is no more than that of `best`."""
+    """
+    A plan with the least `objective` whose exact cost is no more than that of `best`. At the end of
+    the budget, the best one that was found.
+    """
     columns = program.columns
     for _ in range(_RETRIES):
-        taken = program.least(objective)
+        try:
+            taken = program.least(objective)
+        except BudgetSpentError:
+            return best
         if taken is None or objective[list(taken)].sum() >= objective[list(best)].sum():
             return best
         if _price(columns, taken) <= _price(columns, best):

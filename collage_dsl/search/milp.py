@@ -16,9 +16,9 @@ def milp(problem: Problem, *, budget: int | None = None, because: str = ASKED_FO
     A cheapest plan, as good as that of `dijkstra`. Raises `NoPlanError`. Asks for every cost. If
     the problem has lower bounds, asks only for costs of kernels that could be in a best plan.
 
-    With a `budget`, a solution of the program takes at most so many nodes of branch and bound. Then
-    the plan may not be the cheapest, and its record has a lower bound. Raises `BudgetSpentError` if
-    no plan was found with so many nodes.
+    With a `budget`, a solution of the program takes at most so many nodes of branch and bound, and
+    at most 10 s. Then the plan may not be the cheapest, and its record has a lower bound. Raises
+    `BudgetSpentError` if no plan was found with these.
 
     The time depends on how the kernels that overlap compete, not on how many sets of nodes can
     be covered in part. The solver may treat costs as equal if they differ by less than 1e-12 of

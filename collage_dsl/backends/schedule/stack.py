@@ -14,7 +14,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import TensorLoad, Var
@@ -64,7 +63,7 @@ def _local(body: Stmt) -> frozenset[Buffer]:
 
 
 def _bytes(buffer: Buffer) -> int:
-    return shape(buffer)[0] * np.dtype(str(buffer.dtype)).itemsize
+    return shape(buffer)[0] * int(tvm_ffi.dtype(str(buffer.dtype)).itemsize)
 
 
 def _found(body: Stmt, *kinds: Any) -> list[Any]:
