@@ -13,6 +13,7 @@ from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.builder import op_predicate
 from collage_dsl.cost import Cost, CostStore, Infeasible
+from collage_dsl.engine import compile as compile_module
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain, members
@@ -85,6 +86,30 @@ def test_the_report_has_the_mixed_plan_and_each_target_alone(compiled: collage.C
     assert by_name[report.chosen].measured.seconds == fastest
     assert report.verification is not None
     assert report.verification.passed
+
+
+def test_plans_of_the_same_kernels_are_built_and_raced_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[str] = []
+    real = compile_module.build
+
+    def recorded(module: object, **given: object) -> object:
+        built.append(str(module))
+        return real(module, **given)
+
+    monkeypatch.setattr(compile_module, "build", recorded)
+
+    def cost(candidate: CandidateKernel) -> float:
+        return 1e-6 if candidate.toolchain.name == "tvm" else 1e-3
+
+    found = collage.compile(small_convolution(), [NATIVE, LIBRARY], cost=cost, race_seconds=0.01)
+
+    mixed, native, _ = found.report.contenders
+    assert mixed.targets == native.targets
+    assert mixed.measured == native.measured
+    assert found.report.chosen in ("mixed", "onnxruntime")
+    assert len(built) == 2, "one for `mixed` and `tvm`, one for `onnxruntime`"
 
 
 @pytest.mark.parametrize(

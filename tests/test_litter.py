@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Generator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -245,19 +246,20 @@ from collage_dsl.backends.runtime.guarded import run_guarded
 run_guarded(["sh", "-c", "sleep 1000 & echo started > started; sleep 1000"])
 """
 WORKER = """\
-from collage_dsl.measuring.worker import Worker
+from collage_dsl.measuring.worker import Workers
 from tests.test_litter import hang
-with Worker(hang, timeout=1000) as worker:
-    worker.run("started")
+with Workers(hang, count=2) as workers:
+    workers.run((task for task in [("started", 1000.0)]) for _ in range(2))
 """
 
 
-def hang(file: str) -> None:
+def hang(file: str) -> Generator[None, None, None]:
     """Never return to Python."""
     import ctypes
 
     Path(file).touch()
     ctypes.PyDLL(None).sleep(1000)
+    yield
 
 
 @pytest.mark.parametrize("program", [COMPILER, WORKER], ids=["compiler", "worker"])

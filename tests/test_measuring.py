@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import onnx.parser
 import pytest
@@ -29,7 +30,8 @@ from collage_dsl.measuring.task import (
     kernel_task,
     measure,
 )
-from collage_dsl.measuring.worker import Failed, Worker
+from collage_dsl.measuring.worker import Failed, Workers
+from tests.workers import answer_jobs, done
 
 PATIENT = Measuring(repeats=5, percentile=50, budget=86_400)
 """A budget that no test uses up."""
@@ -206,7 +208,7 @@ def test_a_kernel_costs_what_its_target_says(
     toolchain = Toolchain("t", measure=replace(PATIENT, percentile=percentile))
     task = kernel_task(kernel(toolchain), Tvm(), {}, can_warm=True)
 
-    assert measure(task) == Timing(pytest.approx(seconds))
+    assert done(measure(task)) == Timing(pytest.approx(seconds))
     assert made.calls == 6
 
 
@@ -224,7 +226,7 @@ def test_overheads_are_timed_like_kernels_with_twice_the_runs(
     monkeypatch.setattr(task_module, "cold_times", recorded)
     monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: made.call)
 
-    measure(OverheadTask(Toolchain("t", measure=PATIENT), Tvm()))
+    done(measure(OverheadTask(Toolchain("t", measure=PATIENT), Tvm())))
 
     assert asked == [replace(PATIENT, repeats=10)] * 2
     assert made.calls == 12  # of each chain six, which agree
@@ -240,9 +242,7 @@ class Asked:
     tasks: list[KernelTask | OverheadTask] = field(default_factory=list)
     timeouts: list[float] = field(default_factory=list)
 
-    def run(
-        self, _: object, task: KernelTask | OverheadTask, *, timeout: float
-    ) -> Timing | Overhead | Failed:
+    def answer(self, task: KernelTask | OverheadTask, timeout: float) -> Timing | Overhead | Failed:
         self.tasks.append(task)
         self.timeouts.append(timeout)
         if isinstance(task, OverheadTask):
@@ -259,9 +259,7 @@ class Asked:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     made = Asked()
-    monkeypatch.setattr(
-        Worker, "run", lambda worker, task, *, timeout: made.run(worker, task, timeout=timeout)
-    )
+    monkeypatch.setattr(Workers, "run", lambda _, jobs: answer_jobs(jobs, made.answer))
     return made
 
 
@@ -339,6 +337,32 @@ def test_a_kernel_too_slow_for_one_target_is_tried_for_one_with_more_time(
     assert asked.kernels == 2
 
 
+def test_kernels_that_will_be_asked_for_are_measured_together(
+    monkeypatch: pytest.MonkeyPatch, asked: Asked, store: CostStore
+) -> None:
+    runs: list[int] = []
+    answered = Workers.run
+
+    def recorded(workers: Any, jobs: list[Any]) -> None:
+        runs.append(len(jobs))
+        answered(workers, jobs)
+
+    monkeypatch.setattr(Workers, "run", recorded)
+    ways = [Measuring(), Measuring(repeats=5), Measuring(percentile=50)]
+    kernels = [kernel(Toolchain("t", measure=how)) for how in ways]
+    with MeasuredCost(lambda _: Tvm(), store) as cost:
+        cost(kernels[0])
+        runs.clear()
+        cost.ahead([*kernels, *kernels])
+        assert [each for each in runs if each != 1] == [2], "but for overheads, one by one"
+        runs.clear()
+        assert [cost(each) for each in kernels] == [1.5] * 3
+        assert not runs
+
+    assert asked.kernels == 3
+    assert (cost.counts.found, cost.counts.measured) == (3, 3)
+
+
 def test_settings_as_usual_find_what_was_stored_before_there_were_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -392,7 +416,7 @@ def test_what_cannot_be_measured_says_less(
     monkeypatch: pytest.MonkeyPatch, store: CostStore, passing: bool
 ) -> None:
     failed = Failed("no compiler", passing=passing)
-    monkeypatch.setattr(Worker, "run", lambda *_, **__: failed)
+    monkeypatch.setattr(Workers, "run", lambda _, jobs: answer_jobs(jobs, lambda *_: failed))
 
     assert memory(store) == 6.5e10
     with MeasuredCost(lambda _: Tvm(), store) as cost:
@@ -405,4 +429,6 @@ def test_a_constant_index_of_64_bits_is_measured_as_it_is() -> None:
     graph = collage.from_onnx(onnx.parser.parse_model(text))
     taken = CandidateKernel(graph, SubGraph(graph.set_of("y")), Toolchain("llvm"))
 
-    assert measure(kernel_task(taken, Tvm(), {}, can_warm=True)).seconds > 0
+    measured = done(measure(kernel_task(taken, Tvm(), {}, can_warm=True)))
+    assert isinstance(measured, Timing)
+    assert measured.seconds > 0

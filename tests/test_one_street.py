@@ -5,7 +5,7 @@
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import collage_dsl as collage
 from collage_dsl.engine import compile as compile_module
 from collage_dsl.frontend.light import light_model
 from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, Timing, kernel_module
-from collage_dsl.measuring.worker import Worker
+from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.lower import lowering
 from collage_dsl.realization.verify import run_onnx
@@ -31,6 +31,7 @@ from collage_dsl.resources import shipped_spec
 from tests.models import small_convolution, transformer_block
 from tests.partitioned import LLVM
 from tests.partitioned import run as run_plainly
+from tests.workers import answer_jobs
 
 TARGETS = [shipped_spec("native"), shipped_spec("onnxruntime")]
 
@@ -42,7 +43,10 @@ class Prices:
         self.tasks: list[KernelTask] = []
         self.random = random.Random(0)
 
-    def run(self, task: KernelTask | OverheadTask) -> Timing | Overhead:
+    def run(self, jobs: Iterable[Job[KernelTask | OverheadTask, Timing | Overhead]]) -> None:
+        answer_jobs(jobs, lambda task, _: self.answer(task))
+
+    def answer(self, task: KernelTask | OverheadTask) -> Timing | Overhead:
         if isinstance(task, OverheadTask):
             return Overhead(launch=1e-6, entry=0.0)
         self.tasks.append(task)
@@ -57,7 +61,7 @@ class Prices:
 @pytest.fixture
 def prices(monkeypatch: pytest.MonkeyPatch) -> Iterator[Prices]:
     made = Prices()
-    monkeypatch.setattr(Worker, "run", lambda _, task, **__: made.run(task))
+    monkeypatch.setattr(Workers, "run", lambda _, jobs: made.run(jobs))
     yield made
     assert made.tasks
 

@@ -657,3 +657,31 @@ def test_without_a_solver_auto_and_beam_do_what_they_can(seed: int) -> None:
             because = auto(problem).record
             assert because is not None
             assert because.because == "scipy is not installed, which milp needs"
+
+
+@pytest.mark.parametrize("strategy", [dijkstra, milp])
+def test_candidates_are_announced_before_they_are_priced(
+    strategy: Callable[[Problem], Plan],
+) -> None:
+    given = random_problem(5, calls=9, bounded=True)
+    heard: list[CandidateKernel] = []
+    unannounced: list[CandidateKernel] = []
+
+    def cost(candidate: CandidateKernel) -> Cost:
+        if candidate not in heard:
+            unannounced.append(candidate)
+        return given._cost(candidate)
+
+    bound = given._lower_bound
+    problem = Problem(
+        given.graph,
+        given.candidates,
+        cost,
+        lower_bound=bound,
+        ahead=heard.extend,
+    )
+
+    assert strategy(problem).cost == exhaustive(again(given)).cost
+    assert heard
+    assert len(heard) == len(set(heard))
+    assert not unannounced

@@ -4,16 +4,17 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
 from threading import Timer
 
 import pytest
 
 from collage_dsl.measuring import worker as worker_module
-from collage_dsl.measuring.worker import Failed, Worker
+from collage_dsl.measuring.worker import Failed, Workers
 
 
-def work(task: str) -> str | int:
+def work(task: str) -> Generator[None, None, str | int]:
     match task:
         case "crash":
             ctypes.string_at(0)
@@ -21,6 +22,15 @@ def work(task: str) -> str | int:
             os.kill(os.getpid(), signal.SIGKILL)
         case "hang":
             time.sleep(3600)
+        case "hang alone":
+            yield
+            time.sleep(3600)
+        case "crash alone":
+            yield
+            ctypes.string_at(0)
+        case "alone":
+            yield
+            return "did it alone"
         case "raise":
             raise ValueError("the first line\nthe second")
         case "exit":
@@ -36,54 +46,136 @@ def work(task: str) -> str | int:
     return f"did {task}"
 
 
+Answer = str | int | Failed
+
+
+def job(
+    tasks: Iterable[str], answers: list[Answer], limit: float = 60
+) -> Generator[tuple[str, float], Answer, None]:
+    for task in tasks:
+        answers.append((yield task, limit))
+
+
+def run(workers: Workers[str, str | int], task: str, limit: float = 60) -> Answer:
+    answers: list[Answer] = []
+    workers.run([job([task], answers, limit)])
+    (answer,) = answers
+    return answer
+
+
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker[str, str | int]]:
-    with Worker(work, timeout=60) as found:
+def worker() -> Iterator[Workers[str, str | int]]:
+    with Workers(work) as found:
         yield found
 
 
-def test_a_task_is_answered_in_another_process(worker: Worker[str, str | int]) -> None:
-    assert worker.run("this") == "did this"
-    assert worker.run("process") != os.getpid()
+def test_a_task_is_answered_in_another_process(worker: Workers[str, str | int]) -> None:
+    assert run(worker, "this") == "did this"
+    assert run(worker, "process") != os.getpid()
 
 
-def test_the_process_is_kept_from_task_to_task(worker: Worker[str, str | int]) -> None:
-    assert worker.run("process") == worker.run("process")
+def test_the_process_is_kept_from_task_to_task(worker: Workers[str, str | int]) -> None:
+    assert run(worker, "process") == run(worker, "process")
 
 
-def test_a_task_can_have_a_time_limit_of_its_own() -> None:
-    with Worker(work, timeout=0) as hurried:
-        assert hurried.run("this", timeout=600) == "did this"
+def test_the_tasks_of_a_job_go_to_one_process_and_jobs_to_several() -> None:
+    first: list[Answer] = []
+    second: list[Answer] = []
+    with Workers(work, count=2) as workers:
+        workers.run([job(["process", "process"], each) for each in (first, second)])
+    assert len(set(first)) == len(set(second)) == 1
+    assert first != second
+
+
+def test_more_jobs_than_processes_are_all_done() -> None:
+    answers: list[list[Answer]] = [[] for _ in range(7)]
+    with Workers(work, count=3) as workers:
+        workers.run(job([f"{at}", "alone"], each) for at, each in enumerate(answers))
+    assert answers == [[f"did {at}", "did it alone"] for at in range(7)]
+
+
+def noted(file: str) -> Generator[None, None, str]:
+    """Notes when it begins and ends what may run side by side, and what must run alone."""
+
+    def note(what: str) -> None:
+        with open(file, "a") as notes:
+            notes.write(what + "\n")
+
+    note("begin")
+    until = time.monotonic() + 30
+    while Path(file).read_text().count("begin") % 2 and time.monotonic() < until:
+        time.sleep(0.01)  # Until the other one has begun too.
+    note("built")
+    yield
+    note("alone")
+    time.sleep(0.05)
+    note("end")
+    return "done"
+
+
+def test_processes_work_side_by_side_until_one_must_be_alone(tmp_path: Path) -> None:
+    file, answers = tmp_path / "notes", [[], []]  # type: ignore[var-annotated]
+    file.touch()
+    with Workers(noted, count=2) as workers:
+        workers.run([job([str(file)] * 2, each) for each in answers])
+    assert answers == [["done", "done"], ["done", "done"]]
+    together = ["begin", "begin", "built", "built", "alone", "end", "alone", "end"]
+    assert file.read_text().split() == together * 2
+
+
+@pytest.mark.parametrize("bad", ["crash", "hang", "raise", "hang alone", "crash alone"])
+def test_what_one_does_harms_no_other(bad: str) -> None:
+    answers: list[list[Answer]] = [[], [], []]
+    with Workers(work, count=2) as workers:
+        run(workers, "warm up")
+        tasks = [["this", "alone"], [bad, "that"], ["other"]]
+        limits = [60, 1 if "hang" in bad else 60, 60]
+        workers.run(map(job, tasks, answers, limits))
+    (first, (failed, after), last) = answers
+    assert first == ["did this", "did it alone"]
+    assert isinstance(failed, Failed)
+    assert failed.timed_out == ("hang" in bad)
+    assert after == "did that"
+    assert last == ["did other"]
+
+
+def test_what_is_left_of_a_run_that_failed_answers_no_other_task() -> None:
+    def failing() -> Generator[tuple[str, float], Answer, None]:
+        yield "this", 60.0
+        raise LookupError("no more")
+
+    with Workers(work, count=2) as workers:
+        with pytest.raises(LookupError, match="no more"):
+            workers.run([job(["alone"], []), failing()])
+        assert run(workers, "that") == "did that"
 
 
 class Slow:
-    """The connection to a process that is ready, and done, in the end; what it was waited for."""
+    """The connection to a process that takes long to be ready."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
-        self.sent: list[str] = []
 
     def poll(self, seconds: float) -> bool:
         self.waits.append(seconds)
-        return True
+        return False
 
-    def recv(self) -> str | None:
-        return work(self.sent[-1]) if self.sent else None  # type: ignore[return-value]
-
-    def send(self, task: str) -> None:
-        self.sent.append(task)
+    def close(self) -> None:
+        pass
 
 
-def test_the_time_of_a_task_begins_when_its_process_is_ready(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_process_has_longer_to_start_than_tasks_have(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow()
-    monkeypatch.setattr(Worker, "_start", lambda _: slow)
+    monkeypatch.setattr(worker_module, "_started", lambda _: (None, slow))
 
-    assert Worker(work, timeout=60).run("this", timeout=0.01) == "did this"
-    first, last = slow.waits
-    assert first > 60
-    assert last == 0.01
+    started = Failed("no process for it could be started", passing=True)
+    assert run(Workers(work), "this", 0.01) == started
+    assert slow.waits == [120]
+
+
+def test_the_time_of_a_task_begins_when_its_process_is_ready() -> None:
+    with Workers(work) as hurried:
+        assert run(hurried, "this", 0.05) == "did this", "which starts in more time than that"
 
 
 def ends_at_once(*_: object) -> None:
@@ -95,58 +187,55 @@ def test_a_process_that_never_is_ready_is_the_fault_of_the_machine(
 ) -> None:
     monkeypatch.setattr(worker_module, "_serve", ends_at_once)
 
-    with Worker(work, timeout=60) as worker:
-        assert worker.run("this") == Failed("no process for it could be started", passing=True)
+    with Workers(work) as worker:
+        assert run(worker, "this") == Failed("no process for it could be started", passing=True)
 
 
-def test_an_exception_is_the_reason_of_the_failure(worker: Worker[str, str | int]) -> None:
-    assert worker.run("raise") == Failed("the first line")
+def test_an_exception_is_the_reason_of_the_failure(worker: Workers[str, str | int]) -> None:
+    assert run(worker, "raise") == Failed("the first line")
 
 
-def test_a_crash_fails_its_own_task_only(worker: Worker[str, str | int]) -> None:
-    assert worker.run("crash") == Failed("crashed (SIGSEGV)")
-    assert worker.run("that") == "did that"
+def test_a_crash_fails_its_own_task_only(worker: Workers[str, str | int]) -> None:
+    assert run(worker, "crash") == Failed("crashed (SIGSEGV)")
+    assert run(worker, "that") == "did that"
 
 
 def test_a_process_that_is_killed_is_not_the_fault_of_its_task(
-    worker: Worker[str, str | int],
+    worker: Workers[str, str | int],
 ) -> None:
     reason = "the process for it was killed by a person, or by the system because memory ran out"
-    assert worker.run("kill") == Failed(reason, passing=True)
-    assert worker.run("that") == "did that"
+    assert run(worker, "kill") == Failed(reason, passing=True)
+    assert run(worker, "that") == "did that"
 
 
 def test_a_process_that_ends_after_its_answer_is_replaced() -> None:
-    with Worker(work, timeout=60) as worker:
-        assert worker.run("later") == "did later"
+    with Workers(work) as worker:
+        assert run(worker, "later") == "did later"
         time.sleep(0.5)
-        assert worker.run("that") == "did that"
-        assert worker.run("that") == "did that"
+        assert run(worker, "that") == "did that"
+        assert run(worker, "that") == "did that"
 
 
 def test_what_the_machine_lacks_is_told_apart_from_what_the_task_does(
-    worker: Worker[str, str | int],
+    worker: Workers[str, str | int],
 ) -> None:
-    assert worker.run("memory") == Failed("MemoryError", passing=True)
+    assert run(worker, "memory") == Failed("MemoryError", passing=True)
 
 
-def test_a_process_that_ends_itself_is_replaced(worker: Worker[str, str | int]) -> None:
-    assert worker.run("exit") == Failed("ended with exit code 3")
-    assert worker.run("that") == "did that"
+def test_a_process_that_ends_itself_is_replaced(worker: Workers[str, str | int]) -> None:
+    assert run(worker, "exit") == Failed("ended with exit code 3")
+    assert run(worker, "that") == "did that"
 
 
-def test_a_task_that_hangs_is_ended() -> None:
-    with Worker(work, timeout=2) as impatient:
-        impatient.timeout = 60
-        impatient.run("warm up")
-        impatient.timeout = 0.2
-        assert impatient.run("hang") == Failed("took longer than 0.2 s", timed_out=True)
-        impatient.timeout = 60
-        assert impatient.run("that") == "did that"
+@pytest.mark.parametrize("task", ["hang", "hang alone"])
+def test_a_task_that_hangs_is_ended(task: str) -> None:
+    with Workers(work) as worker:
+        assert run(worker, task, 0.2) == Failed("took longer than 0.2 s", timed_out=True)
+        assert run(worker, "that") == "did that"
 
 
 def test_what_a_task_prints_goes_nowhere(
-    worker: Worker[str, str | int], capfd: pytest.CaptureFixture[str]
+    worker: Workers[str, str | int], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert worker.run("print") == "did print"
+    assert run(worker, "print") == "did print"
     assert capfd.readouterr().out == ""

@@ -32,7 +32,7 @@ from collage_dsl.report.picture import plan_picture
 from collage_dsl.report.text import candidates_text, compile_text, plan_text
 from collage_dsl.rules import FusionSpec
 from collage_dsl.scratch import replacement
-from collage_dsl.search import LowerBound, Plan, Reporter, Strategy
+from collage_dsl.search import Plan, Reporter, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def show_plan(
             document = PlanDocument.of(name, plan)
         else:
             with _measured(request, specs, now) as measured:
-                plan = _chosen(request, graph, specs, now, measured, lower_bound(measured))
+                plan = _chosen(request, graph, specs, now, measured)
                 plan = with_variants(plan, measured)
             document = PlanDocument.of(name, plan, measurements_of(measured.counts))
     if picture:
@@ -107,12 +107,21 @@ def _chosen(
     graph: Graph,
     specs: Sequence[FusionSpec],
     reporter: Reporter,
-    cost: CostFunction,
-    bound: LowerBound | None = None,
+    cost: CostFunction | MeasuredCost,
 ) -> Plan:
     """The cheapest plan among that of all targets together and those of each target alone."""
     code = lookup(allow_extern=request.allow_extern)
-    plans = plans_of(graph, specs, cost, code, request.strategy, bound, reporter).values()
+    measured = cost if isinstance(cost, MeasuredCost) else None
+    plans = plans_of(
+        graph,
+        specs,
+        cost,
+        code,
+        request.strategy,
+        lower_bound(measured) if measured else None,
+        reporter,
+        ahead=measured.ahead if measured else None,
+    ).values()
     found = (plan for plan in plans if isinstance(plan, Plan))
     return min(found, key=lambda plan: (plan.cost, -plan.priority, len(plan.kernels)))
 

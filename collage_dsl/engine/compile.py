@@ -1,7 +1,7 @@
 """Compile a model: plan, build and race several plans, keep the fastest, and verify it."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,7 +21,7 @@ from collage_dsl.engine.steps import MIXED, plans_of
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.reference import reference_session
-from collage_dsl.graph import Graph, Toolchain
+from collage_dsl.graph import CandidateKernel, Graph, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import Counts, MeasuredCost
@@ -174,7 +174,8 @@ def compile_model(
         default = DefaultDevice(home.kind, copies is not None)
         copying = CopyCost(copies, home.kind, backend_of) if copies else None
         whole = copying.added_to(price) if copying else price
-        plans = plans_of(graph, specs, whole, code, strategy, bound, reporter, default)
+        ahead = None if given else measuring().ahead
+        plans = plans_of(graph, specs, whole, code, strategy, bound, reporter, default, ahead)
         if copying:
             plans = {name: _with_copies(plan, copying, home) for name, plan in plans.items()}
         measured = measuring() if measuring.cache_info().currsize else None
@@ -183,7 +184,7 @@ def compile_model(
         counts = measured.counts if measured else Counts()
         launch = _launches(specs, backend_of, measured)
     watch("build", counts)
-    contenders = [_built(graph, plan, home, backend_of, backends) for plan in plans.items()]
+    contenders = list(_contenders(graph, plans, home, backend_of, backends))
     watch("race", counts)
     winner, documents = _race(graph, contenders, specs, race_seconds, arrays)
     watch("verify", counts)
@@ -268,16 +269,33 @@ def _with_variants(plan: Plan | str, measured: MeasuredCost) -> Plan | str:
     return plan if isinstance(plan, str) else with_variants(plan, measured)
 
 
+def _contenders(
+    graph: Graph,
+    plans: Mapping[str, Plan | str],
+    home: Toolchain,
+    backend_of: BackendOf,
+    backends: Sequence[Backend],
+) -> Iterator[Contender]:
+    """The contender of each plan. Plans of the same kernels have the same executable."""
+    made: dict[frozenset[CandidateKernel], Contender] = {}
+    for name, plan in plans.items():
+        if isinstance(plan, str):
+            yield Contender(name, None, None, plan)
+            continue
+        kernels = frozenset(plan.candidates)
+        if kernels not in made:
+            made[kernels] = _built(graph, name, plan, home, backend_of, backends)
+        yield replace(made[kernels], name=name, plan=plan)
+
+
 def _built(
     graph: Graph,
-    named: tuple[str, Plan | str],
+    name: str,
+    plan: Plan,
     home: Toolchain,
     backend_of: BackendOf,
     backends: Sequence[Backend],
 ) -> Contender:
-    name, plan = named
-    if isinstance(plan, str):
-        return Contender(name, None, None, plan)
     default = kernel_target(plan.home) if plan.home else None
     found = realized(graph, plan.candidates, backend_of, default)
     module = found.module
@@ -296,14 +314,16 @@ def _race(
 ) -> tuple[Contender, list[ContenderDocument]]:
     """The fastest contender (of equally fast ones, the first), and the report of all."""
     inputs = list(next(draws_of(graph, given)).inputs.values())
-    runners = {c.name: _runner(c.executable, inputs) for c in contenders if c.executable}
+    built = {id(c.executable): c.executable for c in contenders if c.executable}
+    runners = {key: _runner(executable, inputs) for key, executable in built.items()}
     cores = max(num_cores(spec.target) for spec in specs)
     budget = seconds * len(runners)
     times = dict(
         zip(runners, interleaved(list(runners.values()), cores, budget=budget), strict=True)
     )
-    winner = min((c for c in contenders if c.name in times), key=lambda c: low(times[c.name]))
-    return winner, [_document(c, times.get(c.name)) for c in contenders]
+    running = (c for c in contenders if c.executable)
+    winner = min(running, key=lambda c: low(times[id(c.executable)]))
+    return winner, [_document(c, times.get(id(c.executable))) for c in contenders]
 
 
 def _runner(executable: ModelExecutable, inputs: Sequence[Array]) -> Callable[[], object]:

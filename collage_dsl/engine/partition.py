@@ -144,7 +144,9 @@ class _Steps:
         self, graph: Graph, cost: CostFunction, bound: LowerBound | None, default: DefaultDevice
     ) -> Sequence[CandidateKernel]:
         found = proposed(graph, self.specs, self.specs, self.lookup, self.refusal(graph, default))
-        plan = merged(partial(graph, found, cost, lower_bound=bound), cost, self.specs)
+        ahead = self.pricing.ahead if self.pricing else None
+        plan = partial(graph, found, cost, lower_bound=bound, ahead=ahead)
+        plan = merged(plan, cost, self.specs)
         plan = without_left_alone(plan)
         return (with_variants(plan, self.pricing) if self.pricing else plan).candidates
 

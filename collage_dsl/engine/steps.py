@@ -15,6 +15,7 @@ from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
 from collage_dsl.search import (
     NO_REPORTER,
+    Ahead,
     LowerBound,
     NoPlanError,
     Plan,
@@ -110,20 +111,22 @@ def choose(
     merge: Sequence[FusionSpec] = (),
     strategy: Strategy = "auto",
     lower_bound: LowerBound | None = None,
+    ahead: Ahead | None = None,
     reporter: Reporter = NO_REPORTER,
 ) -> Plan:
     """
     A cheapest plan of the candidates `found`, by `strategy` (docs/search.md). Raises
     `search.NoPlanError`. A candidate that costs less than its `lower_bound` may be overlooked.
     Several sources of costs are asked in turn; raises `CostError` if none knows a cost.
-    `reporter` is told what the search explores and prices.
+    `ahead` hears of several candidates before their costs are asked for; `reporter` is told what
+    the search explores and prices.
 
     For the specs in `merge` that say `after max_coalesce()`, neighbouring kernels are merged
     afterwards, within the limits of the spec, if that costs no more. Every `pin` and `forbid`
     still holds, because a merged kernel has only the calls of its parts.
     """
     price = always_known(cost)
-    problem = Problem(graph, found, price, lower_bound=lower_bound, reporter=reporter)
+    problem = Problem(graph, found, price, lower_bound=lower_bound, ahead=ahead, reporter=reporter)
     return merged(search(problem, strategy), price, merge)
 
 
@@ -147,6 +150,7 @@ def plans_of(
     lower_bound: LowerBound | None = None,
     reporter: Reporter = NO_REPORTER,
     default: DefaultDevice | None = None,
+    ahead: Ahead | None = None,
 ) -> dict[str, Plan | str]:
     """
     The plan over all targets, named `MIXED`, then that of each target alone, or the reason
@@ -168,6 +172,7 @@ def plans_of(
             merge=targets,
             strategy=strategy,
             lower_bound=lower_bound,
+            ahead=ahead,
             reporter=reporter,
         )
 

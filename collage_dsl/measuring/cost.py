@@ -1,8 +1,9 @@
 """The cost function that measures: it builds and times each distinct kernel once per machine."""
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, UnknownBackend
@@ -21,7 +22,7 @@ from collage_dsl.measuring.task import (
     measure,
     native_of,
 )
-from collage_dsl.measuring.worker import Failed, Worker
+from collage_dsl.measuring.worker import Failed, Job, Workers
 from collage_dsl.realization.place import (
     kept_composites,
     kernel_view,
@@ -49,8 +50,24 @@ class Counts:
     reasons: dict[str, int] = field(default_factory=dict)
 
 
+_WORKERS = 4
+"""The most processes that build kernels. Each holds libraries and the weights of a kernel."""
+
 _Key = tuple[str, tuple[str, ...], float]
 """A kernel, the contexts of its variants, and a time limit."""
+
+_Task = KernelTask | OverheadTask
+_Answer = Timing | Overhead | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A kernel whose cost is asked for: the same candidate by each variant, and its key."""
+
+    key: _Key
+    offered: Sequence[CandidateKernel]
+    backend: Backend
+    kernel: Graph
 
 
 class MeasuredCost:
@@ -66,6 +83,9 @@ class MeasuredCost:
 
     If a backend has several variants for a kernel, each is measured and stored by itself, and the
     kernel costs what the cheapest does.
+
+    Kernels that are asked for together, with `ahead`, are built side by side on the cores of this
+    machine. While one is timed, nothing is built.
 
     Symbolic dimensions are timed at the numbers in `sizes`. A kernel with a dimension that is not
     in `sizes` is infeasible.
@@ -88,17 +108,31 @@ class MeasuredCost:
         self.timeout = timeout
         self._known: dict[_Key, tuple[Variant, ...]] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
-        self._worker = Worker[KernelTask | OverheadTask, Timing | Overhead](
-            measure, timeout=timeout
-        )
+        cores = len(os.sched_getaffinity(0))
+        self._workers = Workers[_Task, Timing | Overhead](measure, count=min(cores, _WORKERS))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._worker.stop()
+        self._workers.stop()
 
     def __call__(self, candidate: CandidateKernel) -> Cost:
+        wanted = self._wanted(candidate)
+        if isinstance(wanted, Infeasible):
+            return wanted
+        if wanted.key not in self._known:
+            self._price([wanted])
+        return cheapest(self._known[wanted.key]).cost
+
+    def ahead(self, candidates: Iterable[CandidateKernel]) -> None:
+        """Find out the costs of kernels that will be asked for."""
+        wanted = (self._wanted(candidate) for candidate in candidates)
+        by_key = {each.key: each for each in wanted if not isinstance(each, Infeasible)}
+        self._price([each for key, each in by_key.items() if key not in self._known])
+
+    def _wanted(self, candidate: CandidateKernel) -> _Wanted | Infeasible:
+        """What is to be looked up and measured of a candidate, or why it is not."""
         backend = self.backend_of(candidate.toolchain)
         found = kernel_view(candidate, backend)
         if name := _unsized(found.graph, self.sizes):
@@ -110,11 +144,7 @@ class MeasuredCost:
         offered = _offered(candidate, backend)
         if not offered:
             return Infeasible(without_variant(candidate, backend))
-        key = self._key(offered, backend, found)
-        if key not in self._known:
-            self._known[key] = self._priced(offered, found, key)
-            self._count(cheapest(self._known[key]).cost)
-        return cheapest(self._known[key]).cost
+        return _Wanted(self._key(offered, backend, found), offered, backend, found.graph)
 
     def variants(self, candidate: CandidateKernel) -> tuple[Variant, ...]:
         """The variants of a kernel whose cost was asked for; empty for other kernels."""
@@ -149,7 +179,7 @@ class MeasuredCost:
         known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
         if known is not None:
             return known
-        measured = self._work(OverheadTask(toolchain, backend))
+        measured = self._work_alone(OverheadTask(toolchain, backend))
         if isinstance(measured, Failed):
             self._no_overhead[tried] = Infeasible(measured.reason)
             return self._no_overhead[tried]
@@ -159,12 +189,22 @@ class MeasuredCost:
             self.store.put(Measurement(f"overhead.{name}", context, toolchain.name, seconds))
         return parts[part]
 
-    def _work(self, task: KernelTask | OverheadTask) -> Timing | Overhead | Failed:
-        """The answer of the worker. Raises `MeasuringError` if the machine is the cause."""
+    def _work_alone(self, task: _Task) -> _Answer:
+        """The answer of a worker, which has no other task then."""
+        answers: list[_Answer] = []
+
+        def job() -> Job[_Task, Any]:
+            answers.append((yield from self._work(task)))
+
+        self._workers.run([job()])
+        return answers[0]
+
+    def _work(self, task: _Task) -> Generator[tuple[_Task, float], _Answer, _Answer]:
+        """The answer of a worker. Raises `MeasuringError` if the machine is the cause."""
         limit = self._limit(task.toolchain)
         if isinstance(task, OverheadTask):  # many kernels, to which no limit of a target applies
             limit = max(limit, self.timeout)
-        answer = self._worker.run(task, timeout=limit)
+        answer = yield task, limit
         if isinstance(answer, Failed) and answer.passing:
             raise MeasuringError(f"cannot measure kernels: {answer.reason}")
         return answer
@@ -174,34 +214,59 @@ class MeasuredCost:
         said = toolchain.measure.timeout
         return self.timeout if said is None else said
 
-    def _priced(
-        self, offered: Sequence[CandidateKernel], found: Extract, key: _Key
-    ) -> tuple[Variant, ...]:
-        """The cost of each of the candidates, which are one kernel by different variants."""
+    def _price(self, wanted: Sequence[_Wanted]) -> None:
+        """Find out the costs of kernels that are not known yet."""
+        self._workers.run([self._job(each) for each in wanted if self._measures(each)])
+
+    def _measures(self, wanted: _Wanted) -> bool:
+        """Whether a kernel must be measured. If so, the overheads that this needs are known now."""
         self.counts.found += 1
         self.watch(self.counts)
-        if reason := self._unsupported(offered[0], found.graph):
-            return tuple(Variant(each.toolchain.variant, Infeasible(reason)) for each in offered)
-        kernel, contexts, limit = key
-        # A kernel that was too slow for one time limit may be fast enough for another.
-        names = (kernel, f"{kernel} in {limit:g} s")
-        known = [self._stored(names, context) for context in contexts]
-        if None in known:
-            self.counts.measured += 1
-        else:
+        if reason := self._unsupported(wanted.offered[0], wanted.kernel):
+            refused = Infeasible(reason)
+            known = tuple(Variant(each.toolchain.variant, refused) for each in wanted.offered)
+            self._learned(wanted, known)
+            return False
+        stored = self._stored(wanted)
+        found = [each for each in stored if each is not None]
+        if len(found) == len(stored):
             self.counts.reused += 1
-        pairs = zip(offered, contexts, known, strict=True)
-        every = [each or self._new(candidate, names, at) for candidate, at, each in pairs]
-        return tuple(Variant(each.variant, each.cost, each.error) for each in every)
+            self._learned(wanted, map(_variant_of, found))
+            return False
+        for each in wanted.offered:
+            self._entry(each.toolchain)
+            self.launch(each.toolchain, wanted.backend)
+        return True
 
-    def _stored(self, names: Sequence[str], context: str) -> Measurement | None:
+    def _job(self, wanted: _Wanted) -> Job[_Task, Any]:
+        """Measure the variants of a kernel that are not in the store."""
+        self.counts.measured += 1
+        self.watch(self.counts)
+        every = []
+        stored = self._stored(wanted)
+        for candidate, context, known in zip(wanted.offered, wanted.key[1], stored, strict=True):
+            every.append(known or (yield from self._new(candidate, wanted, context)))
+        self._learned(wanted, map(_variant_of, every))
+
+    def _learned(self, wanted: _Wanted, variants: Iterable[Variant]) -> None:
+        self._known[wanted.key] = tuple(variants)
+        self._count(cheapest(self._known[wanted.key]).cost)
+
+    def _stored(self, wanted: _Wanted) -> list[Measurement | None]:
+        """What the store has for each variant of a kernel."""
+        names = _names(wanted)
+        return [self._first(names, context) for context in wanted.key[1]]
+
+    def _first(self, names: Sequence[str], context: str) -> Measurement | None:
         found = (self.store.find(name, context) for name in names)
         return next((each for each in found if each is not None), None)
 
-    def _new(self, candidate: CandidateKernel, names: tuple[str, str], context: str) -> Measurement:
+    def _new(
+        self, candidate: CandidateKernel, wanted: _Wanted, context: str
+    ) -> Generator[tuple[_Task, float], _Answer, Measurement]:
         """A measurement that was not in the store, and is now."""
-        measured = self._measure(candidate)
-        kernel, too_slow = names
+        measured = yield from self._measure(candidate)
+        kernel, too_slow = _names(wanted)
         label, variant = candidate.label, candidate.toolchain.variant
         match measured:
             case Failed():
@@ -224,7 +289,9 @@ class MeasuredCost:
                 return f"{each.label}: {reason}"
         return None
 
-    def _measure(self, candidate: CandidateKernel) -> Timing | Failed:
+    def _measure(
+        self, candidate: CandidateKernel
+    ) -> Generator[tuple[_Task, float], _Answer, Timing | Failed]:
         """The seconds of a kernel, without the cost of entering the executable."""
         toolchain = candidate.toolchain
         backend, *libraries = makers(candidate, self.backend_of)
@@ -235,7 +302,7 @@ class MeasuredCost:
         task = kernel_task(
             candidate, backend, self.sizes, can_warm=can_warm, libraries=tuple(libraries)
         )
-        measured = self._work(task)
+        measured = yield from self._work(task)
         assert not isinstance(measured, Overhead)
         if isinstance(measured, Failed):
             return measured
@@ -254,6 +321,19 @@ class MeasuredCost:
             reasons = self.counts.reasons
             reasons[cost.reason] = reasons.get(cost.reason, 0) + 1
         self.watch(self.counts)
+
+
+def _names(wanted: _Wanted) -> tuple[str, str]:
+    """
+    The names of a kernel in the store. The second is that of one that was too slow for its time
+    limit: it may be fast enough for another.
+    """
+    kernel, _, limit = wanted.key
+    return kernel, f"{kernel} in {limit:g} s"
+
+
+def _variant_of(measured: Measurement) -> Variant:
+    return Variant(measured.variant, measured.cost, measured.error)
 
 
 def _offered(candidate: CandidateKernel, backend: Backend) -> list[CandidateKernel]:

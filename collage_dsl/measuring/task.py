@@ -1,6 +1,6 @@
 """The task that a worker process gets: build one kernel and time it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -149,17 +149,20 @@ class Timing:
     error: float | None = None
 
 
-def measure(task: KernelTask | OverheadTask) -> Timing | Overhead:
-    """The function that a worker runs. An OSError means that the machine is the cause."""
+def measure(task: KernelTask | OverheadTask) -> Generator[None, None, Timing | Overhead]:
+    """
+    The function that a worker runs: it builds, and times after a `yield`. An OSError means that the
+    machine is the cause.
+    """
     task.backend.prepare()
     if isinstance(task, OverheadTask):
-        return measure_overhead(task)
+        return (yield from measure_overhead(task))
     for library in task.libraries:
         library.prepare()
-    return measure_kernel(task)
+    return (yield from measure_kernel(task))
 
 
-def measure_kernel(task: KernelTask) -> Timing:
+def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
     """
     The seconds of one run of the kernel from Python, with cold caches and random data (from a
     fixed seed), timed as its target says.
@@ -179,6 +182,7 @@ def measure_kernel(task: KernelTask) -> Timing:
         warm()
         wake(cores)  # While a model runs, the threads are awake when a kernel begins.
 
+    yield
     seconds = low(cold_times(run, warm=ready, num_cores=cores, measure=how), how.percentile)
     return Timing(seconds, error)
 
@@ -229,7 +233,7 @@ def arrays_of(result: Any) -> list[Array]:
     return [tensor.numpy() for tensor in tensors]
 
 
-def measure_overhead(task: OverheadTask) -> Overhead:
+def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     """
     The cost of launching a kernel, from runs of one and of several small kernels. There are twice
     as many runs as for a kernel, with the same percentile, because a cost is a difference of two
@@ -245,6 +249,7 @@ def measure_overhead(task: OverheadTask) -> Overhead:
         times = cold_times(run, warm=run, num_cores=cores, measure=how)
         return low(times, how.percentile)
 
+    yield
     alone, chained = seconds(one), seconds(many)
     launch = max(0.0, (chained - alone) / (several - 1))
     return Overhead(launch, max(0.0, alone - launch))

@@ -1,14 +1,15 @@
-"""Run work that may crash or hang in another process, which is replaced after a crash."""
+"""Run work that may crash or hang in other processes, which are replaced after a crash."""
 
 import fcntl
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process, resource_tracker
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from types import ModuleType
 from typing import Any, Generic, TypeVar
@@ -39,40 +40,173 @@ class Failed:
     passing: bool = False
 
 
-class Worker(Generic[Task, Result]):
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What a process says when what is left of its task must run alone."""
+
+
+Work = Callable[[Task], Generator[None, None, Result]]
+"""A function of a module, which does a task. After a `yield` it runs while no other task does."""
+
+Job = Generator[tuple[Task, float], Result | Failed, None]
+"""Tasks for one process, each with its time limit in seconds. It is sent the result of each."""
+
+
+class Workers(Generic[Task, Result]):
     """
-    Runs `work`, a function of a module, on one task at a time in another process.
+    Runs `work` on tasks in `count` other processes, one task at a time in each.
 
-        with Worker(measure_kernel, timeout=60) as worker:
-            result = worker.run(task)
+        with Workers(measure_kernel, count=2) as workers:
+            workers.run(jobs)
 
-    The result is `Failed` if there is an exception or a crash, or if the task takes longer than
-    `timeout` seconds (of `run`, or else of the worker). After a crash or a time-out the next task
-    gets a new process. The time to start a process does not count.
+    The result of a task is `Failed` if there is an exception or a crash, or if the task takes
+    longer than its limit. After a crash or a time-out the next task gets a new process. The time
+    to start a process does not count, nor does that to wait for other tasks.
     """
 
-    def __init__(self, work: Callable[[Task], Result], *, timeout: float) -> None:
-        self.work = work
-        self.timeout = timeout
-        self._process: ForkServerProcess | None = None
-        self._connection: Connection[Any, Any] | None = None
+    def __init__(self, work: Work[Task, Result], *, count: int = 1) -> None:
+        self._workers = [_Worker(work) for _ in range(count)]
 
-    def __enter__(self) -> "Worker[Task, Result]":
+    def __enter__(self) -> "Workers[Task, Result]":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def run(self, task: Task, *, timeout: float | None = None) -> Result | Failed:
-        limit = self.timeout if timeout is None else timeout
-        connection = self._send(task)
-        if connection is None:
-            return Failed("no process for it could be started", passing=True)
-        if not connection.poll(limit):
+    def run(self, jobs: Iterable[Job[Task, Result]]) -> None:
+        """
+        Run the tasks of `jobs`. The processes work side by side up to the `yield` of their tasks.
+        When all have come so far, they end their tasks one after the other, and get the next ones.
+        """
+        left = iter(jobs)
+        places = [_Place(worker, left) for worker in self._workers]
+        try:
+            while busy := [place for place in places if place.begin()]:
+                _work_side_by_side(busy)
+                for place in busy:
+                    place.end()
+        except BaseException:
+            self.stop()  # What is left of their tasks must not answer the next ones.
+            raise
+
+    def stop(self) -> None:
+        """End the processes, whatever they are doing."""
+        for worker in self._workers:
+            worker.stop()
+
+
+class _Place(Generic[Task, Result]):
+    """One process, and the job that it is at. The task of the job has `left` seconds."""
+
+    def __init__(self, worker: "_Worker[Task, Result]", jobs: Iterator[Job[Task, Result]]) -> None:
+        self.is_working = self.is_ready = False
+        self._worker = worker
+        self._jobs = jobs
+        self._job: Job[Task, Result] | None = None
+        self._next: tuple[Task, float] | None = None
+        self._limit = self._used = self._since = 0.0
+
+    @property
+    def connection(self) -> "Connection[Any, Any]":
+        assert self._worker.connection is not None
+        return self._worker.connection
+
+    @property
+    def left(self) -> float:
+        return self._limit - self._used - (time.monotonic() - self._since)
+
+    def begin(self) -> bool:
+        """Begin with the next task, of this job or else of the next; False if there is none."""
+        while self._next is None:
+            self._job = next(self._jobs, None)
+            if self._job is None:
+                return False
+            self._next = next(self._job, None)
+        task, self._limit = self._next
+        self._used = 0.0
+        if self._worker.send(task):
+            self.is_working, self._since = True, time.monotonic()
+            return True
+        self._end(Failed("no process for it could be started", passing=True))
+        return self.begin()
+
+    def end(self) -> None:
+        """Do what must run alone."""
+        while self.is_ready:
+            self._worker.go_on()
+            self._since = time.monotonic()
+            self.connection.poll(max(0.0, self.left))
+            self.hear()
+
+    def hear(self) -> None:
+        """Take the answer of the process; without one, its time is over."""
+        self._used += time.monotonic() - self._since
+        self.is_working = self.is_ready = False
+        answer = self._worker.answer(self._limit)
+        if isinstance(answer, _Ready):
+            self.is_ready = True
+        else:
+            self._end(answer)
+
+    def _end(self, answer: Result | Failed) -> None:
+        assert self._job is not None
+        try:
+            self._next = self._job.send(answer)
+        except StopIteration:
+            self._next = None
+
+
+def _work_side_by_side(places: Sequence[_Place[Any, Any]]) -> None:
+    """Wait until each process has answered, or its time is over."""
+    while working := [place for place in places if place.is_working]:
+        limit = max(0.0, min(place.left for place in working))
+        answered = wait([place.connection for place in working], limit)
+        for place in working:
+            if place.connection in answered or place.left <= 0:
+                place.hear()
+
+
+class _Worker(Generic[Task, Result]):
+    """A process that does tasks, started when it is needed."""
+
+    def __init__(self, work: Work[Task, Result]) -> None:
+        self.work = work
+        self.connection: Connection[Any, Any] | None = None
+        self._process: ForkServerProcess | None = None
+
+    def send(self, task: Task) -> bool:
+        """
+        Send the task. If the last process ended after its answer, send it to a new process. False
+        if there is no process to send it to.
+        """
+        if self.connection is not None:
+            try:
+                self.connection.send(task)
+            except OSError:
+                self.stop()
+            else:
+                return True
+        self._process, self.connection = _started(self.work)
+        if not _is_ready(self.connection):
+            self.stop()
+            return False
+        self.connection.send(task)
+        return True
+
+    def go_on(self) -> None:
+        """Let the process go on that is ready. If it has ended, its answer says so."""
+        assert self.connection is not None
+        with suppress(OSError):
+            self.connection.send(None)
+
+    def answer(self, limit: float) -> Result | Failed | _Ready:
+        """What the process has answered, which is ended if it has not."""
+        assert self.connection is not None
+        if not self.connection.poll():
             self.stop()
             return Failed(f"took longer than {limit:g} s", timed_out=True)
         try:
-            answer: Result | Failed = connection.recv()
+            answer: Result | Failed | _Ready = self.connection.recv()
         except (EOFError, ConnectionResetError):
             return self._ended()
         return answer
@@ -83,40 +217,9 @@ class Worker(Generic[Task, Result]):
             self._process.kill()
             self._process.join()
             self._process.close()
-        if self._connection is not None:
-            self._connection.close()
-        self._process = self._connection = None
-
-    def _send(self, task: Task) -> "Connection[Any, Any] | None":
-        """
-        Send the task. If the last process ended after its answer, send it to a new process. None
-        if there is no process to send it to.
-        """
-        if self._connection is not None:
-            try:
-                self._connection.send(task)
-            except OSError:
-                self.stop()
-            else:
-                return self._connection
-        connection = self._start()
-        if not _is_ready(connection):
-            self.stop()
-            return None
-        connection.send(task)
-        return connection
-
-    def _start(self) -> "Connection[Any, Any]":
-        context = get_context("forkserver")
-        context.set_forkserver_preload(_PRELOAD)
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self.work), daemon=True)
-        with _without_main(), _safe_path(), _without_interrupts():
-            process.start()
-            self._process = process
-        theirs.close()
-        self._connection = ours
-        return ours
+        if self.connection is not None:
+            self.connection.close()
+        self._process = self.connection = None
 
     def _ended(self) -> Failed:
         assert self._process is not None
@@ -129,6 +232,18 @@ class Worker(Generic[Task, Result]):
             who = "by a person, or by the system because memory ran out"
             return Failed(f"the process for it was killed {who}", passing=True)
         return Failed(f"crashed ({_signal_name(-code)})")
+
+
+def _started(work: Work[Any, Any]) -> "tuple[ForkServerProcess, Connection[Any, Any]]":
+    """A new process, and our end of the connection to it."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(_PRELOAD)
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, work), daemon=True)
+    with _without_main(), _safe_path(), _without_interrupts():
+        process.start()
+    theirs.close()
+    return process, ours
 
 
 def _is_ready(connection: "Connection[Any, Any]") -> bool:
@@ -186,7 +301,7 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> None:
+def _serve(connection: "Connection[Any, Any]", work: Work[Any, Any]) -> None:
     """
     Send None when ready, then answer tasks until the other side closes. Any exception is an answer
     here: this process exists so that a library may fail in any way.
@@ -200,10 +315,21 @@ def _serve(connection: "Connection[Any, Any]", work: Callable[[Any], Any]) -> No
         except EOFError:
             return
         try:
-            answer = work(task)
+            answer = _done(connection, work(task))
         except Exception as error:
             answer = Failed(_one_line(error), passing=isinstance(error, OSError | MemoryError))
         connection.send(answer)
+
+
+def _done(connection: "Connection[Any, Any]", steps: Generator[None, None, Any]) -> Any:
+    """The result of a task, of which each step but the first waits until it may run alone."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+        connection.send(_Ready())
+        connection.recv()
 
 
 def _end_with_owner() -> None:

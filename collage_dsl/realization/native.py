@@ -1,7 +1,8 @@
 """Primitive kernels that TVM has fused: scheduled, each by its backend and for its target."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import tvm
@@ -69,10 +70,11 @@ class Mark:
 
 def marks_of(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterator[tuple[str, Mark]]:
     """The mark of each primitive kernel of ours, by the name of its function."""
+    find = _finder(backends)
     for var, function in module.functions_items():
         attrs = function.attrs or {}
         if attrs.get(BACKEND) is not None and attrs.get("Primitive"):
-            mark = _mark(attrs, backends)
+            mark = _mark(attrs, find)
             in_place = mark.variant == IN_PLACE
             yield var.name_hint, replace(mark, order=joined(function)) if in_place else mark
 
@@ -81,16 +83,21 @@ def inherited_marks(
     module: tvm.IRModule, backends: Sequence[Backend]
 ) -> Iterator[tuple[str, Mark]]:
     """The mark of each PrimFunc that a kernel linked to a library calls, by its name."""
+    find = _finder(backends)
     for _, function in module.functions_items():
         if is_linked(function):
-            mark = _mark(function.attrs, backends)
+            mark = _mark(function.attrs, find)
             for called in called_functions(function):
                 yield called.name_hint, mark
 
 
-def _mark(attrs: Any, backends: Sequence[Backend]) -> Mark:
-    backend = find_backend(str(attrs[BACKEND]), backends)
-    return Mark(backend, attrs[TARGET], str(attrs.get(VARIANT) or ""))
+def _finder(backends: Sequence[Backend]) -> Callable[[str], Backend]:
+    """`find_backend`, which asks once for each name what is installed."""
+    return cache(lambda name: find_backend(name, backends))
+
+
+def _mark(attrs: Any, find: Callable[[str], Backend]) -> Mark:
+    return Mark(find(str(attrs[BACKEND])), attrs[TARGET], str(attrs.get(VARIANT) or ""))
 
 
 def scheduled(

@@ -8,6 +8,7 @@ from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
 from collage_dsl.search.exhaustive import exhaustive
 from collage_dsl.search.milp import milp
 from collage_dsl.search.plan import (
+    Ahead,
     LowerBound,
     NoPlanError,
     Plan,
@@ -21,6 +22,7 @@ from collage_dsl.search.strategies import STRATEGIES, Strategy, search
 __all__ = [
     "NO_REPORTER",
     "STRATEGIES",
+    "Ahead",
     "BudgetSpentError",
     "CostError",
     "LowerBound",

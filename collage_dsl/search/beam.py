@@ -69,8 +69,7 @@ def _worth(
         relaxed = relaxation(problem)
         index = problem.graph.index
         return {index(n): round(w * SECOND) for n, w in relaxed.worth.items()}, relaxed.bound
-    for each in candidates:
-        problem.cost(each)
+    problem.ask(candidates)
     least = least_by_call(problem, candidates)
     return least, sum(least.values())
 

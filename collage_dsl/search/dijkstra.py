@@ -106,8 +106,7 @@ def _looking_ahead(problem: Problem, moves: Moves, tally: Tally, most: int) -> l
         unknown = [move for move in chosen if not problem.is_asked(move.candidate)]
         if not unknown:
             return chosen
-        for move in _telling(problem, moves, unknown):
-            problem.cost(move.candidate)
+        problem.ask(move.candidate for move in _telling(problem, moves, unknown))
 
 
 def _telling(problem: Problem, moves: Moves, unknown: Iterable[Move]) -> Iterable[Move]:

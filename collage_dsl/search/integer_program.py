@@ -135,8 +135,7 @@ def cheapest(
         unknown = [each for each in chosen if not problem.is_asked(each)]
         if not unknown:
             return chosen, bound
-        for each in unknown:
-            problem.cost(each)
+        problem.ask(unknown)
 
 
 def _best(problem: Problem, program: Program) -> tuple[tuple[CandidateKernel, ...], int | None]:

@@ -15,7 +15,7 @@ from collage_dsl.graph import (
     tensor_results,
 )
 from collage_dsl.search.auto import auto
-from collage_dsl.search.plan import LowerBound, NoPlanError, Plan, Problem
+from collage_dsl.search.plan import Ahead, LowerBound, NoPlanError, Plan, Problem
 
 LEFT_ALONE = Toolchain("(left alone)")
 """The target of calls that get no kernel. No target of a spec can have this name."""
@@ -27,20 +27,27 @@ def partial(
     cost: CostFunction,
     *,
     lower_bound: LowerBound | None = None,
+    ahead: Ahead | None = None,
 ) -> Plan:
     """
     The cheapest of the plans that leave as few calls alone as possible.
 
     A call that is left alone is a kernel of `LEFT_ALONE`, and costs nothing. Candidates without
-    a result that is used are left out. `lower_bound` is that of the candidates, as in
+    a result that is used are left out. `lower_bound` and `ahead` are as in
     `search.Problem`.
     """
     found = [each for each in candidates if tensor_results(graph, each.sub_graph.inside)]
     price = cache(cost)
     alone = _alone(graph, graph.calls & ~_covered(found))
     try:
-        bound = lower_bound and _none_if_alone(lower_bound)
-        return auto(Problem(graph, [*found, *alone], _with(alone, 0.0, price), lower_bound=bound))
+        problem = Problem(
+            graph,
+            [*found, *alone],
+            _with(alone, 0.0, price),
+            lower_bound=lower_bound and _none_if_alone(lower_bound),
+            ahead=ahead and _of_kernels(ahead),
+        )
+        return auto(problem)
     except NoPlanError:
         return _with_gaps(graph, found, price)
 
@@ -90,3 +97,8 @@ def _covered(candidates: Iterable[CandidateKernel]) -> OpSet:
     for each in candidates:
         covered |= each.sub_graph.inside
     return covered
+
+
+def _of_kernels(ahead: Ahead) -> Ahead:
+    """`ahead` for the candidates that are not left alone."""
+    return lambda candidates: ahead([c for c in candidates if c.toolchain != LEFT_ALONE])

@@ -102,6 +102,9 @@ class NoPlanError(Exception):
 LowerBound = Callable[[CandidateKernel], float]
 """The least seconds that a candidate can cost, known without asking for the cost."""
 
+Ahead = Callable[[Sequence[CandidateKernel]], None]
+"""Told which candidates' costs will be asked for, so that they can be measured together."""
+
 SECOND = 10**15
 """
 Femtoseconds in a second. Costs are added and compared in whole femtoseconds, so that the order
@@ -115,7 +118,8 @@ class Problem:
 
     `cost` is called at most once for each candidate, and only when a search needs the cost.
     `lower_bound` of a candidate must not be above its cost; with it some strategies need fewer
-    costs and find a plan that is just as good. `reporter` is told what a search does.
+    costs and find a plan that is just as good. `ahead` hears of several candidates before their
+    costs are asked for. `reporter` is told what a search does.
     """
 
     def __init__(
@@ -125,6 +129,7 @@ class Problem:
         cost: CostFunction,
         *,
         lower_bound: LowerBound | None = None,
+        ahead: Ahead | None = None,
         reporter: Reporter = NO_REPORTER,
     ) -> None:
         self.graph = graph
@@ -134,6 +139,7 @@ class Problem:
         self.broken_bounds = 0
         """How many candidates cost less than their lower bound; if any, no plan is proven."""
         self._cost = cost
+        self._ahead = ahead
         self._lower_bound = lower_bound or (lambda candidate: 0.0)
         self._known: dict[CandidateKernel, float | Infeasible] = {}
         self._least: dict[CandidateKernel, int] = {}
@@ -148,6 +154,14 @@ class Problem:
                 self.broken_bounds += 1
             self.reporter.priced(candidate, known)
         return known
+
+    def ask(self, candidates: Iterable[CandidateKernel]) -> None:
+        """Ask for the costs of several candidates; see `cost`."""
+        unknown = [each for each in candidates if each not in self._known]
+        if self._ahead:
+            self._ahead(unknown)
+        for each in unknown:
+            self.cost(each)
 
     def price(self, candidate: CandidateKernel) -> int | None:
         """The cost in whole femtoseconds; None if the candidate is infeasible."""

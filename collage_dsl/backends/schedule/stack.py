@@ -117,19 +117,22 @@ class _Moved:
 
     def _place(self, index: Expr) -> tuple[int, Expr] | None:
         """The vector that an access is inside of, and its index there."""
-        if isinstance(index, tirx.Ramp):
-            first, count = _value(index.base), int(index.lanes)
-            stride = _value(index.stride)
-            lane = None
-        else:
-            lane = next((var for var in variables(index) if var in self.extents), None)
-            first, count = _value(index, lane, 0), self.extents.get(lane, 1)
-            after = first if lane is None else _value(index, lane, 1)
-            stride = None if first is None or after is None else after - first or 1
-        if first is None or stride != 1 or first % self.lanes + count > self.lanes:
+        ramp = index if isinstance(index, tirx.Ramp) else None
+        found = _linear(index if ramp is None else ramp.base)
+        if found is None:
+            return None
+        first, lane, stride = found
+        count = self.extents.get(lane, 1) if lane is not None else 1
+        if ramp is not None:
+            if lane is not None or not isinstance(ramp.stride, tirx.IntImm):
+                return None
+            count, stride = int(ramp.lanes), int(ramp.stride.value)
+        elif lane is not None and lane not in self.extents:
+            return None
+        if stride != 1 or first % self.lanes + count > self.lanes:
             return None
         number, start = divmod(first, self.lanes)
-        if isinstance(index, tirx.Ramp):
+        if ramp is not None:
             return number, tirx.Ramp(integer(start), integer(1), count)
         return number, integer(start) if lane is None else lane + start
 
@@ -159,17 +162,28 @@ class _Moved:
         return s_tir.SBlock([], [], [], block.name_hint, block.body, alloc_buffers=buffers)
 
 
-def _value(index: Expr, variable: Var | None = None, value: int = 0) -> int | None:
-    """The number that an index is, where `variable` is `value`; None if it has other variables."""
+def _linear(index: Expr) -> tuple[int, Var | None, int] | None:
+    """
+    The numbers a and b and the variable x of an index a + b x; b is 1 and x None if it is a number.
+    None if it has another form.
+    """
     match index:
         case tirx.IntImm():
-            return int(index.value)
+            return int(index.value), None, 1
         case Var():
-            return value if variable is not None and index.same_as(variable) else None
+            return 0, index, 1
         case tirx.Add() | tirx.Mul():
-            a, b = _value(index.a, variable, value), _value(index.b, variable, value)
-            if a is None or b is None:
+            one, other = _linear(index.a), _linear(index.b)
+            if one is None or other is None:
                 return None
-            return a + b if isinstance(index, tirx.Add) else a * b
+            if one[1] is not None:
+                one, other = other, one
+            number, lane, _ = one
+            if lane is not None:
+                return None
+            first, lane, stride = other
+            if isinstance(index, tirx.Add):
+                return number + first, lane, stride
+            return number * first, lane, stride if lane is None else number * stride
         case _:
             return None
