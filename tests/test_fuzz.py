@@ -27,6 +27,7 @@ def none_fails(campaign: str, count: int, folder: Path) -> None:
         ("tables", 20),
         ("folders", 20),
         ("editor", 3),
+        ("values", 12),
     ],
 )
 def test_no_damaged_input_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:
@@ -44,6 +45,7 @@ def test_no_damaged_input_is_a_defect(campaign: str, count: int, tmp_path: Path)
         ("tables", 500),
         ("folders", 500),
         ("editor", 100),
+        ("values", 1_000),
     ],
 )
 def test_no_damaged_input_of_many_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:

@@ -13,6 +13,9 @@ from tvm import tirx
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 from collage_dsl.backends.schedule import schedule
+from collage_dsl.realization.difference import relative_error
+from collage_dsl.realization.verify import run_onnx
+from tests.one_kernel import node, one_kernel, onnx_model
 from tests.test_schedule import CORES, Array, check, fused, native, outputs
 
 CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
@@ -138,3 +141,19 @@ def _products(value: Any) -> int:
     found: list[Any] = []
     tvm_ffi.structural_walk(value, (tirx.Mul, found.append))
     return sum(str(each.ty.dtype) == "float32" for each in found)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+@pytest.mark.parametrize("image", [(1, 1), (1, 2), (2, 1)])
+@pytest.mark.parametrize("pads", [(0, 1, 0, 0), (0, 1, 1, 0), (1, 0, 0, 1), (0, 0, 0, 0)])
+def test_an_image_of_one_element_is_read_inside_only(
+    batch: int, image: tuple[int, int], pads: tuple[int, ...]
+) -> None:
+    options = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": list(pads)}
+    weights = {"w": np.random.default_rng(1).normal(size=(3, 2, 3, 3)).astype(np.float32)}
+    inputs = {"x": np.random.default_rng(2).normal(size=(batch, 3, *image)).astype(np.float32)}
+    model = onnx_model([node("ConvTranspose", "x w", **options)], inputs, weights)
+
+    actual = one_kernel(model).run(inputs)["y"]
+
+    assert relative_error(actual, run_onnx(model, inputs)["y"]) < 1e-5

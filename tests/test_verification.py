@@ -28,6 +28,7 @@ from collage_dsl.realization.signature import ExecutableError, Signature
 from collage_dsl.realization.verify import (
     Verification,
     VerificationError,
+    exact_runner,
     run_onnx,
     runner,
     verify,
@@ -408,7 +409,8 @@ def checked(target: str) -> Verification:
     kernels = collage.choose(graph, collage.propose(graph, spec), cost=lambda _: 1e-5).candidates
     found = realized(graph, kernels, backends_of([spec]))
     executable = ModelExecutable(build(found.module), Signature.of(graph, cores=1))
-    return verify(executable, runner(model), graph, found.calls, draws_of(graph))
+    exact = exact_runner(model)
+    return verify(executable, runner(model), exact, graph, found.calls, draws_of(graph))
 
 
 def test_a_kernel_that_loses_nan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,8 +39,12 @@ _DTYPES = {
 }
 
 
+@tvm_ffi.error.register_error
 class EngineError(Exception):
-    """A library cannot make or run a kernel; the message names the kernel."""
+    """
+    A library cannot make or run a kernel; the message names the kernel. TVM keeps the class of
+    errors that it knows.
+    """
 
 
 def pack(model: bytes, options: Mapping[str, Option]) -> bytes:
@@ -67,7 +71,7 @@ def run_onnxruntime(
             f"kernel `{symbol}` needs the Python package onnxruntime: {error}"
         ) from error
     model, options = unpack(payload)
-    values = [onnxruntime.OrtValue.from_dlpack(array) for array in constants.values()]
+    values = [_value(array) for array in constants.values()]
     settings = _settings(cores_of(options))
     # The first call lets the optimizer fold them. The second makes the session use the others in
     # place; without it they are copied.
@@ -81,6 +85,15 @@ def run_onnxruntime(
     return _Kernel(symbol, session, values)
 
 
+def _value(array: Any) -> Any:
+    """A constant as onnxruntime takes it, in the same memory unless it is of type bool."""
+    from collage_dsl.offline import onnxruntime
+
+    if str(array.dtype) == "bool":  # whose code in DLPack onnxruntime does not know
+        return onnxruntime.OrtValue.ortvalue_from_numpy(np.from_dlpack(array))
+    return onnxruntime.OrtValue.from_dlpack(array)
+
+
 def _settings(threads: int) -> Any:
     from collage_dsl.offline import onnxruntime
 
@@ -89,7 +102,7 @@ def _settings(threads: int) -> Any:
     settings.inter_op_num_threads = 1
     settings.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    settings.log_severity_level = 3
+    settings.log_severity_level = 4  # What goes wrong is raised, and not printed too.
     # Threads that wait actively between calls take the cores from other kernels.
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return settings
@@ -122,8 +135,8 @@ class _Kernel:
                 self.bound.clear()
             self.bound[places] = binding
         except Exception as error:
-            message = f"onnxruntime cannot run kernel `{self.symbol}`: {error}"
-            raise EngineError(message) from error
+            said = " ".join(str(error).split())
+            raise EngineError(f"onnxruntime cannot run kernel `{self.symbol}`: {said}") from error
 
     def places(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         """All that a binding depends on: addresses, and shapes if the session takes several."""

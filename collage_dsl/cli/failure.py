@@ -30,6 +30,7 @@ _ENVIRONMENT = {
     "CommandError",
     "CompileError",
     "CostError",
+    "EngineError",
     "ExecutableError",
     "MeasuringError",
     "NoCompiler",

@@ -1,7 +1,7 @@
 """Compile a model: plan, build and race several plans, keep the fastest, and verify it."""
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache
@@ -24,7 +24,7 @@ from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import CandidateKernel, Graph, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
-from collage_dsl.measuring.cost import Counts, MeasuredCost
+from collage_dsl.measuring.cost import Counts, MeasuredCost, supported
 from collage_dsl.measuring.timing import interleaved, low
 from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.draws import draws_of
@@ -33,7 +33,14 @@ from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import KernelCall, realized
 from collage_dsl.realization.saving import PLAN, REPORT, save
 from collage_dsl.realization.signature import Signature
-from collage_dsl.realization.verify import Finding, Verification, failed, runner, verify
+from collage_dsl.realization.verify import (
+    Finding,
+    Verification,
+    exact_runner,
+    failed,
+    runner,
+    verify,
+)
 from collage_dsl.report.documents import (
     CandidateDocument,
     CompileDocument,
@@ -166,7 +173,7 @@ def compile_model(
                 )
             )
 
-        given = () if cost is None else (first_known(cost),)
+        given = () if cost is None else (supported(first_known(cost), backend_of),)
         price = first_known([*given, lambda kernel: measuring()(kernel)])
         code = lookup(allow_extern=allow_extern, backends=backends)
         bound = None if given else lower_bound(measuring())
@@ -356,7 +363,11 @@ def _verified(
     assert winner.executable is not None
     reference = runner(str(model) if isinstance(model, str | Path) else model)
     draws = draws_of(graph, inputs)
-    verification = verify(winner.executable, reference, graph, winner.calls, draws)
+
+    def exact(inputs: Mapping[str, Array]) -> Iterable[Mapping[str, Array]]:
+        return exact_runner(model)(inputs)
+
+    verification = verify(winner.executable, reference, exact, graph, winner.calls, draws)
     if not verification.passed:
         raise failed(verification)
     return verification

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import tvm
 import tvm_ffi
+from onnx import helper
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
@@ -68,6 +69,7 @@ class _Importer:
         self.nodes = live_nodes(model.graph)
         self.makers = {name: node for node in self.nodes for name in node.output}
         self.outputs = [value.name for value in model.graph.output]
+        self.dtypes = {each.name: each.type.tensor_type.elem_type for each in model.graph.output}
         self.uses = Counter(name for node in self.nodes for name in node.input)
         self.uses.update(self.outputs)
         self.types = input_types(model.graph, shapes)
@@ -341,10 +343,13 @@ class _Importer:
 
     def output(self, name: str) -> Any:
         """
-        An output. Its node gets its name, even if the output only passes on another value. But the
-        node of an input, or of another output, keeps its own name.
+        An output, of the declared type. Its node gets its name, even if the output only passes on
+        another value. But the node of an input, or of another output, keeps its own name.
         """
         value = self.tensor(self.expr(name))
+        declared = self.dtypes[name] and helper.tensor_dtype_to_np_dtype(self.dtypes[name]).name
+        if declared and str(value.ty.dtype.dtype) != declared:
+            value = self.builder.emit(relax.op.astype(value, declared))
         if isinstance(value, tvm.ir.Var) and self.names.get(value) not in (
             *self.outputs,
             *self.types,

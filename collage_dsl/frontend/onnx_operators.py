@@ -216,7 +216,26 @@ def _per_axis(site: Site, name: str, rank: int) -> Sequence[int]:
 
 
 def explicit_pads(site: Site, type_: Any, kernel: Sequence[int | None]) -> list[int]:
-    """The padding before each axis, then after each, with `auto_pad` resolved."""
+    """
+    The padding before each axis, then after each, with `auto_pad` resolved. Raises
+    `CannotConvertError` where a window does not fit into what it slides over.
+    """
+    pads = _pads(site, type_, kernel)
+    dilations = _per_axis(site, "dilations", len(kernel) + 2)
+    dims, before, after = static_dims(type_)[2:], pads[: len(kernel)], pads[len(kernel) :]
+    for each in zip(dims, before, after, kernel, dilations, strict=True):
+        size, first, last, window, dilation = each
+        if size is None or window is None:
+            continue
+        padded, covered = size + first + last, (window - 1) * dilation + 1
+        if padded < covered:
+            raise CannotConvertError(
+                f"the window covers {covered} elements of an axis that has {padded} with padding"
+            )
+    return pads
+
+
+def _pads(site: Site, type_: Any, kernel: Sequence[int | None]) -> list[int]:
     axes = len(kernel)
     mode = site.attrs.get("auto_pad", b"NOTSET").decode()
     if mode == "NOTSET":
@@ -437,6 +456,10 @@ def pad(site: Site) -> Value | None:
         around[(2 * axis + 1) % (2 * rank)] = int(pads[place + len(chosen)])
     if min(around) < 0 or mode is None:
         return None
+    if mode == "reflect":
+        for size, before, after in zip(static_dims(x.ty), around[::2], around[1::2], strict=True):
+            if size is not None and max(before, after) >= size:
+                raise CannotConvertError(f"an axis of {size} elements has too few to be reflected")
     fill = 0.0 if value is None else float(np.asarray(value).item())
     return relax.op.nn.pad(x, around, pad_mode=mode, pad_value=fill)
 
@@ -447,6 +470,40 @@ _PADDING = {
     b"edge": "replicate",
     b"wrap": "circular",
 }
+
+
+def one_hot(site: Site) -> Value | None:
+    """TVM's operator, in which a negative index does not count from the end."""
+    depth, values = site.constant(1), site.constant(2)
+    if depth is None or values is None:
+        return None
+    indices, emit = site.expr(0), site.scope.emit
+    dtype = str(indices.ty.dtype.dtype)
+    if dtype.startswith("int"):
+        below = emit(relax.op.less(indices, site.scope.literal(np.array(0, dtype))))
+        wrapped = emit(relax.op.add(indices, site.scope.literal(np.array(depth.item(), dtype))))
+        indices = emit(relax.op.where(below, wrapped, indices))
+    off, on = (relax.prim_value(tirx.const(each.item(), str(values.dtype))) for each in values)
+    axis = site.attrs.get("axis", -1)
+    return relax.op.one_hot(indices, on, off, int(depth.item()), axis)
+
+
+def cumulated(site: Site) -> Value | None:
+    """A `cumsum`, between two `flip` where it is reversed."""
+    given = site.constant(1)
+    if given is None or given.size != 1:
+        return None
+    x, axis, emit = site.expr(0), int(given.item()), site.scope.emit
+    is_reversed = bool(site.attrs.get("reverse", 0))
+    if is_reversed:
+        x = emit(relax.op.flip(x, axis))
+    result = relax.op.cumsum(x, axis, exclusive=bool(site.attrs.get("exclusive", 0)))
+    return relax.op.flip(emit(result), axis) if is_reversed else result
+
+
+def tile(site: Site) -> Value | None:
+    repeats = site.constant(1)
+    return None if repeats is None else relax.op.tile(site.expr(0), repeats.tolist())
 
 
 def reshape(site: Site) -> Value | None:
@@ -558,6 +615,7 @@ CANONICAL: Mapping[str, Converter] = {
     "Cast": cast,
     "Clip": clip,
     "Conv": convolution,
+    "CumSum": cumulated,
     "Div": divide,
     "Gather": gather,
     "GatherElements": gather_elements,
@@ -573,6 +631,7 @@ CANONICAL: Mapping[str, Converter] = {
     ),
     "Min": partial(chain, relax.op.minimum),
     "Mul": multiply,
+    "OneHot": one_hot,
     "Pad": pad,
     "ReduceLogSumExp": reduce_log_sum_exp,
     "Reshape": reshape,
@@ -582,4 +641,5 @@ CANONICAL: Mapping[str, Converter] = {
     "Sub": subtract,
     "Sum": partial(chain, relax.op.add),
     "ThresholdedRelu": thresholded_relu,
+    "Tile": tile,
 }

@@ -9,7 +9,15 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, UnknownBackend
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
-from collage_dsl.cost import Cost, CostStore, Infeasible, Measurement, Variant, cheapest
+from collage_dsl.cost import (
+    Cost,
+    CostFunction,
+    CostStore,
+    Infeasible,
+    Measurement,
+    Variant,
+    cheapest,
+)
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import Sizes, size_of
 from collage_dsl.measuring.key import context_of, kernel_key
@@ -222,7 +230,7 @@ class MeasuredCost:
         """Whether a kernel must be measured. If so, the overheads that this needs are known now."""
         self.counts.found += 1
         self.watch(self.counts)
-        if reason := self._unsupported(wanted.offered[0], wanted.kernel):
+        if reason := unsupported(wanted.offered[0], self.backend_of, wanted.kernel):
             refused = Infeasible(reason)
             known = tuple(Variant(each.toolchain.variant, refused) for each in wanted.offered)
             self._learned(wanted, known)
@@ -277,18 +285,6 @@ class MeasuredCost:
         self.store.put(found)
         return found
 
-    def _unsupported(self, candidate: CandidateKernel, kernel: Graph) -> str | None:
-        """Why a backend, or a library that a composite is for, cannot run a kernel."""
-        backend, *libraries = makers(candidate, self.backend_of)
-        if reason := backend.supports(kernel):
-            return reason
-        by_name = {library.name: library for library in libraries}
-        for each in kept_composites(candidate, backend) if libraries else ():
-            part = extract(candidate.graph, each.inside, each.constants).graph
-            if reason := by_name[library_of(each.label)].supports(part):
-                return f"{each.label}: {reason}"
-        return None
-
     def _measure(
         self, candidate: CandidateKernel
     ) -> Generator[tuple[_Task, float], _Answer, Timing | Failed]:
@@ -321,6 +317,33 @@ class MeasuredCost:
             reasons = self.counts.reasons
             reasons[cost.reason] = reasons.get(cost.reason, 0) + 1
         self.watch(self.counts)
+
+
+def unsupported(candidate: CandidateKernel, backend_of: BackendOf, kernel: Graph) -> str | None:
+    """
+    Why a backend, or a library that a composite is for, cannot run a candidate, of which `kernel`
+    is the graph.
+    """
+    backend, *libraries = makers(candidate, backend_of)
+    if reason := backend.supports(kernel):
+        return reason
+    by_name = {library.name: library for library in libraries}
+    for each in kept_composites(candidate, backend) if libraries else ():
+        part = extract(candidate.graph, each.inside, each.constants).graph
+        if reason := by_name[library_of(each.label)].supports(part):
+            return f"{each.label}: {reason}"
+    return None
+
+
+def supported(cost: CostFunction, backend_of: BackendOf) -> CostFunction:
+    """`cost`, but infeasible for what no backend can run."""
+
+    def checked(candidate: CandidateKernel) -> Cost:
+        kernel = kernel_view(candidate, backend_of(candidate.toolchain)).graph
+        reason = unsupported(candidate, backend_of, kernel)
+        return Infeasible(reason) if reason else cost(candidate)
+
+    return checked
 
 
 def _names(wanted: _Wanted) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import tvm_ffi
 from tvm import relax
 
 from collage_dsl.backends.base import Backend
+from collage_dsl.backends.engines import EngineError
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.runtime.cores import prepare_cores, wake
 from collage_dsl.backends.tvm import Tvm, num_cores
@@ -291,7 +292,7 @@ def runner(task: KernelTask, generator: np.random.Generator) -> Callable[[], obj
     drawn = inputs(1)
     try:
         run(*drawn)
-    except ExecutableError:
+    except (ExecutableError, EngineError):
         drawn = inputs(0)
     return lambda: run(*drawn)
 

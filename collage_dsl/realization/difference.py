@@ -49,20 +49,24 @@ def relative_error(actual: Array, expected: Array) -> float:
 
 
 def compared(
-    actual: Array, expected: Array, others: Callable[[], Iterable[Array]]
+    actual: Array, expected: Array, others: Callable[[], Iterable[Array]], unit: float = 0.0
 ) -> tuple[float, float]:
     """
-    The relative error of `actual`, and the allowed one.
+    The relative error of `actual`, and the allowed one: a few times `unit`, by which values on the
+    way are rounded, or that of the type, if it is more.
 
     `others` are as right as `expected`, but for rounding. They are asked for only if the error is
     too large. Then an error of a few times theirs is allowed, and elements for which they do not
     agree on the integer, or on what is a finite number, do not count.
     """
     error, allowed = relative_error(actual, expected), tolerance(expected)
+    if allowed:
+        allowed = max(allowed, 4 * unit)
     if error <= allowed or actual.shape != expected.shape or actual.dtype != expected.dtype:
         return error, allowed
     with np.errstate(over="ignore"):
-        known = [other.astype(expected.dtype) for other in others()]
+        same = (other for other in others() if other.shape == expected.shape)
+        known = [other.astype(expected.dtype) for other in same]
     agreed = np.ones(expected.shape, bool)
     for other in known:
         same = other == expected
@@ -72,3 +76,24 @@ def compared(
         agreed &= same
     noise = max((relative_error(other[agreed], expected[agreed]) for other in known), default=0.0)
     return relative_error(actual[agreed], expected[agreed]), max(allowed, _NOISE * noise)
+
+
+def unchanged(array: Array) -> Array:
+    return array
+
+
+def masked(defined: Array) -> Callable[[Array], Array]:
+    """Makes the elements of an array zero that are not `defined`."""
+
+    def shown(array: Array) -> Array:
+        is_alike = array.shape == defined.shape
+        return np.where(defined, array, array.dtype.type(0)) if is_alike else array
+
+    return shown
+
+
+def numbers_in(one: Array, other: Array) -> Callable[[Array], Array]:
+    """Makes the elements zero that are not finite numbers in both of two arrays."""
+    if one.shape != other.shape or other.dtype.kind in _EXACT:
+        return unchanged
+    return masked(np.isfinite(one) & np.isfinite(other))

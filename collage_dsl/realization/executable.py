@@ -8,6 +8,7 @@ import tvm
 from numpy import from_dlpack, ndarray
 from tvm import relax
 
+from collage_dsl.backends.engines import EngineError
 from collage_dsl.backends.runtime.cores import prepare_cores
 from collage_dsl.realization.bytecode import UnusedExecutable
 from collage_dsl.realization.crossing import NoDevice, device_named
@@ -70,11 +71,15 @@ class ModelExecutable:
         to the arrays given there. No other call changes an output.
 
         Raises `ExecutableError` for arrays that are missing, unknown, of another dtype or
-        shape, or elsewhere, and for indices that are out of range; then nothing was written.
+        shape, or elsewhere, for indices that are out of range, and where a library refuses what its
+        kernel is given; then nothing was written.
         """
         targets = {} if out is None else self._targets(out)
         lent: Lent = []
-        results = self.call(self._taken(inputs, lent))
+        try:
+            results = self.call(self._taken(inputs, lent))
+        except EngineError as error:
+            raise ExecutableError(str(error)) from error
         outputs: dict[str, Any] = {}
         for index, name, exchanged, owned in self._gives:
             array = from_dlpack(results[index]) if exchanged else results[index].numpy()

@@ -11,6 +11,7 @@ from tvm import relax
 from collage_dsl.backends.base import Backend, LibraryBackend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
 from collage_dsl.frontend.attributes import plain
+from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.place import OPTION_PREFIX
@@ -108,7 +109,10 @@ def _library(name: str, backends: Sequence[Backend]) -> LibraryBackend | None:
 
 def _compiled(backend: LibraryBackend, function: Any) -> Any:
     symbol = str(function.attrs["global_symbol"])
-    graph = from_relax(tvm.IRModule({"kernel": function}), "kernel")
+    try:
+        graph = from_relax(tvm.IRModule({"kernel": function}), "kernel")
+    except UnsupportedRelax as error:
+        raise BuildError(f"`{backend.name}` cannot make kernel `{symbol}`: {error}") from error
     return backend.codegen(graph, symbol, _options(function))
 
 

@@ -13,7 +13,7 @@ from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Form, Graph, OpSet, TensorType, extract, is_fast_math, members
-from collage_dsl.realization.difference import compared
+from collage_dsl.realization.difference import compared, masked, unchanged
 from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.partition import KernelCall
 from collage_dsl.realization.place import constants_of
@@ -198,9 +198,12 @@ class Watch:
             return [shown(each[place]) for each in doubtful()]
 
         for place, (index, expected) in enumerate(zip(given, right, strict=True)):
-            shown = _all if self.special else _numbers_of(expected)
+            shown = unchanged if self.special else _numbers_of(expected)
             error, allowed = compared(
-                shown(results[index]), shown(expected), partial(others, place, shown)
+                shown(results[index]),
+                shown(expected),
+                partial(others, place, shown),
+                reference.unit,
             )
             self.report(call, self.graph.nodes[index].name, error, allowed)
 
@@ -222,7 +225,7 @@ class Watch:
 
 _DIFFERENT = frozenset(
     (
-        *("argmax", "argmin", "clip", "max", "min", "sign", "sigmoid"),
+        *("argmax", "argmin", "argsort", "clip", "max", "min", "sign", "sigmoid", "sort", "topk"),
         *("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"),
     )
 )
@@ -276,18 +279,6 @@ def _numbers(array: Array) -> float:
     return float(np.isfinite(array).mean()) if array.size and _is_float(array) else 1.0
 
 
-def _all(array: Array) -> Array:
-    return array
-
-
 def _numbers_of(expected: Array) -> Callable[[Array], Array]:
     """Makes the elements zero for which `expected` is not a number, where it has others."""
-    if not _has_nan(expected):
-        return _all
-    defined = ~np.isnan(expected)
-
-    def numbers(array: Array) -> Array:
-        is_alike = array.shape == defined.shape
-        return np.where(defined, array, array.dtype.type(0)) if is_alike else array
-
-    return numbers
+    return masked(~np.isnan(expected)) if _has_nan(expected) else unchanged

@@ -9,23 +9,39 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import click
+import numpy as np
+import onnx
 
+from collage_dsl import Compiled
 from collage_dsl import compile as compile_model
 from collage_dsl.cli.failure import explained
 from collage_dsl.cli.main import app
 from collage_dsl.cost import CostStore
 from collage_dsl.cost.store import Measurement, StoreError
+from collage_dsl.engine.steps import UncoveredError
+from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.reference import REFUSALS
+from collage_dsl.realization.onnx_reference import evaluated, shaken
+from collage_dsl.realization.signature import ExecutableError
+from collage_dsl.realization.verify import VerificationError, runner
+from collage_dsl.resources import shipped_spec
+from tests.fuzz import values
 from tests.fuzz.editor import answers, conversation
 from tests.fuzz.folders import NATIVE, build, damage, write_inputs
 from tests.fuzz.models import model
 from tests.fuzz.specs import spec
 from tests.fuzz.tables import in_place_of, table, write_store
 from tests.models import small_convolution
+
+Array = np.ndarray[Any, Any]
+
+LIBRARY = shipped_spec("onnxruntime")
 
 Attempt = Callable[[int, Path], None]
 """Makes the case of a seed in a folder, and runs a command on it."""
@@ -140,6 +156,85 @@ def check_spec(seed: int, folder: Path) -> None:
     collage("convert", path, "--to", chosen.choice(("json", "yaml")))
 
 
+def compare_values(seed: int, folder: Path) -> None:
+    """Run a valid model by each of two targets alone, and compare it on eight kinds of inputs."""
+    made = values.made(seed)
+    (folder / "model.onnx").write_bytes(made.model.SerializeToString())
+    try:
+        right = Right(made.model)
+    except FrontendError:
+        return
+    differs, short = values.is_different(made.model), values.is_short(made.model)
+    tiny = values.is_tiny(made.model)
+    for target in (NATIVE, LIBRARY):
+        try:
+            compiled = compile_model(made.model, [target], cost=lambda _: 1e-6, race_seconds=0.01)
+        except (FrontendError, UncoveredError):
+            continue
+        except VerificationError as error:
+            found = error.verification
+            if found is None or tiny or (short and found.worst.draw == "large"):
+                continue  # No output is a finite number, nothing is promised, float16 overflows.
+            raise
+        for kind, inputs in values.draws(made, seed):
+            found = _difference(compiled, inputs, right(inputs), short=short)
+            if found and not (differs and right.meets_no_number(inputs)) and not tiny:
+                raise AssertionError(f"{target}, inputs {kind}: {found}")
+
+
+def _difference(
+    compiled: Compiled,
+    inputs: Mapping[str, Array],
+    right: Sequence[Mapping[str, Array]],
+    *,
+    short: bool,
+) -> str:
+    try:
+        outputs = compiled.run(inputs)
+    except ExecutableError as error:
+        return f"onnxruntime does not say: {error}" if right else ""
+    if not right:
+        return "onnxruntime refuses them"
+    found = {
+        name: values.differences(array, [each[name] for each in right], short=short)
+        for name, array in outputs.items()
+    }
+    return next((f"`{name}`: {what}" for name, what in found.items() if what), "")
+
+
+class Right:
+    """
+    The outputs of a model by onnxruntime without optimisations; by the same on two inputs that
+    differ by rounding; and in float64. None of them where onnxruntime refuses the inputs.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        self.run = runner(model)
+        self.unit = 2.0**-10 if values.is_short(model) else 2.0**-21
+        self.all = runner(values.with_all_values(model))
+
+    def __call__(self, inputs: Mapping[str, Array]) -> list[Mapping[str, Array]]:
+        try:
+            found = [self.run(inputs)]
+        except REFUSALS:
+            return []
+        generator = np.random.default_rng(0)
+        for _ in range(2):
+            changed = {n: shaken(each, generator, self.unit) for n, each in inputs.items()}
+            found.append(self.run(changed))
+        for other in evaluated(self.model, inputs):
+            same = {n: np.asarray(each, found[0][n].dtype) for n, each in other.items()}
+            if all(each.shape == found[0][n].shape for n, each in same.items()):
+                found.append(same)
+        return found
+
+    def meets_no_number(self, inputs: Mapping[str, Array]) -> bool:
+        """Whether any value on the way is not a finite number."""
+        every = [*inputs.values(), *self.all(inputs).values()]
+        return not all(np.isfinite(each).all() for each in every)
+
+
 ATTEMPTS: Mapping[str, Attempt] = {
     "models": import_model,
     "builds": build_model,
@@ -147,4 +242,5 @@ ATTEMPTS: Mapping[str, Attempt] = {
     "folders": run_folder,
     "editor": talk,
     "specs": check_spec,
+    "values": compare_values,
 }

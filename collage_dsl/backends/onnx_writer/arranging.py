@@ -88,9 +88,16 @@ def _triangle(upper: int) -> Write:
 
 
 def _one_hot(call: Call) -> str:
-    values = np.array([call.literal(2), call.literal(1)]).astype(call.result_dtype)
+    """A negative index is out of range, for which nothing is on; ONNX would count from the end."""
+    dtype = call.result_dtype
+    made = "float32" if "float" in dtype else "int64"  # onnxruntime has it for few combinations
+    values = call.array(np.array([call.literal(2), call.literal(1)]).astype(made))
     depth = call.array(np.array(call.attr("depth"), np.int64))
-    return call.emit("OneHot", call.tensor(), depth, call.array(values), axis=call.attr("axis", -1))
+    indices = call.tensor() if call.type(0).dtype == "int64" else call.cast(call.tensor(), "int64")
+    is_negative = call.emit("Less", indices, call.array(np.array(0, np.int64)))
+    indices = call.emit("Where", is_negative, depth, indices)
+    result = call.emit("OneHot", indices, depth, values, axis=call.attr("axis", -1))
+    return result if made == dtype else call.cast(result, dtype)
 
 
 # ---- Joining and splitting ----

@@ -73,9 +73,17 @@ def _difference(node: Any) -> Expr:
     """`a - b`, hidden if a term of `a` would cancel one of `b`."""
     if not _is_float(node):
         return node
-    terms = _terms(node.a)
-    cancels = any(tvm_ffi.structural_equal(a, b) for a in terms for b in _terms(node.b))
-    return tirx.Sub(node.a, hidden(node.b)) if cancels else node
+    return tirx.Sub(node.a, hidden(node.b)) if _may_cancel(node.a, node.b) else node
+
+
+def _may_cancel(one: Expr, other: Expr) -> bool:
+    """
+    Whether terms are the same, or may be once they are simplified: both read the same buffer.
+    """
+    read = {load.source for load in loads(one)}
+    if any(load.source in read for load in loads(other)):
+        return True
+    return any(tvm_ffi.structural_equal(a, b) for a in _terms(one) for b in _terms(other))
 
 
 def _terms(value: Expr) -> list[Expr]:
@@ -85,7 +93,7 @@ def _terms(value: Expr) -> list[Expr]:
 
 
 def _equality(node: Any) -> Expr:
-    if not _is_float(node.a) or not tvm_ffi.structural_equal(node.a, node.b):
+    if not _is_float(node.a) or not _may_cancel(node.a, node.b):
         return node
     return tirx.EQ(node.a, hidden(node.b))
 

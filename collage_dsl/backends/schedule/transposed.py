@@ -80,7 +80,8 @@ def by_phases(stage: Stage, inlined: Inlined) -> tuple[list[Sliding], Inlined] |
         return None
     inside = Inlined({**inlined.stages, spread.dense.buffer: spread.dense})
     choices = [_phases(axis, tap, base, spread, d) for d, (axis, tap, base) in slid.items()]
-    if any(phases.taps < 1 for choice in choices for phases in choice):
+    sizes = [shape(spread.dense.buffer)[d] for d in slid]
+    if not all(_reads(p, size) for c, size in zip(choices, sizes, strict=True) for p in c):
         return None
     forms = [
         sliding(_phase(stage, moving, spread, dict(zip(slid, chosen, strict=True)), slid), inside)
@@ -196,6 +197,16 @@ def _phases(axis: Axis, tap: Axis, base: int, spread: Spread, dimension: int) ->
         else:
             found.append(one)
     return found
+
+
+def _reads(phases: Phases, size: int) -> bool:
+    """
+    Whether phases read anything, and nothing beside the image, of `size` elements, if they have one
+    element: then the image gets no border of zeros.
+    """
+    if phases.taps < 1:
+        return False
+    return phases.extent > 1 or 0 <= phases.offset <= size - phases.taps
 
 
 def _alike(one: Phases, other: Phases) -> bool:
