@@ -1,7 +1,6 @@
 """The right results of a graph: written as ONNX, and run by onnxruntime without optimisations."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,25 +67,33 @@ def evaluated(
     where the reference lacks an operator.
     """
     known = constants or {}
-    yield from _evaluated(_in_float64(model, known), {n: _widened(a) for n, a in inputs.items()})
-    if (
-        any(each.data_type in _SHORT for each in model.graph.initializer)
-        or any(
-            each.type.tensor_type.elem_type in _SHORT
-            for each in (*model.graph.input, *model.graph.output, *model.graph.value_info)
-        )
-        or any(
-            a.name == "to" and a.i in _SHORT for node in model.graph.node for a in node.attribute
-        )
-    ):
-        yield from _evaluated(_with_constants(model, known), inputs)
+    wide = {name: _widened(array) for name, array in inputs.items()}
+    yield from _evaluated(lambda: _in_float64(model, known), wide)
+    if _is_short(model):
+        yield from _evaluated(lambda: _with_constants(model, known), inputs)
 
 
-def _evaluated(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+def _evaluated(
+    made: Callable[[], onnx.ModelProto], inputs: Mapping[str, Array]
+) -> Iterator[dict[str, Array]]:
+    try:
+        model = made()
+        with np.errstate(all="ignore"):
+            found = ReferenceEvaluator(model).run(None, dict(inputs))
+    except Exception:  # Of many kinds, where the reference lacks an operator.
+        return
     names = [value.name for value in model.graph.output]
-    with np.errstate(all="ignore"), suppress(Exception):  # of many kinds
-        found = ReferenceEvaluator(model).run(None, dict(inputs))
-        yield {name: np.asarray(array) for name, array in zip(names, found, strict=True)}
+    yield {name: np.asarray(array) for name, array in zip(names, found, strict=True)}
+
+
+def _is_short(model: onnx.ModelProto) -> bool:
+    """Whether a model has values of fewer bits than float32."""
+    graph = model.graph
+    values = (*graph.input, *graph.output, *graph.value_info)
+    types = {each.data_type for each in graph.initializer}
+    types |= {each.type.tensor_type.elem_type for each in values}
+    types |= {a.i for node in graph.node for a in node.attribute if a.name == "to"}
+    return not types.isdisjoint(_SHORT)
 
 
 def _session(model: onnx.ModelProto, constants: dict[str, Array]) -> Any:
