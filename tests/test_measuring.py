@@ -22,6 +22,7 @@ from collage_dsl.measuring import timing
 from collage_dsl.measuring.bounds import lower_bound, memory
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of
+from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
     KernelTask,
     Overhead,
@@ -30,7 +31,7 @@ from collage_dsl.measuring.task import (
     kernel_task,
     measure,
 )
-from collage_dsl.measuring.worker import Failed, Workers
+from collage_dsl.measuring.worker import Workers
 from tests.workers import answer_jobs, done
 
 PATIENT = Measuring(repeats=5, percentile=50, budget=86_400)

@@ -10,8 +10,10 @@ from threading import Timer
 
 import pytest
 
+from collage_dsl.measuring import process as process_module
 from collage_dsl.measuring import worker as worker_module
-from collage_dsl.measuring.worker import Failed, Workers
+from collage_dsl.measuring.process import Failed
+from collage_dsl.measuring.worker import Workers
 
 
 def work(task: str) -> Generator[None, None, str | int]:
@@ -166,7 +168,7 @@ class Slow:
 
 def test_a_process_has_longer_to_start_than_tasks_have(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow()
-    monkeypatch.setattr(worker_module, "_started", lambda _: (None, slow))
+    monkeypatch.setattr(worker_module, "started", lambda _: (None, slow))
 
     started = Failed("no process for it could be started", passing=True)
     assert run(Workers(work), "this", 0.01) == started
@@ -185,7 +187,7 @@ def ends_at_once(*_: object) -> None:
 def test_a_process_that_never_is_ready_is_the_fault_of_the_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worker_module, "_serve", ends_at_once)
+    monkeypatch.setattr(process_module, "_serve", ends_at_once)
 
     with Workers(work) as worker:
         assert run(worker, "this") == Failed("no process for it could be started", passing=True)

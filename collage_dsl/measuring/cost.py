@@ -21,6 +21,7 @@ from collage_dsl.cost import (
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import Sizes, size_of
 from collage_dsl.measuring.key import context_of, kernel_key
+from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
     KernelTask,
     Overhead,
@@ -30,7 +31,7 @@ from collage_dsl.measuring.task import (
     measure,
     native_of,
 )
-from collage_dsl.measuring.worker import Failed, Job, Workers
+from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.place import (
     kept_composites,
     kernel_view,
