@@ -52,6 +52,19 @@ def test_a_damaged_store_is_refused_and_left_as_it_is(tmp_path: Path, content: b
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("text", [b"TEXT NOT NULL", b"nn.conv2d"], ids=["schema", "row"])
+def test_a_text_that_is_no_text_is_a_damage(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as store:
+        store.put(Measurement(*KEY, "nn.conv2d", 1.0))
+    content = path.read_bytes()
+    assert text in content
+    path.write_bytes(content.replace(text, text[:-1] + b"\xff"))
+
+    with pytest.raises(StoreError, match="cannot use the cost store"), CostStore(path) as store:
+        store.find(*KEY)
+
+
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "costs.sqlite"
     with sqlite3.connect(path) as connection:

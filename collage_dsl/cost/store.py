@@ -174,7 +174,8 @@ class CostStore:
                 return cursor.fetchall()
         except sqlite3.DatabaseError as error:
             advice = _OTHER
-            if error.sqlite_errorcode & 0xFF in _NO_SPACE:
+            # Python itself, which cannot decode a text, gives no code.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_SPACE:
                 folder = self.path.absolute().parent
                 advice = f"is the disk of {folder} full? Name another file with --store"
             raise StoreError(f"{self._cannot_use()}: {error}; {advice}") from error
