@@ -72,19 +72,24 @@ def test_missing_external_data_is_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_operator_is_named_with_its_node() -> None:
-    lstm = helper.make_node("LSTM", ["x", "w", "r"], ["y"], name="lstm_1", hidden_size=4)
-    given = model([lstm], {"x": (2, 1, 3)}, ["y"], {"w": weights(1, 16, 3), "r": weights(1, 16, 4)})
+    foo = helper.make_node("Foo", ["x"], ["y"], name="foo_1")
+    given = model([foo], {"x": (2,)}, ["y"])
 
-    assert refusal(given) == "cannot import `lstm_1`: operator LSTM is not supported"
+    assert refusal(given).startswith("cannot import `foo_1`: operator Foo is not supported; onnx")
 
 
 def test_a_node_without_a_name_goes_by_its_output() -> None:
     given = model([helper.make_node("Foo", ["x"], ["y"], domain="custom")], {"x": (2,)}, ["y"])
 
-    assert refusal(given) == "cannot import `y`: operator Foo of `custom` is not supported"
+    said = "cannot import `y`: operator Foo of `custom` is not supported; onnxruntime refuses"
+    assert refusal(given).startswith(said)
 
 
-def test_control_flow_is_refused() -> None:
+def operators(given: onnx.ModelProto) -> list[str]:
+    return [each.op for each in from_onnx(given).nodes if each.is_call]
+
+
+def test_control_flow_is_one_node() -> None:
     branch = helper.make_graph(
         [node("Relu", "x", "z")], "branch", [], [onnx.ValueInfoProto(name="z")]
     )
@@ -98,7 +103,7 @@ def test_control_flow_is_refused() -> None:
         ["y"],
     )
 
-    assert refusal(given) == "cannot import `If_y`: operator If is not supported"
+    assert operators(given) == ["sum", "astype", "onnx.If"]
 
 
 def test_shapes_that_do_not_fit_are_refused_at_the_node() -> None:
@@ -117,65 +122,61 @@ def test_training_is_refused() -> None:
         opset=15,
     )
 
-    assert refusal(given) == (
+    assert refusal(given).startswith(
         "cannot import `BatchNormalization_y`: only BatchNormalization for inference, "
-        "by channel, is supported"
+        "by channel, is supported; onnxruntime refuses"
     )
 
 
-def test_a_dropout_mask_that_is_used_is_refused() -> None:
+def test_a_dropout_whose_mask_is_used_is_kept() -> None:
     given = model([node("Dropout", "x", "y mask")], {"x": (2, 3)}, ["y", "mask"])
 
-    assert refusal(given) == "cannot import `Dropout_y`: the mask of a Dropout is used"
+    assert operators(given) == ["onnx.Dropout"]
 
 
-def test_what_tvm_would_compute_otherwise_is_refused() -> None:
+def test_what_tvm_would_compute_otherwise_is_kept() -> None:
     scales = np.array([1, 1, 0.6, 0.6], np.float32)
     resize = node("Resize", "x roi scales", "y", mode="linear")
     given = model([resize], {"x": (1, 1, 4, 4)}, ["y"], {"roi": scales[:0], "scales": scales})
     infinite = node("IsInf", "x", "y", detect_negative=0)
 
-    assert refusal(given) == (
-        "cannot import `Resize_y`: Resize to what is no whole number of elements is not supported"
-    )
-    assert refusal(model([infinite], {"x": (4,)}, ["y"])) == (
-        "cannot import `IsInf_y`: IsInf with this detect_negative is not supported"
-    )
+    assert operators(given) == ["onnx.Resize"]
+    infinity = model([infinite], {"x": (4,)}, ["y"])
+    infinity.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.BOOL
+    assert operators(infinity) == ["onnx.IsInf"]
 
 
 def test_an_operator_is_known_in_its_own_domain_only() -> None:
     given = model([node("Attention", "x x x", "y")], {"x": (1, 2, 3, 4)}, ["y"], opset=23)
 
-    assert refusal(given) == "cannot import `Attention_y`: operator Attention is not supported"
+    assert operators(given) == ["onnx.Attention"]
 
 
-def test_an_input_of_strings_is_refused() -> None:
+def test_an_input_of_strings_is_no_tensor_of_relax() -> None:
     given = model([node("Identity", "x", "y")], {"x": (2,)}, ["y"])
     given.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.STRING
 
-    assert refusal(given) == "the input `x` is a tensor of strings"
+    assert str(from_onnx(given).nodes[0].type) == "tensor(string)"
+    assert refusal(given, shapes={"x": (3,)}) == (
+        "the input `x` is no tensor that can have a shape: tensor(string)"
+    )
 
 
-def test_a_symbolic_shape_that_stops_the_import_is_mentioned() -> None:
+def test_a_node_that_needs_a_size_is_kept_for_any_size() -> None:
     given = model(
         [node("MaxPool", "x", "y", kernel_shape=[3, 3], auto_pad="SAME_UPPER")],
         {"x": (1, 3, "h", "w")},
         ["y"],
     )
 
-    assert refusal(given) == (
-        "cannot import `MaxPool_y`: SAME_UPPER padding of an unknown shape; a static shape may "
-        "help: give it with `--shape x=1,3,1,1`"
-    )
+    assert operators(given) == ["onnx.MaxPool"]
 
 
-def test_an_unknown_rank_asks_for_a_shape() -> None:
+def test_what_takes_an_unknown_rank_is_kept() -> None:
     given = model([node("Relu", "x", "y")], {"x": (2,)}, ["y"])
     given.graph.input[0].type.tensor_type.ClearField("shape")
 
-    assert refusal(given) == (
-        "the shape of the input `x` is not known; give it with `--shape x=1,3,224,224`"
-    )
+    assert operators(given) == ["onnx.Relu"]
     assert len(from_onnx(given, shapes={"x": (2, 3)})) == 2
 
 
@@ -196,18 +197,18 @@ def test_a_value_that_nothing_computes_is_named() -> None:
     assert refusal(given) == "nothing in the model computes the value `z`"
 
 
-def test_an_old_operator_set_is_refused() -> None:
-    given = model([node("Relu", "x", "y")], {"x": (2,)}, ["y"], opset=6)
+def test_an_operator_set_that_never_was_is_refused() -> None:
+    given = model([node("Relu", "x", "y")], {"x": (2,)}, ["y"], opset=0)
 
-    assert refusal(given).startswith("the model uses operator set 6; ")
+    assert refusal(given) == "the model uses operator set 0; the first is 1"
 
 
-def test_an_input_that_is_no_tensor_is_refused() -> None:
+def test_an_input_may_be_a_sequence() -> None:
     given = model([node("SequenceAt", "x i", "y")], {"x": (2,)}, ["y"], {"i": np.array(0)})
     tensor = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, (2,))
     given.graph.input[0].type.CopyFrom(helper.make_sequence_type_proto(tensor))
 
-    assert refusal(given) == "the input `x` is not a tensor"
+    assert operators(given) == ["onnx.SequenceAt"]
 
 
 def test_importing_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:

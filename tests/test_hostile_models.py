@@ -62,7 +62,10 @@ def dims_of_weight(*dims: int) -> Callable[[onnx.ModelProto], object]:
 
 MODELS = [
     (element(99), "the input `x` has the unknown type of elements 99"),
-    (element(TensorProto.COMPLEX64), "the input `x` is a tensor of complex64, which TVM does not"),
+    (
+        element(TensorProto.COMPLEX64),
+        "the input `x` is a tensor of complex numbers",
+    ),
     (dimension(-4), "the input `x` has a dimension of -4"),
     (dimension(2**62), "the input `x` would be larger than 1 TiB"),
     (weight(data_type=99), "the constant `w` has the unknown type of elements 99"),
@@ -118,14 +121,17 @@ NODES = [
     (node("Softmax", "x", axis=0.5), "the attribute `axis` is not of the type INT"),
     (node("Softmax", "x", axis="last"), "the attribute `axis` is not of the type INT"),
     (node("MaxPool", "x"), "the attribute `kernel_shape` of MaxPool is missing"),
-    (node("ConcatFromSequence", "x", axis=0), "sequences of tensors are not supported"),
+    (
+        node("ConcatFromSequence", "x", axis=0),
+        "sequences of tensors are not supported; onnxruntime refuses",
+    ),
     (node("Constant"), "a constant has one value, not 0"),
 ]
 
 
 @pytest.mark.parametrize(("made", "said"), NODES, ids=[said for _, said in NODES])
 def test_a_malformed_node_is_refused_and_named(made: onnx.NodeProto, said: str) -> None:
-    assert refusal(model(made)) == f"cannot import `n`: {said}"
+    assert refusal(model(made)).startswith(f"cannot import `n`: {said}")
 
 
 def test_an_attribute_given_twice_is_refused() -> None:

@@ -237,6 +237,9 @@ def test_commands_for_models(place: Place) -> None:
     for command in (
         ["candidates", model, "--target", spec],
         ["plan", model, "--target", spec, "--costs", table, "--picture", picture],
+        ["show", model],
+        ["show", model, "--picture", "show.svg"],
+        ["coverage", model, "--target", spec],
         ["near", spec, model],
         ["near", spec, graph],
         *(["why", spec, model, f"--at={node}"] for node in nodes),

@@ -603,7 +603,7 @@ def test_constants_without_values_can_be_checked_but_not_written() -> None:
     ]
     graph = Graph(nodes, [2])
 
-    assert [node.op_type for node in outline(graph).graph.node] == ["Add"]
+    assert [node.op_type for node in outline(graph)[0].graph.node] == ["Add"]
     with pytest.raises(ValueError, match="constant `w` has no value"):
         to_onnx(graph)
 

@@ -270,8 +270,8 @@ def test_a_wrong_shape_is_an_error_that_names_the_kernel() -> None:
 
     with pytest.raises(Exception, match=r"onnxruntime cannot run kernel `dense_7`: .*x"):
         kernel(tvm.runtime.tensor(f32(8, 15)), y)
-    with pytest.raises(Exception, match="kernel `dense_7`: 1 tensors given, 2 wanted"):
-        kernel(y)
+    with pytest.raises(Exception, match="kernel `dense_7`: 3 tensors given, 2 wanted"):
+        kernel(y, y, y)
 
 
 # ---- In an executable ----
@@ -370,14 +370,10 @@ def test_why_a_graph_is_not_supported_is_said() -> None:
     )
     assert unsupported("tan", tensor(4, dtype="float16")) is None
     assert unsupported("nn.relu", tensor("n", 4)) is None
-    assert unsupported("nn.relu", tensor("?", 4)) == (
-        "the shape of `y` does not follow from the inputs': f32[?, 4]"
-    )
-    assert unsupported("nn.relu", TensorType("float32", None)) == (
-        "the rank of `x` is not known: f32[*]"
-    )
+    assert unsupported("nn.relu", tensor("?", 4)) is None
+    assert unsupported("nn.relu", TensorType("float32", None)) is None
     assert unsupported("negative", tensor(4, dtype="bfloat16")) == (
-        "`x` is bfloat16, which numpy and onnxruntime cannot exchange"
+        "onnxruntime has no kernel of Neg for tensor(bfloat16)"
     )
     assert unsupported("median", tensor(4)) == (
         "`median` at `y` cannot be written in ONNX: no ONNX operator is known for it"

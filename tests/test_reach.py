@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import operators
+from collage_dsl.graph.operators import relax_operators
 from collage_dsl.language import check, coverage, load
 from collage_dsl.language.coverage import Covered, covered, left_out
 from collage_dsl.language.smallest import Smallest, smallest
@@ -45,8 +45,8 @@ def test_a_union_of_too_many_rules_is_not_looked_at(number: int, warnings: int) 
 def test_all_kinds_leave_nothing_out() -> None:
     assert left_out(Covered(EVERYTHING)) == ()
     assert left_out(Covered(everything=True)) == ()
-    assert left_out(Covered(ops=frozenset(operators()))) == ()
-    assert left_out(Covered()) == tuple(sorted(operators()))
+    assert left_out(Covered(ops=frozenset(relax_operators()))) == ()
+    assert left_out(Covered()) == tuple(sorted(relax_operators()))
 
 
 def test_a_kind_covers_its_operators() -> None:
@@ -101,8 +101,8 @@ def test_a_pattern_of_one_free_call_covers_its_operators(text: str, ops: set[str
 
 @pytest.mark.parametrize(("number", "more"), [(1, ""), (4, ""), (5, ", …")])
 def test_a_few_names_are_shown(number: int, more: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {f"op{at}": replace(operators()["sort"], name=f"op{at}") for at in range(number)}
-    monkeypatch.setattr(coverage, "operators", lambda: known)
+    known = {f"op{at}": replace(relax_operators()["sort"], name=f"op{at}") for at in range(number)}
+    monkeypatch.setattr(coverage, "relax_operators", lambda: known)
     text = "collage 1; target t on llvm { rules op_call_by_kind(); fallback; }"
 
     (found,) = check(Source("t", text))

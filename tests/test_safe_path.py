@@ -49,6 +49,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("embed", "specs/mine.collage"),
     ("extract", "specs/target.json"),
     ("candidates", "model/model.onnx", *TARGET),
+    ("show", "model/model.onnx"),
+    ("coverage", "model/model.onnx", *TARGET),
     ("why", "specs/mine.collage", "model/model.onnx", "--at", "y"),
     ("near", "specs/mine.collage", "model/model.onnx"),
     ("plan", "model/model.onnx", *TARGET, *STORE),

@@ -6,18 +6,21 @@ must: a process that has loaded an exported library imports this module and call
 the package. The libraries themselves are imported when a kernel first needs them.
 
 An engine is called once for each kernel as (symbol, payload, constants) and returns the function
-that runs it, given the input and then the output tensors. That function may be called from
-several threads at once. The tensors may start at any multiple of the size of their elements.
+that runs it, given the input and then the output tensors. A kernel whose outputs have shapes that
+are found as it runs is given the inputs only, and returns the outputs. That function may be called
+from several threads at once. The tensors may start at any multiple of the size of their elements.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import tvm_ffi
 
 from collage_dsl.graph import Option, cores_of
+from collage_dsl.graph.onnx_node import ONNX_CALL, OnnxNode
 
 _BINDINGS = 32
 """How many bindings are kept for a kernel at most."""
@@ -36,7 +39,17 @@ _DTYPES = {
     "tensor(uint32)": np.uint32,
     "tensor(uint64)": np.uint64,
     "tensor(bool)": np.bool_,
+    "tensor(bfloat16)": 16,  # its number in ONNX; numpy does not have it
 }
+
+
+class Held:
+    """A value that is no tensor of TVM, as it passes from kernel to kernel of one library."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
 
 
 @tvm_ffi.error.register_error
@@ -85,6 +98,21 @@ def run_onnxruntime(
     return _Kernel(symbol, session, values)
 
 
+@tvm_ffi.register_global_func(ONNX_CALL, override=True)
+def run_node(text: str, *operands: Any) -> Any:
+    """Run an ONNX node of a module that was not partitioned."""
+    return _node(text).found(operands)
+
+
+@lru_cache(maxsize=256)
+def _node(text: str) -> "_Kernel":
+    from collage_dsl.offline import onnxruntime
+
+    model = OnnxNode.from_text(text).model
+    session = onnxruntime.InferenceSession(model, _settings(1), providers=["CPUExecutionProvider"])
+    return _Kernel("node", session, ())
+
+
 def _value(array: Any) -> Any:
     """A constant as onnxruntime takes it, in the same memory unless it is of type bool."""
     from collage_dsl.offline import onnxruntime
@@ -121,12 +149,15 @@ class _Kernel:
         self.session = session
         self.constants = constants  # the session reads their memory but does not own it
         self.run = session.run_with_iobinding
-        self.inputs = [(each.name, _DTYPES[each.type]) for each in session.get_inputs()]
-        self.outputs = [(each.name, _DTYPES[each.type]) for each in session.get_outputs()]
+        self.inputs = [(each.name, _DTYPES.get(each.type)) for each in session.get_inputs()]
+        self.outputs = [(each.name, _DTYPES.get(each.type)) for each in session.get_outputs()]
+        self.gives_packed = any(is_packed(each.type) for each in session.get_outputs())
         self.one_shape = all(_is_known(each.shape) for each in session.get_inputs())
         self.bound: dict[tuple[Any, ...], Any] = {}
 
-    def __call__(self, *tensors: Any) -> None:
+    def __call__(self, *tensors: Any) -> Any:
+        if len(tensors) == len(self.inputs):
+            return self.found(tensors)
         try:
             places = self.places(tensors)
             binding = self.bound.pop(places, None) or self.bind(tensors)
@@ -137,6 +168,33 @@ class _Kernel:
         except Exception as error:
             said = " ".join(str(error).split())
             raise EngineError(f"onnxruntime cannot run kernel `{self.symbol}`: {said}") from error
+
+    def found(self, values: Sequence[Any]) -> Any:
+        """The outputs, of which neither the shapes nor the sorts are known before."""
+        try:
+            feeds = {name: _fed(v) for (name, _), v in zip(self.inputs, values, strict=True)}
+            results = (self.held if self.gives_packed else self.session.run)(None, feeds)
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise EngineError(f"onnxruntime cannot run kernel `{self.symbol}`: {said}") from error
+        given = [
+            _given(each, dtype) for each, (_, dtype) in zip(results, self.outputs, strict=True)
+        ]
+        return given[0] if len(given) == 1 else given
+
+    def held(self, _names: None, feeds: Mapping[str, Any]) -> Sequence[Any]:
+        """The outputs in the memory of onnxruntime, since numpy lacks the type of one."""
+        from collage_dsl.offline import onnxruntime
+
+        binding = self.session.io_binding()
+        for name, value in feeds.items():
+            if isinstance(value, np.ndarray):
+                value = onnxruntime.OrtValue.ortvalue_from_numpy(value)
+            binding.bind_ortvalue_input(name, value)
+        for name, _ in self.outputs:
+            binding.bind_output(name)
+        self.run(binding)
+        return list(binding.get_outputs())
 
     def places(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         """All that a binding depends on: addresses, and shapes if the session takes several."""
@@ -154,6 +212,47 @@ class _Kernel:
         for bind, (name, dtype), tensor in arguments:
             bind(name, "cpu", 0, dtype, tensor.shape, tensor.data_ptr())
         return binding
+
+
+def is_packed(type_: str) -> bool:
+    """Whether a type of onnxruntime is a tensor of numbers that numpy lacks."""
+    return type_.startswith("tensor(") and any(each in type_ for each in _NOT_OF_NUMPY)
+
+
+_NOT_OF_NUMPY = ("float8", "float4", "int4", "int2", "bfloat16")
+
+
+def _fed(value: Any) -> Any:
+    """What a kernel takes, as onnxruntime does."""
+    if isinstance(value, Held):
+        return value.content
+    if str(value.dtype) == "bfloat16":
+        return _value(value)
+    return np.from_dlpack(value)
+
+
+def _given(value: Any, dtype: Any) -> Any:
+    """What onnxruntime gives, as TVM takes it: a tensor, or what it does not look into."""
+    if dtype is None:
+        return Held(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return tvm_ffi.from_dlpack(np.ascontiguousarray(value).reshape(value.shape))
+    if dtype == _DTYPES["tensor(bfloat16)"]:
+        return tvm_ffi.from_dlpack(_Lent(value))
+    return tvm_ffi.from_dlpack(value.numpy())
+
+
+class _Lent:
+    """A tensor of onnxruntime, to be exchanged."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __dlpack__(self, **_: object) -> Any:
+        return self.value._get_c_value().to_dlpack()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
 
 
 def _is_known(shape: Sequence[Any]) -> bool:

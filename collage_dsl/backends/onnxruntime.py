@@ -1,6 +1,6 @@
 """The backend `onnxruntime`: each kernel is one session, with its constants inside."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,7 +12,7 @@ from collage_dsl.backends.engines import pack
 from collage_dsl.backends.onnx_writer import OPSET, Unsupported, outline, to_onnx
 from collage_dsl.backends.runtime.build import kernel_library, make_module
 from collage_dsl.graph import Form, Graph, Option, tensors
-from collage_dsl.graph.sizes import follows
+from collage_dsl.graph.sizes import UNKNOWN, follows
 from collage_dsl.offline import onnxruntime, onnxruntime_pybind11_state
 
 _WRITER = 1
@@ -46,7 +46,7 @@ class OnnxRuntime(LibraryBackend):
         if reason is not None:
             return reason
         try:
-            return _without_kernel(outline(graph))
+            return _without_kernel(*outline(graph))
         except Unsupported as unsupported:
             return str(unsupported)
 
@@ -58,21 +58,14 @@ class OnnxRuntime(LibraryBackend):
 
 def _unfit(graph: Graph) -> str | None:
     """
-    Why a session cannot be bound to the tensors that `graph` takes, has and gives. A session takes
-    inputs of any shape at run time, but its outputs must be allocated before it runs.
+    Why the outputs of `graph` cannot be allocated. Those with a shape that no name describes are
+    not: onnxruntime allocates them.
     """
     at_border = [node for node in graph.nodes if node.form in (Form.INPUT, Form.CONSTANT)]
-    results = [graph.nodes[i] for i in graph.outputs]
-    for node in (*at_border, *results):
-        for type_ in tensors(node.type):
-            if type_.shape is None:
-                return f"the rank of `{node.name}` is not known: {type_}"
-            if type_.dtype == "bfloat16":
-                return f"`{node.name}` is bfloat16, which numpy and onnxruntime cannot exchange"
     given = {dim for node in at_border for type_ in tensors(node.type) for dim in type_.shape or ()}
-    for node in results:
+    for node in (graph.nodes[i] for i in graph.outputs):
         for type_ in tensors(node.type):
-            if not all(follows(dim, given) for dim in type_.shape or ()):
+            if not all(dim == UNKNOWN or follows(dim, given) for dim in type_.shape or ()):
                 return f"the shape of `{node.name}` does not follow from the inputs': {type_}"
     return None
 
@@ -80,10 +73,15 @@ def _unfit(graph: Graph) -> str | None:
 # ---- Whether onnxruntime has kernels ----
 
 
-def _without_kernel(model: onnx.ModelProto) -> str | None:
-    """Why onnxruntime has no kernel for some node of `model`; None if it has one for each."""
+def _without_kernel(model: onnx.ModelProto, kept: Collection[str]) -> str | None:
+    """
+    Why onnxruntime has no kernel for some node of `model`; None if it has one for each. It has
+    taken those that are `kept` already.
+    """
     dtypes = _dtypes(model)
     for node in model.graph.node:
+        if node.name in kept:
+            continue
         schema = onnx.defs.get_schema(node.op_type, OPSET)
         wanted = dict(_wanted(node, schema, dtypes))
         if not any(_takes(kernel, wanted) for kernel in _kernels(node.op_type, schema)):

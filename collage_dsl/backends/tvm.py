@@ -14,6 +14,7 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.variants import VARIANTS, unpromising, unsuitable
 from collage_dsl.graph import Graph, Toolchain, cores_of, libraries
+from collage_dsl.graph.onnx_node import OnnxNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,10 @@ class Tvm(Backend):
         return f"tvm {tvm.__version__}, kernels {_sources()}"
 
     def supports(self, graph: Graph) -> str | None:
-        return None
+        kept = (node for node in graph.nodes if isinstance(node.value, OnnxNode))
+        return next(
+            (f"TVM has no operator for `{node.op}` at `{node.name}`" for node in kept), None
+        )
 
     @property
     def variants(self) -> tuple[str, ...]:

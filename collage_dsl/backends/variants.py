@@ -7,7 +7,7 @@ from math import prod
 
 from collage_dsl.backends import depthwise, products, winograd
 from collage_dsl.backends.products import CONVOLUTIONS
-from collage_dsl.graph import Form, Graph, Node, TensorType, members
+from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
 from collage_dsl.graph.variants import DIRECT
 
 IN_PLACE = "in_place"
@@ -22,6 +22,8 @@ def unsuitable(variant: str, graph: Graph, weights: Collection[int]) -> str | No
     Why `variant` cannot compute `graph`, a kernel by itself; None if it can. `weights` are the
     nodes of `graph` that are constants of the model.
     """
+    if variant != DIRECT and any(not _is_static(node) for node in graph.nodes):
+        return f"{variant} is for dimensions that are numbers"
     reason = VARIANTS[variant](graph)
     if reason is None and variant in PREPARING and _computed_weight(graph, weights):
         return f"{variant} prepares weights when the model is loaded, and these are computed"
@@ -42,6 +44,10 @@ def unpromising(variant: str, graph: Graph) -> str | None:
     if most is None or pixels <= most or (variant == "winograd2" and _is_coarse(graph)):
         return None
     return f"{variant} is for images of at most {most} pixels, another is faster for {pixels}"
+
+
+def _is_static(node: Node) -> bool:
+    return all(type_.is_static for type_ in tensors(node.type))
 
 
 def _is_coarse(graph: Graph) -> bool:

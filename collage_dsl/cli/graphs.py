@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.models import parse_shapes
@@ -20,14 +21,19 @@ def load_graph(model: Path, shapes: Sequence[str]) -> Graph:
         return _written(model, shapes)
     from collage_dsl.frontend.onnx import from_onnx
 
-    if not model.exists():
-        from collage_dsl.frontend.light import light_model, light_models
+    return from_onnx(onnx_model(model), shapes=parse_shapes(shapes))
 
-        if str(model) in light_models():
-            return from_onnx(light_model(str(model)), shapes=parse_shapes(shapes))
-        names = ", ".join(light_models())
-        raise CommandError(f"there is no model {model}; the light models are {names}")
-    return from_onnx(model, shapes=parse_shapes(shapes))
+
+def onnx_model(model: Path) -> Any:
+    """The path of an ONNX file, or the light model of that name. Raises CommandError."""
+    if model.exists():
+        return model
+    from collage_dsl.frontend.light import light_model, light_models
+
+    if str(model) in light_models():
+        return light_model(str(model))
+    names = ", ".join(light_models())
+    raise CommandError(f"there is no model {model}; the light models are {names}")
 
 
 def _written(model: Path, shapes: Sequence[str]) -> Graph:

@@ -58,7 +58,8 @@ _shapes = click.option(
     "shapes",
     metavar="NAME=1,3,224,224",
     multiple=True,
-    help="Fix the shape of an input; may be given several times.",
+    help="The shape of an input, in place of the model's; a name is for any size (n,3,224,224). "
+    "May be given several times.",
 )
 _store = click.option("--store", type=_FILE, help="Where measured costs are kept.")
 _num_cores = click.option(
@@ -272,6 +273,52 @@ def candidates(
     from collage_dsl.cli.models import show_candidates
 
     show_candidates(model, targets, output_format, shapes, allow_extern, max_candidates)
+
+
+@app.command()
+@_model
+@click.option("--at", metavar="NODE", help="Show only this node, by its name or its ONNX node's.")
+@click.option(
+    "--around",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="With --at: how many steps around it.",
+)
+@click.option("--picture", type=_FILE, help="Draw the graph there, as SVG.")
+@_output_format
+@_shapes
+def show(
+    model: Path,
+    at: str | None,
+    around: int,
+    picture: Path | None,
+    output_format: str,
+    shapes: tuple[str, ...],
+) -> None:
+    """Show the graph that patterns see, and the ONNX nodes that it came from."""
+    from collage_dsl.cli.show import show_graph
+
+    show_graph(model, at, around, output_format, shapes, picture)
+
+
+@app.command()
+@_model
+@_targets
+@_output_format
+@_shapes
+@_allow_extern
+def coverage(
+    model: Path,
+    targets: tuple[str, ...],
+    output_format: str,
+    shapes: tuple[str, ...],
+    allow_extern: bool,
+) -> None:
+    """Count the operators that each target can run, and say why not the others."""
+    from collage_dsl.cli.coverage import show_coverage
+
+    show_coverage(model, targets, output_format, shapes, allow_extern)
 
 
 @app.command()

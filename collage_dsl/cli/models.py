@@ -17,10 +17,11 @@ from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import plans_of, propose
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.graph import Graph
+from collage_dsl.graph import Dim, Graph
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.printable import json_text, printable
+from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.saving import check_writable
 from collage_dsl.report.documents import (
     CandidateDocument,
@@ -80,7 +81,7 @@ def show_plan(
             plan = _chosen(request, graph, specs, now, costs)
             document = PlanDocument.of(name, plan)
         else:
-            with _measured(request, specs, now) as measured:
+            with _measured(request, graph, specs, now) as measured:
                 plan = _chosen(request, graph, specs, now, measured)
                 plan = with_variants(plan, measured)
             document = PlanDocument.of(name, plan, measurements_of(measured.counts))
@@ -127,7 +128,9 @@ def _chosen(
 
 
 @contextmanager
-def _measured(request: Request, specs: Sequence[FusionSpec], now: Now) -> Iterator[MeasuredCost]:
+def _measured(
+    request: Request, graph: Graph, specs: Sequence[FusionSpec], now: Now
+) -> Iterator[MeasuredCost]:
     """Measured costs, kept in the store of `request`; `now` hears of them."""
     with (
         CostStore(request.store or default_store_path()) as store,
@@ -135,6 +138,7 @@ def _measured(request: Request, specs: Sequence[FusionSpec], now: Now) -> Iterat
             backends_of(specs),
             store,
             timeout=request.timeout,
+            sizes=sizes_of(graph),
             watch=lambda counts: now.watch("measure", counts),
         ) as cost,
     ):
@@ -172,17 +176,17 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
         )
 
 
-def parse_shapes(given: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
-    """`["x=1,3,224,224", "scalar="]` as a mapping. Raises `CommandError`."""
+def parse_shapes(given: Sequence[str]) -> Mapping[str, tuple[Dim, ...]]:
+    """`["x=n,3,224,224", "scalar="]` as a mapping. Raises `CommandError`."""
     shapes = {}
     for text in given:
         name, _, dims = text.rpartition("=")
-        numbers = [number.strip() for number in dims.split(",")] if dims.strip() else []
-        if not name or not all(number.isdecimal() for number in numbers):
+        words = [word.strip() for word in dims.split(",")] if dims.strip() else []
+        if not name or not all(word.isdecimal() or word.isidentifier() for word in words):
             raise CommandError(f"--shape {text}: write it as NAME=1,3,224,224")
-        if any(len(number) > _DIGITS for number in numbers):
+        if any(word.isdecimal() and len(word) > _DIGITS for word in words):
             raise CommandError(f"--shape {text}: no dimension has more than {_DIGITS} digits")
-        shapes[name] = tuple(int(number) for number in numbers)
+        shapes[name] = tuple(int(word) if word.isdecimal() else word for word in words)
     return shapes
 
 

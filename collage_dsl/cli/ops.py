@@ -1,4 +1,4 @@
-"""`collage ops`: show the operators of Relax."""
+"""`collage ops`: show the operators that patterns can name."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ def show_operators(wanted: str, output_format: str) -> None:
     found = [table[name] for name in sorted(table) if fnmatchcase(name, wanted)]
     if not found:
         hint = did_you_mean(wanted, table) or "`collage ops` lists all"
-        raise CommandError(f"no operator of TVM {TVM_VERSION} is named `{wanted}`; {hint}")
+        raise CommandError(f"no operator of TVM {TVM_VERSION} or ONNX is named `{wanted}`; {hint}")
     if output_format == "json":
         document = {"tvm": TVM_VERSION, "operators": [_row(operator) for operator in found]}
         write(json_text(document))

@@ -20,6 +20,7 @@ from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import MIXED, plans_of
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import CandidateKernel, Graph, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
@@ -27,7 +28,7 @@ from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import Counts, MeasuredCost, supported
 from collage_dsl.measuring.timing import interleaved, low
 from collage_dsl.realization.crossing import devices_of
-from collage_dsl.realization.draws import draws_of
+from collage_dsl.realization.draws import NoDraw, draws_of, sizes_of
 from collage_dsl.realization.executable import ModelExecutable, arrays_of
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import KernelCall, realized
@@ -36,6 +37,7 @@ from collage_dsl.realization.signature import Signature
 from collage_dsl.realization.verify import (
     Finding,
     Verification,
+    VerificationError,
     exact_runner,
     failed,
     runner,
@@ -131,7 +133,7 @@ def compile_model(
     copies: Copies | None = None,
     store: str | Path | None = None,
     backends: Sequence[Backend] = (),
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: Shapes | None = None,
     inputs: Mapping[str, Array] | None = None,
     timeout: float = 60,
     race_seconds: float = 2,
@@ -161,6 +163,7 @@ def compile_model(
     watch("import", Counts())
     graph = from_onnx(model, shapes=shapes)
     arrays = None if inputs is None else arrays_of(Signature.of(graph).inputs, inputs)
+    _check_drawn(graph, arrays)
     reference_session(model)  # refuse now a model that could not be verified at the end
     with ExitStack() as stack:
 
@@ -169,7 +172,12 @@ def compile_model(
             costs = stack.enter_context(CostStore(store or default_store_path()))
             return stack.enter_context(
                 MeasuredCost(
-                    backend_of, costs, timeout=timeout, watch=lambda c: watch("measure", c)
+                    backend_of,
+                    costs,
+                    timeout=timeout,
+                    sizes=sizes_of(graph),
+                    given=arrays,
+                    watch=lambda c: watch("measure", c),
                 )
             )
 
@@ -209,6 +217,14 @@ def compile_model(
         launch=launch,
     )
     return Compiled(winner.executable, winner.plan, report)
+
+
+def _check_drawn(graph: Graph, inputs: Mapping[str, Array] | None) -> None:
+    """Refuse now a model that could not be run at the end: inputs of which none can be drawn."""
+    try:
+        next(draws_of(graph, inputs))
+    except NoDraw as error:
+        raise VerificationError(str(error)) from None
 
 
 def _verification_document(verification: Verification) -> VerificationDocument:

@@ -26,7 +26,7 @@ def read_bindings(
 
 class _BindingsReader(Reader):
     def __init__(self, functions: Functions) -> None:
-        super().__init__(functions, {}, None)
+        super().__init__(functions, {}, None, {})
 
     def read_bindings(self, bindings: Sequence[Any], used_later: Sequence[Any]) -> Dataflow:
         for binding in bindings:

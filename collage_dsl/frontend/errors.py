@@ -11,6 +11,10 @@ class CannotConvertError(Exception):
     """A node of an ONNX model has no canonical form. Says why; the caller adds which node."""
 
 
+class WrongNodeError(CannotConvertError):
+    """A node of an ONNX model is not what its operator allows, so nothing can run it."""
+
+
 def sentence(error: BaseException) -> str:
     """The message of `error`, from TVM or a library, as one sentence without TVM's notation."""
     lines = str(error).strip().splitlines()

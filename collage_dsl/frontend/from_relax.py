@@ -14,8 +14,10 @@ from collage_dsl.frontend.dataflow import Dataflow
 from collage_dsl.frontend.devices import device_of
 from collage_dsl.frontend.dims import dim_of
 from collage_dsl.frontend.errors import UnsupportedRelax
+from collage_dsl.frontend.onnx_kept import kept_node
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, type_of
-from collage_dsl.graph import Form, Graph, Kind, Node, TupleType, Type
+from collage_dsl.graph import Form, Graph, Kind, Node, OpaqueType, TupleType, Type
+from collage_dsl.graph.onnx_node import ONNX_CALL, OnnxNode
 from collage_dsl.graph.operators import CALL_TIR, kind_of, literal_values, operators
 
 Names = Mapping[Any, str]
@@ -31,6 +33,7 @@ def from_relax(
     *,
     names: Names | None = None,
     output_names: Sequence[str] | None = None,
+    types: Mapping[Any, Type] | None = None,
 ) -> Graph:
     """
     The graph of one function of `module`, nodes in the order of its bindings.
@@ -38,14 +41,16 @@ def from_relax(
     A node has the name of its variable, or the name in `names` for the variable or constant.
     Each constant comes before its first user. If that is `conv`, its name is `conv.const1`, after
     the operand that uses it; literals are named after their operand: `reshape.shape`. The names
-    of the outputs are `output_names`, by default those of their nodes.
+    of the outputs are `output_names`, by default those of their nodes. `types` are the types of
+    variables of which Relax has no types.
     """
     if function not in {var.name_hint for var in module.get_global_vars()}:
         raise UnsupportedRelax(f"the module has no function `{function}`")
     found = module[function]
     if not isinstance(found, relax.Function):
         raise UnsupportedRelax(f"`{function}` is not a Relax function")
-    return Reader(functions_of(module), names or {}, output_names).read(module, function)
+    reader = Reader(functions_of(module), names or {}, output_names, types or {})
+    return reader.read(module, function)
 
 
 def functions_of(module: tvm.IRModule) -> Functions:
@@ -67,9 +72,14 @@ class Reader:
     """
 
     def __init__(
-        self, functions: Functions, names: Names, output_names: Sequence[str] | None
+        self,
+        functions: Functions,
+        names: Names,
+        output_names: Sequence[str] | None,
+        types: Mapping[Any, Type],
     ) -> None:
         self.functions = functions
+        self.types = {hash(var): type_ for var, type_ in types.items()}
         self.output_names = output_names
         self.given = {hash(expr): name for expr, name in names.items()}
         self.names: dict[int, str] = {}
@@ -88,7 +98,8 @@ class Reader:
         self.name_variables(function)
         for param in function.params:
             self.symbols |= set(map(hash, relax.analysis.definable_tir_vars_in_type(param.ty)))
-            node = Node(self.names[hash(param)], Form.INPUT, type_of(param.ty))
+            type_ = self.types.get(hash(param)) or type_of(param.ty)
+            node = Node(self.names[hash(param)], Form.INPUT, type_)
             self.index[hash(param)] = self.add(node, param)
         bindings: list[Any] = []
         for block in function.body.blocks:
@@ -211,6 +222,8 @@ class Reader:
     def add_call(self, name: str, call: Any) -> int:
         if call.op == _CALL_TIR:
             return self.add_call_tir(name, call)
+        if is_onnx(call):
+            return self.add_onnx(name, call)
         op = self.operator(name, call)
         inputs = self.operands(call.args, name, operand_names(op))
         inputs = tuple(self.spread(i, name) for i in inputs)
@@ -236,6 +249,22 @@ class Reader:
             _noted_kind(function),
             function,
         )
+        return self.add_checked(node, call)
+
+    def add_onnx(self, name: str, call: Any) -> int:
+        """The call of an ONNX node. Values that are no tensors get the types that it says."""
+        value = OnnxNode.from_text(str(call.args[1].value))
+        kept = kept_node(value)
+        inputs = self.operands(call.args[2:], name)
+        for index, text in zip(inputs, kept.operands, strict=True):
+            if text and self.nodes[index].form is Form.INPUT:
+                self.nodes[index] = replace(self.nodes[index], type=OpaqueType(text))
+        type_ = self.result_type(name, call)
+        if isinstance(type_, TupleType):
+            type_ = TupleType(tuple(map(_named, type_.fields, kept.results)))
+        else:
+            type_ = _named(type_, *kept.results)
+        node = Node(name, Form.CALL, type_, inputs, kept.op, kept.attrs, Kind.OPAQUE, value)
         return self.add_checked(node, call)
 
     def add_checked(self, node: Node, call: Any) -> int:
@@ -283,10 +312,11 @@ class Reader:
 
     def add_projection(self, name: str, value: Any) -> int:
         source = self.operand(value.tuple_value, name, 0)
+        whole = self.nodes[source].type
         node = Node(
             name,
             Form.PROJECTION,
-            type_of(value.ty),
+            whole.fields[value.index] if isinstance(whole, TupleType) else type_of(value.ty),
             (source,),
             value=int(value.index),
             block=self.block,
@@ -322,6 +352,24 @@ class Reader:
 
 
 _CALL_TIR = tvm.ir.Op.get("relax." + CALL_TIR)
+_CALL_PACKED = tvm.ir.Op.get("relax.call_pure_packed")
+
+
+def is_onnx(call: Any) -> bool:
+    """Whether a call is that of an ONNX node, which `onnx_call` writes."""
+    if call.op != _CALL_PACKED or not isinstance(call.args[0], relax.ExternFunc):
+        return False
+    return str(call.args[0].global_symbol) == ONNX_CALL
+
+
+def onnx_call(node: OnnxNode, operands: Sequence[Any], type_: Any) -> Any:
+    """The call of an ONNX node, which gives a value of the Relax type `type_`."""
+    text = tvm.ir.StringImm(str(node))
+    return relax.call_pure_packed(ONNX_CALL, text, *operands, ty_args=[type_])
+
+
+def _named(type_: Type, text: str) -> Type:
+    return OpaqueType(text) if text else type_
 
 
 def _noted_kind(function: Any) -> Kind:

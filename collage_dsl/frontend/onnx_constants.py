@@ -10,7 +10,7 @@ import onnx.shape_inference
 from onnx import helper, numpy_helper
 
 from collage_dsl.frontend.arrays import Array
-from collage_dsl.frontend.errors import CannotConvertError
+from collage_dsl.frontend.errors import WrongNodeError
 from collage_dsl.frontend.onnx_check import array_of_tensor
 
 # Random operators give a new value each time; patterns for quantized models need the last one.
@@ -30,7 +30,7 @@ def array_of_constant(node: onnx.NodeProto) -> Array:
     """The value of a Constant node."""
     found = attributes(node)
     if len(found) != 1:
-        raise CannotConvertError(f"a constant has one value, not {len(found)}")
+        raise WrongNodeError(f"a constant has one value, not {len(found)}")
     [(name, value)] = found.items()
     match name:
         case "value":
@@ -39,7 +39,11 @@ def array_of_constant(node: onnx.NodeProto) -> Array:
             return np.asarray(value, np.int64)
         case "value_float" | "value_floats":
             return np.asarray(value, np.float32)
-    raise CannotConvertError(f"constants of sort {name} are not supported")
+        case "value_string":
+            return np.asarray(value.decode(), object)
+        case "value_strings":
+            return np.asarray([each.decode() for each in value], object)
+    raise WrongNodeError(f"constants of sort {name} are not supported")
 
 
 def can_fold(node: onnx.NodeProto) -> bool:
@@ -52,8 +56,13 @@ def _has_graph(node: onnx.NodeProto) -> bool:
     return any(a.HasField("g") or a.graphs for a in node.attribute)
 
 
-def fold(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -> list[Array]:
-    """The outputs of a node with constant inputs, from ONNX's reference implementation."""
+def fold(
+    node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int
+) -> dict[str, Array] | None:
+    """
+    The outputs of a node with constant inputs by name, from ONNX's reference implementation. None
+    where it does not have the operator, and where they are not all arrays.
+    """
     from onnx.reference import ReferenceEvaluator  # takes half a second to import; seldom needed
 
     given = {name: x for name, x in zip(node.input, inputs, strict=True) if x is not None}
@@ -66,7 +75,14 @@ def fold(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -> li
     graph = helper.make_graph([node], "folded", infos, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     _check_sizes(model, given)
-    return [np.asarray(value) for value in ReferenceEvaluator(model).run(None, given)]
+    try:
+        with np.errstate(all="ignore"):
+            found = ReferenceEvaluator(model).run(None, given)
+    except Exception:  # Of many kinds.
+        return None
+    if not all(isinstance(value, np.ndarray | np.generic) for value in found):
+        return None
+    return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
 
 
 def _check_sizes(model: onnx.ModelProto, given: Mapping[str, Array]) -> None:
@@ -78,7 +94,7 @@ def _check_sizes(model: onnx.ModelProto, given: Mapping[str, Array]) -> None:
     for value in onnx.shape_inference.infer_shapes(sized, data_prop=True).graph.output:
         elements = prod(max(dim.dim_value, 1) for dim in value.type.tensor_type.shape.dim)
         if elements > _MOST_FOLDED:
-            raise CannotConvertError(f"the constant `{value.name}` has {elements} elements")
+            raise WrongNodeError(f"the constant `{value.name}` has {elements} elements")
 
 
 _SMALL = 64

@@ -1,5 +1,5 @@
 """
-Refuse ONNX nodes for which TVM's converter computes something different.
+Find ONNX nodes for which TVM's converter computes something different, and wrong nodes.
 
 They were found by running ONNX's own tests of its operators (onnx.backend.test).
 """
@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from collage_dsl.frontend.arrays import Array
+from collage_dsl.frontend.errors import WrongNodeError
 from collage_dsl.frontend.onnx_constants import attributes
 
 MICROSOFT = "com.microsoft"
@@ -43,35 +44,43 @@ def limit(
     constant: Callable[[str], Array | None],
     dims: Callable[[str], list[int] | None],
 ) -> str:
-    """Why the node, whose outputs `used` are needed, is refused; empty if it is accepted."""
+    """
+    Why no converter is right for the node, whose outputs `used` are needed; empty if one is. Raises
+    `WrongNodeError`.
+    """
     if node.op_type in _FIRST_OUTPUT_ONLY and any(name in used for name in node.output[1:]):
         return f"only the first output of {node.op_type} is supported"
     if "Sequence" in node.op_type:
         return "sequences of tensors are not supported"
+    if node.op_type == "Dropout":
+        return "a Dropout that may be trained is not supported"
+    if node.op_type == "NonMaxSuppression":
+        return "TVM has no kernel of NonMaxSuppression that gives only what is found"
     if node.op_type == "Resize" and len(node.input) > 2 and node.input[2]:
         return _limit_of_scales(constant(node.input[2]), dims(node.input[0]))
     attrs = attributes(node)
     if node.op_type in ("CumSum", "TopK"):
         second = constant(node.input[1]) if len(node.input) > 1 else np.asarray(attrs.get("k", 1))
-        return _limit_of_axis(node, attrs, second, dims(node.input[0]))
+        _check_axis(node, attrs, second, dims(node.input[0]))
     for name, allowed in _ATTRIBUTES.get(node.op_type, {}).items():
         if name in attrs and attrs[name] not in allowed:
             return f"{node.op_type} with this {name} is not supported"
     return ""
 
 
-def _limit_of_axis(
+def _check_axis(
     node: onnx.NodeProto, attrs: Mapping[str, Any], second: Array | None, dims: list[int] | None
-) -> str:
+) -> None:
     """Refuse an axis that is not there, and more elements than it has."""
     if second is None or second.size != 1 or dims is None:
-        return ""
+        return
     axis = second.item() if node.op_type == "CumSum" else attrs.get("axis", -1)
     if not -len(dims) <= axis < len(dims):
-        return f"the axis {axis} is out of range for {len(dims)} dimensions"
+        raise WrongNodeError(f"the axis {axis} is out of range for {len(dims)} dimensions")
     if node.op_type == "TopK" and not 0 <= second.item() <= dims[axis]:
-        return f"{second.item()} elements are asked for of an axis of size {dims[axis]}"
-    return ""
+        raise WrongNodeError(
+            f"{second.item()} elements are asked for of an axis of size {dims[axis]}"
+        )
 
 
 def _limit_of_scales(scales: Array | None, dims: list[int] | None) -> str:

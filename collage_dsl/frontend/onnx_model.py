@@ -6,16 +6,22 @@ from typing import Any
 
 import onnx
 import onnx.inliner
+import onnx.version_converter
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_check import check_functions, check_names, check_size, np_dtype
-from collage_dsl.graph import Dim
+from collage_dsl.frontend.onnx_scope import names_read
+from collage_dsl.frontend.onnx_types import dtype_of, type_text
+from collage_dsl.graph import Dim, TensorType
 
-Shapes = Mapping[str, tuple[int, ...]]
+Shapes = Mapping[str, tuple[Dim, ...]]
 
 OLDEST_OPSET = 7
-"""The oldest supported operator set. Before it, binary operators broadcast by an attribute."""
+"""
+The oldest operator set whose operators have forms in Relax. Before it, binary operators broadcast
+by an attribute.
+"""
 
 
 def load(model: str | Path | onnx.ModelProto) -> onnx.ModelProto:
@@ -23,11 +29,10 @@ def load(model: str | Path | onnx.ModelProto) -> onnx.ModelProto:
     loaded = model if isinstance(model, onnx.ModelProto) else _read(Path(model))
     if not loaded.graph.output:
         raise FrontendError(f"{_what(model)} is not an ONNX model: it has no outputs")
+    if opset_of(loaded) < 1:
+        raise FrontendError(f"{_what(model)} uses operator set {opset_of(loaded)}; the first is 1")
     if opset_of(loaded) < OLDEST_OPSET:
-        raise FrontendError(
-            f"{_what(model)} uses operator set {opset_of(loaded)}; the oldest that can be "
-            f"imported is {OLDEST_OPSET} (onnx.version_converter upgrades models)"
-        )
+        loaded = upgraded(loaded)
     newest = onnx.defs.onnx_opset_version()
     if opset_of(loaded) > newest:
         raise FrontendError(
@@ -39,6 +44,14 @@ def load(model: str | Path | onnx.ModelProto) -> onnx.ModelProto:
         loaded = onnx.inliner.inline_local_functions(loaded)
     check_names(loaded.graph)
     return loaded
+
+
+def upgraded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """`model` in a later operator set; as it is where the converter of ONNX cannot do that."""
+    try:
+        return onnx.version_converter.convert_version(model, OLDEST_OPSET)
+    except Exception:  # Of many kinds: it is told of whatever is wrong with the model.
+        return model
 
 
 def _what(model: str | Path | onnx.ModelProto) -> str:
@@ -86,8 +99,8 @@ def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     return [value for value in graph.input if value.name not in constants]
 
 
-def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, tuple[Dim, ...]]]:
-    """The dtype and shape of each input; `shapes` overrides the model."""
+def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, TensorType | onnx.TypeProto]:
+    """The type of each input; `shapes` overrides the model."""
     inputs = inputs_of(graph)
     names = [value.name for value in inputs]
     for name in shapes:
@@ -97,27 +110,29 @@ def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, 
     return {value.name: _type(value, shapes.get(value.name)) for value in inputs}
 
 
-def _type(value: onnx.ValueInfoProto, given: tuple[int, ...] | None) -> tuple[str, tuple[Dim, ...]]:
+def _type(value: onnx.ValueInfoProto, given: tuple[Dim, ...] | None) -> TensorType | onnx.TypeProto:
     what, tensor = f"the input `{value.name}`", value.type.tensor_type
-    if not value.type.HasField("tensor_type") or not tensor.elem_type:
-        raise FrontendError(f"{what} is not a tensor")
+    if not value.type.WhichOneof("value"):
+        raise FrontendError(f"the type of {what} is not known")
+    if not dtype_of(value.type):
+        if value.type.HasField("tensor_type") and np_dtype(tensor.elem_type, what).kind == "c":
+            raise FrontendError(f"{what} is a tensor of complex numbers, which nothing runs")
+        if given is not None:
+            raise FrontendError(
+                f"{what} is no tensor that can have a shape: {type_text(value.type)}"
+            )
+        return value.type
     dtype = np_dtype(tensor.elem_type, what)
-    if dtype.kind == "O":
-        raise FrontendError(f"{what} is a tensor of strings")
-    if dtype.kind == "c":
-        raise FrontendError(f"{what} is a tensor of {dtype}, which TVM does not have")
     dims = _dims(value, given)
-    check_size(dims, dtype, what)
-    return str(dtype), dims
+    check_size(dims or (), dtype, what)
+    return TensorType(dtype_of(value.type), dims)
 
 
-def _dims(value: onnx.ValueInfoProto, given: tuple[int, ...] | None) -> tuple[Dim, ...]:
-    """The shape of an input, which is `given` if not None."""
+def _dims(value: onnx.ValueInfoProto, given: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
+    """The shape of an input, which is `given` if not None. None if not even the rank is known."""
     name, tensor = value.name, value.type.tensor_type
     if not tensor.HasField("shape"):
-        if given is None:
-            raise FrontendError(f"the shape of the input `{name}` is not known; {give(name)}")
-        return tuple(given)
+        return None if given is None else tuple(given)
     dims = tuple(_dim(name, place, dim) for place, dim in enumerate(tensor.shape.dim))
     if given is None:
         return dims
@@ -154,5 +169,5 @@ def live_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
         if needed.isdisjoint(node.output):
             continue
         live.append(node)
-        needed.update(node.input)
+        needed.update(names_read(node))
     return live[::-1]

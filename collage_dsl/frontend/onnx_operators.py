@@ -16,7 +16,7 @@ import onnx
 from tvm import relax, tirx
 
 from collage_dsl.frontend.arrays import Array
-from collage_dsl.frontend.errors import CannotConvertError
+from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Pending, Step
 
 Value = Any
@@ -229,7 +229,7 @@ def explicit_pads(site: Site, type_: Any, kernel: Sequence[int | None]) -> list[
             continue
         padded, covered = size + first + last, (window - 1) * dilation + 1
         if padded < covered:
-            raise CannotConvertError(
+            raise WrongNodeError(
                 f"the window covers {covered} elements of an axis that has {padded} with padding"
             )
     return pads
@@ -459,7 +459,7 @@ def pad(site: Site) -> Value | None:
     if mode == "reflect":
         for size, before, after in zip(static_dims(x.ty), around[::2], around[1::2], strict=True):
             if size is not None and max(before, after) >= size:
-                raise CannotConvertError(f"an axis of {size} elements has too few to be reflected")
+                raise WrongNodeError(f"an axis of {size} elements has too few to be reflected")
     fill = 0.0 if value is None else float(np.asarray(value).item())
     return relax.op.nn.pad(x, around, pad_mode=mode, pad_value=fill)
 
@@ -590,9 +590,7 @@ def _check_indices(indices: Array, size: int | None) -> None:
         return
     for index in (indices.min(initial=0), indices.max(initial=-1)):
         if not -size <= index < size:
-            raise CannotConvertError(
-                f"the index {index} is out of range for an axis of size {size}"
-            )
+            raise WrongNodeError(f"the index {index} is out of range for an axis of size {size}")
 
 
 # Casts

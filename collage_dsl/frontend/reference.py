@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 
 from collage_dsl.frontend.errors import FrontendError
-from collage_dsl.frontend.onnx_model import load_structure
+from collage_dsl.frontend.onnx_model import OLDEST_OPSET, load_structure, opset_of, upgraded
 from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
 
@@ -35,7 +35,9 @@ def reference_session(model: str | Path | onnx.ModelProto) -> Any:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     loaded = model if isinstance(model, onnx.ModelProto) else load_structure(Path(model))
-    if _has_name_twice(loaded):
+    if opset_of(loaded) < OLDEST_OPSET:
+        loaded = upgraded(loaded)
+    elif _has_name_twice(loaded):
         loaded = _without_names(loaded)
     elif not isinstance(model, onnx.ModelProto):
         return _session(str(model), options)

@@ -10,8 +10,10 @@ from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.attributes import relax_attributes
 from collage_dsl.frontend.dataflow import Dataflow
 from collage_dsl.frontend.dims import Symbols, expr_of
+from collage_dsl.frontend.from_relax import onnx_call
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, relax_type
 from collage_dsl.graph import Form, Graph, Node, OpSet, Type, members
+from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.graph.operators import CALL_TIR
 
 _WINDOWED = ("conv", "avg_pool", "max_pool", "adaptive_avg_pool")
@@ -113,6 +115,9 @@ class _Writer:
         match node.form:
             case Form.CALL if node.op == CALL_TIR:
                 raise ValueError(f"`{node.name}` calls a function that is not in this module")
+            case Form.CALL if isinstance(node.value, OnnxNode):
+                type_ = relax_type(node.type, self.symbols)
+                return self.builder.normalize(onnx_call(node.value, operands, type_))
             case Form.CALL:
                 operator = tvm.ir.Op.get("relax." + node.op)
                 call = relax.Call(operator, operands, relax_attributes(node.op, node.attrs))

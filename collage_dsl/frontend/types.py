@@ -56,7 +56,7 @@ def relax_type(type_: Type, symbols: Symbols) -> Any:
             return relax.TupleType([relax_type(field, symbols) for field in fields])
         case OpaqueType("shape"):
             return relax.ShapeType()
-        case OpaqueType("object"):
+        case OpaqueType() if type_.is_of_onnx or type_.what == "object":
             return relax.ObjectType()
         case OpaqueType(dtype):
             return tvm.ir.PrimType(dtype)

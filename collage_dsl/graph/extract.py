@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from collage_dsl.graph.graph import Graph, Node
 from collage_dsl.graph.opset import OpSet, members, opset
-from collage_dsl.graph.types import Form, TensorType
+from collage_dsl.graph.types import Form, OpaqueType, TensorType
 
 _SMALL = 16
 """Constants of at most this many elements may be parameters of the computation: axes, bounds."""
@@ -19,8 +19,9 @@ class Extract:
     A sub-graph as a separate graph.
 
     `arguments` are the nodes of the original graph that its parameters stand for, in order.
-    `results` are the nodes whose values it returns, in order. All of them are tensors: instead of
-    a call with a tuple result, its used projections; instead of a tuple used outside, its fields.
+    `results` are the nodes whose values it returns, in order. All of them are tensors, or values
+    that only ONNX has: instead of a call with a tuple result, its used projections; instead of a
+    tuple used outside, its fields.
     """
 
     graph: Graph
@@ -63,7 +64,7 @@ def tensor_results(graph: Graph, inside: OpSet) -> tuple[int, ...]:
     while pending:
         index = pending.pop()
         node = graph.nodes[index]
-        if isinstance(node.type, TensorType):
+        if isinstance(node.type, TensorType) or _is_of_onnx(node):
             results.add(index)
         elif node.form is Form.TUPLE:
             pending.extend(i for i in node.inputs if inside >> i & 1)
@@ -71,6 +72,10 @@ def tensor_results(graph: Graph, inside: OpSet) -> tuple[int, ...]:
             used = members(graph.users_of[index] & ~inside)
             results |= {i for i in used if graph.nodes[i].form is Form.PROJECTION}
     return tuple(sorted(results))
+
+
+def _is_of_onnx(node: Node) -> bool:
+    return isinstance(node.type, OpaqueType) and node.type.is_of_onnx
 
 
 def places(graph: Graph, results: Sequence[int]) -> dict[int, int]:

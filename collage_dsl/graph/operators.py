@@ -49,7 +49,16 @@ class Operator:
 
 @cache
 def operators() -> Mapping[str, Operator]:
-    """All operators by name, without the `relax.` prefix."""
+    """
+    All operators by name: those of Relax without the `relax.` prefix, and those of ONNX, for nodes
+    that have no form in Relax: `onnx.LSTM`, `com.microsoft.FusedGelu`.
+    """
+    return {**relax_operators(), **_onnx_operators()}
+
+
+@cache
+def relax_operators() -> Mapping[str, Operator]:
+    """The operators of Relax by name."""
     path = Path(__file__).with_name(f"operators-{TVM_VERSION}.json")
     table = json.loads(path.read_text("utf-8"))
     return {
@@ -63,6 +72,23 @@ def operators() -> Mapping[str, Operator]:
             tuple(row["literals"]),
             {attr: _attribute(value) for attr, value in row["defaults"].items()},
             {attr: tuple(values) for attr, values in row.get("values", {}).items()},
+        )
+        for name, row in table["operators"].items()
+    }
+
+
+def _onnx_operators() -> Mapping[str, Operator]:
+    """Their last operands may be left out; those in the middle that are, are not counted."""
+    path = Path(__file__).with_name("onnx-operators.json")
+    table = json.loads(path.read_text("utf-8"))
+    return {
+        name: Operator(
+            name,
+            None if row["operands"] is None else tuple(row["operands"]),
+            row["attrs"],
+            Kind.OPAQUE,
+            optional=row["optional"],
+            defaults={attr: _attribute(value) for attr, value in row["defaults"].items()},
         )
         for name, row in table["operators"].items()
     }

@@ -70,9 +70,16 @@ class TupleType:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueType:
-    """A value that is neither tensor nor tuple: a shape, a scalar literal, an object."""
+    """
+    A value that is neither tensor nor tuple: a shape, a scalar literal, an object. Of a value that
+    only ONNX has, the type as ONNX Runtime writes it: `seq(tensor(float))`.
+    """
 
     what: str = "object"
+
+    @property
+    def is_of_onnx(self) -> bool:
+        return "(" in self.what
 
     def __str__(self) -> str:
         return self.what

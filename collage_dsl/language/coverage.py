@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import operators
+from collage_dsl.graph.operators import operators, relax_operators
 from collage_dsl.graph.variants import DIRECT
 from collage_dsl.language.findings import Findings, count
 from collage_dsl.rules import (
@@ -71,13 +71,15 @@ def left_out(found: Covered) -> tuple[str, ...]:
     if found.everything:
         return ()
     return tuple(
-        op for op in sorted(operators()) if op not in found.ops and not _kinds(op) <= found.kinds
+        op
+        for op in sorted(relax_operators())
+        if op not in found.ops and not _kinds(op) <= found.kinds
     )
 
 
 def _kinds(op: str) -> set[Kind]:
     """The kinds of calls of `op`. A broadcast with operands of equal shape is elementwise."""
-    kind = operators()[op].kind
+    kind = relax_operators()[op].kind
     return {Kind.ELEMENTWISE, kind} if kind is Kind.BROADCAST else {kind}
 
 

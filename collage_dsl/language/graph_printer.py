@@ -1,9 +1,20 @@
 """Write a `Graph` in the text notation."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from collage_dsl.graph import Attribute, Form, Graph, Node, OpaqueType, TensorType, TupleType, Type
+from collage_dsl.graph import (
+    Attribute,
+    Form,
+    Graph,
+    Node,
+    OpaqueType,
+    OpSet,
+    TensorType,
+    TupleType,
+    Type,
+    members,
+)
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.language.graph_text import SHAPES
@@ -17,25 +28,39 @@ _MOST_ELEMENTS = 16
 """Larger constants are written without their values."""
 
 
-def format_graph(graph: Graph) -> str:
+def format_graph(
+    graph: Graph, only: OpSet | None = None, notes: Mapping[str, str] | None = None
+) -> str:
     """
     The text of `graph`, which `parse_graph` reads as an equal graph.
 
     The values of a constant are written if it has few. In a name, a character that the notation
-    cannot hold is written as an escape.
+    cannot hold is written as an escape. `only` are the nodes that are written, if not all. `notes`
+    become comments beside the nodes of these names.
     """
-    return "\n".join(["graph {", *(f"  {line}" for line in _Printer(graph).lines()), "}"]) + "\n"
+    lines = _Printer(graph, only, notes or {}).lines()
+    return "\n".join(["graph {", *(f"  {line}" for line in lines), "}"]) + "\n"
+
+
+_NOTES_AT = 60
+"""The column at which comments begin, if the line is shorter."""
 
 
 class _Printer:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, only: OpSet | None, notes: Mapping[str, str]) -> None:
         self.graph = graph
+        self.only = only
+        self.notes = notes
         self.inline = {i for i, node in enumerate(graph.nodes) if self.is_inline(i, node)}
 
     def lines(self) -> Iterator[str]:
         for index, node in enumerate(self.graph.nodes):
-            if index not in self.inline:
-                yield self.line(node)
+            if index not in self.inline and (self.only is None or self.only >> index & 1):
+                note = self.notes.get(node.name)
+                line = self.line(node)
+                yield f"{line:{_NOTES_AT}}  # {printable(note)}" if note else line
+        if self.only is not None:
+            return
         outputs = ", ".join(_name(self.graph.nodes[i].name) for i in self.graph.outputs)
         comma = "," if self.graph.returns_tuple and len(self.graph.outputs) == 1 else ""
         yield f"return {outputs}{comma};"
@@ -81,7 +106,7 @@ class _Printer:
 
     def is_inline(self, index: int, node: Node) -> bool:
         """Whether the node can be written inside its user without changing its name and type."""
-        users = [n for n in self.graph.nodes if index in n.inputs]
+        users = [self.graph.nodes[i] for i in members(self.graph.users_of[index])]
         if node.form is not Form.LITERAL or len(users) != 1 or self.graph.results >> index & 1:
             return False
         user = users[0]

@@ -1,7 +1,7 @@
 """The cost function that measures: it builds and times each distinct kernel once per machine."""
 
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -19,7 +19,8 @@ from collage_dsl.cost import (
     cheapest,
 )
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
-from collage_dsl.graph.sizes import Sizes, size_of
+from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
+from collage_dsl.measuring.found import FoundValues, is_found
 from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
@@ -97,7 +98,8 @@ class MeasuredCost:
     machine. While one is timed, nothing is built.
 
     Symbolic dimensions are timed at the numbers in `sizes`. A kernel with a dimension that is not
-    in `sizes` is infeasible.
+    in `sizes` is infeasible. Where the size of an operand is found only as the model runs, the
+    kernel is timed on what the model gives for random inputs, or for those `given`.
     """
 
     def __init__(
@@ -107,10 +109,12 @@ class MeasuredCost:
         *,
         timeout: float = 60,
         sizes: Sizes | None = None,
+        given: Mapping[str, Any] | None = None,
         watch: Callable[[Counts], None] = lambda counts: None,
     ) -> None:
         self.backend_of = backend_of
         self.sizes = sizes or {}
+        self.found = FoundValues(given)
         self.store = store
         self.watch = watch
         self.counts = Counts()
@@ -144,8 +148,11 @@ class MeasuredCost:
         """What is to be looked up and measured of a candidate, or why it is not."""
         backend = self.backend_of(candidate.toolchain)
         found = kernel_view(candidate, backend)
-        if name := _unsized(found.graph, self.sizes):
+        if name := _unsized(candidate.graph, found.arguments, self.sizes):
             return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")
+        values = self._values(candidate, found)
+        if isinstance(values, str):
+            return Infeasible(values)
         try:
             makers(candidate, self.backend_of)
         except (UnknownBackend, ModuleNotFoundError) as error:
@@ -154,6 +161,13 @@ class MeasuredCost:
         if not offered:
             return Infeasible(without_variant(candidate, backend))
         return _Wanted(self._key(offered, backend, found), offered, backend, found.graph)
+
+    def _values(self, candidate: CandidateKernel, found: Extract) -> Mapping[int, Any] | str:
+        """The values of operands whose sizes are found as the model runs, or why there are none."""
+        graph = candidate.graph
+        if not any(is_found(graph, index) for index in found.arguments):
+            return {}
+        return self.found.of(graph, found.arguments)
 
     def variants(self, candidate: CandidateKernel) -> tuple[Variant, ...]:
         """The variants of a kernel whose cost was asked for; empty for other kernels."""
@@ -166,7 +180,8 @@ class MeasuredCost:
     def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> _Key:
         """The names of the candidates in the store, and the time limit."""
         _, *libraries = makers(offered[0], self.backend_of)
-        kernel = kernel_key(offered[0], backend, found, self.sizes)
+        values = self._values(offered[0], found)
+        kernel = kernel_key(offered[0], backend, found, self.sizes, values)
         contexts = (context_of(each.toolchain, backend, *libraries) for each in offered)
         return kernel, tuple(contexts), self._limit(offered[0].toolchain)
 
@@ -296,8 +311,15 @@ class MeasuredCost:
             return self._in_place(candidate, backend)
         entry = self._entry(toolchain)
         can_warm = not isinstance(self.launch(toolchain, backend), Infeasible)
+        given = self._values(candidate, kernel_view(candidate, backend))
+        assert not isinstance(given, str)
         task = kernel_task(
-            candidate, backend, self.sizes, can_warm=can_warm, libraries=tuple(libraries)
+            candidate,
+            backend,
+            self.sizes,
+            can_warm=can_warm,
+            libraries=tuple(libraries),
+            given=given,
         )
         measured = yield from self._work(task)
         assert not isinstance(measured, Overhead)
@@ -368,11 +390,11 @@ def _offered(candidate: CandidateKernel, backend: Backend) -> list[CandidateKern
     return [with_variant(candidate, variant) for variant in fitting]
 
 
-def _unsized(kernel: Graph, sizes: Sizes) -> str:
-    """A value with a dimension that is no number and not in `sizes`; empty if there is none."""
-    for node in kernel.nodes:
+def _unsized(graph: Graph, nodes: Iterable[int], sizes: Sizes) -> str:
+    """A node with a symbolic dimension that is not in `sizes`; empty if there is none."""
+    for node in (graph.nodes[index] for index in nodes):
         for type_ in tensors(node.type):
-            shape = ("?",) if type_.shape is None else type_.shape
-            if not type_.is_static and any(isinstance(size_of(d, sizes), str) for d in shape):
+            dims = (size_of(dim, sizes) for dim in type_.shape or () if dim != UNKNOWN)
+            if any(isinstance(dim, str) for dim in dims):
                 return node.name
     return ""

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import astuple, replace
 
 import tvm
@@ -19,16 +20,30 @@ _METHOD = 2
 
 
 def kernel_key(
-    candidate: CandidateKernel, backend: Backend, view: Extract, sizes: Sizes | None = None
+    candidate: CandidateKernel,
+    backend: Backend,
+    view: Extract,
+    sizes: Sizes | None = None,
+    values: Mapping[int, object] | str = "",
 ) -> str:
     """
-    A hash of what a kernel computes: its graph, the composites that the backend gets, and the
-    `sizes` of its symbolic dimensions.
+    A hash of what a kernel computes: its graph, the composites that the backend gets, the `sizes`
+    of its symbolic dimensions, and the shapes of the `values` that it takes where its graph does
+    not tell them.
     """
     used = dimensions(view.graph)
     measured_at = sorted((name, size) for name, size in (sizes or {}).items() if name in used)
     identity = kernel_identity(candidate, backend, view)
-    return _hash([identity, *([measured_at] if used else [])])
+    known = {} if isinstance(values, str) else values
+    shapes = [_shape(known[index]) for index in view.arguments if index in known]
+    return _hash([identity, *([measured_at] if used else []), *([shapes] if shapes else [])])
+
+
+def _shape(value: object) -> object:
+    """The shape of an array; of a list of them, the shapes."""
+    if isinstance(value, list):
+        return [_shape(each) for each in value]
+    return list(getattr(value, "shape", ()))
 
 
 def dimensions(graph: Graph) -> frozenset[str]:

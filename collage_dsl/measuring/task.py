@@ -1,7 +1,7 @@
 """The task that a worker process gets: build one kernel and time it."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import relax
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.engines import EngineError
+from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.runtime.cores import prepare_cores, wake
 from collage_dsl.backends.tvm import Tvm, num_cores
@@ -56,7 +56,8 @@ class KernelTask:
     Its parameters at the positions `constants` are constants of the model too, with a value where
     that may decide what is computed. `sizes` are the numbers of its symbolic dimensions. `can_warm`
     says that the backend can run the small kernel that measures overheads. `libraries` are the
-    backends of the libraries that the kernel is linked to.
+    backends of the libraries that the kernel is linked to. `given` are the values of the parameters
+    at these positions, since their types do not say what to draw.
     """
 
     module: Any
@@ -67,6 +68,7 @@ class KernelTask:
     can_warm: bool
     libraries: tuple[Backend, ...] = ()
     constants: tuple[tuple[int, Array | None], ...] = ()
+    given: Mapping[int, Any] = field(default_factory=dict, hash=False)
 
 
 def kernel_task(
@@ -76,8 +78,12 @@ def kernel_task(
     *,
     can_warm: bool,
     libraries: tuple[Backend, ...] = (),
+    given: Mapping[int, Any] | None = None,
 ) -> KernelTask:
-    """The task to time a candidate. Constants that decide what is computed keep their values."""
+    """
+    The task to time a candidate. Constants that decide what is computed keep their values. `given`
+    are the values of nodes whose types do not say what to draw.
+    """
     flow = dataflow_of(candidate.graph)
     outlined = kernel_of(candidate, backend)
     first = len(outlined.arguments)
@@ -98,6 +104,7 @@ def kernel_task(
         can_warm,
         libraries,
         tuple(_constants(candidate.graph, outlined.arguments)),
+        {p: given[i] for p, i in enumerate(outlined.arguments) if given and i in given},
     )
 
 
@@ -230,8 +237,8 @@ def _values(task: KernelTask) -> list[tuple[int, bytes]]:
 
 def arrays_of(result: Any) -> list[Array]:
     """The tensors that a kernel returns."""
-    tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
-    return [tensor.numpy() for tensor in tensors]
+    values = [result] if isinstance(result, tvm.runtime.Tensor | Held) else list(result)
+    return [each.numpy() for each in values if not isinstance(each, Held)]
 
 
 def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
@@ -285,9 +292,17 @@ def runner(task: KernelTask, generator: np.random.Generator) -> Callable[[], obj
     module = kernel_module(task, generator)
     run = _running(module, task.toolchain, [task.backend, *task.libraries], device)
 
+    constants = {position for position, _ in task.constants}
+    positions = [p for p in range(len(task.module[_FUNCTION].params)) if p not in constants]
+
     def inputs(largest: int) -> list[Any]:
-        types = [param.ty for param in module["main"].params]
-        return [_argument(type_, task.sizes, generator, device, largest) for type_ in types]
+        params = zip(positions, module["main"].params, strict=False)
+        return [
+            _as_argument(task.given[position], param.ty, device)
+            if position in task.given
+            else _argument(param.ty, task.sizes, generator, device, largest)
+            for position, param in params
+        ]
 
     drawn = inputs(1)
     try:
@@ -319,6 +334,12 @@ def _running(
 def _dimensions(function: Any) -> bool:
     """Whether the last parameter of a kernel has the values of dimensions."""
     return bool(function.params) and isinstance(function.params[-1].ty, relax.ShapeType)
+
+
+def _as_argument(value: Any, type_: Any, device: Any) -> Any:
+    """A value that onnxruntime gave as a kernel takes it."""
+    is_tensor = isinstance(type_, relax.TensorType)
+    return tvm.runtime.tensor(np.asarray(value), device) if is_tensor else Held(value)
 
 
 def _argument(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 Array = np.ndarray[Any, Any]
@@ -22,9 +23,14 @@ _NOISE = 4
 
 def tolerance(expected: Array) -> float:
     """The allowed relative error for the right output `expected`."""
-    if expected.dtype.kind in _EXACT:
+    if is_exact(expected.dtype):
         return 0.0
-    return max(TOLERANCE, 4 * float(np.finfo(expected.dtype).eps))
+    return max(TOLERANCE, 4 * float(ml_dtypes.finfo(expected.dtype).eps))
+
+
+def is_exact(dtype: np.dtype[Any]) -> bool:
+    """Whether values of a dtype are not rounded: whole numbers, of any width, and bool."""
+    return dtype.kind in _EXACT or dtype.name.startswith(("int", "uint"))
 
 
 def relative_error(actual: Array, expected: Array) -> float:
@@ -34,9 +40,9 @@ def relative_error(actual: Array, expected: Array) -> float:
     """
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return float("inf")
-    if expected.dtype.kind in _EXACT:
+    if is_exact(expected.dtype):
         return 0.0 if np.array_equal(actual, expected) else float("inf")
-    finite = np.isfinite(expected)
+    finite = np.isfinite(expected.astype(np.float64))
     if not np.array_equal(actual[~finite], expected[~finite], equal_nan=True):
         return float("inf")
     wanted, found = expected[finite].astype(np.float64), actual[finite].astype(np.float64)
@@ -94,6 +100,6 @@ def masked(defined: Array) -> Callable[[Array], Array]:
 
 def numbers_in(one: Array, other: Array) -> Callable[[Array], Array]:
     """Makes the elements zero that are not finite numbers in both of two arrays."""
-    if one.shape != other.shape or other.dtype.kind in _EXACT:
+    if one.shape != other.shape or is_exact(other.dtype):
         return unchanged
     return masked(np.isfinite(one) & np.isfinite(other))

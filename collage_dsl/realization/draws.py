@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from collage_dsl.graph import Form, Graph, Node, TensorType, members
+from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
+from collage_dsl.graph.sizes import names_in, with_sizes
 
 Array = np.ndarray[Any, Any]
 
@@ -39,26 +40,69 @@ def draws_of(graph: Graph, given: Mapping[str, Array] | None = None) -> Iterator
     Seeded inputs for `graph`, one draw at a time.
 
     Inputs that are `given` are the first draw. The others then differ from it in floating point
-    numbers only, because integers may have a meaning that the model does not show.
+    numbers only, because integers may have a meaning that the model does not show. Without them,
+    each draw has other sizes for symbolic dimensions. Raises `NoDraw` where an input is no tensor
+    of known rank, and nothing is given.
     """
     kinds = {_USUAL: _usual, "large": _large, "tiny": _tiny, "negative": _negative}
-    if any("float" in graph.nodes[index].tensor.dtype for index in members(graph.parameters)):
+    parameters = [graph.nodes[index] for index in members(graph.parameters)]
+    if any("float" in dtype for node in parameters for dtype in _dtypes(node)):
         kinds[_SPECIAL_DRAW] = _special
     if given is not None:
         yield Draw(GIVEN, given)
     for number, (name, floats) in enumerate(kinds.items()):
         generator = np.random.default_rng(number)
+        sized = with_sizes(graph, sizes_of(graph, number))
         inputs = {}
         for index in members(graph.parameters):
-            node = graph.nodes[index]
-            if "float" in node.tensor.dtype:
-                shape = node.tensor.static_shape
-                inputs[node.name] = np.asarray(floats(generator, shape, node.tensor.dtype))
+            node = sized.nodes[index]
+            is_float = any("float" in dtype for dtype in _dtypes(node))
+            if given is not None and is_float:
+                known = given[node.name]
+                inputs[node.name] = np.asarray(floats(generator, known.shape, str(known.dtype)))
             elif given is not None:
                 inputs[node.name] = given[node.name]
             else:
-                inputs[node.name] = _integers(graph, index, name, generator)
+                inputs[node.name] = _drawn(sized, index, name, floats, generator)
         yield Draw(name, inputs)
+
+
+class NoDraw(ValueError):  # noqa: N818, reads as what it says
+    """There are no random inputs of the type that a model takes."""
+
+
+_SIZES = (3, 2, 1, 5, 4)
+"""The sizes of a symbolic dimension in the draws."""
+
+
+def sizes_of(graph: Graph, draw: int = 0) -> dict[str, int]:
+    """The sizes of the symbolic dimensions of the inputs of `graph` in a draw; first the usual."""
+    named = [
+        dim
+        for index in members(graph.parameters)
+        for type_ in tensors(graph.nodes[index].type)
+        for dim in type_.shape or ()
+        if isinstance(dim, str)
+    ]
+    return {name: _SIZES[draw % len(_SIZES)] for dim in named for name in names_in(dim)}
+
+
+def _dtypes(node: Node) -> list[str]:
+    return [type_.dtype for type_ in tensors(node.type)]
+
+
+def _drawn(
+    graph: Graph, index: int, draw: str, floats: "_Floats", generator: np.random.Generator
+) -> Array:
+    node = graph.nodes[index]
+    if not isinstance(node.type, TensorType) or not node.type.is_static:
+        raise NoDraw(
+            f"there are no random values for the input `{node.name}`, which is {node.type}: give "
+            "inputs"
+        )
+    if "float" in node.type.dtype:
+        return np.asarray(floats(generator, node.type.static_shape, node.type.dtype))
+    return _integers(graph, index, draw, generator)
 
 
 # Floating point numbers.

@@ -30,48 +30,60 @@ class Input:
 
     def __init__(self, value: Value, *, borrows: bool) -> None:
         self.value = value
-        self.dtype = np.dtype(value.dtype)
+        self.dtype = np.dtype(object if value.is_object else value.dtype)
+        self.shape = value.static_shape
         # TVM and numpy disagree about the strides of an array without elements.
-        self.borrows = borrows and is_exchanged(self.dtype) and 0 not in value.shape
+        self.borrows = borrows and is_exchanged(self.dtype) and 0 not in (self.shape or (0,))
         self.buffers: list[tuple[Any, Array]] = []
 
     def tensor(self, given: object, lent: Lent) -> Any:
         """The tensor for `given`. If it needs a buffer, the buffer is added to `lent`."""
-        array = self.array(given)
+        if self.value.is_object:
+            from collage_dsl.realization.objects import held  # needs onnx, which few models do
+
+            return held(self.value, given)
+        array = array_of(self.value, given)
         if self.borrows and array.flags.c_contiguous and array.flags.aligned:
             return from_dlpack(array.__dlpack__(max_version=_DLPACK))
         return self.copy(array, lent)
 
     def copy(self, array: Array, lent: Lent) -> Any:
         """A tensor in TVM's own memory with the values of `array`."""
-        if not is_exchanged(self.dtype):
+        if self.shape is None or not is_exchanged(self.dtype):
             return tvm.runtime.tensor(np.asarray(array, order="C"))
         try:
             buffer = self.buffers.pop()
         except IndexError:
-            new = tvm.runtime.empty(self.value.shape, self.value.dtype)
+            new = tvm.runtime.empty(self.shape, self.value.dtype)
             buffer = new, np.from_dlpack(new)
         tensor, content = buffer
         np.copyto(content, array)
         lent.append((self.buffers, buffer))
         return tensor
 
-    def array(self, given: object) -> Array:
-        """The memory of `given`. Raises `ExecutableError` for another dtype or shape."""
-        is_scalar = isinstance(given, np.generic)
-        array = np.asarray(given) if is_scalar else _array(f"input `{self.value.name}`", given)
-        if array.shape != self.value.shape or array.dtype != self.dtype:
-            raise ExecutableError(
-                f"input `{self.value.name}` is {array.dtype}{list(array.shape)}, "
-                f"the model takes {self.value}"
-            )
-        return array
+    def copied(self, given: object) -> Any:
+        """The tensor for `given` in TVM's own memory."""
+        is_object = self.value.is_object
+        return self.tensor(given, []) if is_object else self.copy(array_of(self.value, given), [])
+
+
+def array_of(value: Value, given: object) -> Array:
+    """The memory of `given`. Raises `ExecutableError` for another dtype or shape than `value`."""
+    is_scalar = isinstance(given, np.generic)
+    array = np.asarray(given) if is_scalar else _array(f"input `{value.name}`", given)
+    if not _is_of(value, array):
+        raise ExecutableError(
+            f"input `{value.name}` is {array.dtype}{list(array.shape)}, the model takes {value}"
+        )
+    return array
 
 
 def writable(value: Value, given: object) -> Array:
     """The memory of `given`, to be filled with the output `value`. Raises `ExecutableError`."""
+    if value.is_object:
+        raise ExecutableError(f"output `{value.name}` is {value}, which has no array to write to")
     array = _array(f"output `{value.name}` in `out`", given)
-    if array.shape != value.shape or array.dtype != np.dtype(value.dtype):
+    if not _is_of(value, array):
         raise ExecutableError(
             f"output `{value.name}` is {value}, "
             f"the array given for it is {array.dtype}{list(array.shape)}"
@@ -79,6 +91,16 @@ def writable(value: Value, given: object) -> Array:
     if not array.flags.writeable:
         raise ExecutableError(f"the array given for output `{value.name}` is read-only")
     return array
+
+
+def _is_of(value: Value, array: Array) -> bool:
+    """Whether an array has the dtype of `value`, and the dimensions that are numbers."""
+    if array.dtype != np.dtype(value.dtype) or value.shape is None:
+        return array.dtype == np.dtype(value.dtype)
+    pairs = zip(value.shape, array.shape, strict=False)
+    return len(value.shape) == array.ndim and all(
+        size == dim or isinstance(dim, str) for dim, size in pairs
+    )
 
 
 def is_exchanged(dtype: np.dtype[Any]) -> bool:

@@ -8,12 +8,12 @@ import tvm
 from numpy import from_dlpack, ndarray
 from tvm import relax
 
-from collage_dsl.backends.engines import EngineError
+from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.runtime.cores import prepare_cores
 from collage_dsl.realization.bytecode import UnusedExecutable
 from collage_dsl.realization.crossing import NoDevice, device_named
 from collage_dsl.realization.entry import MAIN, PREPARED_MAIN, entry, prepared_weights
-from collage_dsl.realization.exchange import Input, Lent, is_exchanged, writable
+from collage_dsl.realization.exchange import Input, Lent, array_of, is_exchanged, writable
 from collage_dsl.realization.index_errors import prepare_index_errors
 from collage_dsl.realization.ownership import owned_outputs
 from collage_dsl.realization.signature import ExecutableError, Signature, Value
@@ -46,14 +46,14 @@ class ModelExecutable:
         # A machine keeps its last result, which may be part of an input unless it is owned.
         borrows = signature.any_alignment and all(owned) and is_at_home
         self._inputs = [Input(value, borrows=borrows) for value in signature.inputs]
-        self._outputs = {each.name: (each, np.dtype(each.dtype)) for each in signature.outputs}
+        self._outputs = {each.name: (each, _dtype(each)) for each in signature.outputs}
         # Kept for `run`: after a model has emptied the caches, each look-up takes a microsecond.
         self._takes = [
-            (each.value.name, each.value.shape, each.dtype if each.borrows else None, each)
+            (each.value.name, each.shape, each.dtype if each.borrows else None, each)
             for each in self._inputs
         ]
         self._gives = [
-            (index, name, is_exchanged(dtype), owned[index])
+            (index, name, dtype is not None and is_exchanged(dtype), owned[index])
             for index, (name, (_, dtype)) in enumerate(self._outputs.items())
         ]
 
@@ -82,7 +82,13 @@ class ModelExecutable:
             raise ExecutableError(str(error)) from error
         outputs: dict[str, Any] = {}
         for index, name, exchanged, owned in self._gives:
-            array = from_dlpack(results[index]) if exchanged else results[index].numpy()
+            if exchanged:
+                array = from_dlpack(results[index])
+            elif isinstance(results[index], Held):
+                outputs[name] = _shown(results[index])
+                continue
+            else:
+                array = results[index].numpy()
             if name in targets:
                 memory, given = targets[name]
                 memory[...] = array
@@ -99,7 +105,7 @@ class ModelExecutable:
         names = {each.value.name for each in self._inputs}
         if not hasattr(inputs, "keys") or inputs.keys() != names:
             raise self._misnamed(inputs)
-        return [each.copy(each.array(inputs[each.value.name]), []) for each in self._inputs]
+        return [each.copied(inputs[each.value.name]) for each in self._inputs]
 
     def call(self, tensors: Sequence[Any]) -> list[Any]:
         """Run on TVM tensors, such as those from `tensors`."""
@@ -164,11 +170,21 @@ class ModelExecutable:
             is_plain = (
                 type(given) is ndarray
                 and given.dtype is dtype
-                and given.shape == value.shape
+                and given.shape == value.static_shape
                 and given.flags.writeable
             )
             targets[name] = given if is_plain else writable(value, given), given
         return targets
+
+
+def _shown(value: Held) -> Any:
+    from collage_dsl.realization.objects import shown  # needs onnx, which few models do
+
+    return shown(value.content)
+
+
+def _dtype(value: Value) -> np.dtype[Any] | None:
+    return None if value.is_object else np.dtype(value.dtype)
 
 
 def misnamed(values: Sequence[Value], inputs: Any) -> ExecutableError:
@@ -189,7 +205,10 @@ def arrays_of(values: Sequence[Value], inputs: Mapping[str, Any]) -> dict[str, A
     names = [value.name for value in values]
     if not hasattr(inputs, "keys") or inputs.keys() != set(names):
         raise misnamed(values, inputs)
-    return {v.name: Input(v, borrows=False).array(inputs[v.name]) for v in values}
+    return {
+        each.name: inputs[each.name] if each.is_object else array_of(each, inputs[each.name])
+        for each in values
+    }
 
 
 def _devices(signature: Signature) -> list[Any]:

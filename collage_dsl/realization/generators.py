@@ -15,6 +15,7 @@ from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.place import OPTION_PREFIX
+from collage_dsl.realization.returning import returning
 
 
 def with_library_code(module: tvm.IRModule, backends: Sequence[Backend]) -> tvm.IRModule:
@@ -23,7 +24,7 @@ def with_library_code(module: tvm.IRModule, backends: Sequence[Backend]) -> tvm.
     `BuildError` where nobody makes the code of one.
     """
     with _code_generators(module, backends):
-        return relax.transform.RunCodegen(entry_functions=_callers(module))(module)
+        return returning(relax.transform.RunCodegen(entry_functions=_callers(module))(module))
 
 
 @contextmanager

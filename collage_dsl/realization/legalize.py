@@ -186,6 +186,27 @@ def _extern(name: str) -> Legalizer:
     return lambda builder, call: builder.call_te(apply, call.args[0], primfunc_name_hint=name)
 
 
+def _arange(builder: Any, call: Any) -> Any:
+    """The numbers as a function. TVM makes a constant of them, which no kernel can have inside."""
+    bounds, dtype = [each.value for each in call.args], str(call.attrs.dtype)
+    return builder.call_te(topi.arange, *bounds, dtype, primfunc_name_hint="arange")
+
+
+def _rms_norm(builder: Any, call: Any) -> Any:
+    """TVM's function fails where the norm is over all axes, so there is one more axis then."""
+    x, weight = call.args
+    axes, rank = [int(axis) for axis in call.attrs.axes], x.ty.ndim
+    if len(axes) < rank:
+        return usual(builder, call)
+
+    def whole(x: Tensor, weight: Tensor) -> Tensor:
+        wide = topi.expand_dims(x, 0)
+        over = [axis % rank + 1 for axis in axes]
+        return topi.squeeze(topi.nn.rms_norm(wide, weight, over, call.attrs.epsilon), 0)
+
+    return builder.call_te(whole, x, weight, primfunc_name_hint="rms_norm")
+
+
 def _is_float(x: Tensor) -> bool:
     return "float" in str(x.dtype)
 
@@ -196,6 +217,7 @@ def _infinity(x: Tensor) -> Expr:
 
 _OURS: Mapping[str, Legalizer] = {
     **CHECKED_OPERATORS,
+    "relax.arange": _arange,
     "relax.argmax": _arg(topi.max),
     "relax.argmin": _arg(topi.min),
     "relax.atanh": _extern("atanh"),
@@ -203,6 +225,7 @@ _OURS: Mapping[str, Legalizer] = {
     "relax.divide": _keeping_zeros(tirx.Div, CHECKED_OPERATORS["relax.divide"]),
     "relax.multiply": _keeping_zeros(tirx.Mul, usual),
     "relax.nn.prelu": _prelu,
+    "relax.nn.rms_norm": _rms_norm,
     "relax.sign": _sign,
     "relax.sinh": _extern("sinh"),
 }

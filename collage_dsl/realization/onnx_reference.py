@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.graph import Graph, tensors
 from collage_dsl.offline import onnxruntime
+from collage_dsl.realization.objects import run_session
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +42,7 @@ class Reference:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         feeds = dict(zip(self.names, inputs, strict=True))
-        return list(self.session.run(None, feeds))
+        return list(run_session(self.session, feeds).values())
 
     def doubtful(self, inputs: Sequence[Array]) -> Iterator[list[Array]]:
         """

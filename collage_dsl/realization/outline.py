@@ -9,6 +9,7 @@ from tvm import relax
 from tvm.relax.expr import _update_type
 
 from collage_dsl.frontend.dataflow import Dataflow, is_value
+from collage_dsl.frontend.from_relax import is_onnx
 from collage_dsl.frontend.to_relax import check_value
 from collage_dsl.graph import Composite, Form, OpSet, extract, last, members, opset, places
 from collage_dsl.realization.order import in_order
@@ -213,6 +214,8 @@ def _typed(flow: Dataflow, index: int, value: Any) -> Any:
 def _call(call: Any, operands: list[Any]) -> Any:
     if call.op == tvm.ir.Op.get("relax.call_tir"):
         operands = [call.args[0], relax.Tuple(operands)]
+    elif is_onnx(call):
+        operands = [*call.args[:2], *operands]
     return relax.Call(call.op, operands, call.attrs, call.ty_args)
 
 

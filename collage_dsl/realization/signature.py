@@ -12,7 +12,7 @@ import pydantic
 import tvm
 import tvm_ffi
 
-from collage_dsl.graph import Graph, TensorType, members
+from collage_dsl.graph import Graph, TensorType, Type, members
 
 SIGNATURE = "signature.json"
 
@@ -35,7 +35,7 @@ class ExecutableError(Exception):
 
 def _known(dtype: str) -> str:
     try:
-        np.dtype(dtype)
+        np.dtype("V" if "(" in dtype else dtype)
     except TypeError as error:
         raise ValueError(str(error)) from None
     return dtype
@@ -43,14 +43,30 @@ def _known(dtype: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An input or output: its name, dtype and shape."""
+    """
+    An input or output: its name, dtype and shape. A dimension that is no number has a name, or is
+    `?`; the shape is None where not even the rank is known. Of a value that is no tensor of TVM,
+    the dtype is its type in ONNX, such as `seq(tensor(float))`.
+    """
 
     name: str
     dtype: Annotated[str, pydantic.AfterValidator(_known)]
-    shape: tuple[Annotated[int, pydantic.Field(ge=0)], ...]
+    shape: tuple[Annotated[int, pydantic.Field(ge=0)] | str, ...] | None
+
+    @property
+    def is_object(self) -> bool:
+        return "(" in self.dtype
+
+    @property
+    def static_shape(self) -> tuple[int, ...] | None:
+        """The shape; None if it is not known before a model runs."""
+        dims = self.shape or ()
+        known = tuple(dim for dim in dims if isinstance(dim, int))
+        return known if self.shape is not None and len(known) == len(dims) else None
 
     def __str__(self) -> str:
-        return f"{self.dtype}{list(self.shape)}"
+        dims = "?" if self.shape is None else ", ".join(map(str, self.shape))
+        return self.dtype if self.is_object else f"{self.dtype}[{dims}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +95,8 @@ class Signature:
         inputs = (graph.nodes[index] for index in members(graph.parameters))
         outputs = zip(graph.output_names, graph.outputs, strict=True)
         return cls(
-            tuple(_value(node.name, node.tensor) for node in inputs),
-            tuple(_value(name, graph.nodes[index].tensor) for name, index in outputs),
+            tuple(_value(node.name, node.type) for node in inputs),
+            tuple(_value(name, graph.nodes[index].type) for name, index in outputs),
             any_alignment=True,
             devices=devices,
             cores=cores,
@@ -140,11 +156,12 @@ def checksum_of(library: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _value(name: str, type_: TensorType) -> Value:
-    if not type_.is_static:
-        advice = "fix the shapes of the inputs with `--shape`"
-        raise ExecutableError(f"the shape of `{name}` is not known: {type_}; {advice}")
-    return Value(name, type_.dtype, type_.static_shape)
+def _value(name: str, type_: Type) -> Value:
+    return (
+        Value(name, type_.dtype, type_.shape)
+        if isinstance(type_, TensorType)
+        else Value(name, str(type_), ())
+    )
 
 
 _SIGNATURE = pydantic.TypeAdapter(Signature)

@@ -308,3 +308,57 @@ def shares(plan: Plan) -> dict[str, ShareDocument]:
         target: ShareDocument(operators=count, kernels=kernels[target])
         for target, count in operators.items()
     }
+
+
+class OriginDocument(Document):
+    """An ONNX node; its name is empty if it has none."""
+
+    op: str
+    name: str
+
+
+class GraphNodeDocument(Document):
+    """A node of a graph, and the ONNX nodes that it came from."""
+
+    name: str
+    form: str
+    operator: str
+    kind: str
+    type: str
+    inputs: list[str]
+    attributes: dict[str, object]
+    onnx: list[OriginDocument]
+
+
+class GraphDocument(Document):
+    """The answer of `collage show`."""
+
+    model: FileName
+    nodes: list[GraphNodeDocument]
+
+
+class LeftOutDocument(Document):
+    """Calls of an operator that a target cannot run: how many, one of them, and why."""
+
+    operator: str
+    calls: int
+    example: str
+    reason: str
+
+
+class TargetCoverageDocument(Document):
+    """How many of the operator calls of a model a target can run."""
+
+    target: str
+    covered: int
+    calls: int
+    left: list[LeftOutDocument]
+
+
+class CoverageDocument(Document):
+    """The answer of `collage coverage`; `together` is what all targets can run."""
+
+    model: FileName
+    together: int
+    calls: int
+    targets: list[TargetCoverageDocument]

@@ -11,11 +11,17 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from collage_dsl.backends.onnx_writer.call import Call, Unsupported, Value, element_type
+from collage_dsl.backends.onnx_writer.kept import (
+    KeptNode,
+    fields_of,
+    kept_nodes,
+    object_type,
+    operator_sets,
+)
 from collage_dsl.backends.onnx_writer.table import OPERATORS
-from collage_dsl.graph import Dim, Form, Graph, Node, TensorType, tensors
+from collage_dsl.graph import Dim, Form, Graph, Node, TensorType, TupleType, Type
 from collage_dsl.graph.sizes import UNKNOWN, computed
 
-OPSET = 20
 IR_VERSION = 10
 _INSIDE = 128
 """Constants of at most this many bytes are stored in the model."""
@@ -30,7 +36,7 @@ def to_onnx(graph: Graph) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, An
     Those initializers are external and have no data: whoever runs the model supplies it. Inputs
     and outputs are in the order of the graph. Raises Unsupported.
     """
-    writer = _Writer(graph)
+    writer = _Writer(graph, kept=kept_nodes(graph))
     model = writer.model()
     missing = [name for name, array in writer.constants.items() if array is None]
     if missing:
@@ -38,9 +44,13 @@ def to_onnx(graph: Graph) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, An
     return model, {name: array for name, array in writer.constants.items() if array is not None}
 
 
-def outline(graph: Graph) -> onnx.ModelProto:
-    """The model of `to_onnx`, for a graph whose larger constants may lack values."""
-    return _Writer(graph).model()
+def outline(graph: Graph) -> tuple[onnx.ModelProto, frozenset[str]]:
+    """
+    The model of `to_onnx`, for a graph whose larger constants may lack values, and the names of the
+    nodes that are in the graph as ONNX nodes.
+    """
+    writer = _Writer(graph, kept=kept_nodes(graph))
+    return writer.model(), frozenset(writer.as_they_are)
 
 
 @dataclass(slots=True)
@@ -48,12 +58,14 @@ class _Writer:
     """Writes each node of a graph in order. `values` are the ONNX values of the nodes so far."""
 
     graph: Graph
+    kept: Mapping[int, KeptNode]
     constants: dict[str, np.ndarray[Any, Any] | None] = field(default_factory=dict)
     values: list[Value] = field(default_factory=list)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     initializers: list[TensorProto] = field(default_factory=list)
     names: Iterator[int] = field(default_factory=count)
     taken: frozenset[str] = frozenset()
+    as_they_are: list[str] = field(default_factory=list)
     places: dict[str, tuple[str, int]] = field(default_factory=dict)
     """For each dimension that is no number, an input that has it, and at which axis."""
 
@@ -61,20 +73,22 @@ class _Writer:
         self.taken = frozenset(node.name for node in self.graph.nodes)
         self.places = _places(self.graph)
         inputs = []
-        for node in self.graph.nodes:
-            self.values.append(self._value(node))
+        for index, node in enumerate(self.graph.nodes):
+            self.values.append(self._value(index, node))
             if node.form is Form.INPUT:
-                inputs.append(_declared(node, node.name, node.type))
+                inputs.append(self._declared(index, node.name, node.type))
         outputs = list(self._outputs())
         body = helper.make_graph(
             self.nodes, self.graph.name, inputs, outputs, initializer=self.initializers
         )
-        opsets = [helper.make_opsetid("", OPSET)]
-        return helper.make_model(body, opset_imports=opsets, ir_version=IR_VERSION)
+        opsets = operator_sets(self.kept, [n for n in self.nodes if n.name not in self.as_they_are])
+        ids = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+        ir_version = max([IR_VERSION, *(each.model.ir_version for each in self.kept.values())])
+        return helper.make_model(body, opset_imports=ids, ir_version=ir_version)
 
     # The nodes of the graph.
 
-    def _value(self, node: Node) -> Value:
+    def _value(self, index: int, node: Node) -> Value:
         match node.form:
             case Form.INPUT:
                 return node.name
@@ -86,8 +100,18 @@ class _Writer:
                 return tuple(self._field(i) for i in node.inputs)
             case Form.PROJECTION:
                 return self.values[node.inputs[0]][_index(node)]
+            case Form.CALL if index in self.kept:
+                return self._as_it_is(node, self.kept[index])
             case Form.CALL:
                 return self._call(node)
+
+    def _as_it_is(self, node: Node, kept: KeptNode) -> Value:
+        operands = [self._field(i) for i in node.inputs]
+        proto, results = kept.written(operands, lambda: self._fresh(node.name), self.initializers)
+        proto.name = self._fresh(node.name)
+        self.as_they_are.append(proto.name)
+        self.nodes.append(proto)
+        return results if isinstance(node.type, TupleType) else results[0]
 
     def _field(self, index: int) -> str:
         value = self.values[index]
@@ -130,12 +154,23 @@ class _Writer:
         seen = {node.name for node in self.graph.nodes if node.form is not Form.CALL}
         for index in self.graph.outputs:
             node = self.graph.nodes[index]
-            for value, type_ in zip(_flat(self.values[index]), tensors(node.type), strict=True):
+            for value, type_ in zip(_flat(self.values[index]), fields_of(node.type), strict=True):
                 name = value
                 if value in seen:
                     (name,) = self.node(node.name, "Identity", [value], 1, {})
                 seen.add(name)
-                yield _declared(node, name, type_)
+                yield self._declared(index, name, type_)
+
+    def _declared(self, index: int, name: str, type_: Type) -> onnx.ValueInfoProto:
+        """The declaration of a value of the node `index` by the name `name`."""
+        node = self.graph.nodes[index]
+        if not isinstance(type_, TensorType):
+            if found := object_type(self.graph, self.kept, index):
+                return onnx.ValueInfoProto(name=name, type=found)
+            raise Unsupported(node.name, node.op or "input", f"{type_} is not a tensor")
+        shape = type_.shape
+        known = None if shape is None else [None if dim == UNKNOWN else dim for dim in shape]
+        return helper.make_tensor_value_info(name, element_type(node, type_.dtype), known)
 
     # The methods of `Emitter`.
 
@@ -205,14 +240,6 @@ def _flat(value: Value) -> tuple[str, ...]:
 def _index(node: Node) -> int:
     assert isinstance(node.value, int), f"projection {node.name} has no index"
     return node.value
-
-
-def _declared(node: Node, name: str, type_: object) -> onnx.ValueInfoProto:
-    if not isinstance(type_, TensorType):
-        raise Unsupported(node.name, node.op or "input", f"{type_} is not a tensor")
-    shape = type_.shape
-    known = None if shape is None else [None if dim == UNKNOWN else dim for dim in shape]
-    return helper.make_tensor_value_info(name, element_type(node, type_.dtype), known)
 
 
 def _external(node: Node) -> TensorProto:

@@ -1,0 +1,253 @@
+"""The values of an ONNX model as far as it has been converted."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import onnx
+import tvm
+from tvm import relax
+
+from collage_dsl.frontend.arrays import Array, constant
+from collage_dsl.frontend.dims import Symbols
+from collage_dsl.frontend.errors import CannotConvertError, FrontendError, UnsupportedRelax
+from collage_dsl.frontend.from_relax import operator_of
+from collage_dsl.frontend.onnx_affine import Affine, Factor, Linear, Pending
+from collage_dsl.frontend.onnx_operators import Value, known_dims, static_dims
+from collage_dsl.frontend.onnx_types import (
+    dtype_of,
+    is_dtype,
+    is_foreign,
+    onnx_type,
+    tensor_type,
+)
+from collage_dsl.frontend.types import relax_type, type_of
+from collage_dsl.graph import TensorType
+
+
+class Values:
+    """
+    Values by their names in the model: the `Scope` that converters use. `uses` says how often each
+    is taken, `makers` which node computes it.
+    """
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.builder = relax.BlockBuilder()
+        self.values: dict[str, Value] = {}
+        self.names: dict[Any, str] = {}
+        self.literals: dict[str, Any] = {}
+        self.uses: Counter[str] = Counter()
+        self.makers: dict[str, onnx.NodeProto] = {}
+        self.symbols: Symbols = {}
+        self.objects: dict[str, onnx.TypeProto] = {}
+        """The types of values that are no tensors of Relax."""
+        self.kept: set[int] = set()
+        """The variables of nodes that are kept as they are."""
+        self.plain: set[int] = set()
+        """Expressions that are known to be made with operators of Relax only."""
+
+    def parameter(self, name: str, type_: TensorType | onnx.TypeProto) -> Any:
+        """A new input."""
+        if isinstance(type_, onnx.TypeProto):
+            self.objects[name] = type_
+            var = relax.Var(name, relax.ObjectType())
+        else:
+            var = relax.Var(name, relax_type(type_, self.symbols))
+        self.values[name] = var
+        self.names[var] = name
+        return var
+
+    def value(self, name: str) -> Value:
+        if name not in self.values:
+            when = " before it is used" if name in self.makers else ""
+            raise FrontendError(f"nothing in the model computes the value `{name}`{when}")
+        return self.values[name]
+
+    def constant(self, name: str) -> Array | None:
+        value = self.value(name)
+        return value if isinstance(value, np.ndarray) else None
+
+    def pending(self, name: str) -> Pending | None:
+        value = self.value(name)
+        alone = self.uses[name] == 1
+        return value if isinstance(value, Affine | Linear) and alone else None
+
+    def expr(self, name: str) -> Any:
+        value = self.value(name)
+        if isinstance(value, np.ndarray):
+            return self.literal(value, name)
+        if isinstance(value, Affine | Linear):
+            value = self.values[name] = self.bind(self.emit_pending(value, name), name)
+        return value
+
+    def dtype(self, name: str) -> str:
+        """The type of the elements of the value `name`; empty if it is not a tensor."""
+        value = self.value(name)
+        if isinstance(value, np.ndarray):
+            return str(value.dtype)
+        if isinstance(value, Affine | Linear):
+            return value.layout.dtype
+        is_tensor = isinstance(value.ty, relax.TensorType) and value.ty.dtype is not None
+        return str(value.ty.dtype.dtype) if is_tensor else ""
+
+    def literal(self, array: Array, name: str = "") -> Any:
+        """A Relax constant. With a `name` (that of an ONNX value, or derived) it is made once."""
+        if name in self.literals:
+            return self.literals[name]
+        if is_foreign(array):
+            raise CannotConvertError(f"TVM has no constants of type {array.dtype}")
+        made = constant(array)
+        if name:
+            self.literals[name] = made
+            self.names[made] = name
+        return made
+
+    def emit(self, expr: Any) -> Any:
+        return self.builder.emit(expr)
+
+    def bind(self, expr: Any, name: str) -> Any:
+        """`expr` as the value `name`. It is emitted, unless it needs no operator."""
+        if is_call(expr):
+            expr = self.builder.emit(expr)
+        if isinstance(expr, tvm.ir.Var):
+            self.names.setdefault(expr, name)
+        return expr
+
+    # Pending values.
+
+    def emit_pending(self, value: Pending, name: str) -> Any:
+        return (
+            self.emit_linear(value, name)
+            if isinstance(value, Linear)
+            else self.emit_affine(value, name)
+        )
+
+    def emit_linear(self, value: Linear, name: str) -> Any:
+        weight = value.weight
+        result = value.call(self.literal(weight.values, weight.name or f"{name}.weight"))
+        if value.bias is None:
+            return result
+        channels = np.broadcast_to(value.bias.values, (weight.values.shape[value.rows],))
+        bias = self.literal(value.layout.spread(channels), f"{name}.bias")
+        return relax.op.add(self.emit(result), bias)
+
+    def emit_affine(self, value: Affine, name: str) -> Any:
+        result, step = value.source, value.step
+        if step.scale is not None:
+            result = relax.op.multiply(result, self.factor(value, step.scale, f"{name}.scale"))
+        if step.shift is not None:
+            shift = self.factor(value, step.shift, f"{name}.shift")
+            result = relax.op.add(result if step.scale is None else self.emit(result), shift)
+        return result
+
+    def factor(self, value: Affine, factor: Factor, name: str) -> Any:
+        if factor.values.size == 1:
+            return self.literal(factor.values.astype(value.layout.dtype).reshape(()), name)
+        return self.literal(value.layout.spread(factor.values), name)
+
+    # Types.
+
+    def static_shape(self, name: str) -> list[int] | None:
+        array = self.constant(name)
+        if array is not None:
+            return list(array.shape)
+        type_ = self.expr(name).ty
+        if not isinstance(type_, relax.TensorType) or type_.ndim < 0:
+            return None
+        return known_dims(static_dims(type_))
+
+    def onnx_type(self, name: str) -> onnx.TypeProto:
+        """The ONNX type of the value `name`."""
+        if name in self.objects:
+            return self.objects[name]
+        array = self.constant(name)
+        if array is not None:
+            return onnx_type(TensorType(str(array.dtype), array.shape))
+        type_ = type_of(self.tensor(self.expr(name)).ty)
+        assert isinstance(type_, TensorType)
+        return onnx_type(type_)
+
+    def relax_type(self, type_: onnx.TypeProto) -> Any:
+        """The Relax type of values of an ONNX type."""
+        if not dtype_of(type_):
+            return relax.ObjectType()
+        return relax_type(tensor_type(type_, self.symbols.keys()), self.symbols)
+
+    def tensor(self, expr: Any) -> Any:
+        """A shape as a tensor, for operators that do not take shapes."""
+        if expr is not None and isinstance(expr.ty, relax.ShapeType):
+            return self.builder.emit(relax.op.shape_to_tensor(expr))
+        return expr
+
+    def check(self, pending: Linear) -> None:
+        """Raise now the error that emitting `pending` would raise at a later node."""
+        weight = pending.weight
+        type_ = relax.TensorType(weight.values.shape, str(weight.values.dtype))
+        self.builder.normalize(pending.call(relax.Var(weight.name or "weight", type_)))
+
+    def is_tensor(self, name: str) -> bool:
+        """Whether a value is a tensor of which the shape follows from those of the inputs."""
+        value = self.value(name)
+        if isinstance(value, np.ndarray):
+            return not is_foreign(value)
+        return isinstance(value, Affine | Linear) or self.follows(value.ty)
+
+    def follows(self, type_: Any) -> bool:
+        """Whether values of this type are tensors, and the dimensions those of inputs."""
+        match type_:
+            case relax.TensorType():
+                if type_.dtype is None or not isinstance(type_.shape, relax.ShapeExpr):
+                    return False
+                if not is_dtype(str(type_.dtype.dtype)):
+                    return False
+            case relax.ShapeType(values=None):
+                return False
+            case relax.TupleType(fields=fields):
+                return all(map(self.follows, fields))
+            case relax.ObjectType() | relax.AnyType():
+                return False
+        known = set(map(hash, self.symbols.values()))
+        return all(hash(var) in known for var in relax.analysis.tir_vars_in_type(type_))
+
+    def is_plain(self, made: Any) -> bool:
+        """
+        Whether a new expression is made with operators of Relax from earlier values, and all
+        shapes follow from those of the inputs.
+        """
+        pending, seen = [made], set[int]()
+        while pending:
+            value = pending.pop()
+            if hash(value) in seen or hash(value) in self.plain:
+                continue
+            seen.add(hash(value))
+            if not self.follows(value.ty):
+                return False
+            match value:
+                case tvm.ir.Call():
+                    if not _is_operator(value):
+                        return False
+                    pending.extend(value.args[1:] if value.op == _CALL_TIR else value.args)
+                case tvm.ir.Tuple():
+                    pending.extend(value.fields)
+                case tvm.ir.TupleGetItem():
+                    pending.append(value.tuple_value)
+                case tvm.ir.Var() if hash(value) not in self.kept:
+                    bound = self.builder.lookup_binding(value)
+                    pending.extend([] if bound is None else [bound])
+        self.plain |= seen
+        return True
+
+
+_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
+
+
+def _is_operator(call: Any) -> bool:
+    try:
+        return call.op == _CALL_TIR or bool(operator_of("", call))
+    except UnsupportedRelax:
+        return False
+
+
+def is_call(expr: Any) -> bool:
+    return isinstance(expr, tvm.ir.Call | tvm.ir.TupleGetItem)

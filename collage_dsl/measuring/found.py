@@ -1,0 +1,57 @@
+"""The values of a model whose sizes are found as it runs, to time kernels that take them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from collage_dsl.backends.onnx_writer import Unsupported
+from collage_dsl.frontend.reference import REFUSALS
+from collage_dsl.graph import Form, Graph, OpaqueType, TensorType, members
+from collage_dsl.graph.sizes import UNKNOWN
+from collage_dsl.realization.draws import NoDraw, draws_of
+from collage_dsl.realization.onnx_reference import Reference
+
+Array = np.ndarray[Any, Any]
+
+
+class FoundValues:
+    """
+    The values of graphs that onnxruntime finds in one run on usual inputs, or on those `given`.
+    Each graph is run once, when a value of it is first asked for.
+    """
+
+    def __init__(self, given: Mapping[str, Array] | None = None) -> None:
+        self.given = given
+        self.known: dict[int, tuple[Graph, Mapping[int, Any] | str]] = {}
+
+    def of(self, graph: Graph, nodes: Sequence[int]) -> Mapping[int, Any] | str:
+        """The values of `nodes` that have no size in `graph`, or why they are not known."""
+        if id(graph) not in self.known:
+            self.known[id(graph)] = graph, self._found(graph)
+        _, found = self.known[id(graph)]
+        return found if isinstance(found, str) else {i: found[i] for i in nodes if i in found}
+
+    def _found(self, graph: Graph) -> Mapping[int, Any] | str:
+        wanted = [i for i in members(graph.computed | graph.parameters) if is_found(graph, i)]
+        try:
+            inputs = next(draws_of(graph, self.given)).inputs
+            run = Graph(graph.nodes, wanted, name=graph.name, returns_tuple=True)
+            values = Reference(run).run(list(inputs.values()))
+        except (NoDraw, Unsupported, *REFUSALS) as error:
+            said = " ".join(str(error).split())
+            return f"the sizes of what it takes are not known: {said}"
+        return dict(zip(wanted, values, strict=True))
+
+
+def is_found(graph: Graph, index: int) -> bool:
+    """Whether the size of a value is found only as the model runs."""
+    node = graph.nodes[index]
+    match node.type:
+        case TensorType(shape=shape):
+            is_unknown = shape is None or UNKNOWN in shape
+        case OpaqueType():
+            is_unknown = node.type.is_of_onnx
+        case _:
+            is_unknown = False
+    return is_unknown and node.form is not Form.LITERAL

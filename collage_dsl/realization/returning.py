@@ -1,0 +1,46 @@
+"""Library kernels that return what they compute, since it cannot be allocated before."""
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+_CALL_DPS = tvm.ir.Op.get("relax.call_dps_packed")
+
+
+def returning(module: tvm.IRModule) -> tvm.IRModule:
+    """
+    `module` in which a runtime module is called with its inputs only, and returns its outputs,
+    where an output has a shape that is found as the model runs, or an input or output is no tensor.
+    """
+    for var, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            changed = tvm_ffi.structural_map(function, (tvm.ir.Call, _returning))
+            if not changed.same_as(function):
+                module[var] = changed
+    return module
+
+
+def _returning(call: Any) -> Any:
+    if call.op != _CALL_DPS or not isinstance(call.args[0], relax.ExternFunc):
+        return call
+    (result,) = call.ty_args
+    operands = list(call.args[1].fields)
+    if _is_allocated(result) and not any(_is_object(each.ty) for each in operands):
+        return call
+    return relax.call_pure_packed(call.args[0], *operands, ty_args=[result])
+
+
+def _is_allocated(type_: Any) -> bool:
+    """Whether memory for values of this type can be allocated before they are computed."""
+    match type_:
+        case relax.TensorType():
+            return type_.dtype is not None and isinstance(type_.shape, relax.ShapeExpr)
+        case relax.TupleType():
+            return all(map(_is_allocated, type_.fields))
+    return False
+
+
+def _is_object(type_: Any) -> bool:
+    return isinstance(type_, relax.ObjectType | relax.AnyType)

@@ -1,0 +1,427 @@
+"""ONNX nodes that have no form in Relax: kept, matched, planned, built, saved and run."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+import tvm
+from onnx import TensorProto, helper, numpy_helper
+from tvm import relax
+
+import collage_dsl as collage
+from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.onnx_kept import kept_node
+from collage_dsl.frontend.reference import reference_session
+from collage_dsl.frontend.to_relax import to_relax
+from collage_dsl.graph import Graph, Kind, OpaqueType, TensorType, fingerprint
+from collage_dsl.graph.onnx_node import OnnxNode
+from collage_dsl.realization.objects import run_session
+from collage_dsl.realization.signature import ExecutableError
+from collage_dsl.realization.verify import VerificationError
+
+Array = np.ndarray[Any, Any]
+
+HEAD = '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g '
+
+
+def model(text: str, **constants: Array) -> onnx.ModelProto:
+    made = onnx.parser.parse_model(HEAD + text)
+    made.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in constants.items())
+    return made
+
+
+def f32(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+LSTM = model(
+    """(float[10,3,8] x) => (float[10,3,5] o) {
+      y, h, c = LSTM <hidden_size = 16, direction = "bidirectional"> (x, W, R)
+      t = Transpose <perm = [0, 2, 1, 3]> (y)
+      r = Reshape (t, s)
+      m = MatMul (r, D)
+      o = Relu (m)
+    }""",
+    W=f32(2, 64, 8),
+    R=f32(2, 64, 16),
+    D=f32(32, 5),
+    s=np.array([10, 3, 32]),
+)
+FOUND = model(
+    """(float[4,5] x) => (float[k] o) {
+      a = Relu (x)
+      n = NonZero (a)
+      t = Transpose <perm = [1, 0]> (n)
+      v = GatherND (a, t)
+      o = Sqrt (v)
+    }"""
+)
+CUSTOM = model(
+    """(float[4,5] x) => (float[4,6] o) {
+      a = com.microsoft.FusedMatMul <alpha = 0.5> (x, w)
+      o = com.microsoft.Gelu (a)
+    }""",
+    w=f32(5, 6),
+)
+SEQUENCES = model(
+    """(float[6,5] x) => (float[a,b] o, int64 n) {
+      s = SplitToSequence <axis = 0> (x, two)
+      e = SequenceAt (s, one)
+      o = Relu (e)
+      n = SequenceLength (s)
+    }""",
+    two=np.array(2),
+    one=np.array(1),
+)
+BRANCHES = model(
+    """(float[4] x, bool c) => (float[4] o) {
+      y = Exp (x)
+      i = If (c) <
+        then_branch = then () => (float[4] p) { p = Mul (y, two) },
+        else_branch = otherwise () => (float[4] q) { q = Neg (x) }
+      >
+      o = Add (i, y)
+    }""",
+    two=np.array([2.0], np.float32),
+)
+LOOP = model(
+    """(float[4] x) => (float[4] o, float[k,4] all) {
+      o, all = Loop (n, yes, x) <
+        body = body (int64 i, bool c, float[4] a) => (bool d, float[4] b, float[4] e) {
+          d = Identity (c)
+          b = Add (a, x)
+          e = Mul (b, b)
+        }
+      >
+    }""",
+    n=np.array(3),
+    yes=np.array(True),
+)
+MODELS = {
+    "lstm": LSTM,
+    "found": FOUND,
+    "custom": CUSTOM,
+    "sequences": SEQUENCES,
+    "branches": BRANCHES,
+    "loop": LOOP,
+}
+
+
+def node_of(graph: Graph, op: str) -> Any:
+    return next(node for node in graph.nodes if node.op == op)
+
+
+def drawn(made: onnx.ModelProto, seed: int = 1) -> dict[str, Array]:
+    constants = {tensor.name for tensor in made.graph.initializer}
+    inputs: dict[str, Array] = {}
+    for value in made.graph.input:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        is_bool = value.type.tensor_type.elem_type == TensorProto.BOOL
+        if value.name not in constants:
+            inputs[value.name] = np.array(True) if is_bool else f32(*shape, seed=seed)
+    return inputs
+
+
+def assert_right(
+    made: onnx.ModelProto, found: Mapping[str, Any], inputs: Mapping[str, Any]
+) -> None:
+    right = run_session(reference_session(made), inputs)
+    assert found.keys() == right.keys()
+    for name, expected in right.items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)
+
+
+# ---- The graph ----
+
+
+def test_a_node_without_a_form_keeps_its_name_attributes_and_types() -> None:
+    graph = collage.from_onnx(LSTM)
+    lstm = node_of(graph, "onnx.LSTM")
+
+    assert (lstm.name, lstm.kind) == ("y", Kind.OPAQUE)
+    assert lstm.attrs == {
+        "hidden_size": 16,
+        "direction": "bidirectional",
+        "input_forget": 0,
+        "layout": 0,
+    }
+    assert lstm.type == TensorType("float32", (10, 2, 3, 16))
+    assert [graph.nodes[i].name for i in lstm.inputs] == ["x", "W", "R"]
+    assert [node.op for node in graph.nodes if node.is_call] == [
+        *("onnx.LSTM", "permute_dims", "reshape", "matmul", "nn.relu"),
+    ]
+
+
+def test_a_domain_is_part_of_the_name() -> None:
+    ops = [node.op for node in collage.from_onnx(CUSTOM).nodes if node.is_call]
+
+    assert ops == ["com.microsoft.FusedMatMul", "com.microsoft.Gelu"]
+
+
+def test_what_follows_a_shape_that_is_found_is_kept_too() -> None:
+    graph = collage.from_onnx(FOUND)
+
+    assert [node.op for node in graph.nodes if node.is_call] == [
+        *("nn.relu", "onnx.NonZero", "onnx.Transpose", "onnx.GatherND", "onnx.Sqrt"),
+    ]
+    assert node_of(graph, "onnx.NonZero").type == TensorType("int64", ("?", "?"))
+
+
+def test_a_value_that_is_no_tensor_has_its_type() -> None:
+    graph = collage.from_onnx(SEQUENCES)
+
+    assert node_of(graph, "onnx.SplitToSequence").type == OpaqueType("seq(tensor(float))")
+
+
+def test_equal_nodes_are_equal_whatever_their_values_are_called() -> None:
+    first, second = (
+        collage.from_onnx(model(f"(float[3,3] {x}) => (float {y}) {{ {y} = Det ({x}) }}"))
+        for x, y in (("x", "y"), ("operand", "result"))
+    )
+
+    assert node_of(first, "onnx.Det").value == node_of(second, "onnx.Det").value
+    assert fingerprint(first) == fingerprint(second)
+
+
+def test_the_branch_of_a_constant_condition_is_inlined() -> None:
+    made = model(
+        """(float[4] x) => (float[4] o) {
+          y = Exp (x)
+          i = If (c) <
+            then_branch = then () => (float[4] y2) { z = Mul (y, y) y2 = Neg (z) },
+            else_branch = otherwise () => (float[4] q) { q = Neg (x) }
+          >
+          z = Relu (i)
+          o = Add (z, y)
+        }""",
+        c=np.array(True),
+    )
+    graph = collage.from_onnx(made)
+
+    ops = [node.op for node in graph.nodes if node.is_call]
+    assert ops == ["exp", "multiply", "negative", "nn.relu", "add"]
+    executable = compiled(made)
+    assert_right(made, executable.run(drawn(made)), drawn(made))
+
+
+def test_a_node_that_onnxruntime_refuses_is_an_error_at_the_node() -> None:
+    made = model("(float[3,4] x) => (float y) { y = Det (x) }")
+
+    with pytest.raises(
+        FrontendError, match="cannot import `y`: operator Det is not supported; onnx"
+    ):
+        collage.from_onnx(made)
+
+
+# ---- Modules ----
+
+
+@pytest.mark.parametrize("name", ["lstm", "found", "loop"])
+def test_a_module_survives_saving_and_passes_and_runs_without_kernels(name: str) -> None:
+    made = MODELS[name]
+    graph = collage.from_onnx(made)
+    module = to_relax(graph)
+    loaded = tvm.ir.load_json(tvm.ir.save_json(module))
+
+    assert fingerprint(collage.from_relax(loaded)) == fingerprint(graph)
+    passes = [
+        relax.transform.FoldConstant(),
+        relax.transform.LegalizeOps(),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FuseOps(),
+        relax.transform.DeadCodeElimination(),
+    ]
+    lowered = tvm.transform.Sequential(passes)(loaded)
+    executable = tvm.compile(lowered, tvm.target.Target({"kind": "llvm"}))
+    inputs = drawn(made)
+    results = relax.VirtualMachine(executable, tvm.cpu())["main"](
+        *(tvm.runtime.tensor(array) for array in inputs.values())
+    )
+    single = isinstance(results, tvm.runtime.Tensor)
+    values = [results] if single else list(results)
+    found = {n: v.numpy() for n, v in zip(graph.output_names, values, strict=True)}
+    assert_right(made, found, inputs)
+
+
+def test_a_node_is_read_from_its_text() -> None:
+    lstm = node_of(collage.from_onnx(LSTM), "onnx.LSTM")
+
+    assert OnnxNode.from_text(str(lstm.value)) == lstm.value
+    assert kept_node(lstm.value).op == "onnx.LSTM"
+
+
+# ---- Rules ----
+
+SPEC = """
+collage 1;
+pattern tagger(x, w: const, r: const) {
+  y = onnx.LSTM(x, w, r) [hidden_size == 16, direction == "bidirectional"];
+  yield y;
+}
+pattern fused(x) { y = com.microsoft.Gelu(com.microsoft.FusedMatMul(x, _)); yield y; }
+target t on llvm {
+  compiler "onnxruntime";
+  rules union(dfpattern(tagger), dfpattern(fused), op_call_by_kind(opaque));
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"), [("lstm", [{"y"}]), ("custom", [{"a", "o"}, {"a"}, {"o"}])]
+)
+def test_patterns_are_over_onnx_operators(name: str, nodes: list[set[str]]) -> None:
+    found = collage.propose(collage.from_onnx(MODELS[name]), collage.load(text=SPEC)["t"])
+
+    assert {each.nodes for each in found} == set(map(frozenset, nodes))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("onnx.LSTMM(x)", "unknown operator `onnx.LSTMM`"),
+        ("onnx.Det(x, x)", "`onnx.Det` takes 1 operand, the pattern gives 2"),
+        ("onnx.LSTM(x, x, x) [hiden_size == 3]", "`onnx.LSTM` has no attribute `hiden_size`"),
+        ('onnx.LSTM(x, x, x) [hidden_size == "a"]', "hidden_size"),
+    ],
+)
+def test_a_wrong_call_of_an_onnx_operator_is_an_error(call: str, said: str) -> None:
+    text = f"collage 1; pattern p(x) {{ y = {call}; yield y; }} rule r = dfpattern(p);"
+
+    with pytest.raises(collage.RuleError, match=said):
+        collage.load(text=text)
+
+
+# ---- Kernels ----
+
+
+def compiled(made: onnx.ModelProto, **given: Any) -> Any:
+    return collage.compile(
+        made, targets=["native", "onnxruntime"], cost=[price], race_seconds=0.01, **given
+    )
+
+
+def price(kernel: Any) -> float:
+    """Native is cheaper where it can."""
+    return (1e-6 if kernel.target == "tvm" else 3e-6) + 1e-7 * len(kernel.nodes)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_compiled_verified_saved_and_run_in_a_fresh_process(
+    name: str, tmp_path: Path
+) -> None:
+    made = MODELS[name]
+    executable = compiled(made)
+    inputs = drawn(made)
+    assert executable.report.verification.passed
+    assert_right(made, executable.run(inputs), inputs)
+
+    executable.save(tmp_path / "out")
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    code = (
+        "import numpy as np, collage_dsl as collage\n"
+        "found = collage.load_executable('out').run(dict(np.load('inputs.npz')))\n"
+        "np.savez('found.npz', **found)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    assert_right(made, dict(np.load(tmp_path / "found.npz")), inputs)
+
+
+def test_native_kernels_stand_beside_a_kept_node() -> None:
+    targets = {k.target: sorted(k.nodes) for k in compiled(LSTM).plan.kernels}
+
+    assert targets["onnxruntime"] == ["y"]
+    assert "tvm" in targets
+
+
+def test_kernels_are_measured_on_what_the_model_finds(tmp_path: Path) -> None:
+    executable = collage.compile(
+        FOUND,
+        targets=["native", "onnxruntime"],
+        store=tmp_path / "costs.sqlite",
+        race_seconds=0.01,
+    )
+
+    assert executable.plan.cost > 0
+    assert_right(FOUND, executable.run(drawn(FOUND)), drawn(FOUND))
+
+
+def test_sequences_and_texts_go_in_and_come_out() -> None:
+    texts = model("(string[3] x) => (string[3] y) { y = StringConcat (x, x) }")
+    texts.opset_import[0].version = 20
+    lists = model(
+        """(seq(float[k]) x, float[2] a) => (seq(float[k]) y, float[m] j) {
+          y = SequenceInsert (x, a)
+          j = ConcatFromSequence <axis = 0> (y)
+        }"""
+    )
+    words = np.array(["a", "b", "é"], object)
+    given = {"x": [f32(2), f32(3)], "a": f32(2)}
+
+    assert list(compiled(texts, inputs={"x": words}).run({"x": words})["y"]) == ["aa", "bb", "éé"]
+    found = compiled(lists, inputs=given).run(given)
+    assert [each.shape for each in found["y"]] == [(2,), (3,), (2,)]
+    np.testing.assert_array_equal(found["j"], np.concatenate([*given["x"], given["a"]]))
+
+
+def test_inputs_that_cannot_be_drawn_are_asked_for() -> None:
+    made = model("(seq(float[2]) x) => (int64 n) { n = SequenceLength (x) }")
+
+    with pytest.raises(VerificationError, match=r"`x`, which is seq.tensor.float..: give"):
+        compiled(made)
+
+
+def test_numbers_of_a_byte_and_less_go_in_and_come_out() -> None:
+    def cast(source: int, result: int) -> onnx.ModelProto:
+        value = helper.make_tensor_value_info
+        node = helper.make_node("Cast", ["x"], ["y"], to=result)
+        graph = helper.make_graph([node], "g", [value("x", source, [3])], [value("y", result, [3])])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+    x = np.array([1, -2, 3], np.float32)
+    for element, dtype in (
+        (TensorProto.FLOAT8E4M3FN, ml_dtypes.float8_e4m3fn),
+        (TensorProto.INT4, ml_dtypes.int4),
+    ):
+        short = compiled(cast(TensorProto.FLOAT, element), inputs={"x": x}).run({"x": x})["y"]
+        assert short.dtype == dtype
+        back = compiled(cast(element, TensorProto.FLOAT), inputs={"x": short}).run({"x": short})
+        np.testing.assert_array_equal(back["y"], x)
+
+
+# ---- Old operator sets ----
+
+
+@pytest.mark.parametrize("opset", [1, 5, 6])
+def test_an_old_model_is_upgraded(opset: int) -> None:
+    made = model("(float[2,3] x) => (float[2,3] y) { a = Neg (x) y = Relu (a) }")
+    made.opset_import[0].version = opset
+
+    assert [n.op for n in collage.from_onnx(made).nodes if n.is_call] == ["negative", "nn.relu"]
+    assert_right(made, compiled(made).run(drawn(made)), drawn(made))
+
+
+# ---- Free dimensions ----
+
+
+def test_a_free_dimension_takes_any_size() -> None:
+    made = model(
+        """(float[n,16] x) => (float[n,32] o) {
+          a = MatMul (x, w)
+          b = Relu (a)
+          o = Softmax (b)
+        }""",
+        w=f32(16, 32),
+    )
+    executable = compiled(made)
+
+    for size in (1, 2, 7, 100):
+        inputs = {"x": f32(size, 16, seed=size)}
+        assert_right(made, executable.run(inputs), inputs)
+    with pytest.raises(ExecutableError, match=r"`x` is float32\[2, 15\]"):
+        executable.run({"x": f32(2, 15)})
