@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -11,7 +12,7 @@ from collage_dsl.frontend.onnx_origins import Origin, origins
 from collage_dsl.language.graph_printer import format_graph
 from tests.commands import assert_one_message, collage
 from tests.models import small_convolution
-from tests.test_onnx_nodes import LSTM
+from tests.test_onnx_nodes import LSTM, MODELS
 
 
 @pytest.fixture
@@ -103,3 +104,40 @@ def test_coverage_of_rules_alone_is_of_a_target_that_nothing_here_runs() -> None
     left = {row["operator"]: row["reason"] for row in target["left"]}
     assert 0 < target["covered"] < target["calls"]
     assert left["reshape"] == "no rule proposes it"
+
+
+# ---- Kept nodes from the commands ----
+
+
+def test_commands_compile_and_run_what_has_kept_nodes(tmp_path: Path) -> None:
+    store = ("--store", tmp_path / "costs.sqlite")
+    targets = ("-t", "native", "-t", "onnxruntime")
+    for name, shape in (("found", ()), ("sequences", ()), ("free", ("--shape", "x=n,5"))):
+        made = MODELS.get(name, MODELS["custom"])
+        file = tmp_path / f"{name}.onnx"
+        onnx.save(made, file)
+
+        done = collage("compile", file, *targets, *store, *shape, "-o", tmp_path / name)
+        assert done.code == 0, done.err
+        done = collage("run", tmp_path / name, "--outputs", tmp_path / f"{name}.npz")
+        assert done.code == 0, done.err
+        assert set(np.load(tmp_path / f"{name}.npz")) == {v.name for v in made.graph.output}
+
+
+def test_texts_are_read_from_a_file_and_written_to_one(tmp_path: Path) -> None:
+    made = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 20]> g (string[2] x) => (string[2] y) '
+        "{ y = StringConcat (x, x) }"
+    )
+    onnx.save(made, tmp_path / "m.onnx")
+    np.savez(tmp_path / "x.npz", x=np.array(["a", "é"]))
+    given = ("--inputs", tmp_path / "x.npz")
+
+    done = collage(
+        "compile", tmp_path / "m.onnx", "-t", "onnxruntime", *given, "-o", tmp_path / "m"
+    )
+    assert done.code == 0, done.err
+    done = collage("run", tmp_path / "m", *given, "--outputs", tmp_path / "y.npz")
+    assert done.code == 0, done.err
+    assert list(np.load(tmp_path / "y.npz")["y"]) == ["aa", "éé"]
+    assert_one_message(collage("run", tmp_path / "m"), 2, "no random values for the input `x`")

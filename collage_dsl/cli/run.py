@@ -1,5 +1,6 @@
 """`collage run`: run a compiled model on given or random inputs."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.models import answer
 from collage_dsl.engine.compile import latency
 from collage_dsl.graph import TensorType
+from collage_dsl.graph.sizes import UNKNOWN
 from collage_dsl.measuring.task import random_array
 from collage_dsl.measuring.timing import interleaved
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import load_executable
+from collage_dsl.realization.signature import Value
 from collage_dsl.report.documents import RunDocument, TensorDocument
 from collage_dsl.report.text import run_text
 
@@ -28,7 +31,7 @@ def run_folder(
         raise CommandError(f"--seed {seed}: a seed is not negative")
     executable = load_executable(folder)
     given = read_arrays(inputs) if inputs else _random(executable, seed)
-    results = executable.run(given)
+    results = dict(_flat(executable.run(given)))
     if outputs:
         write_arrays(outputs, results)
     tensors = executable.tensors(given)
@@ -42,17 +45,41 @@ def run_folder(
     answer(document, run_text(document), output_format)
 
 
+def _flat(results: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
+    """The arrays of the outputs by name; those of a sequence are named `y[0]`, `y[1]`, …"""
+    for name, result in results.items():
+        if isinstance(result, list):
+            yield from _flat({f"{name}[{place}]": each for place, each in enumerate(result)})
+        elif result is not None:
+            array = np.asarray(result)
+            yield name, array.astype(np.str_) if array.dtype.kind == "O" else array
+
+
+_SIZE = 3
+"""The size of a dimension with a name in random inputs."""
+
+
 def _random(executable: ModelExecutable, seed: int) -> dict[str, Array]:
     generator = np.random.default_rng(seed)
-    return {
-        value.name: random_array(TensorType(value.dtype, value.shape), generator)
-        for value in executable.signature.inputs
-    }
+    return {each.name: _drawn(each, generator) for each in executable.signature.inputs}
+
+
+def _drawn(value: Value, generator: np.random.Generator) -> Array:
+    if value.is_object or value.shape is None or UNKNOWN in value.shape:
+        raise CommandError(
+            f"there are no random values for the input `{value.name}`, which is {value}; give "
+            "some with `--inputs FILE.npz`"
+        )
+    shape = tuple(dim if isinstance(dim, int) else _SIZE for dim in value.shape)
+    return random_array(TensorType(value.dtype, shape), generator)
 
 
 def summary_of(array: Array) -> TensorDocument:
-    """The dtype, shape and range of a tensor; without elements, the range and mean are None."""
-    facts = (array.min(), array.max(), array.mean()) if array.size else (None, None, None)
+    """The dtype, shape and range of a tensor; without numbers, the range and mean are None."""
+    is_number = bool(array.size) and array.dtype.kind != "U"
+    is_packed = is_number and array.dtype.isbuiltin != 1
+    numbers = array.astype(np.float32) if is_packed else array
+    facts = (numbers.min(), numbers.max(), numbers.mean()) if is_number else (None, None, None)
     smallest, largest, mean = (None if fact is None else float(fact) for fact in facts)
     return TensorDocument(
         dtype=str(array.dtype),

@@ -164,7 +164,7 @@ def compile_model(
     graph = from_onnx(model, shapes=shapes)
     arrays = None if inputs is None else arrays_of(Signature.of(graph).inputs, inputs)
     _check_drawn(graph, arrays)
-    reference_session(model)  # refuse now a model that could not be verified at the end
+    reference_session(model, shapes)  # refuse now a model that could not be verified at the end
     with ExitStack() as stack:
 
         @cache
@@ -203,7 +203,7 @@ def compile_model(
     watch("race", counts)
     winner, documents = _race(graph, contenders, specs, race_seconds, arrays)
     watch("verify", counts)
-    verification = _verified(model, graph, winner, arrays)
+    verification = _verified(model, shapes, graph, winner, arrays)
     assert winner.plan is not None
     assert winner.executable is not None
     measurements = measurements_of(counts)
@@ -373,11 +373,15 @@ def latency(times: list[float]) -> LatencyDocument:
 
 
 def _verified(
-    model: Any, graph: Graph, winner: Contender, inputs: Mapping[str, Array] | None
+    model: Any,
+    shapes: Shapes | None,
+    graph: Graph,
+    winner: Contender,
+    inputs: Mapping[str, Array] | None,
 ) -> Verification:
     """Raises `VerificationError`."""
     assert winner.executable is not None
-    reference = runner(str(model) if isinstance(model, str | Path) else model)
+    reference = runner(str(model) if isinstance(model, str | Path) else model, shapes)
     draws = draws_of(graph, inputs)
 
     def exact(inputs: Mapping[str, Array]) -> Iterable[Mapping[str, Array]]:

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import tvm
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tvm import relax, tirx
 
 from collage_dsl.frontend.arrays import array_of
@@ -14,7 +15,7 @@ from collage_dsl.frontend.dataflow import Dataflow
 from collage_dsl.frontend.devices import device_of
 from collage_dsl.frontend.dims import dim_of
 from collage_dsl.frontend.errors import UnsupportedRelax
-from collage_dsl.frontend.onnx_kept import kept_node
+from collage_dsl.frontend.onnx_kept import Kept, kept_node
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, type_of
 from collage_dsl.graph import Form, Graph, Kind, Node, OpaqueType, TupleType, Type
 from collage_dsl.graph.onnx_node import ONNX_CALL, OnnxNode
@@ -253,8 +254,7 @@ class Reader:
 
     def add_onnx(self, name: str, call: Any) -> int:
         """The call of an ONNX node. Values that are no tensors get the types that it says."""
-        value = OnnxNode.from_text(str(call.args[1].value))
-        kept = kept_node(value)
+        value, kept = _onnx_node(name, call)
         inputs = self.operands(call.args[2:], name)
         for index, text in zip(inputs, kept.operands, strict=True):
             if text and self.nodes[index].form is Form.INPUT:
@@ -360,6 +360,18 @@ def is_onnx(call: Any) -> bool:
     if call.op != _CALL_PACKED or not isinstance(call.args[0], relax.ExternFunc):
         return False
     return str(call.args[0].global_symbol) == ONNX_CALL
+
+
+def _onnx_node(name: str, call: Any) -> tuple[OnnxNode, Kept]:
+    """The ONNX node of a call. Raises `UnsupportedRelax` where it has no such node."""
+    try:
+        value = OnnxNode.from_text(str(call.args[1].value))
+        kept = kept_node(value)
+    except (AttributeError, IndexError, ValueError, DecodeError) as error:
+        raise UnsupportedRelax(f"`{name}` has no ONNX node: {error}") from error
+    if len(kept.operands) != len(call.args) - 2:
+        raise UnsupportedRelax(f"`{name}` does not give what its ONNX node takes")
+    return value, kept
 
 
 def onnx_call(node: OnnxNode, operands: Sequence[Any], type_: Any) -> Any:

@@ -6,9 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from onnx import helper
 
 from collage_dsl.frontend.errors import FrontendError
-from collage_dsl.frontend.onnx_model import OLDEST_OPSET, load_structure, opset_of, upgraded
+from collage_dsl.frontend.onnx_model import (
+    OLDEST_OPSET,
+    Shapes,
+    load_structure,
+    opset_of,
+    upgraded,
+)
 from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
 
@@ -23,10 +30,11 @@ REFUSALS = (
 """What onnxruntime raises for a model, or for inputs, that it does not run."""
 
 
-def reference_session(model: str | Path | onnx.ModelProto) -> Any:
+def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> Any:
     """
-    An onnxruntime session that runs `model` without optimisations. Raises `FrontendError` if
-    onnxruntime refuses the model; it is better to learn this before a compilation than after.
+    An onnxruntime session that runs `model` without optimisations, for inputs of the `shapes` where
+    they are given. Raises `FrontendError` if onnxruntime refuses the model; it is better to learn
+    this before a compilation than after.
 
     Names of nodes have no meaning, but onnxruntime refuses a model with the same name twice. The
     names of such a model are left out.
@@ -37,14 +45,27 @@ def reference_session(model: str | Path | onnx.ModelProto) -> Any:
     loaded = model if isinstance(model, onnx.ModelProto) else load_structure(Path(model))
     if opset_of(loaded) < OLDEST_OPSET:
         loaded = upgraded(loaded)
-    elif _has_name_twice(loaded):
+    elif shapes or _has_name_twice(loaded):
         loaded = _without_names(loaded)
+        _reshape(loaded.graph, shapes or {})
     elif not isinstance(model, onnx.ModelProto):
         return _session(str(model), options)
     if not isinstance(model, onnx.ModelProto):
         folder = str(Path(model).absolute().parent)
         options.add_session_config_entry(_WEIGHTS_FOLDER, folder)
     return _session(loaded.SerializeToString(), options)
+
+
+def _reshape(graph: onnx.GraphProto, shapes: Shapes) -> None:
+    """Declare the inputs with `shapes`, and nothing else that may follow from others."""
+    for value in graph.input:
+        if value.name in shapes:
+            element = value.type.tensor_type.elem_type
+            value.type.CopyFrom(helper.make_tensor_type_proto(element, shapes[value.name]))
+    if shapes:
+        del graph.value_info[:]
+        for value in graph.output:
+            value.type.tensor_type.ClearField("shape")
 
 
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"

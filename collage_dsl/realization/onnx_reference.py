@@ -118,7 +118,7 @@ def unit_of(graph: Graph) -> float:
 
 def shaken(array: Array, generator: np.random.Generator, unit: float = _SHAKE) -> Array:
     """`array` with every number changed by `unit` of it, up or down."""
-    if array.dtype.kind != "f":
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
         return array
     unit = max(unit, 4 * float(np.finfo(array.dtype).eps))
     factors = 1 + unit * generator.choice((-1.0, 1.0), array.shape)
@@ -127,7 +127,8 @@ def shaken(array: Array, generator: np.random.Generator, unit: float = _SHAKE) -
 
 
 def _widened(array: Array) -> Array:
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
+    is_float = isinstance(array, np.ndarray) and array.dtype.kind == "f"
+    return array.astype(np.float64) if is_float else array
 
 
 def _in_float64(model: onnx.ModelProto, constants: Mapping[str, Array]) -> onnx.ModelProto:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.frontend.reference import REFUSALS, reference_session
 from collage_dsl.graph import CandidateKernel, Graph, OpSet
 from collage_dsl.graph.variants import DIRECT
@@ -167,9 +168,11 @@ Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 Evaluate = Callable[[Mapping[str, Array]], Iterable[Mapping[str, Array]]]
 
 
-def runner(model: Any) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
-    """Runs `model` in onnxruntime without optimisations."""
-    return partial(run_session, reference_session(model))
+def runner(
+    model: Any, shapes: Shapes | None = None
+) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
+    """Runs `model` in onnxruntime without optimisations, for inputs of the `shapes` given."""
+    return partial(run_session, reference_session(model, shapes))
 
 
 def exact_runner(model: Any) -> Evaluate:
