@@ -273,3 +273,13 @@ def test_a_pipe_is_no_model(tmp_path: Path) -> None:
     os.mkfifo(path)
 
     assert refusal(path) == f"cannot read `{path}`: it is not a file"
+
+
+def test_an_empty_constant_in_place_of_a_number_does_not_end_the_process() -> None:
+    """Inference of shapes in ONNX reads the first element of the depth."""
+    made = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 13]> g (float[2,3] x, float[0] v) => (float y) '
+        "<float[3,1,0] depth = {}> { y = OneHot (x, depth, v) }"
+    )
+
+    assert refusal(made).startswith("cannot import `y`: operator OneHot: ")

@@ -89,7 +89,7 @@ def _check_sizes(model: onnx.ModelProto, given: Mapping[str, Array]) -> None:
     """Refuse a node with an output that is too large to be computed here."""
     sized = onnx.ModelProto()
     sized.CopyFrom(model)
-    small = {name: x for name, x in given.items() if x.size <= _SMALL}
+    small = {name: x for name, x in given.items() if 0 < x.size <= _SMALL}
     sized.graph.initializer.extend(numpy_helper.from_array(x, name) for name, x in small.items())
     for value in onnx.shape_inference.infer_shapes(sized, data_prop=True).graph.output:
         elements = prod(max(dim.dim_value, 1) for dim in value.type.tensor_type.shape.dim)

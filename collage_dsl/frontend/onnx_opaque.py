@@ -128,11 +128,12 @@ def _tensor(array: Array, name: str) -> onnx.TensorProto:
 def _typed(model: onnx.ModelProto, constants: Mapping[str, Array]) -> tuple[TypeProto, ...]:
     """
     The types of the outputs of `model` as ONNX infers them, and onnxruntime; `model` declares them
-    afterwards. Small constants count, since they may be shapes.
+    afterwards. Small constants count, since they may be shapes; but not empty ones, of which ONNX
+    reads the first element where it expects one, and ends the process.
     """
     sized = onnx.ModelProto()
     sized.CopyFrom(model)
-    small = {name: array for name, array in constants.items() if array.size <= _SMALL}
+    small = {name: array for name, array in constants.items() if 0 < array.size <= _SMALL}
     sized.graph.initializer.extend(_tensor(array, name) for name, array in small.items())
     kept = [value for value in model.graph.input if value.name not in small]
     del sized.graph.input[:]
