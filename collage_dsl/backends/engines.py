@@ -173,7 +173,10 @@ class _Kernel:
         """The outputs, of which neither the shapes nor the sorts are known before."""
         try:
             feeds = {name: _fed(v) for (name, _), v in zip(self.inputs, values, strict=True)}
-            results = (self.held if self.gives_packed else self.session.run)(None, feeds)
+            if self.gives_packed:
+                results = in_its_memory(self.session, feeds)
+            else:
+                results = self.session.run(None, feeds)
         except Exception as error:
             said = " ".join(str(error).split())
             raise EngineError(f"onnxruntime cannot run kernel `{self.symbol}`: {said}") from error
@@ -181,20 +184,6 @@ class _Kernel:
             _given(each, dtype) for each, (_, dtype) in zip(results, self.outputs, strict=True)
         ]
         return given[0] if len(given) == 1 else given
-
-    def held(self, _names: None, feeds: Mapping[str, Any]) -> Sequence[Any]:
-        """The outputs in the memory of onnxruntime, since numpy lacks the type of one."""
-        from collage_dsl.offline import onnxruntime
-
-        binding = self.session.io_binding()
-        for name, value in feeds.items():
-            if isinstance(value, np.ndarray):
-                value = onnxruntime.OrtValue.ortvalue_from_numpy(value)
-            binding.bind_ortvalue_input(name, value)
-        for name, _ in self.outputs:
-            binding.bind_output(name)
-        self.run(binding)
-        return list(binding.get_outputs())
 
     def places(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         """All that a binding depends on: addresses, and shapes if the session takes several."""
@@ -212,6 +201,21 @@ class _Kernel:
         for bind, (name, dtype), tensor in arguments:
             bind(name, "cpu", 0, dtype, tensor.shape, tensor.data_ptr())
         return binding
+
+
+def in_its_memory(session: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
+    """The outputs of a session as values of onnxruntime, for types that numpy lacks."""
+    from collage_dsl.offline import onnxruntime
+
+    binding = session.io_binding()
+    for name, value in feeds.items():
+        if isinstance(value, np.ndarray):
+            value = onnxruntime.OrtValue.ortvalue_from_numpy(value)
+        binding.bind_ortvalue_input(name, value)
+    for each in session.get_outputs():
+        binding.bind_output(each.name)
+    session.run_with_iobinding(binding)
+    return list(binding.get_outputs())
 
 
 def is_packed(type_: str) -> bool:

@@ -1,6 +1,8 @@
 """`collage coverage`: how many operators of a model each target can run, and why not the others."""
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from collage_dsl.cli.graphs import load_graph
@@ -28,11 +30,12 @@ def show_coverage(
 ) -> None:
     specs = load_targets(targets, 1, allow_extern=allow_extern)
     graph = load_graph(model, shapes)
-    *alone, together = coverage(graph, specs, allow_extern=allow_extern)
+    alone = coverage(graph, specs, allow_extern=allow_extern)
+    together = reduce(or_, (each.covered for each in alone))
     calls = graph.calls.bit_count()
     document = CoverageDocument(
         model=str(model),
-        together=together.covered.bit_count(),
+        together=together.bit_count(),
         calls=calls,
         targets=[
             TargetCoverageDocument(

@@ -86,12 +86,17 @@ def show_plan(
                 plan = with_variants(plan, measured)
             document = PlanDocument.of(name, plan, measurements_of(measured.counts))
     if picture:
-        try:
-            with replacement(picture) as new:
-                new.write_text(plan_picture(plan), "utf-8")
-        except OSError as error:
-            raise CommandError(f"cannot write {picture}: {error.strerror or error}") from error
+        write_picture(picture, plan_picture(plan))
     answer(document, plan_text(document), output_format)
+
+
+def write_picture(file: Path, picture: str) -> None:
+    """Raises `CommandError`."""
+    try:
+        with replacement(file) as new:
+            new.write_text(picture, "utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {file}: {error.strerror or error}") from error
 
 
 def _specs(request: Request) -> tuple[FusionSpec, ...]:

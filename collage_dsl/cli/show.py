@@ -5,13 +5,12 @@ from pathlib import Path
 
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.graphs import SUFFIX, load_graph, onnx_model
-from collage_dsl.cli.models import answer, parse_shapes
+from collage_dsl.cli.models import answer, parse_shapes, write_picture
 from collage_dsl.graph import Form, Graph, OpSet, members
 from collage_dsl.language.findings import did_you_mean
 from collage_dsl.language.graph_printer import format_graph
 from collage_dsl.report.documents import GraphDocument, GraphNodeDocument, OriginDocument
 from collage_dsl.report.picture import Panel, picture
-from collage_dsl.scratch import replacement
 
 _Origins = Mapping[str, Sequence[OriginDocument]]
 
@@ -29,7 +28,7 @@ def show_graph(
     everything = (1 << len(graph)) - 1
     shown = everything if at is None else _around(graph, _found(graph, origins, at), around)
     if drawn is not None:
-        _draw(graph, drawn)
+        write_picture(drawn, picture(graph, [Panel(())]))
     nodes = [_document(graph, index, origins) for index in members(shown)]
     document = GraphDocument(model=str(model), nodes=nodes)
     notes = {node.name: ", ".join(map(_text, node.onnx)) for node in nodes if node.onnx}
@@ -91,11 +90,3 @@ def _document(graph: Graph, index: int, origins: _Origins) -> GraphNodeDocument:
 
 def _text(origin: OriginDocument) -> str:
     return f"{origin.op} {origin.name}".rstrip()
-
-
-def _draw(graph: Graph, file: Path) -> None:
-    try:
-        with replacement(file) as new:
-            new.write_text(picture(graph, [Panel(())]), "utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot write {file}: {error.strerror or error}") from error

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, UnknownBackend, installed
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import MIXED
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members
 from collage_dsl.measuring.cost import unsupported
 from collage_dsl.realization.place import kernel_view
@@ -30,7 +29,7 @@ def coverage(
     allow_extern: bool = False,
 ) -> list[Coverage]:
     """
-    What each of `specs` can take alone, and last what all can together. A call is covered if it is
+    What each of `specs` can take alone. A call is covered if it is
     in a candidate that the backend of the target supports. Where there is no such backend here,
     only the rules decide. `backends` come before the installed ones.
     """
@@ -49,10 +48,7 @@ def coverage(
             telling = (reason for reason in reasons if other not in reason)
             left[index] = next(telling, "no rule proposes it")
         found.append(Coverage(spec.name, covered, left))
-    together = 0
-    for each in found:
-        together |= each.covered
-    return [*found, Coverage(MIXED, together, {})]
+    return found
 
 
 def _covered(

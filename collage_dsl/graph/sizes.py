@@ -2,7 +2,7 @@
 
 import ast
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -78,6 +78,15 @@ def follows(dim: Dim, given: Collection[Dim]) -> bool:
     names = names_in(dim)
     is_given = dim in given and dim != UNKNOWN
     return isinstance(dim, int) or is_given or (bool(names) and names <= set(given))
+
+
+def may_be(dims: Sequence[Dim] | None, shape: Sequence[int]) -> bool:
+    """Whether a tensor with these dimensions may have a shape: where they are numbers, the same."""
+    if dims is None:
+        return True
+    pairs = zip(dims, shape, strict=False)
+    is_same = all(dim == size or isinstance(dim, str) for dim, size in pairs)
+    return is_same and len(dims) == len(shape)
 
 
 def computed(

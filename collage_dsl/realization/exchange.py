@@ -6,6 +6,7 @@ import numpy as np
 import tvm
 from tvm_ffi import from_dlpack
 
+from collage_dsl.graph.sizes import may_be
 from collage_dsl.realization.signature import ExecutableError, Value
 
 Array = np.ndarray[Any, Any]
@@ -95,12 +96,7 @@ def writable(value: Value, given: object) -> Array:
 
 def _is_of(value: Value, array: Array) -> bool:
     """Whether an array has the dtype of `value`, and the dimensions that are numbers."""
-    if array.dtype != np.dtype(value.dtype) or value.shape is None:
-        return array.dtype == np.dtype(value.dtype)
-    pairs = zip(value.shape, array.shape, strict=False)
-    return len(value.shape) == array.ndim and all(
-        size == dim or isinstance(dim, str) for dim, size in pairs
-    )
+    return array.dtype == np.dtype(value.dtype) and may_be(value.shape, array.shape)
 
 
 def is_exchanged(dtype: np.dtype[Any]) -> bool:

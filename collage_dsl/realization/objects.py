@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from collage_dsl.backends.engines import Held, is_packed
+from collage_dsl.backends.engines import Held, in_its_memory, is_packed
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.difference import compared
 from collage_dsl.realization.signature import ExecutableError, Value
@@ -49,15 +49,7 @@ def run_session(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     names = [each.name for each in outputs]
     if not any(is_packed(each.type) for each in outputs):
         return dict(zip(names, session.run(names, feeds), strict=True))
-    binding = session.io_binding()
-    for name, value in feeds.items():
-        is_array = isinstance(value, np.ndarray)
-        held_value = onnxruntime.OrtValue.ortvalue_from_numpy(value) if is_array else value
-        binding.bind_ortvalue_input(name, held_value)
-    for name in names:
-        binding.bind_output(name)
-    session.run_with_iobinding(binding)
-    return dict(zip(names, map(shown, binding.get_outputs()), strict=True))
+    return dict(zip(names, map(shown, in_its_memory(session, feeds)), strict=True))
 
 
 def shown(content: Any) -> Any:

@@ -14,6 +14,7 @@ from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Form, Graph, OpSet, TensorType, extract, is_fast_math, members
+from collage_dsl.graph.sizes import may_be
 from collage_dsl.realization.difference import compared, masked, unchanged
 from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.partition import KernelCall
@@ -124,7 +125,7 @@ class Watch:
         for index, tensor in self._given(call, arguments).items():
             type_ = self.graph.nodes[index].tensor
             shape = tuple(map(int, getattr(tensor, "shape", (-1,))))
-            if not _may_be(type_, shape) or str(tensor.dtype) != type_.dtype:
+            if not may_be(type_.shape, shape) or str(tensor.dtype) != type_.dtype:
                 return False
             is_known = index in self.values and call.candidate.toolchain.variant == IN_PLACE
             if is_known and not _is_same(tensor.numpy(), self.values[index]):
@@ -261,15 +262,6 @@ def _results(call: KernelCall, result: Any, arguments: Sequence[Any]) -> dict[in
     wanted = set(call.results.values())
     arrays = {p: given[p].numpy() for p in wanted if not isinstance(given[p], Held)}
     return {index: arrays[place] for index, place in call.results.items() if place in arrays}
-
-
-def _may_be(type_: TensorType, shape: tuple[int, ...]) -> bool:
-    """Whether a tensor of the type may have this shape."""
-    if type_.shape is None:
-        return True
-    pairs = zip(type_.shape, shape, strict=False)
-    same = all(dim == size or isinstance(dim, str) for dim, size in pairs)
-    return same and len(shape) == len(type_.shape)
 
 
 def _is_tensor(graph: Graph, index: int) -> bool:
