@@ -16,8 +16,8 @@ from onnx import TensorProto, helper
 import collage_dsl as collage
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.main import main
-from collage_dsl.cli.models import parse_shapes
 from collage_dsl.cli.run import summary_of
+from collage_dsl.cli.shapes import parse_shapes
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.engine.named import UnknownTarget
 from tests.test_cli import assert_one_message

@@ -13,7 +13,7 @@ from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.builder import op_predicate
 from collage_dsl.cost import Cost, CostStore, Infeasible
-from collage_dsl.engine import compile as compile_module
+from collage_dsl.engine import race
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain, members
@@ -92,13 +92,13 @@ def test_plans_of_the_same_kernels_are_built_and_raced_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     built: list[str] = []
-    real = compile_module.build
+    real = race.build
 
     def recorded(module: object, **given: object) -> object:
         built.append(str(module))
         return real(module, **given)
 
-    monkeypatch.setattr(compile_module, "build", recorded)
+    monkeypatch.setattr(race, "build", recorded)
 
     def cost(candidate: CandidateKernel) -> float:
         return 1e-6 if candidate.toolchain.name == "tvm" else 1e-3

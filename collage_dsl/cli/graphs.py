@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from collage_dsl.cli.failure import CommandError
-from collage_dsl.cli.models import parse_shapes
+from collage_dsl.cli.shapes import parse_shapes
 from collage_dsl.graph import Graph
 
 SUFFIX = ".graph"

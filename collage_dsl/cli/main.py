@@ -61,6 +61,13 @@ _shapes = click.option(
     help="The shape of an input, in place of the model's; a name is for any size (n,3,224,224). "
     "May be given several times.",
 )
+_sizes = click.option(
+    "--sizes",
+    metavar="NAME=1,4,8",
+    multiple=True,
+    help="Sizes of a dimension with a name that get plans of their own, besides the one for any "
+    "size; several options make each combination.",
+)
 _store = click.option("--store", type=_FILE, help="Where measured costs are kept.")
 _num_cores = click.option(
     "--num-cores",
@@ -391,6 +398,7 @@ def plan(costs: Path | None, picture: Path | None, output_format: str, **request
 
 @app.command(name="compile")
 @_compiles
+@_sizes
 @_inputs
 @click.option(
     "--output", "-o", metavar="DIR", required=True, type=_FILE, help="The folder to write."
@@ -404,6 +412,7 @@ def compile_(output: Path, output_format: str, **request: Any) -> None:
 
 @app.command()
 @_compiles
+@_sizes
 @_inputs
 def bench(output_format: str, **request: Any) -> None:
     """Compile a model and show how fast it runs; keep nothing but the costs."""
@@ -417,14 +426,25 @@ def bench(output_format: str, **request: Any) -> None:
 @click.option("--inputs", metavar="FILE.npz", type=_FILE, help="Inputs by name; else random.")
 @click.option("--outputs", metavar="FILE.npz", type=_FILE, help="Where to keep the outputs.")
 @click.option("--seed", default=0, show_default=True, help="Of random inputs.")
+@click.option(
+    "--sizes",
+    metavar="NAME=4",
+    multiple=True,
+    help="The size of a dimension with a name in random inputs; else 3.",
+)
 @_output_format
 def run(
-    folder: Path, inputs: Path | None, outputs: Path | None, seed: int, output_format: str
+    folder: Path,
+    inputs: Path | None,
+    outputs: Path | None,
+    seed: int,
+    sizes: tuple[str, ...],
+    output_format: str,
 ) -> None:
     """Run a compiled model: what `collage compile` wrote to DIR."""
     from collage_dsl.cli.run import run_folder
 
-    run_folder(folder, inputs, outputs, seed, output_format)
+    run_folder(folder, inputs, outputs, seed, output_format, sizes)
 
 
 @app.command()

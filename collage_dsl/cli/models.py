@@ -1,6 +1,6 @@
 """`collage candidates`, `plan`, `compile` and `bench`: the commands that run the four steps."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +9,17 @@ from collage_dsl.cli.arrays import read_arrays
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.output import show, write
 from collage_dsl.cli.progress import Now, progress_on_stderr
+from collage_dsl.cli.shapes import parse_shapes, parse_sizes
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.cost import CostFunction, CostStore, CostTable
 from collage_dsl.cost.store import default_store_path
-from collage_dsl.engine.compile import Compiled, backends_of, compile_model, measurements_of
+from collage_dsl.engine.compile import Compiled, backends_of, compile_model
+from collage_dsl.engine.planning import measurements_of
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import plans_of, propose
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.graph import Dim, Graph
+from collage_dsl.graph import Graph
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.printable import json_text, printable
@@ -50,6 +52,7 @@ class Request:
     strategy: Strategy = "auto"
     inputs: Path | None = None
     max_candidates: int | None = None
+    sizes: tuple[str, ...] = ()
 
 
 def show_candidates(
@@ -172,6 +175,7 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             name=str(request.model),
             store=request.store,
             shapes=parse_shapes(request.shapes),
+            sizes=parse_sizes(request.sizes),
             inputs=inputs,
             timeout=request.timeout,
             allow_extern=request.allow_extern,
@@ -179,24 +183,6 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             watch=now.watch,
             reporter=now,
         )
-
-
-def parse_shapes(given: Sequence[str]) -> Mapping[str, tuple[Dim, ...]]:
-    """`["x=n,3,224,224", "scalar="]` as a mapping. Raises `CommandError`."""
-    shapes = {}
-    for text in given:
-        name, _, dims = text.rpartition("=")
-        words = [word.strip() for word in dims.split(",")] if dims.strip() else []
-        if not name or not all(word.isdecimal() or word.isidentifier() for word in words):
-            raise CommandError(f"--shape {text}: write it as NAME=1,3,224,224")
-        if any(word.isdecimal() and len(word) > _DIGITS for word in words):
-            raise CommandError(f"--shape {text}: no dimension has more than {_DIGITS} digits")
-        shapes[name] = tuple(int(word) if word.isdecimal() else word for word in words)
-    return shapes
-
-
-_DIGITS = 12
-"""The most digits of a dimension. A tensor with a larger one does not fit in memory."""
 
 
 def answer(document: Document, text: str, output_format: str) -> None:

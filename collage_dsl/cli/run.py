@@ -1,6 +1,6 @@
 """`collage run`: run a compiled model on given or random inputs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,10 @@ import numpy as np
 from collage_dsl.cli.arrays import read_arrays, write_arrays
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.models import answer
-from collage_dsl.engine.compile import latency
+from collage_dsl.cli.shapes import parse_size
+from collage_dsl.engine.race import latency
 from collage_dsl.graph import TensorType
-from collage_dsl.graph.sizes import UNKNOWN
+from collage_dsl.graph.sizes import UNKNOWN, Sizes, names_in, size_of
 from collage_dsl.measuring.task import random_array
 from collage_dsl.measuring.timing import interleaved
 from collage_dsl.realization.executable import ModelExecutable
@@ -24,13 +25,18 @@ Array = np.ndarray[Any, Any]
 
 
 def run_folder(
-    folder: Path, inputs: Path | None, outputs: Path | None, seed: int, output_format: str
+    folder: Path,
+    inputs: Path | None,
+    outputs: Path | None,
+    seed: int,
+    output_format: str,
+    sizes: Sequence[str] = (),
 ) -> None:
-    """Run the model in `folder` on the arrays in `inputs`, or on random ones."""
+    """Run the model in `folder` on the arrays in `inputs`, or on random ones of the `sizes`."""
     if seed < 0:
         raise CommandError(f"--seed {seed}: a seed is not negative")
     executable = load_executable(folder)
-    given = read_arrays(inputs) if inputs else _random(executable, seed)
+    given = read_arrays(inputs) if inputs else _random(executable, seed, parse_size(sizes))
     results = dict(_flat(executable.run(given)))
     if outputs:
         write_arrays(outputs, results)
@@ -56,21 +62,29 @@ def _flat(results: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
 
 
 _SIZE = 3
-"""The size of a dimension with a name in random inputs."""
+"""The size of a dimension with a name in random inputs, where none is given."""
 
 
-def _random(executable: ModelExecutable, seed: int) -> dict[str, Array]:
+def _random(executable: ModelExecutable, seed: int, sizes: Sizes) -> dict[str, Array]:
     generator = np.random.default_rng(seed)
-    return {each.name: _drawn(each, generator) for each in executable.signature.inputs}
+    values = executable.signature.inputs
+    dims = [dim for value in values for dim in value.shape or () if isinstance(dim, str)]
+    known = dict.fromkeys(name for dim in dims for name in sorted(names_in(dim)))
+    if unknown := sorted(sizes.keys() - known):
+        listed = ", ".join(f"`{name}`" for name in known)
+        names = f"those with names are {listed}" if listed else "none has a name"
+        raise CommandError(f"no input has a dimension `{unknown[0]}`; {names}")
+    every = {**dict.fromkeys(known, _SIZE), **sizes}
+    return {each.name: _drawn(each, every, generator) for each in values}
 
 
-def _drawn(value: Value, generator: np.random.Generator) -> Array:
+def _drawn(value: Value, sizes: Sizes, generator: np.random.Generator) -> Array:
     if value.is_object or value.shape is None or UNKNOWN in value.shape:
         raise CommandError(
             f"there are no random values for the input `{value.name}`, which is {value}; give "
             "some with `--inputs FILE.npz`"
         )
-    shape = tuple(dim if isinstance(dim, int) else _SIZE for dim in value.shape)
+    shape = tuple(size_of(dim, sizes) for dim in value.shape)
     return random_array(TensorType(value.dtype, shape), generator)
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.graphs import SUFFIX, load_graph, onnx_model
-from collage_dsl.cli.models import answer, parse_shapes, write_picture
+from collage_dsl.cli.models import answer, write_picture
+from collage_dsl.cli.shapes import parse_shapes
 from collage_dsl.graph import Form, Graph, OpSet, members
 from collage_dsl.language.findings import did_you_mean
 from collage_dsl.language.graph_printer import format_graph

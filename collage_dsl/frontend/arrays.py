@@ -1,5 +1,6 @@
 """Convert constants between TVM and numpy, without a copy if the memory allows it."""
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,21 @@ def array_of(tensor: Any) -> Array:
 def constant(array: Array) -> Any:
     """A Relax constant of `array`, whose memory it may share."""
     return relax.const(_tensor(np.asarray(array)))
+
+
+class SharedConstants:
+    """Relax constants of several graphs, of which equal ones are made once."""
+
+    def __init__(self) -> None:
+        self.made: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
+
+    def __call__(self, array: Array) -> Any:
+        """See `constant`."""
+        content = hashlib.sha256(np.ascontiguousarray(array).view(np.uint8).data).digest()
+        key = str(array.dtype), array.shape, content
+        if key not in self.made:
+            self.made[key] = constant(array)
+        return self.made[key]
 
 
 def _tensor(array: Array) -> Any:

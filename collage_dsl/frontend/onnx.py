@@ -1,7 +1,7 @@
 """Read an ONNX model as a graph, in the canonical form that the patterns of libraries match."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from math import prod
@@ -15,7 +15,7 @@ from onnx import helper
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from collage_dsl.frontend.arrays import Array
+from collage_dsl.frontend.arrays import Array, SharedConstants, constant
 from collage_dsl.frontend.errors import (
     CannotConvertError,
     FrontendError,
@@ -56,27 +56,35 @@ from collage_dsl.frontend.onnx_values import Values, is_call
 from collage_dsl.graph import Graph, OpaqueType, TensorType
 
 
-def from_onnx(model: str | Path | onnx.ModelProto, *, shapes: Shapes | None = None) -> Graph:
+def from_onnx(
+    model: str | Path | onnx.ModelProto,
+    *,
+    shapes: Shapes | None = None,
+    shared: SharedConstants | None = None,
+) -> Graph:
     """
     The graph of an ONNX model, for inference.
 
     A node has the name of the ONNX value that it computes. If an operator becomes several nodes,
     the last has that name, and the others have names derived from it. An operator that has no form
     in Relax is one node, of the kind opaque, that is named after it: `onnx.LSTM`. `shapes` gives
-    shapes of inputs, in place of those in the model; a dimension with a name has any size.
+    shapes of inputs, in place of those in the model; a dimension with a name has any size. Graphs
+    with the same `shared` constants have equal ones in the same memory.
     """
     loaded = load(model)
     # Warnings about the import give advice on how to export models; the user here cannot use it.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _Importer(loaded, shapes or {}).run()
+        return _Importer(loaded, shapes or {}, shared or constant).run()
 
 
 class _Importer(Values):
     """Converts the nodes of a model in order, each value when it is first used."""
 
-    def __init__(self, model: onnx.ModelProto, shapes: Shapes) -> None:
-        super().__init__(opset_of(model))
+    def __init__(
+        self, model: onnx.ModelProto, shapes: Shapes, make_constant: Callable[[Array], Any]
+    ) -> None:
+        super().__init__(opset_of(model), make_constant)
         self.graph = model.graph
         self.header = header_of(model)
         self.nodes = live_nodes(model.graph)

@@ -1,6 +1,7 @@
 """The values of an ONNX model as far as it has been converted."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,12 @@ from collage_dsl.graph import TensorType
 class Values:
     """
     Values by their names in the model: the `Scope` that converters use. `uses` says how often each
-    is taken, `makers` which node computes it.
+    is taken, `makers` which node computes it. `make_constant` makes the constants of Relax.
     """
 
-    def __init__(self, opset: int) -> None:
+    def __init__(self, opset: int, make_constant: Callable[[Array], Any] = constant) -> None:
         self.opset = opset
+        self.make_constant = make_constant
         self.builder = relax.BlockBuilder()
         self.values: dict[str, Value] = {}
         self.names: dict[Any, str] = {}
@@ -97,7 +99,7 @@ class Values:
             return self.literals[name]
         if is_foreign(array):
             raise CannotConvertError(f"TVM has no constants of type {array.dtype}")
-        made = constant(array)
+        made = self.make_constant(array)
         if name:
             self.literals[name] = made
             self.names[made] = name

@@ -1,6 +1,11 @@
-"""Enter a virtual machine: its `main`, with the weights that it needs in another form."""
+"""
+Enter a virtual machine: one of its entry functions, with the weights that it needs in another form.
 
-from collections.abc import Callable, Sequence
+Most modules have one entry function, `main`. A model that was compiled for several sizes has one
+for each of them too: `main_1`, `main_2`, and so on.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 from collage_dsl.backends.runtime.cores import on_cores
@@ -8,25 +13,47 @@ from collage_dsl.backends.runtime.cores import on_cores
 MAIN = "main"
 
 PREPARE = "collage_prepare"
-"""The function of an executable that makes all prepared weights."""
-
-PREPARED_MAIN = "collage_main"
-"""The function of an executable that takes the prepared weights after its other parameters."""
-
-
-def prepared_weights(machine: Any) -> tuple[Any, ...]:
-    """The weights that the `entry` of a virtual machine needs; those of one fit any other."""
-    return tuple(machine[PREPARE]()) if prepares(machine.module) else ()
+"""
+The function of an executable that makes all prepared weights: for each entry function, in order, a
+tuple of those that it needs.
+"""
 
 
-def entry(machine: Any, weights: Sequence[Any], cores: int = 1) -> Callable[..., Any]:
-    """`main` of a virtual machine on `cores`, with the prepared `weights` of its executable."""
-    if not weights:
-        return on_cores(machine[MAIN], cores)
-    main, last = on_cores(machine[PREPARED_MAIN], cores), tuple(weights)
+def entry_name(position: int = 0) -> str:
+    """The name of the entry function at a position; the first is `main`."""
+    return f"{MAIN}_{position}" if position else MAIN
+
+
+def prepared_name(position: int = 0) -> str:
+    """
+    The name of the function that does the same as an entry function, and takes the prepared weights
+    after its other parameters.
+    """
+    return f"collage_{entry_name(position)}"
+
+
+Weights = tuple[tuple[Any, ...], ...]
+"""The prepared weights for each entry function; empty where none needs any."""
+
+
+def prepared_weights(machine: Any) -> Weights:
+    """The weights that the entries of a virtual machine need; those of one fit any other."""
+    if not machine.module.implements_function(PREPARE):
+        return ()
+    return tuple(map(tuple, machine[PREPARE]()))
+
+
+def takes_prepared(weights: Weights, position: int = 0) -> bool:
+    """Whether the entry function at a position needs any of the prepared `weights`."""
+    return bool(weights) and bool(weights[position])
+
+
+def entry(machine: Any, weights: Weights, cores: int = 1, position: int = 0) -> Callable[..., Any]:
+    """
+    The entry function of a virtual machine at a position, on `cores`, with the prepared `weights`
+    of its executable.
+    """
+    if not takes_prepared(weights, position):
+        return on_cores(machine[entry_name(position)], cores)
+    main, last = on_cores(machine[prepared_name(position)], cores), weights[position]
     return lambda *tensors: main(*tensors, *last)
-
-
-def prepares(module: Any) -> bool:
-    """Whether the executable prepares weights when it is loaded."""
-    return bool(module.implements_function(PREPARE))

@@ -1,12 +1,13 @@
 """Take a user's arrays as inputs and outputs of a model, without a copy if possible."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm_ffi import from_dlpack
 
-from collage_dsl.graph.sizes import may_be
+from collage_dsl.graph.sizes import UNKNOWN, may_be
 from collage_dsl.realization.signature import ExecutableError, Value
 
 Array = np.ndarray[Any, Any]
@@ -36,6 +37,13 @@ class Input:
         # TVM and numpy disagree about the strides of an array without elements.
         self.borrows = borrows and is_exchanged(self.dtype) and 0 not in (self.shape or (0,))
         self.buffers: list[tuple[Any, Array]] = []
+
+    def fits(self, given: Any) -> bool:
+        """Whether `given` has the shape of the input, which has as many dimensions."""
+        if self.value.is_object:
+            return True
+        shape = tuple(given.shape)
+        return shape == self.shape or (self.shape is None and may_be(self.value.shape, shape))
 
     def tensor(self, given: object, lent: Lent) -> Any:
         """The tensor for `given`. If it needs a buffer, the buffer is added to `lent`."""
@@ -97,6 +105,22 @@ def writable(value: Value, given: object) -> Array:
 def _is_of(value: Value, array: Array) -> bool:
     """Whether an array has the dtype of `value`, and the dimensions that are numbers."""
     return array.dtype == np.dtype(value.dtype) and may_be(value.shape, array.shape)
+
+
+def check_sizes(values: Sequence[Value], tensors: Sequence[Any]) -> None:
+    """Raise `ExecutableError` where a dimension with a name has two sizes in `tensors`."""
+    known: dict[str, tuple[int, str]] = {}
+    for value, tensor in zip(values, tensors, strict=True):
+        for axis, dim in enumerate(value.shape or ()):
+            if not isinstance(dim, str) or dim == UNKNOWN or value.is_object:
+                continue
+            size = int(tensor.shape[axis])
+            first, where = known.setdefault(dim, (size, value.name))
+            if size != first:
+                raise ExecutableError(
+                    f"input `{value.name}` is {value}, and `{dim}` is {first} in input `{where}`: "
+                    f"its dimension {axis} cannot be {size}"
+                )
 
 
 def is_exchanged(dtype: np.dtype[Any]) -> bool:

@@ -1,6 +1,7 @@
 """Run a built model from Python, in any number of threads."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,22 @@ from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.runtime.cores import prepare_cores
 from collage_dsl.realization.bytecode import UnusedExecutable
 from collage_dsl.realization.crossing import NoDevice, device_named
-from collage_dsl.realization.entry import MAIN, PREPARED_MAIN, entry, prepared_weights
-from collage_dsl.realization.exchange import Input, Lent, array_of, is_exchanged, writable
+from collage_dsl.realization.entry import (
+    Weights,
+    entry,
+    entry_name,
+    prepared_name,
+    prepared_weights,
+    takes_prepared,
+)
+from collage_dsl.realization.exchange import (
+    Input,
+    Lent,
+    array_of,
+    check_sizes,
+    is_exchanged,
+    writable,
+)
 from collage_dsl.realization.index_errors import prepare_index_errors
 from collage_dsl.realization.ownership import owned_outputs
 from collage_dsl.realization.signature import ExecutableError, Signature, Value
@@ -27,10 +42,21 @@ class ModelExecutable:
 
     It may be called from several threads at once. A virtual machine of TVM may not, so there are
     as many machines as calls at the same time.
+
+    A model that was compiled for several sizes has an entry function for each; what is called
+    depends on the shapes of the inputs. `at_sizes` has an executable for each of those sizes, in
+    the order of the signature.
     """
 
-    def __init__(self, executable: Any, signature: Signature) -> None:
+    def __init__(
+        self,
+        executable: Any,
+        signature: Signature,
+        position: int = 0,
+        weights: Weights | None = None,
+    ) -> None:
         self.signature = signature
+        self.position = position
         prepare_cores(signature.cores)
         prepare_index_errors()
         is_built = isinstance(executable, tvm.runtime.Executable)
@@ -39,13 +65,17 @@ class ModelExecutable:
         self._devices = _devices(signature)
         is_at_home = self._devices[0] == tvm.cpu()
         machine = relax.VirtualMachine(self.module, self._devices)
-        self._weights = prepared_weights(machine)
+        self._weights = prepared_weights(machine) if weights is None else weights
         self._idle = [self._main(machine)]
-        name = PREPARED_MAIN if self._weights else MAIN
+        name_of = prepared_name if takes_prepared(self._weights, position) else entry_name
+        name = name_of(position)
         owned = owned_outputs(self.module["as_text"](), len(signature.outputs), name)
         # A machine keeps its last result, which may be part of an input unless it is owned.
         borrows = signature.any_alignment and all(owned) and is_at_home
         self._inputs = [Input(value, borrows=borrows) for value in signature.inputs]
+        self._is_free = any(
+            isinstance(d, str) for each in signature.inputs for d in each.shape or ()
+        )
         self._outputs = {each.name: (each, _dtype(each)) for each in signature.outputs}
         # Kept for `run`: after a model has emptied the caches, each look-up takes a microsecond.
         self._takes = [
@@ -56,6 +86,17 @@ class ModelExecutable:
             (index, name, dtype is not None and is_exchanged(dtype), owned[index])
             for index, (name, (_, dtype)) in enumerate(self._outputs.items())
         ]
+        self.at_sizes = tuple(
+            ModelExecutable(self.module, each, place, self._weights)
+            for place, each in enumerate(signature.at_sizes(), start=1)
+        )
+
+    def entries(self) -> "tuple[ModelExecutable, ...]":
+        """Each entry function: that for any size, which here chooses no other, then the others."""
+        if not self.at_sizes:
+            return (self,)
+        signature = replace(self.signature, sized=())
+        return ModelExecutable(self.module, signature, 0, self._weights), *self.at_sizes
 
     def run(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
@@ -74,6 +115,8 @@ class ModelExecutable:
         shape, or elsewhere, for indices that are out of range, and where a library refuses what its
         kernel is given; then nothing was written.
         """
+        if self.at_sizes and (at_size := self._fitting(inputs)) is not None:
+            return at_size.run(inputs, out)
         targets = {} if out is None else self._targets(out)
         lent: Lent = []
         try:
@@ -109,6 +152,9 @@ class ModelExecutable:
 
     def call(self, tensors: Sequence[Any]) -> list[Any]:
         """Run on TVM tensors, such as those from `tensors`."""
+        for each in self.at_sizes:
+            if all(taken.fits(x) for taken, x in zip(each._inputs, tensors, strict=True)):
+                return each.call(tensors)
         try:
             machine = self._idle.pop()
         except IndexError:
@@ -126,6 +172,16 @@ class ModelExecutable:
         machine.set_instrument(watch)
         result = self._main(machine)(*self.tensors(inputs))
         return [result] if len(self._gives) == 1 else list(result)
+
+    def _fitting(self, inputs: Mapping[str, Any]) -> "ModelExecutable | None":
+        """The executable for the sizes of `inputs`; None if it was not compiled for them."""
+        for each in self.at_sizes:
+            try:
+                if all(taken.fits(inputs[taken.value.name]) for taken in each._inputs):
+                    return each
+            except (AttributeError, KeyError, TypeError):  # No arrays by name, which is said later.
+                return None
+        return None
 
     def _taken(self, inputs: Mapping[str, Any], lent: Lent) -> list[Any]:
         """The arguments of the virtual machine for `inputs`. A plain numpy array stays as it is."""
@@ -147,10 +203,12 @@ class ModelExecutable:
                 tensors.append(given)
             else:
                 tensors.append(each.tensor(given, lent))
+        if self._is_free:
+            check_sizes(self.signature.inputs, tensors)
         return tensors
 
     def _main(self, machine: Any) -> Any:
-        main = entry(machine, self._weights, self.signature.cores)
+        main = entry(machine, self._weights, self.signature.cores, self.position)
         home = self._devices[0]
         return main if home == tvm.cpu() else _from_host(main, home)
 

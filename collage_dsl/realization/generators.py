@@ -10,6 +10,7 @@ from tvm import relax
 
 from collage_dsl.backends.base import Backend, LibraryBackend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
+from collage_dsl.backends.runtime.build import KIND, joined
 from collage_dsl.frontend.attributes import plain
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.from_relax import from_relax
@@ -20,11 +21,33 @@ from collage_dsl.realization.returning import returning
 
 def with_library_code(module: tvm.IRModule, backends: Sequence[Backend]) -> tvm.IRModule:
     """
-    `module` with calls of runtime modules in place of calls of library kernels. Raises
-    `BuildError` where nobody makes the code of one.
+    `module` with calls of runtime modules in place of calls of library kernels. Those of our
+    backends are one runtime module, in which equal weights are shared. Raises `BuildError` where
+    nobody makes the code of one.
     """
     with _code_generators(module, backends):
-        return returning(relax.transform.RunCodegen(entry_functions=_callers(module))(module))
+        made = relax.transform.RunCodegen(entry_functions=_callers(module))(module)
+    return returning(_with_weights_once(made))
+
+
+def _with_weights_once(module: tvm.IRModule) -> tvm.IRModule:
+    """
+    `module` with all runtime modules of ours in one. They have their constants inside, so those
+    that `RunCodegen` keeps beside are left out, unless another module may need some.
+    """
+    every = list((module.attrs or {}).get(_MODULES, []))
+    ours = [each for each in every if each.kind == KIND]
+    if not ours:
+        return module
+    if len(ours) == len(every) and _CONSTANTS in module.attrs:
+        module = module.without_attr(_CONSTANTS)
+    others = [each for each in every if each.kind != KIND]
+    return module.with_attr(_MODULES, [*others, joined(ours)])
+
+
+_MODULES = "external_mods"
+_CONSTANTS = "const_name_to_constant"
+"""The attributes of a module with its runtime modules, and with constants that they may need."""
 
 
 @contextmanager

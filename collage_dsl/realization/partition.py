@@ -14,6 +14,7 @@ from collage_dsl.frontend.dataflow import values_in
 from collage_dsl.frontend.from_relax import functions_of
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Graph, members
+from collage_dsl.realization.entry import entry_name
 from collage_dsl.realization.place import Kernel, Placer
 from collage_dsl.realization.rewrite import rewritten
 from collage_dsl.realization.variants import pinned
@@ -73,9 +74,39 @@ def realized(
     default: Any = None,
 ) -> Realized:
     """See `realize`."""
+    placer = Placer(dataflow_of(graph).module, backend_of, default)
+    return Realized(placer.module, _written(graph, kernels, placer))
+
+
+def realized_together(
+    parts: Sequence[tuple[Graph, Sequence[CandidateKernel]]],
+    backend_of: BackendOf,
+    default: Any = None,
+) -> tuple[tvm.IRModule, list[tuple[KernelCall, ...]]]:
+    """
+    One module with an entry function for each of several graphs with their kernels (see
+    `realization.entry`), and the calls of each. Kernels that are equal are one function. The graphs
+    have no functions but their own.
+    """
+    first, _ = parts[0]
+    names = [entry_name(position) for position in range(len(parts))]
+    placer = Placer(dataflow_of(first).module, backend_of, default, names)
+    calls = [
+        _written(graph, kernels, placer, name)
+        for name, (graph, kernels) in zip(names, parts, strict=True)
+    ]
+    return placer.module, calls
+
+
+def _written(
+    graph: Graph, kernels: Sequence[CandidateKernel], placer: Placer, name: str = ""
+) -> tuple[KernelCall, ...]:
+    """
+    Put the function of `graph`, with calls of `kernels`, into the module of `placer`, by the `name`
+    if there is one.
+    """
     _check_covered(graph, kernels)
     flow = dataflow_of(graph)
-    placer = Placer(flow.module, backend_of, default)
     function = flow.module[flow.name]
     known = {hash(binding.var) for binding in flow.bindings}
     every = [binding for block in function.body.blocks for binding in block.bindings]
@@ -86,11 +117,11 @@ def realized(
     written, order = rewritten(flow, used, placed)
     block = relax.DataflowBlock([*written, *tail])
     body = _typed(relax.SeqExpr([block], function.body.body), function.body.ty)
-    placer.module[flow.name] = relax.Function(
+    made = relax.Function(
         function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
     )
-    calls = (_call(chosen[position], placed[position]) for position in order)
-    return Realized(placer.module, tuple(calls))
+    placer.module[name or flow.name] = made.with_attr("global_symbol", name) if name else made
+    return tuple(_call(chosen[position], placed[position]) for position in order)
 
 
 def _call(candidate: CandidateKernel, kernel: Kernel) -> KernelCall:

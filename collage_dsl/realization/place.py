@@ -1,7 +1,7 @@
 """Make the function of a chosen kernel, mark it for the passes that lower it, and name it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -205,16 +205,23 @@ class _Placed:
 class Placer:
     """
     Puts the functions of kernels into a copy of a module, equal ones once. Values that are planned
-    for no device are on that of the TVM target `default`; None where all kernels are.
+    for no device are on that of the TVM target `default`; None where all kernels are. No function
+    gets one of the `reserved` names.
     """
 
-    def __init__(self, module: tvm.IRModule, backend_of: BackendOf, default: Any = None) -> None:
+    def __init__(
+        self,
+        module: tvm.IRModule,
+        backend_of: BackendOf,
+        default: Any = None,
+        reserved: Sequence[str] = (),
+    ) -> None:
         self.module = tvm.IRModule(
             dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos
         )
         self.backend_of = backend_of
         self.default = default
-        self.taken = set(_names(module))
+        self.taken = {*_names(module), *reserved}
         self.known: dict[int, list[_Placed]] = {}
         self.seen: dict[object, Kernel] = {}
 

@@ -7,14 +7,16 @@ that a saved model has only its own weights; or it runs now.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import count, takewhile
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from collage_dsl.backends.tvm import host_target
 from collage_dsl.realization.alignment import with_any_alignment
-from collage_dsl.realization.entry import MAIN, PREPARE, PREPARED_MAIN
+from collage_dsl.realization.entry import PREPARE, entry_name, prepared_name
 from collage_dsl.realization.place import unique
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
@@ -28,26 +30,26 @@ def with_prepared(
     PrimFunc: that at the position of the operand.
 
     A constant operand is prepared once. With `at_load`, a function `PREPARE` of the module makes
-    those of `main`, and `PREPARED_MAIN` takes them; `main` itself prepares them in each call, for
-    those who know only `main`. Otherwise the prepared constants are in the module.
+    those of the entry functions (see `realization.entry`), and other functions take them; an entry
+    function itself prepares them in each call, for those who know only that. Otherwise the
+    prepared constants are in the module.
     """
     if not any(prepared.values()):
         return module
-    taken = {str(var.name_hint) for var in module.get_global_vars()}
-    makers = {}
-    for callee, functions in prepared.items():
-        for position, function in functions.items():
-            name = unique(f"{callee.name_hint}_weight_{position}", taken)
-            makers[hash(callee), position] = _added(module, name, with_any_alignment(function))
+    makers = _makers(module, prepared)
     renewed = {hash(callee): _renewed(module, callee) for callee in prepared}
+    entries = _entries(module) if at_load else []
+    lifted: dict[str, _Lifted] = {}
     called: set[int] = set()
     for var, function in module.functions_items():
         if isinstance(function, relax.Function):
-            preparer = _Preparer(module, makers, renewed, at_load and var.name_hint == MAIN)
+            name = str(var.name_hint)
+            preparer = _Preparer(module, makers, renewed, name in entries)
             module[var] = preparer.visit_expr(function)
             called |= preparer.called
-            if preparer.lifted:
-                _lift(module, module[var], list(preparer.lifted.values()))
+            lifted[name] = preparer.lifted
+    if any(lifted.values()):
+        _lift(module, [lifted[name] for name in entries])
     unused = {hash(maker) for maker in makers.values()} - called
     kept = {
         renewed.get(hash(var), var): each
@@ -55,6 +57,41 @@ def with_prepared(
         if hash(var) not in unused
     }
     return tvm.IRModule(kept, attrs=module.attrs, global_infos=module.global_infos)
+
+
+def _makers(
+    module: tvm.IRModule, prepared: Mapping[Any, Mapping[int, Any]]
+) -> dict[tuple[int, int], Any]:
+    """
+    The global variables of the functions in `prepared`, which are put into `module`, equal ones
+    once: by the hash of the variable of the PrimFunc, and the position of the operand.
+    """
+    taken = {str(var.name_hint) for var in module.get_global_vars()}
+    known: dict[int, list[tuple[Any, Any]]] = {}
+    makers = {}
+    for callee, functions in prepared.items():
+        for position, function in functions.items():
+            alike = known.setdefault(tvm_ffi.structural_hash(function), [])
+            found = [var for same, var in alike if tvm_ffi.structural_equal(same, function)]
+            if not found:
+                name = unique(f"{callee.name_hint}_weight_{position}", taken)
+                found = [_added(module, name, with_any_alignment(function))]
+                alike.append((function, found[0]))
+            makers[hash(callee), position] = found[0]
+    return makers
+
+
+def _entries(module: tvm.IRModule) -> list[str]:
+    """The names of the entry functions, in order."""
+    names = {str(var.name_hint) for var in module.get_global_vars()}
+    return list(takewhile(names.__contains__, map(entry_name, count())))
+
+
+_Lifted = Mapping[tuple[int, int], tuple[Any, Any]]
+"""
+What is to be made at load for a function: a variable for it, and the call that makes it, by the
+hashes of what makes it and of the constant that it is made of.
+"""
 
 
 @relax.expr_functor.mutator
@@ -150,22 +187,36 @@ def _added(module: tvm.IRModule, name: str, function: Any) -> Any:
     return variable
 
 
-def _lift(module: tvm.IRModule, main: Any, lifted: Sequence[tuple[Any, Any]]) -> None:
-    """Put `PREPARE`, `PREPARED_MAIN` and another `main` into `module`."""
-    weights = [weight for weight, _ in lifted]
+def _lift(module: tvm.IRModule, lifted: Sequence[_Lifted]) -> None:
+    """
+    Put `PREPARE` into `module`, which makes what is `lifted` from each of the entry functions. Put
+    in functions that take it, and entry functions that call both.
+    """
+    calls = {key: call for each in lifted for key, (_, call) in each.items()}
+    builder = relax.BlockBuilder()
+    with builder.function(PREPARE, []):
+        made = {key: builder.emit(call) for key, call in calls.items()}
+        sets = [relax.Tuple([made[key] for key in each]) for each in lifted]
+        builder.emit_func_output(relax.Tuple([builder.emit(each) for each in sets]))
+    prepare = _added(module, PREPARE, builder.get()[PREPARE])
+    for position, each in enumerate(lifted):
+        if each:
+            weights = [weight for weight, _ in each.values()]
+            _take(module, position, weights, prepare)
+
+
+def _take(module: tvm.IRModule, position: int, weights: Sequence[Any], prepare: Any) -> None:
+    """Make the entry function at a position one that calls another, which takes `weights`."""
+    name = entry_name(position)
+    main = module[name]
     inner = relax.Function(
         [*main.params, *weights], main.body, main.ret_ty, main.is_pure, main.attrs
     )
-    inner_var = _added(module, PREPARED_MAIN, relax.utils.copy_with_new_vars(inner))
-    builder = relax.BlockBuilder()
-    with builder.function(PREPARE, []):
-        made = [builder.emit(call) for _, call in lifted]
-        builder.emit_func_output(relax.Tuple(made))
-    prepare_var = _added(module, PREPARE, builder.get()[PREPARE])
+    inner_var = _added(module, prepared_name(position), relax.utils.copy_with_new_vars(inner))
     params = [relax.Var(param.name, param.ty) for param in main.params]
     builder = relax.BlockBuilder()
-    with builder.function(MAIN, params):
-        prepared = builder.emit(relax.Call(prepare_var, []))
-        fields = [builder.emit(relax.TupleGetItem(prepared, i)) for i in range(len(weights))]
+    with builder.function(name, params):
+        made = builder.emit(relax.TupleGetItem(builder.emit(relax.Call(prepare, [])), position))
+        fields = [builder.emit(relax.TupleGetItem(made, i)) for i in range(len(weights))]
         builder.emit_func_output(builder.emit(relax.Call(inner_var, [*params, *fields])))
-    module[MAIN] = relax.utils.copy_with_new_vars(builder.get()[MAIN])
+    module[name] = relax.utils.copy_with_new_vars(builder.get()[name])

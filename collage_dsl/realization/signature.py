@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ SIGNATURE = "signature.json"
 LIBRARY = "model.so"
 """The file with the code of a compiled model, the only one of its folder that is run."""
 
-FORMAT = 2
+FORMAT = 3
 """The number of the format of the folder of a compiled model."""
 
 CPU = "cpu:0"
@@ -70,6 +70,15 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Sized:
+    """The inputs and outputs of a model at some `sizes`, which it has an entry function for."""
+
+    sizes: Mapping[str, int]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
     """
     The inputs and outputs of a model, in order.
@@ -79,7 +88,8 @@ class Signature:
 
     `library` is the checksum of the library that was saved, by `checksum_of`: to load one that is
     cut short ends the process, and to load another runs its code. `devices` are those that the
-    model runs on, by their names in TVM. `cores` are those that its kernels may use.
+    model runs on, by their names in TVM. `cores` are those that its kernels may use. `sized` are
+    those sizes that the model has an entry function of its own for, in the order of the functions.
     """
 
     inputs: tuple[Value, ...]
@@ -88,6 +98,7 @@ class Signature:
     library: str = ""
     devices: tuple[str, ...] = (CPU,)
     cores: Annotated[int, pydantic.Field(ge=1, le=4096)] = 1
+    sized: tuple[Sized, ...] = ()
 
     @classmethod
     def of(cls, graph: Graph, devices: tuple[str, ...] = (CPU,), cores: int = 1) -> "Signature":
@@ -101,6 +112,16 @@ class Signature:
             devices=devices,
             cores=cores,
         )
+
+    def with_sizes(self, sizes: Mapping[str, int], at_sizes: "Signature") -> "Signature":
+        """This, with another entry function, of the signature `at_sizes`."""
+        sized = Sized(dict(sizes), at_sizes.inputs, at_sizes.outputs)
+        return replace(self, sized=(*self.sized, sized))
+
+    def at_sizes(self) -> Iterator["Signature"]:
+        """The signature of each entry function for some sizes."""
+        for each in self.sized:
+            yield replace(self, inputs=each.inputs, outputs=each.outputs, sized=())
 
     def to_json(self) -> str:
         about = {"format": FORMAT, "tvm": tvm.__version__, "machine_code": LIBRARY}

@@ -265,16 +265,30 @@ class VerificationDocument(Document):
     )
 
 
-class CompileDocument(Document):
-    """The answer of `collage compile`, `bench` and `demo`."""
+class RaceDocument(Document):
+    """The plans for a model that were built and raced, and how right the kept one is."""
 
-    model: FileName
     chosen: str = Field(description="the name of the fastest contender, which was kept")
     plan: PlanDocument
     contenders: list[ContenderDocument]
     verification: VerificationDocument | None
     measurements: MeasurementsDocument
     launch: dict[str, float] = Field(description="measured seconds to launch a kernel, by target")
+
+
+class SizeDocument(RaceDocument):
+    """The race at some sizes of dimensions with names."""
+
+    sizes: dict[str, int]
+
+
+class CompileDocument(RaceDocument):
+    """The answer of `collage compile`, `bench` and `demo`."""
+
+    model: FileName
+    sizes: list[SizeDocument] = Field(
+        default_factory=list, description="the sizes that the model was also compiled for"
+    )
 
 
 class RunDocument(Document):

@@ -11,6 +11,7 @@ from collage_dsl.report.documents import (
     KernelDocument,
     MeasurementsDocument,
     PlanDocument,
+    RaceDocument,
     RunDocument,
     SearchDocument,
     VerificationDocument,
@@ -86,10 +87,19 @@ def _copies(document: PlanDocument) -> str:
 
 def compile_text(document: CompileDocument) -> str:
     """The plans with their estimated and measured times, and the error of the outputs."""
+    head = f"{printable(document.model)}: {_count(document.plan.operators, 'operator')}\n"
+    if not document.sizes:
+        return f"{head}\n{_race_text(document)}"
+    races = [f"\nany size:\n{_race_text(document)}"]
+    for each in document.sizes:
+        named = ", ".join(f"{name} = {size}" for name, size in each.sizes.items())
+        races.append(f"\n{printable(named)}:\n{_race_text(each)}")
+    return head + "".join(races)
+
+
+def _race_text(document: RaceDocument) -> str:
     rows = [_contender_row(c, document.chosen) for c in document.contenders]
     lines = [
-        f"{printable(document.model)}: {_count(document.plan.operators, 'operator')}",
-        "",
         _table(("plan", "operators in kernels", "estimated", "measured", "spread", ""), rows),
         _gain(document),
         *(f"launching a kernel of {t}: {seconds(s)}" for t, s in document.launch.items()),
@@ -185,7 +195,7 @@ def _contender_row(contender: ContenderDocument, chosen: str) -> tuple[str, ...]
     )
 
 
-def _gain(document: CompileDocument) -> str:
+def _gain(document: RaceDocument) -> str:
     """The measured time of what was kept beside the fastest single target."""
     times = {c.name: c.measured.seconds for c in document.contenders if c.measured}
     kept = times[document.chosen]

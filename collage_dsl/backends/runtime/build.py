@@ -22,8 +22,10 @@ from tvm_ffi import libinfo
 from collage_dsl.backends.runtime.guarded import run_guarded
 from collage_dsl.scratch import replacement, sweep
 
-KIND = "collage.kernel.v1"
+KIND = "collage.kernel.v2"
 """The kind of the runtime module. Its number is the version of the byte format."""
+
+_JOIN = "collage.kernel.join.v2"
 
 _SOURCES = tuple(Path(__file__).with_name(f"{name}.cc") for name in ("kernel_module", "cores"))
 _HEADER = Path(__file__).with_name("stay_loaded.h")
@@ -50,6 +52,12 @@ def make_module(
     """
     create = _create_function()
     return create(symbol, engine, payload, {n: _tensor(a) for n, a in constants.items()})
+
+
+def joined(modules: Sequence[Any]) -> Any:
+    """One runtime module of several that `make_module` made. It has equal constants once."""
+    load()
+    return tvm_ffi.get_global_func(_JOIN)(list(modules))
 
 
 def addons() -> list[str]:

@@ -1,26 +1,34 @@
-// A kernel that a library runs: one module class for all libraries.
+// Kernels that libraries run: one module class for all libraries.
 //
-// A module carries the kernel's symbol, the name of an engine, the engine's payload (say, a model)
-// and constants. It finds the engine as the global function `collage.engine.<name>`, and calls
-// that as (symbol, payload, constants) -> function; the function is what runs the kernel, with
-// the inputs and then the outputs as tensors (`call_dps_packed`).
+// A module carries kernels: for each its symbol, the name of an engine, the engine's payload (say,
+// a model) and constants. It finds the engine as the global function `collage.engine.<name>`, and
+// calls that as (symbol, payload, constants) -> function; the function is what runs the kernel,
+// with the inputs and then the outputs as tensors (`call_dps_packed`).
+//
+// `collage.kernel.join.v2` makes one module of several. It has constants that are equal once, in
+// memory and in its bytes.
 //
 // This file is linked into every exported library, so that a process which has only TVM can load
 // it. Of several copies in a process the first one loaded serves all modules.
 
 #include <dlfcn.h>
+#include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/map.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/string.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -32,9 +40,10 @@ using namespace tvm::ffi;
 
 // The number is that of the byte format below: another format is another kind, so that libraries
 // of different age can live in one process.
-constexpr const char* kKind = "collage.kernel.v1";
-constexpr const char* kLoader = "ffi.Module.load_from_bytes.collage.kernel.v1";
-constexpr const char* kCreate = "collage.kernel.v1";
+constexpr const char* kKind = "collage.kernel.v2";
+constexpr const char* kLoader = "ffi.Module.load_from_bytes.collage.kernel.v2";
+constexpr const char* kCreate = "collage.kernel.v2";
+constexpr const char* kJoin = "collage.kernel.join.v2";
 constexpr const char* kEngines = "collage_dsl.backends.engines";
 // What malloc promises, hence what the start of a large byte string has.
 constexpr size_t kAlignment = 16;
@@ -193,57 +202,88 @@ class Reader {
 
 // ---- The module ----
 
+struct Kernel {
+  String symbol;
+  String engine;
+  Bytes payload;
+  Constants constants;
+  Optional<Function> function = std::nullopt;
+};
+
 class KernelModule final : public ModuleObj {
  public:
-  KernelModule(String symbol, String engine, Bytes payload, Constants constants)
-      : symbol_(std::move(symbol)),
-        engine_(std::move(engine)),
-        payload_(std::move(payload)),
-        constants_(std::move(constants)) {}
+  explicit KernelModule(std::vector<Kernel> kernels) : kernels_(std::move(kernels)) {}
 
   const char* kind() const final { return kKind; }
 
   int GetPropertyMask() const final { return Module::kBinarySerializable | Module::kRunnable; }
 
-  bool ImplementsFunction(const String& name) final { return name == symbol_; }
+  bool ImplementsFunction(const String& name) final { return Find(name) != nullptr; }
 
   // Python callers wait for the lock without the GIL, which the engine needs: tvm_ffi releases
   // it around calls.
   Optional<Function> GetFunction(const String& name) final {
-    if (name != symbol_) return std::nullopt;
+    Kernel* kernel = Find(name);
+    if (kernel == nullptr) return std::nullopt;
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!function_.has_value()) {
-      function_ = FindEngine(engine_, symbol_)(symbol_, payload_, constants_).cast<Function>();
+    if (!kernel->function.has_value()) {
+      Function engine = FindEngine(kernel->engine, kernel->symbol);
+      kernel->function =
+          engine(kernel->symbol, kernel->payload, kernel->constants).cast<Function>();
     }
-    return function_;
+    return kernel->function;
   }
 
-  String InspectSource(const String&) const final { return engine_; }
+  String InspectSource(const String&) const final {
+    std::string engines;
+    for (const Kernel& kernel : kernels_) {
+      engines += (engines.empty() ? "" : "\n") + std::string(kernel.engine.c_str());
+    }
+    return engines;
+  }
 
   Bytes SaveToBytes() const final {
-    size_t size = 1024 + payload_.size();
-    for (const auto& [name, tensor] : constants_) {
-      size += 256 + name.size() + 8 * tensor.ndim() + GetDataSize(*tensor.GetDLTensorPtr());
+    std::vector<Tensor> tensors;
+    std::unordered_map<const void*, uint64_t> places;
+    size_t size = 1024;
+    for (const Kernel& kernel : kernels_) {
+      size += 1024 + kernel.payload.size();
+      for (const auto& [name, tensor] : kernel.constants) {
+        size += 256 + name.size();
+        if (!places.emplace(tensor.GetDLTensorPtr(), tensors.size()).second) continue;
+        size += 8 * tensor.ndim() + GetDataSize(*tensor.GetDLTensorPtr());
+        tensors.push_back(tensor);
+      }
     }
     Writer writer(size);
-    writer.Raw(symbol_.data(), symbol_.size());
-    writer.Raw(engine_.data(), engine_.size());
-    writer.Raw(payload_.data(), payload_.size());
-    writer.Number(constants_.size());
-    for (const auto& [name, tensor] : constants_) {
-      writer.Raw(name.data(), name.size());
-      writer.Data(tensor);
+    writer.Number(tensors.size());
+    for (const Tensor& tensor : tensors) writer.Data(tensor);
+    writer.Number(kernels_.size());
+    for (const Kernel& kernel : kernels_) {
+      writer.Raw(kernel.symbol.data(), kernel.symbol.size());
+      writer.Raw(kernel.engine.data(), kernel.engine.size());
+      writer.Raw(kernel.payload.data(), kernel.payload.size());
+      writer.Number(kernel.constants.size());
+      for (const auto& [name, tensor] : kernel.constants) {
+        writer.Raw(name.data(), name.size());
+        writer.Number(places.at(tensor.GetDLTensorPtr()));
+      }
     }
     return writer.Take();
   }
 
+  const std::vector<Kernel>& kernels() const { return kernels_; }
+
  private:
-  String symbol_;
-  String engine_;
-  Bytes payload_;
-  Constants constants_;
+  Kernel* Find(const String& name) {
+    for (Kernel& kernel : kernels_) {
+      if (kernel.symbol == name) return &kernel;
+    }
+    return nullptr;
+  }
+
+  std::vector<Kernel> kernels_;
   std::mutex mutex_;
-  Optional<Function> function_;
 };
 
 Module Create(String symbol, String engine, Bytes payload, Constants constants) {
@@ -251,29 +291,78 @@ Module Create(String symbol, String engine, Bytes payload, Constants constants) 
     TVM_FFI_CHECK(tensor.device().device_type == kDLCPU && tensor.IsContiguous(), ValueError)
         << "constant `" << name << "` of kernel `" << symbol << "` is not a plain CPU tensor";
   }
-  return Module(make_object<KernelModule>(std::move(symbol), std::move(engine),
-                                          std::move(payload), std::move(constants)));
+  std::vector<Kernel> kernels{{symbol, engine, payload, constants}};
+  return Module(make_object<KernelModule>(std::move(kernels)));
+}
+
+// Tensors by their content: of equal ones the first.
+class Distinct {
+ public:
+  Tensor Of(const Tensor& tensor) {
+    std::vector<Tensor>& alike = known_[std::hash<std::string_view>()(Content(tensor))];
+    for (const Tensor& each : alike) {
+      if (IsEqual(each, tensor)) return each;
+    }
+    alike.push_back(tensor);
+    return tensor;
+  }
+
+ private:
+  static std::string_view Content(const Tensor& tensor) {
+    const char* data = static_cast<const char*>(tensor.data_ptr()) + tensor.byte_offset();
+    return {data, GetDataSize(*tensor.GetDLTensorPtr())};
+  }
+
+  static bool IsEqual(const Tensor& one, const Tensor& other) {
+    DLDataType a = one.dtype(), b = other.dtype();
+    bool is_alike = a.code == b.code && a.bits == b.bits && a.lanes == b.lanes &&
+                    std::equal(one.shape().begin(), one.shape().end(), other.shape().begin(),
+                               other.shape().end());
+    return is_alike && (one.data_ptr() == other.data_ptr() || Content(one) == Content(other));
+  }
+
+  std::unordered_map<size_t, std::vector<Tensor>> known_;
+};
+
+Module Join(Array<Module> modules) {
+  std::vector<Kernel> kernels;
+  Distinct distinct;
+  for (const Module& module : modules) {
+    TVM_FFI_CHECK(std::string_view(module->kind()) == kKind, ValueError)
+        << "a module of kind " << module->kind() << " cannot be joined with kernels";
+    for (const Kernel& kernel : static_cast<const KernelModule*>(module.get())->kernels()) {
+      Constants constants;
+      for (const auto& [name, tensor] : kernel.constants) constants.Set(name, distinct.Of(tensor));
+      kernels.push_back({kernel.symbol, kernel.engine, kernel.payload, constants});
+    }
+  }
+  return Module(make_object<KernelModule>(std::move(kernels)));
 }
 
 Module Load(Bytes bytes) {
   Reader reader(std::move(bytes));
-  String symbol = reader.Text();
-  String engine = reader.Text();
-  auto [data, size] = reader.Raw();
-  Bytes payload(data, size);
-  Constants constants;
+  std::vector<Tensor> tensors;
+  for (uint64_t left = reader.Number(); left > 0; --left) tensors.push_back(reader.Data());
+  std::vector<Kernel> kernels;
   for (uint64_t left = reader.Number(); left > 0; --left) {
-    String name = reader.Text();
-    constants.Set(name, reader.Data());
+    String symbol = reader.Text();
+    String engine = reader.Text();
+    auto [data, size] = reader.Raw();
+    Constants constants;
+    for (uint64_t count = reader.Number(); count > 0; --count) {
+      String name = reader.Text();
+      constants.Set(name, tensors.at(reader.Number()));
+    }
+    kernels.push_back({symbol, engine, Bytes(data, size), constants});
   }
-  return Module(make_object<KernelModule>(std::move(symbol), std::move(engine),
-                                          std::move(payload), std::move(constants)));
+  return Module(make_object<KernelModule>(std::move(kernels)));
 }
 
 __attribute__((constructor)) void Register() {
   if (Function::GetGlobal(kLoader).has_value()) return;
   collage::StayLoaded(reinterpret_cast<void*>(&Register));
   Function::SetGlobal(kCreate, Function::FromTyped(Create), /*override=*/true);
+  Function::SetGlobal(kJoin, Function::FromTyped(Join), /*override=*/true);
   Function::SetGlobal(kLoader, Function::FromTyped(Load), /*override=*/true);
 }
 

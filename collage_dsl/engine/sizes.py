@@ -1,0 +1,104 @@
+"""The parts of a compilation: a model for any size, and for each of the sizes asked for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from collage_dsl.frontend.arrays import SharedConstants
+from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.frontend.onnx_model import Shapes
+from collage_dsl.graph import Graph, TensorType, members
+from collage_dsl.graph.sizes import Sizes, may_be, names_in, size_of
+from collage_dsl.realization.executable import arrays_of
+from collage_dsl.realization.signature import Signature
+
+Array = np.ndarray[Any, Any]
+
+WantedSizes = Mapping[str, Sequence[int]]
+"""The sizes of each dimension, by its name, that a model is compiled for."""
+
+_MOST = 64
+"""The most combinations of sizes. Each takes as long as a compilation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """
+    A model at some `sizes` of its dimensions: the shapes of its inputs where they are given, and
+    real inputs of these sizes, if there are any.
+    """
+
+    sizes: Sizes
+    graph: Graph
+    shapes: Shapes | None
+    inputs: Mapping[str, Array] | None
+
+
+def parts_of(
+    model: Any, shapes: Shapes | None, sizes: WantedSizes, inputs: Mapping[str, Any] | None
+) -> list[Part]:
+    """
+    The parts of `model`. The first is for any size, then there is one for each combination of the
+    `sizes`. Raises `FrontendError` for sizes that it cannot have.
+    """
+    shared = SharedConstants() if sizes else None
+    graph = from_onnx(model, shapes=shapes, shared=shared)
+    arrays = None if inputs is None else arrays_of(Signature.of(graph).inputs, inputs)
+    parts = [Part({}, graph, shapes, arrays)]
+    for chosen in _combinations(graph, sizes):
+        fixed = {**(shapes or {}), **_shapes_at(graph, chosen)}
+        at_sizes = from_onnx(model, shapes=fixed, shared=shared)
+        is_fitting = arrays is not None and _fit(at_sizes, arrays)
+        parts.append(Part(chosen, at_sizes, fixed, arrays if is_fitting else None))
+    return parts
+
+
+def _combinations(graph: Graph, sizes: WantedSizes) -> list[dict[str, int]]:
+    named = {
+        name: None
+        for index in members(graph.parameters)
+        for dim in _dims(graph, index)
+        for name in sorted(names_in(dim))
+    }
+    for name, wanted in sizes.items():
+        if name not in named:
+            listed = ", ".join(f"`{each}`" for each in named)
+            known = f"those with names are {listed}" if listed else "none has a name"
+            raise FrontendError(f"no input has a dimension `{name}`; {known}")
+        if not wanted or min(wanted) < 1:
+            raise FrontendError(f"the sizes of `{name}` are numbers from 1")
+    count = prod(len(set(wanted)) for wanted in sizes.values())
+    if count > _MOST:
+        raise FrontendError(f"{count} combinations of sizes are asked for; at most {_MOST} may be")
+    every = product(*(dict.fromkeys(wanted) for wanted in sizes.values())) if sizes else ()
+    return [dict(zip(sizes, chosen, strict=True)) for chosen in every]
+
+
+def _shapes_at(graph: Graph, sizes: Sizes) -> Shapes:
+    """The shapes of those inputs that have dimensions in `sizes`."""
+    shapes = {graph.nodes[index].name: _dims(graph, index) for index in members(graph.parameters)}
+    return {
+        name: tuple(size_of(dim, sizes) for dim in dims)
+        for name, dims in shapes.items()
+        if any(names_in(dim) & sizes.keys() for dim in dims)
+    }
+
+
+def _dims(graph: Graph, index: int) -> Sequence[int | str]:
+    type_ = graph.nodes[index].type
+    return (type_.shape or ()) if isinstance(type_, TensorType) else ()
+
+
+def _fit(graph: Graph, inputs: Mapping[str, Array]) -> bool:
+    """Whether these are inputs of `graph`."""
+    nodes = [graph.nodes[index] for index in members(graph.parameters)]
+    return all(
+        may_be(node.type.shape, np.shape(inputs[node.name]))
+        for node in nodes
+        if isinstance(node.type, TensorType)
+    )
