@@ -1,7 +1,7 @@
 """Read an ONNX model as a graph, in the canonical form that the patterns of libraries match."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from math import prod
@@ -32,6 +32,7 @@ from collage_dsl.frontend.onnx_constants import (
     fold,
     label,
 )
+from collage_dsl.frontend.onnx_functions import body_of
 from collage_dsl.frontend.onnx_limits import is_known, limit, takes_shapes
 from collage_dsl.frontend.onnx_model import (
     OLDEST_OPSET,
@@ -47,6 +48,8 @@ from collage_dsl.frontend.onnx_opaque import header_of, opaque, refusal
 from collage_dsl.frontend.onnx_operators import CANONICAL, Site, Value
 from collage_dsl.frontend.onnx_scope import names_read, rename
 from collage_dsl.frontend.onnx_short_floats import in_float32
+from collage_dsl.frontend.onnx_sized_operators import SIZED
+from collage_dsl.frontend.onnx_sizes import Sizes, sizes_of
 from collage_dsl.frontend.onnx_types import (
     dtype_of,
     is_foreign,
@@ -169,6 +172,8 @@ class _Importer(Values):
             self.inline(node)
         elif (arrays := self.folded(node)) is not None:
             self.values.update(arrays)
+        elif (sizes := self.sizes_of(node)) is not None:
+            self.values[node.output[0]] = sizes
         elif (nodes := in_float32(node, self.dtype)) is not None:
             self.uses.update(name for each in nodes for name in each.input if name)
             for each in nodes:
@@ -187,8 +192,9 @@ class _Importer(Values):
     def pass_on(self, node: onnx.NodeProto) -> None:
         source, name = node.input[0], node.output[0]
         array = self.constant(source)
-        if array is not None and is_foreign(array):
-            self.values[name] = array
+        sizes = self.sizes(source)
+        if sizes is not None or (array is not None and is_foreign(array)):
+            self.values[name] = self.value(source)
             return
         if source in self.objects:
             self.objects[name] = self.objects[source]
@@ -201,14 +207,28 @@ class _Importer(Values):
         assert condition is not None
         branch = onnx.GraphProto()
         branch.CopyFrom(attributes(node)["then_branch" if condition.all() else "else_branch"])
+        rename(branch, {}, self.fresh(node))
+        self.convert_graph(branch, node.output)
+
+    def fresh(self, node: onnx.NodeProto) -> Callable[[str], str]:
+        """Names for the values inside a node, which nothing in the model has."""
         taken = self.makers.keys() | self.values.keys()
-        rename(branch, {}, lambda name: f"{label(node)}.{name}" if name in taken else name)
-        results = [value.name for value in branch.output]
-        passed = [(x, y) for x, y in zip(results, node.output, strict=False) if y]
-        nodes = [*live_nodes(branch), *(helper.make_node("Identity", [x], [y]) for x, y in passed)]
+
+        def name_of(name: str) -> str:
+            while name in taken:
+                name = f"{label(node)}.{name}"
+            return name
+
+        return name_of
+
+    def convert_graph(self, graph: onnx.GraphProto, outputs: Sequence[str]) -> None:
+        """Convert the nodes of a graph inside the model, whose results are the values `outputs`."""
+        results = [value.name for value in graph.output]
+        passed = [(x, y) for x, y in zip(results, outputs, strict=False) if y]
+        nodes = [*live_nodes(graph), *(helper.make_node("Identity", [x], [y]) for x, y in passed)]
         self.makers |= {name: each for each in nodes for name in each.output}
         self.uses.update(name for each in nodes for name in names_read(each))
-        self.read_constants(branch)
+        self.read_constants(graph)
         for each in nodes:
             self.convert(each)
 
@@ -224,6 +244,36 @@ class _Importer(Values):
         if missing or not any(node.input):
             return None
         return fold(node, inputs, self.opset)
+
+    def sizes_of(self, node: onnx.NodeProto) -> Sizes | Array | None:
+        """The output of a node, if it follows from dimensions of inputs."""
+        if node.op_type in ("Shape", "Size") and can_fold(node):
+            dims = self.dims(node.input[0])
+            if dims is None:
+                return None
+            if node.op_type == "Size":
+                return Sizes(np.array(prod(dims[1:], start=dims[0]), object))
+            attrs = attributes(node)
+            return sizes_of(dims[attrs.get("start", 0) : attrs.get("end")])
+        given = list(filter(None, node.input))
+        if not any(self.sizes(name) is not None for name in given):
+            return None
+        inputs = [
+            self.sizes(name) if (array := self.constant(name)) is None else array for name in given
+        ]
+        return self.arithmetic.computed(node, inputs)
+
+    def dims(self, name: str) -> list[Any] | None:
+        """The dimensions of a tensor, of which some are no numbers; None where one is not known."""
+        value = self.value(name)
+        if isinstance(value, np.ndarray):
+            return list(value.shape)
+        if isinstance(value, Sizes):
+            return list(value.values.shape)
+        type_ = self.expr(name).ty
+        if not isinstance(type_, relax.TensorType) or not self.follows(type_):
+            return None
+        return [self.arithmetic.simple(dim) for dim in type_.shape.values]
 
     def convert_operator(self, node: onnx.NodeProto) -> None:
         """Write the node with operators of Relax; if there are none for it, as it is."""
@@ -269,6 +319,15 @@ class _Importer(Values):
             raise CannotConvertError(said) from None
         if is_doubtful and refusal(found, self.constant):
             raise CannotConvertError(reason)
+        fresh = self.fresh(node)
+        if is_known(node, _converters()):
+            body = None
+        else:
+            known = _PLAIN | _converters().keys()
+            body = body_of(found, known, lambda name: fresh(f"{label(node)}.{name}"))
+        if body is not None:
+            self.convert_graph(body, found.results)
+            return
         operands = [self.tensor(self.expr(name)) for name in found.operands]
         types = [self.relax_type(each) for each in found.types]
         type_ = types[0] if len(types) == 1 else relax.TupleType(types)
@@ -286,7 +345,7 @@ class _Importer(Values):
 
     def result(self, node: onnx.NodeProto) -> Value:
         site = Site(self, node, attributes(node))
-        canonical = CANONICAL.get(node.op_type)
+        canonical = CANONICAL.get(node.op_type) or SIZED.get(node.op_type)
         made = canonical(site) if canonical else None
         made = self.as_tvm_does(node) if made is None else made
         is_new = is_call(made) or isinstance(made, tvm.ir.Tuple)
@@ -361,6 +420,10 @@ class _Importer(Values):
         ):
             self.names[value] = name
         return value
+
+
+_PLAIN = frozenset(("Constant", "Identity"))
+"""Operators that need no converter."""
 
 
 @cache

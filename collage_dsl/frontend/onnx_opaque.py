@@ -91,7 +91,11 @@ def _model_of(
     made = {name: f"result{place}" for place, name in enumerate(results)}
     numbers = count()
     kept = renamed(node, names, lambda _: f"inner{next(numbers)}")
-    outputs = [made.get(name, "") for name in node.output]
+    required = _outputs_required(node, header)
+    outputs = [
+        made.get(name, f"unused{place}" if place < required else "")
+        for place, name in enumerate(node.output)
+    ]
     while outputs and not outputs[-1]:
         outputs.pop()
     del kept.output[:]
@@ -112,6 +116,16 @@ def _model_of(
     model = helper.make_model(graph, opset_imports=opsets, ir_version=max(header.ir_version, 8))
     model.ClearField("producer_name")
     return model
+
+
+def _outputs_required(node: onnx.NodeProto, header: Header) -> int:
+    """How many outputs the node must have, used or not."""
+    try:
+        version = header.opsets.get(node.domain, 1)
+        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+    except onnx.defs.SchemaError:
+        return 0
+    return int(schema.min_output)
 
 
 def _declared(name: str, type_: TypeProto) -> onnx.ValueInfoProto:

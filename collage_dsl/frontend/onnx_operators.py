@@ -18,6 +18,7 @@ from tvm import relax, tirx
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Pending, Step
+from collage_dsl.frontend.onnx_sizes import Arithmetic, Sizes
 
 Value = Any
 """An ONNX value: a numpy array, a Relax expression, or a pending value (`Pending`)."""
@@ -27,9 +28,16 @@ class Scope(Protocol):
     """The access of a converter to the values so far."""
 
     opset: int
+    arithmetic: Arithmetic
 
     def constant(self, name: str) -> Array | None:
         """The value `name` if it is constant, else None."""
+
+    def sizes(self, name: str) -> Sizes | None:
+        """The value `name` if its elements follow from dimensions of inputs, and are no numbers."""
+
+    def dims(self, name: str) -> list[Any] | None:
+        """The dimensions of a tensor, of which some are no numbers; None where one is not known."""
 
     def expr(self, name: str) -> Any:
         """The value `name` as an expression. A pending value is emitted."""
@@ -57,6 +65,19 @@ class Site:
 
     def constant(self, place: int) -> Array | None:
         return self.scope.constant(self.node.input[place]) if self.has(place) else None
+
+    def sizes(self, place: int) -> list[Any] | None:
+        """The elements of a vector or scalar of integers; None where they are not known."""
+        if not self.has(place):
+            return None
+        array = self.constant(place)
+        if array is not None:
+            return array.ravel().tolist() if array.dtype.kind == "i" else None
+        found = self.scope.sizes(self.node.input[place])
+        return None if found is None else list(found.values.flat)
+
+    def dims(self, place: int = 0) -> list[Any] | None:
+        return self.scope.dims(self.node.input[place])
 
     def expr(self, place: int) -> Any:
         return self.scope.expr(self.node.input[place])
@@ -506,15 +527,6 @@ def tile(site: Site) -> Value | None:
     return None if repeats is None else relax.op.tile(site.expr(0), repeats.tolist())
 
 
-def reshape(site: Site) -> Value | None:
-    """The operand itself if the shape does not change; else None."""
-    shape = site.constant(1)
-    x = site.expr(0)
-    if shape is None or not isinstance(x.ty, relax.TensorType) or site.attrs.get("allowzero"):
-        return None
-    return x if static_dims(x.ty) == shape.tolist() else None
-
-
 def gather(site: Site) -> Value | None:
     """One `take`. Constant negative indices are made positive."""
     if not _has_tensors(site) or not site.expr(0).ty.ndim:
@@ -632,7 +644,6 @@ CANONICAL: Mapping[str, Converter] = {
     "OneHot": one_hot,
     "Pad": pad,
     "ReduceLogSumExp": reduce_log_sum_exp,
-    "Reshape": reshape,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
     "Softmax": partial(softmax, relax.op.nn.softmax),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from collage_dsl.frontend.arrays import Array, constant
 from collage_dsl.frontend.dims import Symbols
@@ -15,6 +15,7 @@ from collage_dsl.frontend.errors import CannotConvertError, FrontendError, Unsup
 from collage_dsl.frontend.from_relax import operator_of
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Linear, Pending
 from collage_dsl.frontend.onnx_operators import Value, known_dims, static_dims
+from collage_dsl.frontend.onnx_sizes import Arithmetic, Sizes
 from collage_dsl.frontend.onnx_types import (
     dtype_of,
     is_dtype,
@@ -42,6 +43,7 @@ class Values:
         self.uses: Counter[str] = Counter()
         self.makers: dict[str, onnx.NodeProto] = {}
         self.symbols: Symbols = {}
+        self.arithmetic = Arithmetic(self.symbols)
         self.objects: dict[str, onnx.TypeProto] = {}
         """The types of values that are no tensors of Relax."""
         self.kept: set[int] = set()
@@ -70,6 +72,11 @@ class Values:
         value = self.value(name)
         return value if isinstance(value, np.ndarray) else None
 
+    def sizes(self, name: str) -> Sizes | None:
+        """The value `name` if its elements follow from dimensions of inputs, and are no numbers."""
+        value = self.value(name)
+        return value if isinstance(value, Sizes) else None
+
     def pending(self, name: str) -> Pending | None:
         value = self.value(name)
         alone = self.uses[name] == 1
@@ -81,7 +88,23 @@ class Values:
             return self.literal(value, name)
         if isinstance(value, Affine | Linear):
             value = self.values[name] = self.bind(self.emit_pending(value, name), name)
+        if isinstance(value, Sizes):
+            return self.emit_sizes(value, name)
         return value
+
+    def emit_sizes(self, value: Sizes, name: str) -> Any:
+        """A vector of sizes as a shape, others as tensors."""
+        shape = relax.ShapeExpr(list(value.values.flat))
+        if value.values.ndim == 1 and value.dtype == "int64":
+            return shape
+        if name not in self.literals:
+            made = self.emit(relax.op.shape_to_tensor(shape))
+            if value.values.ndim != 1:
+                made = self.emit(relax.op.reshape(made, relax.ShapeExpr(value.values.shape)))
+            if value.dtype != "int64":
+                made = self.emit(relax.op.astype(made, value.dtype))
+            self.literals[name] = self.bind(made, name)
+        return self.literals[name]
 
     def dtype(self, name: str) -> str:
         """The type of the elements of the value `name`; empty if it is not a tensor."""
@@ -90,6 +113,8 @@ class Values:
             return str(value.dtype)
         if isinstance(value, Affine | Linear):
             return value.layout.dtype
+        if isinstance(value, Sizes):
+            return value.dtype
         is_tensor = isinstance(value.ty, relax.TensorType) and value.ty.dtype is not None
         return str(value.ty.dtype.dtype) if is_tensor else ""
 
@@ -112,7 +137,7 @@ class Values:
         """`expr` as the value `name`. It is emitted, unless it needs no operator."""
         if is_call(expr):
             expr = self.builder.emit(expr)
-        if isinstance(expr, tvm.ir.Var):
+        if isinstance(expr, tvm.ir.Var) and not tvm.ir.is_prim_expr(expr):
             self.names.setdefault(expr, name)
         return expr
 
@@ -154,6 +179,9 @@ class Values:
         array = self.constant(name)
         if array is not None:
             return list(array.shape)
+        sizes = self.sizes(name)
+        if sizes is not None:
+            return list(sizes.values.shape)
         type_ = self.expr(name).ty
         if not isinstance(type_, relax.TensorType) or type_.ndim < 0:
             return None
@@ -193,7 +221,7 @@ class Values:
         value = self.value(name)
         if isinstance(value, np.ndarray):
             return not is_foreign(value)
-        return isinstance(value, Affine | Linear) or self.follows(value.ty)
+        return isinstance(value, Affine | Linear | Sizes) or self.follows(value.ty)
 
     def follows(self, type_: Any) -> bool:
         """Whether values of this type are tensors, and the dimensions those of inputs."""
@@ -230,6 +258,8 @@ class Values:
                     if not _is_operator(value):
                         return False
                     pending.extend(value.args[1:] if value.op == _CALL_TIR else value.args)
+                case tvm.ir.Tuple() if any(map(_is_expression, value.fields)):
+                    return False
                 case tvm.ir.Tuple():
                     pending.extend(value.fields)
                 case tvm.ir.TupleGetItem():
@@ -249,6 +279,11 @@ def _is_operator(call: Any) -> bool:
         return call.op == _CALL_TIR or bool(operator_of("", call))
     except UnsupportedRelax:
         return False
+
+
+def _is_expression(value: Any) -> bool:
+    """Whether a value is computed from dimensions: no number, and no tensor."""
+    return tvm.ir.is_prim_expr(value) and not isinstance(value, tirx.IntImm | tirx.FloatImm)
 
 
 def is_call(expr: Any) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from collage_dsl.graph.graph import Graph, Node
 from collage_dsl.graph.opset import OpSet, members, opset
-from collage_dsl.graph.types import Form, OpaqueType, TensorType
+from collage_dsl.graph.sizes import names_in
+from collage_dsl.graph.types import Dim, Form, OpaqueType, TensorType, tensors
 
 _SMALL = 16
 """Constants of at most this many elements may be parameters of the computation: axes, bounds."""
@@ -34,10 +35,13 @@ def extract(graph: Graph, inside: OpSet, constants: OpSet = 0, *, name: str = "m
     The nodes `inside` with the `constants` bound. Every other input becomes a parameter.
 
     Literals are copied into the graph, and so are tuples from outside: a kernel takes only tensors.
+    A parameter of `graph` that nothing inside takes becomes one too where it is the only one with a
+    dimension that occurs inside.
     """
     results = tensor_results(graph, inside)
     inside |= opset(results)
     wanted = _with_operands(graph, inside, constants)
+    wanted |= _with_dimensions(graph, wanted, inside)
     position: dict[int, int] = {}
     nodes: list[Node] = []
     arguments = []
@@ -103,6 +107,36 @@ def _with_operands(graph: Graph, inside: OpSet, constants: OpSet) -> OpSet:
                 flows_in |= graph.inputs_of[index]
         pending = flows_in & ~wanted
     return wanted
+
+
+def _with_dimensions(graph: Graph, wanted: OpSet, inside: OpSet) -> OpSet:
+    """Parameters of `graph` that have those dimensions which no input of the nodes `inside` has."""
+    parameters = {index: _dims(graph.nodes[index]) for index in members(graph.parameters)}
+    if not any(isinstance(dim, str) for dims in parameters.values() for dim in dims):
+        return 0
+    nodes = [(index, graph.nodes[index]) for index in members(wanted)]
+    given = {
+        dim
+        for index, node in nodes
+        if not inside >> index & 1 and node.form is not Form.LITERAL
+        for dim in _dims(node)
+    }
+    used = {name for _, node in nodes for dim in _dims(node) for name in names_in(dim)}
+    found, missing = 0, used - given
+    for index, dims in parameters.items():
+        if here := missing.intersection(dims):
+            found |= 1 << index
+            missing -= here
+    return found
+
+
+def _dims(node: Node) -> list[Dim]:
+    """The dimensions in the type of a node, and in a literal."""
+    dims = [dim for type_ in tensors(node.type) for dim in type_.shape or ()]
+    if node.form is Form.LITERAL:
+        values = node.value if isinstance(node.value, tuple) else (node.value,)
+        dims += [value for value in values if isinstance(value, str)]
+    return dims
 
 
 def _comes_along(node: Node, bound: int) -> bool:

@@ -108,7 +108,10 @@ def _is_of(value: Value, array: Array) -> bool:
 
 
 def check_sizes(values: Sequence[Value], tensors: Sequence[Any]) -> None:
-    """Raise `ExecutableError` where a dimension with a name has two sizes in `tensors`."""
+    """
+    Raise `ExecutableError` where a dimension with a name has two sizes in `tensors`, or is 0, which
+    nothing was compiled for.
+    """
     known: dict[str, tuple[int, str]] = {}
     for value, tensor in zip(values, tensors, strict=True):
         for axis, dim in enumerate(value.shape or ()):
@@ -116,6 +119,11 @@ def check_sizes(values: Sequence[Value], tensors: Sequence[Any]) -> None:
                 continue
             size = int(tensor.shape[axis])
             first, where = known.setdefault(dim, (size, value.name))
+            if size == 0:
+                raise ExecutableError(
+                    f"input `{value.name}` is {value}, and its dimension {axis} is 0: it is at "
+                    "least 1, unless the model is compiled for 0 with `--shape`"
+                )
             if size != first:
                 raise ExecutableError(
                     f"input `{value.name}` is {value}, and `{dim}` is {first} in input `{where}`: "

@@ -188,8 +188,16 @@ def _extern(name: str) -> Legalizer:
 
 def _arange(builder: Any, call: Any) -> Any:
     """The numbers as a function. TVM makes a constant of them, which no kernel can have inside."""
-    bounds, dtype = [each.value for each in call.args], str(call.attrs.dtype)
-    return builder.call_te(topi.arange, *bounds, dtype, primfunc_name_hint="arange")
+    dtype, [size] = str(call.attrs.dtype), call.ty.shape
+    if all(isinstance(each, tirx.IntImm | tirx.FloatImm) for each in call.args):
+        bounds = [each.value for each in call.args]
+        return builder.call_te(topi.arange, *bounds, dtype, primfunc_name_hint="arange")
+
+    def counted(start: Expr, step: Expr, size: Expr) -> Tensor:
+        return te.compute((size,), lambda i: tirx.Cast(dtype, start + i * step))
+
+    start, _, step = call.args
+    return builder.call_te(counted, start, step, size, primfunc_name_hint="arange")
 
 
 def _rms_norm(builder: Any, call: Any) -> Any:

@@ -75,8 +75,16 @@ def _full(call: Call) -> str:
 
 
 def _arange(call: Call) -> str:
+    bounds = call.literals[:3]
+    if any(isinstance(each, str) for each in bounds):
+        scalars = [call.emit("Squeeze", call.int64(each)) for each in bounds]
+        return call.cast(call.emit("Range", *scalars), call.result_dtype)
     start, end, step = (call.literal(i) for i in range(3))
     return call.array(np.arange(start, end, step).astype(call.result_dtype))
+
+
+def _shape_to_tensor(call: Call) -> str:
+    return call.int64(*call.literals[0])
 
 
 def _triangle(upper: int) -> Write:
@@ -262,6 +270,7 @@ OPERATORS: Mapping[str, Write] = {
     "scatter_elements": _scatter_elements,
     "scatter_nd": _scatter_nd,
     "split": _split,
+    "shape_to_tensor": _shape_to_tensor,
     "squeeze": _squeeze,
     "stack": _stack,
     "strided_slice": _strided_slice,

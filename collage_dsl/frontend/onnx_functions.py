@@ -1,0 +1,52 @@
+"""The bodies of operators that ONNX defines as functions of others."""
+
+from collections.abc import Callable, Collection
+
+import onnx
+import onnx.inliner
+
+from collage_dsl.frontend.onnx_limits import is_known
+from collage_dsl.frontend.onnx_opaque import Opaque
+from collage_dsl.frontend.onnx_scope import graphs_of, rename
+
+_MOST = 16
+"""The most nodes of a body. For what takes more, a library has a better kernel than the sum."""
+
+
+def body_of(
+    found: Opaque, converters: Collection[str], fresh: Callable[[str], str]
+) -> onnx.GraphProto | None:
+    """
+    The graph that computes what the node does, by operators that all have `converters`; None if
+    there is none. It takes the operands of the node, and its outputs are the results, by other
+    names; `fresh` gives a name to each value inside.
+    """
+    model = onnx.ModelProto.FromString(found.node.model)
+    (node,) = model.graph.node
+    schema = _function(node, model)
+    if model.graph.initializer or schema is None:
+        return None
+    given = {attribute.name for attribute in node.attribute}
+    defaults = (each.default_value for each in schema.attributes.values())
+    node.attribute.extend(each for each in defaults if each.name and each.name not in given)
+    inlined = onnx.inliner.inline_selected_functions(
+        model, [(node.domain, node.op_type)], inline_schema_functions=True
+    )
+    graph = inlined.graph
+    if len(graph.node) > _MOST or not all(
+        is_known(each, converters) and not any(graphs_of(each)) for each in graph.node
+    ):
+        return None
+    operands = {value.name: name for value, name in zip(graph.input, found.operands, strict=True)}
+    del graph.input[:]
+    rename(graph, operands, fresh)
+    return graph
+
+
+def _function(node: onnx.NodeProto, model: onnx.ModelProto) -> onnx.defs.OpSchema | None:
+    versions = {each.domain: each.version for each in model.opset_import}
+    try:
+        schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    return schema if schema.has_function or schema.has_context_dependent_function else None

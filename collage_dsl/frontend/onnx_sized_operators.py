@@ -1,0 +1,189 @@
+"""
+Convert ONNX operators whose results have sizes that are computed: `Reshape`, `Expand`, `Slice`.
+
+Sizes may have dimensions of inputs in them. Where they are all numbers, TVM's converter is used.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import numpy_helper
+from tvm import relax, tirx
+
+from collage_dsl.frontend.errors import CannotConvertError
+from collage_dsl.frontend.onnx_operators import Converter, Site, Value, static_dims
+from collage_dsl.frontend.onnx_sizes import Size
+
+_END = (1 << 31) - 1
+"""A slice to here or beyond is one to the end."""
+
+
+def reshape(site: Site) -> Value | None:
+    """The operand itself if the shape does not change."""
+    x, shape = site.expr(0), site.sizes(1)
+    if shape is None or not isinstance(x.ty, relax.TensorType):
+        return None
+    if site.constant(1) is not None and None not in static_dims(x.ty):
+        is_same = static_dims(x.ty) == shape and not site.attrs.get("allowzero")
+        return x if is_same else None
+    dims = site.dims()
+    if dims is None:
+        return None
+    wanted = _without_zeros(site, dims, shape)
+    if wanted is None:
+        return None
+    if -1 in [size for size in wanted if isinstance(size, int)]:
+        others = [size for size in wanted if not isinstance(size, int) or size != -1]
+        if len(others) != len(wanted) - 1 or 0 in [s for s in others if isinstance(s, int)]:
+            return None
+        rest = site.scope.arithmetic.quotient(dims, others)
+        wanted = [rest if isinstance(s, int) and s == -1 else s for s in wanted]
+    if len(wanted) == len(dims) and all(map(site.scope.arithmetic.is_equal, wanted, dims)):
+        return x
+    return relax.op.reshape(x, relax.ShapeExpr(wanted))
+
+
+def _without_zeros(site: Site, dims: Sequence[Size], shape: Sequence[Size]) -> list[Size] | None:
+    """A shape in which 0 stands for the dimension of the operand, with that dimension."""
+    if site.attrs.get("allowzero"):
+        return list(shape)
+    is_kept = [isinstance(size, int) and size == 0 for size in shape]
+    if any(is_kept[len(dims) :]):
+        return None
+    return [
+        dims[axis] if kept else size
+        for axis, (size, kept) in enumerate(zip(shape, is_kept, strict=True))
+    ]
+
+
+def expand(site: Site) -> Value | None:
+    """A dimension of 1 in either shape takes the size in the other."""
+    dims, shape = site.dims(), site.sizes(1)
+    if dims is None or shape is None or _are_numbers([*dims, *shape]):
+        return None
+    rank, arithmetic = max(len(dims), len(shape)), site.scope.arithmetic
+    wanted: list[Size] = []
+    for one, other in zip(_padded(dims, rank), _padded(shape, rank), strict=True):
+        if _is(one, 1):
+            wanted.append(other)
+        elif _is(other, 1) or arithmetic.is_equal(one, other):
+            wanted.append(one)
+        else:
+            raise CannotConvertError(f"it is not known whether {one} or {other} is 1")
+    x = site.expr(0)
+    if len(dims) == rank and all(map(arithmetic.is_equal, wanted, dims)):
+        return x
+    return relax.op.broadcast_to(x, relax.ShapeExpr(wanted))
+
+
+def _padded(dims: Sequence[Size], rank: int) -> list[Size]:
+    return [1] * (rank - len(dims)) + list(dims)
+
+
+def filled(site: Site) -> Value | None:
+    """`ConstantOfShape`."""
+    shape = site.sizes(0)
+    if shape is None or _are_numbers(shape):
+        return None
+    value = site.attrs.get("value")
+    array = np.zeros(1, np.float32) if value is None else numpy_helper.to_array(value)
+    fill = site.scope.literal(array.reshape(()))
+    return relax.op.full(relax.ShapeExpr(shape), fill, str(array.dtype))
+
+
+def counted(site: Site) -> Value | None:
+    """`Range` up to a size. TVM's converter makes a tensor of unknown size."""
+    bounds = [site.sizes(place) for place in range(3)]
+    sizes = [found[0] for found in bounds if found is not None and len(found) == 1]
+    if len(sizes) < 3 or _are_numbers(sizes):
+        return None
+    return relax.op.arange(*map(_expr, sizes), "int64")
+
+
+def sliced(site: Site) -> Value | None:
+    """
+    Slices whose bounds or dimensions are no numbers, each as a `take` of the places in it. Of a
+    dimension that is a number, a bound is taken to be inside, which the kernel checks as it runs.
+    """
+    dims = site.dims()
+    bounds = _bounds(site, dims)
+    if dims is None or bounds is None:
+        return None
+    if _are_numbers([dims[axis] for axis, *_ in bounds]) and _are_numbers(
+        [size for _, *sizes in bounds for size in sizes]
+    ):
+        return None
+    result, arithmetic = site.expr(0), site.scope.arithmetic
+    for axis, start, end, step in bounds:
+        if not isinstance(step, int) or step < 1:
+            raise CannotConvertError("a slice backwards between sizes that are no numbers")
+        dim = dims[axis]
+        first, last = _place(site, start, dim), _place(site, end, dim)
+        if _is(first, 0) and step == 1 and arithmetic.is_equal(last, dim):
+            continue
+        places = relax.op.arange(_expr(first), _expr(last), _expr(step), "int64")
+        result = site.scope.emit(relax.op.take(result, site.scope.emit(places), axis))
+    return result
+
+
+_Bounds = list[tuple[int, Size, Size, Size]]
+
+
+def _bounds(site: Site, dims: Sequence[Size] | None) -> _Bounds | None:
+    """The axis, start, end and step of each slice."""
+    if dims is None:
+        return None
+    if "starts" in site.attrs:
+        starts, ends = list(site.attrs["starts"]), list(site.attrs["ends"])
+        axes: list[Size] | None = list(site.attrs.get("axes", range(len(starts))))
+        steps: list[Size] | None = [1] * len(starts)
+    else:
+        found = [site.sizes(place) for place in (1, 2)]
+        if found[0] is None or found[1] is None:
+            return None
+        starts, ends = found[0], found[1]
+        axes = site.sizes(3) if site.has(3) else list(range(len(starts)))
+        steps = site.sizes(4) if site.has(4) else [1] * len(starts)
+    if axes is None or steps is None or not _are_numbers(axes):
+        return None
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        return None
+    if not all(-len(dims) <= axis < len(dims) for axis in axes):
+        return None
+    named = [axis % len(dims) for axis in axes]
+    return list(zip(named, starts, ends, steps, strict=True))
+
+
+def _place(site: Site, bound: Size, dim: Size) -> Size:
+    """Where a bound is, counted from the first element, between 0 and the last place."""
+    at = site.scope.arithmetic
+    if isinstance(bound, int) and bound >= _END:
+        return dim
+    if at.is_proven(bound < 0):
+        bound = at.simple(dim + bound)
+        return bound if at.is_at_least(bound, 0) else at.larger(bound, 0)
+    if at.is_at_least(dim, bound) or not isinstance(bound, int):
+        return bound
+    return at.smaller(bound, dim)
+
+
+def _is(size: Size, number: int) -> bool:
+    return isinstance(size, int) and size == number
+
+
+def _are_numbers(sizes: Sequence[Size]) -> bool:
+    return all(isinstance(size, int) for size in sizes)
+
+
+def _expr(size: Size) -> Any:
+    return tirx.IntImm("int64", size) if isinstance(size, int) else size
+
+
+SIZED: Mapping[str, Converter] = {
+    "ConstantOfShape": filled,
+    "Expand": expand,
+    "Range": counted,
+    "Reshape": reshape,
+    "Slice": sliced,
+}

@@ -1,0 +1,176 @@
+"""Arithmetic with dimensions, as exporters write it, in models with free dimensions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.parser import parse_model
+
+import collage_dsl as collage
+from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.realization.signature import ExecutableError
+from collage_dsl.realization.verify import run_onnx
+
+CONSTANTS = """
+    one = Constant<value_ints=[1]>() two = Constant<value_ints=[2]>()
+    six = Constant<value_ints=[6]>() zero = Constant<value_ints=[0]>()
+    m1 = Constant<value_ints=[-1]>() big = Constant<value_ints=[9223372036854775807]>()
+    izero = Constant<value_int=0>() ione = Constant<value_int=1>()
+    sh = Shape(x) n0 = Gather(sh, zero) l = Gather(sh, one) s0 = Squeeze(l)
+"""
+
+CASES = {
+    "first": "y = Slice(x, zero, two, one)",
+    "last": "y = Slice(x, m1, big, one)",
+    "all_but_the_last": "y = Slice(x, zero, m1, one)",
+    "from_the_second": "y = Slice(x, one, l, one)",
+    "half": "q = Div(l, two) y = Slice(x, zero, q, one)",
+    "second_half": "q = Div(l, two) y = Slice(x, q, big, one)",
+    "every_second": "y = Slice(x, zero, big, one, two)",
+    "smaller": "q = Min(l, two) y = Slice(x, zero, q, one)",
+    "heads": "three = Div(six, two) t = Concat<axis=0>(n0, l, two, three) y = Reshape(x, t)",
+    "rest": "t = Constant<value_ints=[0, -1, 3]>() y = Reshape(x, t)",
+    "merged": "p = Mul(n0, l) t = Concat<axis=0>(p, m1) y = Reshape(x, t)",
+    "product": "p = ReduceProd(sh) d = Div(p, l) t = Concat<axis=0>(one, l, d) y = Reshape(x, t)",
+    "cast": "c = Cast<to=6>(l) d = Cast<to=7>(c) t = Concat<axis=0>(n0, d, m1) y = Reshape(x, t)",
+    "chosen": (
+        "z = Equal(l, m1) q = Where(z, one, l) t = Concat<axis=0>(n0, q, m1) y = Reshape(x, t)"
+    ),
+    "expanded": "t = Concat<axis=0>(n0, l, one) h = Slice(x, zero, one, one) y = Expand(h, t)",
+    "kept": (
+        "t = Constant<value_ints=[-1, 1, 6]>() e = Equal(t, m1) w = Where(e, sh, t) "
+        "h = Slice(x, zero, one, one) y = Expand(h, w)"
+    ),
+    "filled": "t = Concat<axis=0>(n0, l, one) f = ConstantOfShape(t) y = Add(x, f)",
+    "counted": "r = Range(izero, s0, ione) f = Cast<to=1>(r) u = Unsqueeze(f, one) y = Add(x, u)",
+    "mask": "t = Concat<axis=0>(l, l) f = ConstantOfShape(t) y = Trilu<upper=1>(f)",
+    "mean": "f = Cast<to=1>(s0) y = Div(x, f)",
+    "last_row": "g = Sub(s0, ione) y = Gather<axis=1>(x, g)",
+}
+"""Each computes `y` from `x`, a tensor of `n`, `s` and 6."""
+
+
+def renamed(case: str, body: str) -> str:
+    """The nodes of a case, with names of its own for what it computes."""
+    shared = {"x", *CONSTANTS.split()}
+    words = []
+    for word in body.replace("(", " ( ").replace(")", " ) ").replace(",", " , ").split():
+        is_own = word.isidentifier() and word.islower() and word not in shared
+        words.append(f"{case}_{word}" if is_own and word not in ("axis", "to") else word)
+    return " ".join(words)
+
+
+def model(cases: Mapping[str, str]) -> onnx.ModelProto:
+    outputs = ", ".join(f"{type_of(case)} {case}_y" for case in cases)
+    bodies = " ".join(renamed(case, body) for case, body in cases.items())
+    header = '<ir_version: 10, opset_import: ["" : 18]>'
+    return parse_model(f"{header} g (float[n, s, 6] x) => ({outputs}) {{ {CONSTANTS} {bodies} }}")
+
+
+def type_of(case: str) -> str:
+    ranks = {"heads": 4, "merged": 2, "mask": 2, "last_row": 2}
+    dims = ", ".join(f"{case}{axis}" for axis in range(ranks.get(case, 3)))
+    return f"float[{dims}]"
+
+
+def operators(graph: Graph) -> set[str]:
+    return {node.op for node in graph.nodes if node.is_call}
+
+
+def test_all_of_it_has_forms_in_relax() -> None:
+    assert not {op for op in operators(from_onnx(model(CASES))) if op.startswith("onnx.")}
+
+
+@pytest.fixture(scope="module", params=["native", "onnxruntime"])
+def compiled(request: pytest.FixtureRequest) -> collage.Compiled:
+    def price(kernel: CandidateKernel) -> float:
+        return 1e-6 + 1e-7 * len(kernel.nodes)
+
+    return collage.compile(model(CASES), [request.param], cost=price, race_seconds=0.01)
+
+
+@pytest.mark.parametrize(("n", "s"), [(2, 3), (1, 4), (3, 2), (2, 7), (1, 1)])
+def test_results_are_those_of_onnxruntime(compiled: collage.Compiled, n: int, s: int) -> None:
+    x = np.random.default_rng(s).normal(size=(n, s, 6)).astype(np.float32)
+
+    actual, expected = compiled.run({"x": x}), run_onnx(model(CASES), {"x": x})
+
+    for name, right in expected.items():
+        np.testing.assert_allclose(actual[name], right, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_nothing_is_compiled_for_an_empty_dimension(compiled: collage.Compiled) -> None:
+    with pytest.raises(ExecutableError) as caught:
+        compiled.run({"x": np.zeros((1, 0, 6), np.float32)})
+    assert str(caught.value) == (
+        "input `x` is float32[n, s, 6], and its dimension 1 is 0: it is at least 1, unless the "
+        "model is compiled for 0 with `--shape`"
+    )
+
+
+TABLE = """
+<ir_version: 10, opset_import: ["" : 18]>
+g (float[n, s] x) => (float[n, s] y) <float[1, 4] table = {1.0, 2.0, 3.0, 4.0}>
+{
+    zero = Constant<value_ints=[0]>() one = Constant<value_ints=[1]>()
+    sh = Shape(x) l = Gather(sh, one) t = Slice(table, zero, l, one) y = Add(x, t)
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["native", "onnxruntime"])
+def test_a_table_that_is_too_short_is_noticed(target: str) -> None:
+    made = collage.compile(
+        parse_model(TABLE), [target], cost=lambda _: 1e-6, shapes={"x": (2, "s")}, inputs=x_of(3)
+    )
+
+    assert made.run(x_of(4))["y"].tolist() == [[1, 2, 3, 4]] * 2
+    with pytest.raises(ExecutableError):
+        made.run(x_of(5))
+
+
+def x_of(size: int) -> dict[str, Any]:
+    return {"x": np.zeros((2, size), np.float32)}
+
+
+def test_what_is_not_known_stays_an_onnx_node() -> None:
+    made = parse_model(
+        """
+        <ir_version: 10, opset_import: ["" : 18]>
+        g (float[n, s] x) => (float[a, b] y, float[c, d] z)
+        {
+            one = Constant<value_ints=[1]>() m1 = Constant<value_ints=[-1]>()
+            two = Constant<value_ints=[2]>()
+            small = Constant<value_ints=[-9223372036854775807]>()
+            y = Slice(x, m1, small, one, m1)
+            sh = Shape(x) l = Gather(sh, one) k = Min(l, two) z, i = TopK<axis=1>(x, k)
+        }
+        """
+    )
+
+    graph = from_onnx(made)
+
+    assert {"onnx.Slice", "onnx.TopK"} <= operators(graph)
+
+
+# ---- Functions ----
+
+
+@pytest.mark.parametrize(
+    ("node", "found"),
+    [
+        ("y = Celu<alpha=2.0>(x)", "nn.relu"),
+        ("y = Swish(x)", "sigmoid"),
+        ("y = Attention<q_num_heads=2, kv_num_heads=2>(x, x, x)", "onnx.Attention"),
+    ],
+)
+def test_a_small_function_is_what_it_is_made_of(node: str, found: str) -> None:
+    made = parse_model(
+        '<ir_version: 10, opset_import: ["" : 24]>'
+        f" g (float[2, 5, 8] x) => (float[2, 5, 8] y) {{ {node} }}"
+    )
+
+    assert found in operators(from_onnx(made))
