@@ -4,6 +4,7 @@ import ast
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeVar
 
 from collage_dsl.graph.graph import Graph, Node
@@ -62,6 +63,7 @@ def size_of(dim: Dim, sizes: Sizes) -> Dim:
         return dim
 
 
+@lru_cache(maxsize=4096)
 def names_in(dim: Dim) -> frozenset[str]:
     """The names in a dimension: `n` of `n * 2`."""
     if isinstance(dim, int):
