@@ -28,6 +28,7 @@ def none_fails(campaign: str, count: int, folder: Path) -> None:
         ("folders", 20),
         ("editor", 3),
         ("values", 12),
+        ("graphs", 60),
     ],
 )
 def test_no_damaged_input_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:
@@ -46,6 +47,7 @@ def test_no_damaged_input_is_a_defect(campaign: str, count: int, tmp_path: Path)
         ("folders", 500),
         ("editor", 100),
         ("values", 1_000),
+        ("graphs", 5_000),
     ],
 )
 def test_no_damaged_input_of_many_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:

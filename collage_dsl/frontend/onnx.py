@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import tvm
-from onnx import helper
+from onnx import helper, numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
@@ -33,7 +33,7 @@ from collage_dsl.frontend.onnx_constants import (
     label,
 )
 from collage_dsl.frontend.onnx_functions import body_of
-from collage_dsl.frontend.onnx_limits import is_known, limit, takes_shapes
+from collage_dsl.frontend.onnx_limits import is_known, joins, limit, takes_shapes
 from collage_dsl.frontend.onnx_model import (
     OLDEST_OPSET,
     Shapes,
@@ -305,6 +305,8 @@ class _Importer(Values):
         for name in filter(None, node.input):
             if not self.is_tensor(name):
                 return f"the shape of `{name}` is found as the model runs"
+            if joins(node.op_type) and self.is_empty(name):
+                return f"`{name}` has no elements"
         return limit(node, self.uses.keys(), self.constant, self.static_shape)
 
     def keep(self, node: onnx.NodeProto, reason: str, *, is_doubtful: bool = False) -> None:
@@ -405,7 +407,8 @@ class _Importer(Values):
         """
         array = self.constant(name)
         if array is not None and is_foreign(array):
-            self.keep(helper.make_node("Identity", [name], [name]), f"{array.dtype} is not")
+            tensor = numpy_helper.from_array(array)
+            self.keep(helper.make_node("Constant", [], [name], value=tensor), "")
         value = self.tensor(self.expr(name))
         declared = (
             name not in self.objects

@@ -150,7 +150,7 @@ def check_size(dims: Iterable[object], dtype: np.dtype, what: str) -> None:
 
 def problem_of(node: onnx.NodeProto, opset: int) -> str:
     """What is wrong with the node by the definition of its operator; empty if nothing is."""
-    schema = _schema(node.op_type, opset, "" if node.domain == "ai.onnx" else node.domain)
+    schema = schema_of(node.op_type, opset, node.domain)
     if schema is None:
         return ""
     if not schema.min_input <= len(node.input) <= schema.max_input:
@@ -180,8 +180,9 @@ def _problem_of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> 
 
 
 @cache
-def _schema(op: str, opset: int, domain: str) -> onnx.defs.OpSchema | None:
+def schema_of(op: str, opset: int, domain: str) -> onnx.defs.OpSchema | None:
+    """The definition of an operator; None where the package of ONNX has none."""
     try:
-        return onnx.defs.get_schema(op, opset, domain)
+        return onnx.defs.get_schema(op, opset, "" if domain == "ai.onnx" else domain)
     except onnx.defs.SchemaError:
         return None

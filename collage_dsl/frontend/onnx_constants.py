@@ -13,9 +13,10 @@ from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import WrongNodeError
 from collage_dsl.frontend.onnx_check import array_of_tensor
 
-# Random operators give a new value each time; patterns for quantized models need the last one.
+# Random operators give a new value each time; patterns for quantized models need the last one. The
+# reference implementation reads the indices of MaxUnpool differently.
 _NEVER_FOLDED = frozenset({
-    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+    "MaxUnpool", "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
     "RandomUniformLike", "DequantizeLinear",
 })  # fmt: skip
 
@@ -49,7 +50,21 @@ def array_of_constant(node: onnx.NodeProto) -> Array:
 def can_fold(node: onnx.NodeProto) -> bool:
     """Whether the node computes a constant from constant inputs."""
     standard = node.domain in ("", "ai.onnx")
-    return standard and node.op_type not in _NEVER_FOLDED and not _has_graph(node)
+    is_known = node.op_type not in _NEVER_FOLDED and not _is_reduction_of_nothing(node)
+    return standard and is_known and not _has_graph(node)
+
+
+def _is_reduction_of_nothing(node: onnx.NodeProto) -> bool:
+    """Such as a sum of squares over no axes: the reference implementation gives no squares."""
+    flags = (each.i for each in node.attribute if each.name == "noop_with_empty_axes")
+    return node.op_type.startswith("Reduce") and any(flags)
+
+
+_SAME_SINCE = {"Softmax": 13, "LogSoftmax": 13, "Hardmax": 13, "Resize": 11}
+"""
+The operator set from which an operator is what the reference implementation takes it for. It knows
+older definitions of other operators.
+"""
 
 
 def _has_graph(node: onnx.NodeProto) -> bool:
@@ -65,6 +80,8 @@ def fold(
     """
     from onnx.reference import ReferenceEvaluator  # takes half a second to import; seldom needed
 
+    if opset < _SAME_SINCE.get(node.op_type, 1):
+        return None
     given = {name: x for name, x in zip(node.input, inputs, strict=True) if x is not None}
     infos = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)

@@ -38,6 +38,14 @@ def takes_shapes(op: str) -> bool:
     return op in _TAKE_SHAPES
 
 
+def joins(op: str) -> bool:
+    """Whether an operator makes one number of several. TVM divides by their count, even by 0."""
+    return op.startswith(("Arg", "Global", "Reduce")) or any(word in op for word in _JOINING)
+
+
+_JOINING = ("Conv", "Gemm", "LRN", "MatMul", "Norm", "Pool", "Resize", "Softmax", "Upsample")
+
+
 def limit(
     node: onnx.NodeProto,
     used: Collection[str],
@@ -50,12 +58,16 @@ def limit(
     """
     if node.op_type in _FIRST_OUTPUT_ONLY and any(name in used for name in node.output[1:]):
         return f"only the first output of {node.op_type} is supported"
+    if node.op_type in _WITH_A_FUNCTION and attributes(node).get("noop_with_empty_axes"):
+        return "reductions over no axes are not supported"
     if "Sequence" in node.op_type:
         return "sequences of tensors are not supported"
     if node.op_type == "Dropout":
         return "a Dropout that may be trained is not supported"
     if node.op_type == "NonMaxSuppression":
         return "TVM has no kernel of NonMaxSuppression that gives only what is found"
+    if node.op_type == "Split" and _has_empty_part(node, constant, dims):
+        return "parts of no elements are not supported"
     if node.op_type == "Resize" and len(node.input) > 2 and node.input[2]:
         return _limit_of_scales(constant(node.input[2]), dims(node.input[0]))
     attrs = attributes(node)
@@ -66,6 +78,21 @@ def limit(
         if name in attrs and attrs[name] not in allowed:
             return f"{node.op_type} with this {name} is not supported"
     return ""
+
+
+def _has_empty_part(
+    node: onnx.NodeProto,
+    constant: Callable[[str], Array | None],
+    dims: Callable[[str], list[int] | None],
+) -> bool:
+    """Whether a Split gives an empty part, of which TVM's `split` takes only the last."""
+    attrs, shape = attributes(node), dims(node.input[0])
+    given = constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+    sizes = attrs.get("split") if given is None else given.tolist()
+    if sizes is None and shape is not None:
+        size = shape[attrs.get("axis", 0)]
+        sizes = [size if size < len(node.output) else 1]
+    return sizes is not None and 0 in sizes
 
 
 def _check_axis(
@@ -91,6 +118,9 @@ def _limit_of_scales(scales: Array | None, dims: list[int] | None) -> str:
     exact = np.allclose(sizes, np.round(sizes), rtol=0, atol=1e-4)
     return "" if exact else "Resize to what is no whole number of elements is not supported"
 
+
+_WITH_A_FUNCTION = frozenset({"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceSumSquare"})
+"""Reductions that compute something of each element too, which TVM leaves out over no axes."""
 
 _FIRST_OUTPUT_ONLY = frozenset({"BatchNormalization", "LayerNormalization", "MaxPool"})
 

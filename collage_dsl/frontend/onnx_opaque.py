@@ -13,7 +13,7 @@ from onnx import TypeProto, helper, numpy_helper
 
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import CannotConvertError, FrontendError
-from collage_dsl.frontend.onnx_check import nodes_within
+from collage_dsl.frontend.onnx_check import nodes_within, schema_of
 from collage_dsl.frontend.onnx_scope import names_read, renamed
 from collage_dsl.frontend.onnx_types import dtype_of, is_foreign, type_named
 from collage_dsl.frontend.reference import REFUSALS, reference_session
@@ -91,9 +91,8 @@ def _model_of(
     made = {name: f"result{place}" for place, name in enumerate(results)}
     numbers = count()
     kept = renamed(node, names, lambda _: f"inner{next(numbers)}")
-    required = _outputs_required(node, header)
     outputs = [
-        made.get(name, f"unused{place}" if place < required else "")
+        made.get(name) or (f"unused{place}" if name and _is_needed(node, place, header) else "")
         for place, name in enumerate(node.output)
     ]
     while outputs and not outputs[-1]:
@@ -107,25 +106,22 @@ def _model_of(
         [onnx.ValueInfoProto(name=name) for name in made.values()],
         [_tensor(array, names[name]) for name, array in inside.items()],
     )
-    domains = {each.domain for each in (kept, *nodes_within([kept]))}
-    opsets = [
-        helper.make_opsetid(domain, version)
-        for domain, version in sorted(header.opsets.items())
-        if domain in domains or domain in ("", "ai.onnx")
-    ]
+    domains = {each.domain for each in (kept, *nodes_within([kept]))} | {"", "ai.onnx"}
+    known = {domain: version for domain, version in header.opsets.items() if domain in domains}
+    # onnxruntime takes nodes of a domain that a model does not import.
+    versions = dict.fromkeys(domains - {"", "ai.onnx"}, 1) | known
+    opsets = [helper.make_opsetid(*each) for each in sorted(versions.items())]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=max(header.ir_version, 8))
     model.ClearField("producer_name")
     return model
 
 
-def _outputs_required(node: onnx.NodeProto, header: Header) -> int:
-    """How many outputs the node must have, used or not."""
-    try:
-        version = header.opsets.get(node.domain, 1)
-        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
-    except onnx.defs.SchemaError:
-        return 0
-    return int(schema.min_output)
+def _is_needed(node: onnx.NodeProto, place: int, header: Header) -> bool:
+    """Whether a node of this operator has to name this output, also where nobody uses it."""
+    schema = schema_of(node.op_type, header.opsets.get(node.domain, 1), node.domain)
+    if schema is None or place >= len(schema.outputs):
+        return True
+    return schema.outputs[place].option != onnx.defs.OpSchema.FormalParameterOption.Optional
 
 
 def _declared(name: str, type_: TypeProto) -> onnx.ValueInfoProto:
@@ -198,7 +194,32 @@ def _inferred(model: bytes) -> tuple[TypeProto, ...]:
         inferred = onnx.shape_inference.infer_shapes(loaded, data_prop=True)
     except onnx.shape_inference.InferenceError:
         inferred = loaded
-    return tuple(map(_more_known, inferred.graph.output, session.get_outputs()))
+    types = tuple(map(_more_known, inferred.graph.output, session.get_outputs()))
+    taken = [size for value in loaded.graph.input for size in _sizes(value.type)]
+    is_empty = 0 not in taken and any(0 in _sizes(type_) for type_ in types)
+    is_doubtful = is_empty or loaded.graph.node[0].op_type in _WRONGLY_INFERRED
+    return tuple(map(_of_rank, types)) if is_doubtful else types
+
+
+_WRONGLY_INFERRED = frozenset({"STFT"})
+"""
+Operators for which inference gives wrong sizes: to `STFT` as if its result had two sides. Those of
+onnxruntime may have a size of 0 if that of an operand has a name.
+"""
+
+
+def _sizes(type_: TypeProto) -> list[int]:
+    dims = type_.tensor_type.shape.dim
+    return [dim.dim_value for dim in dims if dim.HasField("dim_value")]
+
+
+def _of_rank(type_: TypeProto) -> TypeProto:
+    """A tensor type without the sizes of its dimensions."""
+    result = TypeProto()
+    result.CopyFrom(type_)
+    for dim in result.tensor_type.shape.dim:
+        dim.Clear()
+    return result
 
 
 def _more_known(inferred: onnx.ValueInfoProto, told: Any) -> TypeProto:

@@ -493,6 +493,54 @@ _PADDING = {
 }
 
 
+def upsample(site: Site) -> Value:
+    """
+    `Upsample` of older operator sets: it scales from the first element on, and the nearest element
+    is the one before.
+    """
+    x, given = site.expr(0), site.attrs.get("scales")
+    scales = site.constant(1) if given is None else np.asarray(given, np.float32)
+    dims = known_dims(static_dims(x.ty))
+    if scales is None or dims is None or len(dims) != 4 or scales[:2].tolist() != [1, 1]:
+        raise CannotConvertError("an Upsample but of images by known scales is not supported")
+    sizes = np.asarray(dims[2:]) * scales[2:].astype(np.float64)
+    if not (sizes == np.round(sizes)).all():
+        raise CannotConvertError("Upsample to what is no whole number of elements is not supported")
+    mode = site.attrs.get("mode", b"nearest").decode()
+    return relax.op.image.resize2d(
+        x,
+        [int(size) for size in sizes],
+        layout="NCHW",
+        method={"nearest": "nearest_neighbor"}.get(mode, mode),
+        coordinate_transformation_mode="asymmetric",
+        rounding_method="floor",
+    )
+
+
+def of_floats(site: Site) -> Value | None:
+    """
+    TVM's operators, except for integers: it rounds the threshold of `Shrink`, and means of integers
+    have another type than it says.
+    """
+    if "float" not in str(site.expr(0).ty.dtype.dtype):
+        raise CannotConvertError(f"{site.node.op_type} of integers is not supported")
+    return None
+
+
+def dynamic_quantize(site: Site) -> Value:
+    """`DynamicQuantizeLinear`. The scale of zeros alone is 1, as that of onnxruntime."""
+    x, emit = site.expr(0), site.scope.emit
+    zero, most, one = (relax.const(each, str(x.ty.dtype.dtype)) for each in (0.0, 255.0, 1.0))
+    low = emit(relax.op.minimum(zero, emit(relax.op.min(x))))
+    high = emit(relax.op.maximum(zero, emit(relax.op.max(x))))
+    step = emit(relax.op.divide(emit(relax.op.subtract(high, low)), most))
+    scale = emit(relax.op.where(emit(relax.op.equal(step, zero)), one, step))
+    start = emit(relax.op.subtract(zero, emit(relax.op.divide(low, scale))))
+    rounded = emit(relax.op.round(emit(relax.op.clip(start, 0, 255))))
+    point = emit(relax.op.astype(rounded, "uint8"))
+    return relax.Tuple([emit(relax.op.quantize(x, scale, point, 0, "uint8")), scale, point])
+
+
 def one_hot(site: Site) -> Value | None:
     """TVM's operator, in which a negative index does not count from the end."""
     depth, values = site.constant(1), site.constant(2)
@@ -556,6 +604,14 @@ def _along_axis(site: Site, made: Callable[[int], Value]) -> Value | None:
     if not _has_tensors(site):
         return None
     axis = site.attrs.get("axis", 0)
+    data, places = (static_dims(site.expr(place).ty) for place in (0, 1))
+    if len(data) != len(places):
+        raise WrongNodeError(f"the data has {len(data)} dimensions, the indices {len(places)}")
+    others = [
+        pair for at, pair in enumerate(zip(data, places, strict=True)) if at != axis % len(data)
+    ]
+    if any(size is not None and count is not None and count > size for size, count in others):
+        raise CannotConvertError("more indices than elements beside the axis are not supported")
     if (indices := site.constant(1)) is not None:
         _check_indices(indices, static_dims(site.expr(0).ty)[axis])
     return made(axis)
@@ -575,6 +631,9 @@ def _at_points(site: Site, batch: int, made: Callable[[], Value]) -> Value | Non
     """An operator with one index for each of several axes, those from `batch` on."""
     if not _has_tensors(site):
         return None
+    data, places = (static_dims(site.expr(place).ty)[:batch] for place in (0, 1))
+    if any(None not in pair and pair[0] != pair[1] for pair in zip(data, places, strict=True)):
+        raise CannotConvertError("batches of other sizes than those of the data are not supported")
     if (indices := site.constant(1)) is not None:
         sizes = static_dims(site.expr(0).ty)[batch:]
         for place, size in zip(range(indices.shape[-1]), sizes, strict=False):
@@ -627,6 +686,7 @@ CANONICAL: Mapping[str, Converter] = {
     "Conv": convolution,
     "CumSum": cumulated,
     "Div": divide,
+    "DynamicQuantizeLinear": dynamic_quantize,
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
@@ -644,11 +704,14 @@ CANONICAL: Mapping[str, Converter] = {
     "OneHot": one_hot,
     "Pad": pad,
     "ReduceLogSumExp": reduce_log_sum_exp,
+    "ReduceMean": of_floats,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
+    "Shrink": of_floats,
     "Softmax": partial(softmax, relax.op.nn.softmax),
     "Sub": subtract,
     "Sum": partial(chain, relax.op.add),
     "ThresholdedRelu": thresholded_relu,
     "Tile": tile,
+    "Upsample": upsample,
 }

@@ -223,6 +223,11 @@ class Values:
             return not is_foreign(value)
         return isinstance(value, Affine | Linear | Sizes) or self.follows(value.ty)
 
+    def is_empty(self, name: str) -> bool:
+        """Whether a value that is no constant is a tensor without elements."""
+        type_ = getattr(self.value(name), "ty", None)
+        return isinstance(type_, relax.TensorType) and 0 in static_dims(type_)
+
     def follows(self, type_: Any) -> bool:
         """Whether values of this type are tensors, and the dimensions those of inputs."""
         match type_:

@@ -6,7 +6,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import relax
+from tvm import relax, sym
 
 from collage_dsl.backends.base import Backend, LibraryBackend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
@@ -25,8 +25,9 @@ def with_library_code(module: tvm.IRModule, backends: Sequence[Backend]) -> tvm.
     backends are one runtime module, in which equal weights are shared. Raises `BuildError` where
     nobody makes the code of one.
     """
-    with _code_generators(module, backends):
-        made = relax.transform.RunCodegen(entry_functions=_callers(module))(module)
+    plain = _with_plain_sizes(module)
+    with _code_generators(plain, backends):
+        made = relax.transform.RunCodegen(entry_functions=_callers(plain))(plain)
     return returning(_with_weights_once(made))
 
 
@@ -48,6 +49,27 @@ def _with_weights_once(module: tvm.IRModule) -> tvm.IRModule:
 _MODULES = "external_mods"
 _CONSTANTS = "const_name_to_constant"
 """The attributes of a module with its runtime modules, and with constants that they may need."""
+
+
+def _with_plain_sizes(module: tvm.IRModule) -> tvm.IRModule:
+    """
+    `module` with computed sizes as TVM simplifies them: `n + 1` in place of `1 + n`. `RunCodegen`
+    does that by itself, and then stops at the call that has the other type.
+    """
+    analyzer = sym.Analyzer()
+
+    def plain(shape: Any) -> Any:
+        values = [analyzer.simplify(each) for each in shape.values]
+        is_same = all(one.same_as(other) for one, other in zip(values, shape.values, strict=True))
+        return shape if is_same else relax.ShapeExpr(values)
+
+    functions = {
+        var: tvm_ffi.structural_map(each, (relax.ShapeExpr, plain))
+        if isinstance(each, relax.Function)
+        else each
+        for var, each in module.functions_items()
+    }
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 
 @contextmanager
@@ -134,10 +156,21 @@ def _library(name: str, backends: Sequence[Backend]) -> LibraryBackend | None:
 def _compiled(backend: LibraryBackend, function: Any) -> Any:
     symbol = str(function.attrs["global_symbol"])
     try:
-        graph = from_relax(tvm.IRModule({"kernel": function}), "kernel")
+        graph = from_relax(tvm.IRModule({"kernel": _of_tensors(function)}), "kernel")
     except UnsupportedRelax as error:
         raise BuildError(f"`{backend.name}` cannot make kernel `{symbol}`: {error}") from error
     return backend.codegen(graph, symbol, _options(function))
+
+
+def _of_tensors(function: Any) -> Any:
+    """
+    `function` without the parameter for dimensions that no tensor defines. A library finds them
+    from its operands, or is not asked; `returning` leaves them out of the calls.
+    """
+    params = [each for each in function.params if not isinstance(each.ty, relax.ShapeType)]
+    if len(params) == len(function.params):
+        return function
+    return relax.Function(params, function.body, function.ret_ty, function.is_pure, function.attrs)
 
 
 def _options(function: Any) -> dict[str, Any]:

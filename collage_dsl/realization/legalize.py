@@ -215,6 +215,21 @@ def _rms_norm(builder: Any, call: Any) -> Any:
     return builder.call_te(whole, x, weight, primfunc_name_hint="rms_norm")
 
 
+def _equality(compare: Callable[..., Tensor]) -> Legalizer:
+    """A comparison in which truth values are numbers: LLVM would compare them as floats."""
+
+    def legalizer(builder: Any, call: Any) -> Any:
+        if any(str(each.ty.dtype.dtype) != "bool" for each in call.args):
+            return usual(builder, call)
+
+        def compared(*operands: Tensor) -> Tensor:
+            return compare(*(topi.cast(each, "uint8") for each in operands))
+
+        return builder.call_te(compared, *call.args, primfunc_name_hint=compare.__name__)
+
+    return legalizer
+
+
 def _is_float(x: Tensor) -> bool:
     return "float" in str(x.dtype)
 
@@ -230,6 +245,8 @@ _OURS: Mapping[str, Legalizer] = {
     "relax.argmin": _arg(topi.min),
     "relax.atanh": _extern("atanh"),
     "relax.cosh": _extern("cosh"),
+    "relax.equal": _equality(topi.equal),
+    "relax.not_equal": _equality(topi.not_equal),
     "relax.divide": _keeping_zeros(tirx.Div, CHECKED_OPERATORS["relax.divide"]),
     "relax.multiply": _keeping_zeros(tirx.Mul, usual),
     "relax.nn.prelu": _prelu,

@@ -13,6 +13,7 @@ def returning(module: tvm.IRModule) -> tvm.IRModule:
     """
     `module` in which a runtime module is called with its inputs only, and returns its outputs,
     where an output has a shape that is found as the model runs, or an input or output is no tensor.
+    Nor is it given dimensions: those of its tensors are enough.
     """
     for var, function in module.functions_items():
         if isinstance(function, relax.Function):
@@ -26,9 +27,13 @@ def _returning(call: Any) -> Any:
     if call.op != _CALL_DPS or not isinstance(call.args[0], relax.ExternFunc):
         return call
     (result,) = call.ty_args
-    operands = list(call.args[1].fields)
+    given = list(call.args[1].fields)
+    operands = [each for each in given if not isinstance(each.ty, relax.ShapeType)]
     if _is_allocated(result) and not any(_is_object(each.ty) for each in operands):
-        return call
+        if len(operands) == len(given):
+            return call
+        types = list(result.fields) if isinstance(result, relax.TupleType) else result
+        return relax.call_dps_packed(call.args[0], relax.Tuple(operands), types)
     return relax.call_pure_packed(call.args[0], *operands, ty_args=[result])
 
 

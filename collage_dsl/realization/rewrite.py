@@ -1,13 +1,13 @@
 """Replace the bindings that kernels compute by calls of these kernels, in a valid order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tvm
 from tvm import relax
 
 from collage_dsl.frontend.dataflow import Dataflow, values_in
-from collage_dsl.graph import Form, members, opset
+from collage_dsl.graph import Form, TupleType, members, opset
 from collage_dsl.realization.crossing import Crossing, copies_in, is_on, on_device
 from collage_dsl.realization.order import in_order
 from collage_dsl.realization.outline import value_of
@@ -40,9 +40,11 @@ class _Writer:
         self.flow = flow
         self.kernels = kernels
         self.size = len(flow.bindings)
+        # A kernel that has only shapes to give is none: its bindings stay.
+        self.numbered = [each for each in enumerate(kernels) if each[1].outlined.results]
         self.owner = {
             index: self.size + number
-            for number, kernel in enumerate(kernels)
+            for number, kernel in self.numbered
             for index in members(kernel.inside | opset(kernel.outlined.results))
         }
         self.results = {index for kernel in kernels for index in kernel.outlined.results}
@@ -50,7 +52,7 @@ class _Writer:
         self.first_place: dict[int, int] = {}
         for place, index in enumerate(flow.bound):
             self.first_place.setdefault(index, place)
-        self.wanted = {hash(var) for var in used_later}
+        self.wanted = {hash(var) for var in used_later} | set(self.shapes_taken())
         self.builder = relax.BlockBuilder()
         self.values: dict[int, Any] = {}
         self.written: list[Any] = []
@@ -61,7 +63,7 @@ class _Writer:
     def write(self) -> tuple[list[Any], list[int]]:
         stay = self.staying()
         needs = {place: self.needs_of(place) for place in stay}
-        for number, kernel in enumerate(self.kernels):
+        for number, kernel in self.numbered:
             needs[self.size + number] = self.needs_of_kernel(kernel)
         order = []
         for unit in in_order(needs, self.priority):
@@ -73,6 +75,13 @@ class _Writer:
         return self.without_unused_copies(), order
 
     # The bindings that stay, and the units that each unit needs.
+
+    def shapes_taken(self) -> Iterator[int]:
+        """The variables, by their hashes, that kernels take and no kernel gives."""
+        for _, kernel in self.numbered:
+            for index in kernel.outlined.arguments:
+                if index in self.owner and index not in self.results and index in self.first_place:
+                    yield hash(self.flow.bindings[self.first_place[index]].var)
 
     def staying(self) -> list[int]:
         """The places of bindings that stay: in no kernel, or used but not a kernel's result."""
@@ -98,7 +107,8 @@ class _Writer:
         """Whether a binding that stays is of a call inside a kernel that gives a tuple."""
         index = self.flow.bound[place]
         is_taken = index in self.owner and self.first_place[index] == place
-        return is_taken and self.flow.graph.nodes[index].is_call
+        node = self.flow.graph.nodes[index]
+        return is_taken and node.is_call and isinstance(node.type, TupleType)
 
     def needs_of(self, place: int) -> set[int]:
         if self.is_remade(place):

@@ -31,7 +31,8 @@ from collage_dsl.realization.onnx_reference import evaluated, shaken
 from collage_dsl.realization.signature import ExecutableError
 from collage_dsl.realization.verify import VerificationError, runner
 from collage_dsl.resources import shipped_spec
-from tests.fuzz import values
+from tests.fuzz import agreement, nodes, values
+from tests.fuzz.aside import aside
 from tests.fuzz.editor import answers, conversation
 from tests.fuzz.folders import NATIVE, build, damage, write_inputs
 from tests.fuzz.models import model
@@ -235,6 +236,20 @@ class Right:
         return not all(np.isfinite(each).all() for each in every)
 
 
+def compare_graphs(seed: int, folder: Path) -> None:
+    """
+    Run a random model of any operators by a random plan, and compare it with onnxruntime. Seeds for
+    which onnxruntime ends its process, or takes no model, count as fine.
+    """
+    nodes.cases()  # Read here, and not again in each copy of the process.
+    kind, case = aside(lambda: agreement.case_of(seed), 8)
+    if kind != "made":
+        return
+    (folder / "model.onnx").write_bytes(case.made.model.SerializeToString())
+    found = agreement.disagreement(case, Random(seed))
+    assert not found, f"{found}\n{onnx.printer.to_text(case.made.model)}"
+
+
 ATTEMPTS: Mapping[str, Attempt] = {
     "models": import_model,
     "builds": build_model,
@@ -243,4 +258,5 @@ ATTEMPTS: Mapping[str, Attempt] = {
     "editor": talk,
     "specs": check_spec,
     "values": compare_values,
+    "graphs": compare_graphs,
 }

@@ -1,0 +1,131 @@
+"""
+Where the standard does not say what a node gives, or onnxruntime gives something else than it says.
+
+The results of a model are compared only on inputs for which no node meets one of these cases.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, helper
+
+from tests.fuzz.graphs import nodes_within
+
+Array = np.ndarray[Any, Any]
+Rule = Callable[[NodeProto, Sequence[Any]], str]
+"""Why the result of a node is not defined for these operands; empty if it is."""
+
+CANCELLING = frozenset({"Celu", "Elu", "Mish", "Selu", "Softplus"})
+"""Functions that are computed as `exp(x) - 1` or `log(1 + exp(x))`: see docs/numerics.md."""
+
+
+def cancels(model: ModelProto) -> bool:
+    return any(node.op_type in CANCELLING for node in nodes_within(model.graph.node))
+
+
+def undefined(model: ModelProto, values: Mapping[str, Any]) -> str:
+    """Why the results of a model with these values are not compared; empty if they are."""
+    for node in model.graph.node:
+        rules = RULES.get(node.op_type, ())
+        operands = [values.get(name) for name in node.input]
+        for rule in rules:
+            if why := rule(node, operands):
+                return f"{node.op_type}: {why}"
+    return ""
+
+
+def _numbers(value: Any) -> Array:
+    """The elements of a tensor in float64."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "OSU":
+        return np.zeros(0)
+    return value.astype(np.float64).reshape(-1)
+
+
+def _not_a_number(node: NodeProto, operands: Sequence[Any]) -> str:
+    is_finite = all(np.isfinite(_numbers(each)).all() for each in operands)
+    return "" if is_finite else "onnxruntime may lose what is no number, as docs/numerics.md says"
+
+
+def _out_of_range(node: NodeProto, operands: Sequence[Any]) -> str:
+    """A float as an integer that cannot hold it: whatever C++ makes of it."""
+    target = next((a.i for a in node.attribute if a.name == "to"), 0)
+    if node.op_type == "CastLike" and isinstance(operands[1], np.ndarray):
+        target = helper.np_dtype_to_tensor_dtype(operands[1].dtype)
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(target))
+    source = operands[0]
+    if not isinstance(source, np.ndarray) or source.dtype.kind in "biuOSU":
+        return ""
+    if dtype.name.startswith(("int", "uint")) and dtype.kind in "iu":
+        low, high = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+        numbers = np.trunc(_numbers(source))
+        fits = np.isfinite(numbers).all() and (numbers >= low).all() and (numbers <= high).all()
+        return "" if fits and (numbers < 2.0**63).all() else "a float that is no such integer"
+    return ""
+
+
+def _integer_power(node: NodeProto, operands: Sequence[Any]) -> str:
+    base, exponent = operands[:2]
+    if not isinstance(base, np.ndarray) or base.dtype.kind not in "iu":
+        return ""
+    with np.errstate(all="ignore"):
+        powers = np.power(base.astype(np.float64), np.asarray(exponent, np.float64))
+    fits = np.isfinite(powers).all() and (abs(powers) < float(np.iinfo(base.dtype).max)).all()
+    is_whole = (powers == np.round(powers)).all()
+    return "" if fits and is_whole else "an integer power that is no such integer"
+
+
+def _shifted_out(node: NodeProto, operands: Sequence[Any]) -> str:
+    bits = 8 * operands[1].dtype.itemsize
+    return "a shift by all bits" if (_numbers(operands[1]) >= bits).any() else ""
+
+
+def _unsorted(node: NodeProto, operands: Sequence[Any]) -> str:
+    is_unsorted = any(a.name == "sorted" and not a.i for a in node.attribute)
+    return "the order is not defined" if is_unsorted else ""
+
+
+def _at_a_step(node: NodeProto, operands: Sequence[Any]) -> str:
+    """A number that only rounding keeps from being whole, or half of a whole one."""
+    source = operands[0]
+    if not isinstance(source, np.ndarray) or source.dtype.kind in "biuOSU":
+        return ""
+    numbers = _numbers(source) * (2 if node.op_type == "Round" else 1)
+    numbers = numbers[np.isfinite(numbers)]
+    distance = abs(numbers - np.round(numbers))
+    is_near = (distance > 0) & (distance < 1e-6 * np.maximum(1, abs(numbers)))
+    return "rounding decides" if is_near.any() else ""
+
+
+def _no_variance(node: NodeProto, operands: Sequence[Any]) -> str:
+    """onnxruntime takes the difference of two squares, and its root."""
+    axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), (0, 2, 3))
+    array = operands[0].astype(np.float64)
+    variance, square = array.var(axis=axes), (array * array).mean(axis=axes)
+    is_small = (variance <= 1e-5 * square).any()
+    return "a variance of 0, of which rounding makes a negative number" if is_small else ""
+
+
+_ORDER = (_not_a_number,)
+
+RULES: Mapping[str, Sequence[Rule]] = {
+    "ArgMax": _ORDER,
+    "ArgMin": _ORDER,
+    "BitShift": (_shifted_out,),
+    "Cast": (_out_of_range,),
+    "CastLike": (_out_of_range,),
+    "Ceil": (_at_a_step,),
+    "Clip": _ORDER,
+    "Floor": (_at_a_step,),
+    "GlobalMaxPool": _ORDER,
+    "LRN": _ORDER,
+    "MaxPool": _ORDER,
+    "MeanVarianceNormalization": (_no_variance,),
+    "Pow": (_integer_power,),
+    "ReduceMax": _ORDER,
+    "ReduceMin": _ORDER,
+    "Round": (_at_a_step,),
+    "Sigmoid": _ORDER,
+    "Sign": _ORDER,
+    "TopK": (*_ORDER, _unsorted),
+}

@@ -1,0 +1,260 @@
+"""
+What random models of all operators found (`tests/fuzz/graphs.py`), each as a small model.
+
+Each is compiled with native kernels where there are some, one operator a kernel, and gives what
+onnxruntime gives without optimisations.
+"""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import collage_dsl as collage
+from collage_dsl.backends.registry import installed
+from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.graph import CandidateKernel
+from collage_dsl.measuring.cost import supported
+from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.lower import build
+from collage_dsl.realization.partition import realize
+from collage_dsl.realization.signature import Signature
+from collage_dsl.realization.verify import runner
+from collage_dsl.resources import shipped_spec
+
+Array = np.ndarray[Any, Any]
+
+NATIVE, LIBRARY = (
+    spec for name in ("native", "onnxruntime") for spec in collage.load(shipped_spec(name)).values()
+)
+
+
+def parsed(text: str, opset: int, **constants: Array) -> onnx.ModelProto:
+    head = f'<ir_version: 9, opset_import: ["" : {opset}, "com.microsoft" : 1]> g '
+    made = onnx.parser.parse_model(head + text)
+    made.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in constants.items())
+    return made
+
+
+def compiled(model: onnx.ModelProto, native: float = 1.0, library: float = 50.0) -> ModelExecutable:
+    """The model with small kernels, of the target that costs less where both can run them."""
+    graph = collage.from_onnx(model)
+
+    def cost(kernel: CandidateKernel) -> float:
+        factor = native if kernel.target == NATIVE.name else library
+        return 1e-6 * factor * 10 ** len(kernel.nodes)
+
+    priced = supported(cost, installed())
+    plan = plans_of(graph, (NATIVE, LIBRARY), priced, lookup(allow_extern=False))[MIXED]
+    assert not isinstance(plan, str)
+    module = realize(graph, plan.candidates, installed())
+    return ModelExecutable(build(module), Signature.of(graph))
+
+
+def agrees(model: onnx.ModelProto, inputs: dict[str, Array], **costs: float) -> None:
+    right = runner(model)(inputs)
+    found = compiled(model, **costs).run(inputs)
+    for name, wanted in right.items():
+        assert found[name].dtype == wanted.dtype
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-6)
+
+
+def f32(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("operands", ["c, x", "x, c", "x, x"])
+def test_native_kernels_pass_on_a_size_that_is_a_constant_plus_a_name(operands: str) -> None:
+    model = parsed(
+        f"""(float[3,n] x) => (float[3,k] y) {{
+          a = Concat <axis = 1> ({operands})
+          y = Softmax (a)
+        }}""",
+        17,
+        c=f32(3, 1),
+    )
+
+    agrees(model, {"x": f32(3, 4)})
+
+
+def test_a_library_kernel_takes_a_value_of_computed_size() -> None:
+    model = parsed(
+        """(float[n,m] x) => (float16[k] a, float[4] y) {
+          h = Cast <to = 10> (x)
+          r = Reshape (h, flat)
+          a = Tile (r, twice)
+          s = Slice (a, zero, four)
+          y = Cast <to = 1> (s)
+        }""",
+        17,
+        flat=np.array([-1]),
+        twice=np.array([2]),
+        zero=np.array([0]),
+        four=np.array([4]),
+    )
+
+    agrees(model, {"x": f32(2, 3)}, native=1, library=1)
+    agrees(model, {"x": f32(2, 3)}, native=50, library=1)
+
+
+def test_a_kernel_may_take_a_shape_that_another_computes() -> None:
+    model = parsed(
+        """(float[n,m] x) => (int64[1,m] y) {
+          y = ArgMin <keepdims = 1, select_last_index = 1> (x)
+        }""",
+        17,
+    )
+
+    agrees(model, {"x": np.array([[2, 2], [2, 1], [3, 1]], np.float32)})
+
+
+def test_truth_values_are_compared() -> None:
+    model = parsed("(bool[3,16] x, bool[3,16] y) => (bool[3,16] z) { z = Equal (x, y) }", 17)
+    generator = np.random.default_rng(0)
+
+    agrees(model, {name: generator.integers(0, 2, (3, 16)).astype(bool) for name in "xy"})
+
+
+def test_an_output_that_nobody_uses_stays_where_its_operator_needs_it() -> None:
+    model = parsed(
+        "(float[2,4] x) => (float[2,1] m) { y, m = LayerNormalization (x, scale) }",
+        17,
+        scale=f32(4),
+    )
+
+    agrees(model, {"x": f32(2, 4)})
+
+
+def test_a_node_in_a_branch_may_be_of_a_domain_that_is_not_imported() -> None:
+    model = parsed(
+        """(bool c, float[4] x) => (float[4] y) {
+          y = If (c) <
+            then_branch = yes () => (float[4] p) { p = com.microsoft.QuickGelu (x) },
+            else_branch = no () => (float[4] q) { q = Neg (x) }
+          >
+        }""",
+        17,
+    )
+    model.opset_import.pop()
+
+    agrees(model, {"c": np.array(True), "x": f32(4)})
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_an_upsample_begins_at_the_first_element(mode: str) -> None:
+    model = parsed(
+        f'(float[1,2,3,3] x) => (float[1,2,6,9] y) {{ y = Upsample <mode = "{mode}"> (x, s) }}',
+        9,
+        s=np.array([1, 1, 2, 3], np.float32),
+    )
+
+    agrees(model, {"x": f32(1, 2, 3, 3)})
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_a_constant_is_computed_by_the_rules_of_its_operator_set(op: str) -> None:
+    model = parsed(
+        f"(float[2,3,4] x) => (float[2,3,4] y) {{ s = {op} <axis = 1> (c)  y = Add (x, s) }}",
+        11,
+        c=f32(2, 3, 4),
+    )
+
+    agrees(model, {"x": f32(2, 3, 4)})
+
+
+def test_a_sum_of_squares_over_no_axes_is_squares() -> None:
+    model = parsed(
+        """(float[2,3] x) => (float[2,3] y) {
+          s = ReduceSumSquare <noop_with_empty_axes = 1> (c, none)
+          y = Add (x, s)
+        }""",
+        18,
+        c=f32(2, 3),
+        none=np.zeros(0, np.int64),
+    )
+
+    agrees(model, {"x": f32(2, 3)})
+
+
+def test_a_constant_of_half_a_byte_may_be_an_output() -> None:
+    model = parsed(
+        "(float[2] x) => (int4[3] y, float[2] z) { y = Cast <to = 22> (c)  z = Neg (x) }",
+        25,
+        c=np.array([-3, 0, 7], np.float32),
+    )
+
+    found = compiled(model).run({"x": f32(2)})
+
+    assert found["y"].astype(int).tolist() == [-3, 0, 7]
+
+
+def test_parts_of_a_split_may_be_empty() -> None:
+    model = parsed(
+        "(float[3] x) => (float[0] a, float[3] b, float[0] c) { a, b, c = Split (x, sizes) }",
+        17,
+        sizes=np.array([0, 3, 0]),
+    )
+
+    agrees(model, {"x": f32(3)})
+
+
+def test_a_tensor_without_elements_is_normalized() -> None:
+    model = parsed(
+        "(float[3,3,3,0] x) => (float[3,3,3,0] y) { y = MeanVarianceNormalization (x) }", 17
+    )
+
+    agrees(model, {"x": f32(3, 3, 3, 0)})
+
+
+def test_the_maximum_of_no_elements_is_minus_infinity() -> None:
+    model = parsed("(float[n,0] x) => (float[n,1] y) { y = ReduceMax <axes = [1]> (x) }", 17)
+
+    agrees(model, {"x": f32(3, 0)})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "node"),
+    [("uint16", "Shrink <lambd = 1.5> (x)"), ("int32", "ReduceMean <axes = [1]> (x)")],
+)
+def test_integers_are_shrunk_and_averaged(dtype: str, node: str) -> None:
+    shape = "[2,1]" if "Mean" in node else "[2,3]"
+    model = parsed(f"({dtype}[2,3] x) => ({dtype}{shape} y) {{ y = {node} }}", 13)
+
+    agrees(model, {"x": np.array([[0, 1, 2], [3, 4, 9]], dtype)})
+
+
+def test_the_scale_of_zeros_alone_is_one() -> None:
+    model = parsed(
+        """(float[2,3] x) => (uint8[2,3] y, float s, uint8 z) {
+          y, s, z = DynamicQuantizeLinear (x)
+        }""",
+        17,
+    )
+
+    agrees(model, {"x": np.zeros((2, 3), np.float32)})
+    agrees(model, {"x": f32(2, 3)})
+
+
+def test_a_short_time_fourier_transform_has_one_side() -> None:
+    model = parsed(
+        "(float[1,128,1] x) => (float[1,a,b,2] y) { y = STFT (x, step, window) }",
+        17,
+        step=np.array(8),
+        window=np.hanning(16).astype(np.float32),
+    )
+
+    agrees(model, {"x": f32(1, 128, 1)})
+
+
+def test_the_result_of_attention_has_the_size_of_its_bias() -> None:
+    model = parsed(
+        """(float[2,3,4] x, float[4,12] w, float[n] b) => (float[p,q,r] y) {
+          y = com.microsoft.Attention <num_heads = 1> (x, w, b)
+        }""",
+        17,
+    )
+
+    agrees(model, {"x": f32(2, 3, 4), "w": f32(4, 12), "b": f32(12)})
