@@ -542,6 +542,66 @@ def test_pools_round_up_where_they_say_so(op: str, padded: int) -> None:
     assert len(operators(graph)) == 1
 
 
+@pytest.mark.parametrize(
+    "attrs", [{}, {"pads": [1, 2, 2, 1]}, {"dilations": [3, 2], "strides": [120, 20]}]
+)
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_a_window_larger_than_an_image_pools_all_of_it_where_sizes_are_rounded_up(
+    op: str, attrs: dict[str, Any]
+) -> None:
+    size: dict[str, Any] = {"kernel_shape": [40, 9], "strides": [40, 20], "ceil_mode": 1}
+    counted = [{}] if op == "MaxPool" else [{}, {"count_include_pad": 1}]
+    for each in counted:
+        pooled = node(op, "x", "y", **{**size, **attrs, **each})
+        graph = imported(model([pooled], {"x": (1, 3, 7, 5)}, ["y"], opset=19))
+
+        assert len(operators(graph)) == 1
+
+
+def test_products_of_the_same_integers_take_off_their_zero_point_once() -> None:
+    random = np.random.default_rng(0)
+    constants = {f"w{i}": random.integers(-128, 128, (8, 5), np.int8) for i in range(3)}
+    constants |= {"z1": np.array(3, np.int8), "z2": np.arange(5, dtype=np.int8)}
+    graph = imported(
+        model(
+            [
+                node("DynamicQuantizeLinear", "x", "q s z"),
+                node("MatMulInteger", "q w0 z", "y0"),
+                node("MatMulInteger", "q w1 z z1", "y1"),
+                node("MatMulInteger", "q w2 z z2", "y2"),
+            ],
+            {"x": (4, 8)},
+            ["y0", "y1", "y2"],
+            constants,
+        )
+    )
+
+    products = [n for n in graph.nodes if n.op == "matmul"]
+    assert len({n.inputs[0] for n in products}) == 1
+    assert operators(graph)[-5:] == ("astype", "subtract", *("matmul",) * 3)
+    assert all(graph.nodes[n.inputs[1]].form is Form.CONSTANT for n in products)
+
+
+@pytest.mark.parametrize("zero", [0, 7])
+@pytest.mark.parametrize("dims", [(), (1,)])
+def test_a_product_of_integers_may_have_a_constant_zero_point(
+    zero: int, dims: tuple[int, ...]
+) -> None:
+    constants = {"w": np.arange(40, dtype=np.int8).reshape(8, 5)}
+    constants |= {"s": np.array(0.02, np.float32), "q0": np.array(9, np.uint8)}
+    imported(
+        model(
+            [
+                node("QuantizeLinear", "x s q0", "q"),
+                node("MatMulInteger", "q w z", "y"),
+            ],
+            {"x": (4, 8)},
+            ["y"],
+            {**constants, "z": np.full(dims, zero, np.uint8)},
+        )
+    )
+
+
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
 def test_a_padding_is_one_operator(mode: str) -> None:
     graph = imported(

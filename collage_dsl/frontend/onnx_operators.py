@@ -51,6 +51,9 @@ class Scope(Protocol):
     def literal(self, array: Array, name: str = "") -> Any:
         """A Relax constant."""
 
+    def once(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once for all nodes that ask for this key."""
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -320,6 +323,32 @@ def _product(x: Any, weight: Factor) -> Linear:
     return Linear(partial(relax.op.matmul, x), layout, weight, 1)
 
 
+def matmul_integer(site: Site) -> Value | None:
+    """
+    A product in int32, with what is constant of it computed now. None where the first operand has
+    a zero point for each row.
+    """
+    weight, zero, emit = site.constant(1), site.constant(3), site.scope.emit
+    if weight is None or (site.has(3) and zero is None):
+        return None
+    point = site.constant(2)
+    if site.has(2) and any(dim != 1 for dim in static_dims(site.expr(2).ty)):
+        return None
+
+    def moved() -> Any:
+        x = emit(relax.op.astype(site.expr(0), "int32"))
+        if not site.has(2) or (point is not None and not point.any()):
+            return x
+        first = emit(relax.op.reshape(site.expr(2), ())) if site.expr(2).ty.ndim else site.expr(2)
+        return emit(relax.op.subtract(x, emit(relax.op.astype(first, "int32"))))
+
+    x = site.scope.once(("moved", *site.node.input[0:1], *site.node.input[2:3]), moved)
+    shifted = weight.astype(np.int32)
+    if zero is not None:
+        shifted = shifted - zero.astype(np.int32)
+    return relax.op.matmul(x, site.scope.literal(shifted, f"{site.node.output[0]}.weight"))
+
+
 def transposed(matrix: Array, block: int = 256) -> Array:
     """A transposed copy, made in blocks that fit the cache: otherwise it is slow if large."""
     rows, columns = matrix.shape
@@ -423,6 +452,8 @@ def pool(operators: Mapping[int, Any], site: Site) -> Value | None:
     if rank not in operators or len(site.node.output) > 1:
         return None
     kernel = site.attrs["kernel_shape"]
+    if site.attrs.get("ceil_mode"):
+        kernel = _cut(kernel, site, x.ty)
     return operators[rank](
         x,
         kernel,
@@ -432,6 +463,26 @@ def pool(operators: Mapping[int, Any], site: Site) -> Value | None:
         ceil_mode=bool(site.attrs.get("ceil_mode", 0)),
         count_include_pad=bool(site.attrs.get("count_include_pad", 0)),
     )
+
+
+def _cut(kernel: Sequence[int], site: Site, type_: Any) -> list[int]:
+    """
+    `kernel` without the rows that lie behind the padding, where a pooling that rounds its size up
+    has only one window along an axis. That pools the same elements, and no more are counted:
+    exporters write a window larger than any image in place of a global pooling.
+    """
+    axes = len(kernel)
+    if site.attrs.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
+        return list(kernel)
+    pads, dims = _pads(site, type_, kernel), static_dims(type_)[2:]
+    strides, dilations = (_per_axis(site, n, axes + 2) for n in ("strides", "dilations"))
+    sizes = []
+    for axis, (window, size) in enumerate(zip(kernel, dims, strict=True)):
+        covered = (window - 1) * dilations[axis] + 1
+        padded = covered if size is None else size + pads[axis] + pads[axes + axis]
+        is_only = padded < covered < padded + strides[axis]
+        sizes.append((padded - 1) // dilations[axis] + 1 if is_only else window)
+    return sizes
 
 
 def local_response_norm(site: Site) -> Value | None:
@@ -695,6 +746,7 @@ CANONICAL: Mapping[str, Converter] = {
     "LRN": local_response_norm,
     "LogSoftmax": partial(softmax, relax.op.nn.log_softmax),
     "MatMul": matmul,
+    "MatMulInteger": matmul_integer,
     "Max": partial(chain, relax.op.maximum),
     "MaxPool": partial(
         pool, {3: relax.op.nn.max_pool1d, 4: relax.op.nn.max_pool2d, 5: relax.op.nn.max_pool3d}
