@@ -472,6 +472,43 @@ def test_integers_that_rounding_decides_do_not_count() -> None:
     assert compared(np.array([0, 2, 3]), right, lambda: [other]) == (np.inf, 0)
 
 
+def found_by_rounding(before: str) -> onnx.ModelProto:
+    """
+    The places where `x * 3 / 3` is less than `x`. It never is after the import, which computes one
+    factor.
+    """
+    nodes = [
+        helper.make_node(before, ["x"], ["v"]),
+        helper.make_node("Mul", ["v", "three"], ["product"]),
+        helper.make_node("Div", ["product", "three"], ["same"]),
+        helper.make_node("Less", ["same", "v"], ["is_less"]),
+        helper.make_node("NonZero", ["is_less"], ["places"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "found",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [999])],
+        [helper.make_tensor_value_info("places", TensorProto.INT64, [1, "n"])],
+        [numpy_helper.from_array(np.array(3, np.float32), "three")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_size_that_rounding_decides_is_compared_in_draws_where_it_does_not() -> None:
+    found = fast(found_by_rounding("Relu"), ["native", "onnxruntime"]).report.verification
+
+    assert found is not None
+    assert found.passed
+    assert "negative" in found.draws
+
+
+def test_a_size_that_rounding_always_decides_needs_inputs() -> None:
+    with pytest.raises(VerificationError, match="rounding decides the size of `places`") as caught:
+        fast(found_by_rounding("Exp"), ["native", "onnxruntime"])
+
+    assert "`--inputs FILE.npz`" in str(caught.value)
+
+
 def test_scalars_are_drawn_and_shaken_as_arrays() -> None:
     graph = collage.parse_graph("x: f32[]; y = exp(x); return y;")
     for draw in draws_of(graph):
