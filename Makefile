@@ -3,8 +3,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 LANGUAGE := .venv-language
+MODELS := .venv-models
 
-.PHONY: demo test test-language test-slow coverage properties properties-engine fuzz lint bench editors clean
+.PHONY: demo test test-language test-slow coverage properties properties-engine fuzz lint bench models editors clean
 
 demo: $(INSTALLED)
 	$(BIN)/collage demo
@@ -49,6 +50,17 @@ lint: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/native_kernels.py
 
+# Models as PyTorch exports them, and quantized ones: compiled, and compared with onnxruntime. Takes
+# about an hour the first time, and 3 GB of disk for PyTorch and the models.
+models: $(MODELS)/installed
+	$(MODELS)/bin/python benchmarks/every_model.py
+
+# Before the package, so that its versions of onnx and numpy are those that stay.
+$(MODELS)/torch: benchmarks/requirements-models.txt
+	test -x $(MODELS)/bin/python || $(PYTHON) -m venv $(MODELS)
+	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
 # Needs Node.js. Tests the highlighting, and packages the extension of VS Code.
 editors:
 	cd editors/vscode && npm install --no-audit --no-fund && npm test && npm run build && npm run package
@@ -59,10 +71,12 @@ SOURCES := pyproject.toml hatch_build.py \
 
 $(INSTALLED): EXTRAS := dev
 $(LANGUAGE)/installed: EXTRAS := lsp,test
+$(MODELS)/installed: EXTRAS := tvm
+$(MODELS)/installed: $(MODELS)/torch
 %/installed: $(SOURCES)
 	test -x $*/bin/python || $(PYTHON) -m venv $*
 	$*/bin/python -m pip install --quiet --disable-pip-version-check '.[$(EXTRAS)]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(LANGUAGE) build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LANGUAGE) $(MODELS) build dist .mypy_cache .pytest_cache .ruff_cache

@@ -139,8 +139,7 @@ def run(case: Case) -> Counts:
     """
     graph = collage.from_onnx(case.model)
     plan = planned(graph)
-    module = realize(graph, plan.candidates, installed())
-    executable = ModelExecutable(build(module), Signature.of(graph))
+    executable = built(graph, plan)
     for inputs, right in case.runs:
         feeds = dict(zip(case.input_names, inputs, strict=True))
         taken = {each.name for each in executable.signature.inputs}
@@ -151,6 +150,11 @@ def run(case: Case) -> Counts:
         sum(calls.values()),
         sum(isinstance(node.value, OnnxNode) for node in graph.nodes),
     )
+
+
+def built(graph: Graph, plan: Plan) -> ModelExecutable:
+    module = realize(graph, plan.candidates, installed())
+    return ModelExecutable(build(module), Signature.of(graph))
 
 
 def planned(graph: Graph) -> Plan:
