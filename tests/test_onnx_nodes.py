@@ -425,3 +425,33 @@ def test_a_free_dimension_takes_any_size() -> None:
         assert_right(made, executable.run(inputs), inputs)
     with pytest.raises(ExecutableError, match=r"`x` is float32\[2, 15\]"):
         executable.run({"x": f32(2, 15)})
+
+
+def test_ranges_and_slices_may_depend_on_sizes() -> None:
+    positions = f32(1, 10, 4)
+    sliced = model(
+        """(float[b,n,4] x) => (float[b,n,4] y, int64[n] r) {
+          s = Shape <start = 1, end = 2> (x)
+          w = Slice (positions, zeros, s, ones, ones)
+          y = Add (x, w)
+          n = Squeeze (s)
+          r = Range (zero, n, one)
+        }""",
+        positions=positions,
+        zeros=np.array([0]),
+        ones=np.array([1]),
+        zero=np.array(0),
+        one=np.array(1),
+    )
+    graph = collage.from_onnx(sliced)
+    assert graph.operators(graph.calls) == ("strided_slice", "add", "arange")
+    assert str(graph.nodes[graph.index("x")].type) == "f32[b, n, 4]"
+
+    found = collage.compile(sliced, ["native"], cost=lambda _: 1e-5, race_seconds=0.01)
+    for batch, size in ((1, 3), (2, 10)):
+        x = f32(batch, size, 4)
+        outputs = found.run({"x": x})
+        np.testing.assert_array_equal(outputs["y"], x + positions[:, :size])
+        np.testing.assert_array_equal(outputs["r"], np.arange(size))
+    with pytest.raises(ExecutableError, match="strided_slice: index 11 is out of range"):
+        found.run({"x": f32(1, 12, 4)})

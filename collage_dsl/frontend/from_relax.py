@@ -404,7 +404,7 @@ def _literal(value: Any, user: str) -> tuple[Type, object]:
         case relax.ShapeExpr():
             return SHAPE, tuple(dim_of(dim) for dim in value.values)
         case tvm.ir.Tuple():
-            return SCALARS, tuple(plain(field) for field in value.fields)
+            return SCALARS, tuple(map(_scalar, value.fields))
         case tirx.IntImm() | tirx.FloatImm():
             return type_of(value.ty), plain(value)
         case tvm.ir.StringImm():
@@ -414,6 +414,11 @@ def _literal(value: Any, user: str) -> tuple[Type, object]:
     if tvm.ir.is_prim_expr(value):
         return type_of(value.ty), dim_of(value)
     raise UnsupportedRelax(f"`{user}` uses `{value}`, which cannot be represented")
+
+
+def _scalar(value: Any) -> object:
+    """A number; the text of one that depends on the sizes of inputs."""
+    return plain(value) if isinstance(value, tirx.IntImm | tirx.FloatImm) else dim_of(value)
 
 
 def operator_of(name: str, call: Any) -> str:

@@ -211,7 +211,10 @@ class Values:
         return relax_type(tensor_type(type_, self.symbols.keys()), self.symbols)
 
     def tensor(self, expr: Any) -> Any:
-        """A shape as a tensor, for operators that do not take shapes."""
+        """A shape, or one size of it, as a tensor, for operators that do not take these."""
+        if tvm.ir.is_prim_expr(expr):
+            shape = self.tensor(relax.ShapeExpr([expr]))
+            return self.builder.emit(relax.op.reshape(shape, ()))
         if expr is not None and isinstance(expr.ty, relax.ShapeType):
             return self.builder.emit(relax.op.shape_to_tensor(expr))
         return expr

@@ -176,7 +176,7 @@ def _literal(type_: Type, value: Any, symbols: Symbols) -> Any:
     if type_ == SHAPE:
         return relax.ShapeExpr([expr_of(dim, symbols) for dim in value])
     if type_ == SCALARS:
-        return relax.Tuple([_number(item) for item in value])
+        return relax.Tuple([_scalar(item, symbols) for item in value])
     if type_ == STRING:
         return tvm.ir.StringImm(value)
     if type_ == DTYPE:
@@ -184,6 +184,10 @@ def _literal(type_: Type, value: Any, symbols: Symbols) -> Any:
     if isinstance(value, str):
         return expr_of(value, symbols)
     return _number(value, str(type_))
+
+
+def _scalar(value: bool | float | str, symbols: Symbols) -> Any:
+    return expr_of(value, symbols) if isinstance(value, str) else _number(value)
 
 
 def _number(value: bool | float, dtype: str = "") -> Any:

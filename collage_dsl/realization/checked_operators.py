@@ -72,6 +72,33 @@ def gather_nd(data: Any, indices: Any, batch: int) -> Any:
     return te.compute((*indices.shape[:-1], *data.shape[batch + count :]), element, "gather_nd")
 
 
+def _strided_slice(builder: Any, call: Any) -> Any:
+    """TVM reads where bounds that depend on sizes point to, though it may be outside."""
+    data, axes, *bounds = call.args
+    if all(isinstance(each, tirx.IntImm) for bound in bounds for each in bound.fields):
+        return usual(builder, call)
+    begin, strides = bounds[0].fields, bounds[2].fields if len(bounds) > 2 else [1] * len(axes)
+    steps = {
+        int(axis.value) % data.ty.ndim: (first, step)
+        for axis, first, step in zip(axes.fields, begin, strides, strict=True)
+    }
+    shape = list(call.ty.shape.values)
+
+    def sliced(data: Any, *_: Any) -> Any:
+        def element(*at: Any) -> Any:
+            places = [
+                checked(steps[axis][0] + each * steps[axis][1], size, "strided_slice")
+                if axis in steps
+                else each
+                for axis, (each, size) in enumerate(zip(at, data.shape, strict=True))
+            ]
+            return data(*places)
+
+        return te.compute(shape, element, "strided_slice")
+
+    return builder.call_te(sliced, data)
+
+
 # Operators that write at indices.
 
 
@@ -258,6 +285,7 @@ CHECKED_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "relax.right_shift": _with_number(topi.right_shift, _shifts_all),
     "relax.scatter_elements": _scatter_elements,
     "relax.scatter_nd": _scatter_nd,
+    "relax.strided_slice": _strided_slice,
     "relax.take": _take,
     "relax.vision.roi_align": _of_regions,
     "relax.vision.roi_pool": _of_regions,
