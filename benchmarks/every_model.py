@@ -2,14 +2,15 @@
 Compile models as PyTorch exports them, and quantized ones, and compare them with onnxruntime.
 
     make models
-    python benchmarks/every_model.py [MODEL …] [--folder FOLDER] [--store FILE]
+    python benchmarks/every_model.py [MODEL …] [--unmeasured]
 
 The models are those of `torch_models.py`, with fixed and with free sizes, and of `quantized.py`.
-Each is compiled for `native` and `onnxruntime`, which compares every kernel of the plan and the
-outputs with onnxruntime without its optimisations, on several draws of inputs. Then it runs on
-inputs of this file, and is compared with onnxruntime both without and with its optimisations. The
-integers that a quantized model has on the way are compared too. Ends with exit code 1 if a model
-does not compile, or is wrong.
+Each is compiled for `native` and `onnxruntime`. The plan that is kept may be that of onnxruntime
+alone. So the plan in which as much as possible is native is built and verified too: each of its
+kernels and its outputs, on several draws of inputs. Both run on inputs of this file, and are
+compared with onnxruntime. The integers that a quantized model has on the way are compared one by
+one. Ends with exit code 1 if a model does not compile, or is wrong. `--unmeasured` leaves out the
+measuring of kernels, which takes most of the time, and so the plan that is kept.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from quantized import QUANTIZED, integers_alone, quantize, with_outputs
 import collage_dsl as collage
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.engine.covering import coverage
+from collage_dsl.engine.sizes import Part
+from collage_dsl.engine.verified import verified
 from collage_dsl.frontend.onnx_model import inputs_of
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.difference import relative_error, tolerance
@@ -51,20 +54,23 @@ SIZES = ((1, 7), (3, 20))
 @dataclass(frozen=True, slots=True)
 class Row:
     """
-    One model: its operator calls, those that native kernels can run, and the others by operator.
-    The errors are the largest that was found, and the allowed one there: by the verification, and
-    on the inputs of this file. The last is that of onnxruntime with its optimisations.
+    One model: its operator calls, those that native kernels can run, and the others by operator;
+    the kernels of the native plan, and those that could be compared with the whole model only. The
+    errors are the largest that was found, and the allowed one there: by the verification, and on
+    the inputs of this file. The last is that of onnxruntime with its optimisations. `kept` is the
+    plan that measuring and racing chose.
     """
 
     name: str
     calls: int
     native: int
     left: Mapping[str, int]
-    kept: str
     kernels: int
+    unchecked: int
     verified: tuple[float, float]
     own: tuple[float, float]
     optimized: float
+    kept: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +94,22 @@ def written(name: str, folder: Path) -> Path:
     return torch_models.export(name.removesuffix(FREE), folder, free=name.endswith(FREE))
 
 
-def row(path: Path, store: Path | None) -> Row:
+def row(path: Path, store: Path | None, *, measures: bool) -> Row:
+    """Compile a model for all targets if kernels are to be measured, and as the native plan."""
     specs = load_targets(TARGETS, 1)
+    compiled = collage.compile(path, specs, store=store) if measures else None
     graph = collage.from_onnx(path)
     native, *_ = coverage(graph, specs)
-    compiled = collage.compile(path, specs, store=store)
-    verification = compiled.report.verification
+    plan = planned(graph)
+    executable, calls = built(graph, plan)
+    verification = verified(path, Part({}, graph, None, None), executable, calls)
+    runs = [executable.run, *([compiled.run] if compiled else [])]
     worst, optimized = (0.0, 0.0), 0.0
     for inputs in draws(path):
         plain, usual = reference(path, inputs), reference(path, inputs, optimizes=True)
-        found = compiled.run(inputs)
-        worst = max(worst, *(_error(found[n], right) for n, right in plain.items()), key=_share)
+        for run in runs:
+            found = run(inputs)
+            worst = max(worst, *(_error(found[n], right) for n, right in plain.items()), key=_share)
         others = (relative_error(usual[n], right) for n, right in plain.items())
         optimized = max(optimized, *others)
     return Row(
@@ -106,11 +117,12 @@ def row(path: Path, store: Path | None) -> Row:
         graph.calls.bit_count(),
         native.covered.bit_count(),
         Counter(graph.nodes[index].op for index in native.left),
-        compiled.report.chosen,
         verification.kernels,
+        len(verification.unchecked),
         (verification.error, verification.tolerance),
         worst,
         optimized,
+        compiled.report.chosen if compiled else "",
     )
 
 
@@ -166,7 +178,7 @@ def integers(path: Path) -> Integers:
     model = onnx.load(path)
     alone = integers_alone(model)
     graph = collage.from_onnx(alone)
-    executable = built(graph, planned(graph))
+    executable, _ = built(graph, planned(graph))
     taken = [value.name for value in alone.graph.input]
     equal = every = 0
     for inputs in draws(path):
@@ -188,7 +200,7 @@ def main() -> int:
     for name in given.models or names():
         try:
             path = written(name, given.folder)
-            rows.append(row(path, given.store))
+            rows.append(row(path, given.store, measures=not given.unmeasured))
             if name in QUANTIZED:
                 checked.append(integers(path))
         except Exception:  # Of all kinds; the other models are still to be tried.
@@ -206,19 +218,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(names()))
     parser.add_argument("--folder", type=Path, default=Path("build/models"), help="for the files")
     parser.add_argument("--store", type=Path, help="the file with costs of kernels")
+    parser.add_argument("--unmeasured", action="store_true", help="the native plan alone")
     return parser.parse_args()
 
 
 _HEAD = (
-    "| model | operator calls | native | kept plan | kernels | largest error | on own inputs "
-    "| onnxruntime's own |\n|---|---:|---:|---|---:|---:|---:|---:|"
+    "| model | operator calls | native | kernels | unchecked | largest error | on own inputs "
+    "| onnxruntime's own | kept plan |\n|---|---:|---:|---:|---:|---:|---:|---:|---|"
 )
 
 
 def _line(row: Row) -> str:
     errors = (f"{error:.1e} of {allowed:.0e}" for error, allowed in (row.verified, row.own))
-    columns = [row.name, row.calls, row.native, row.kept, row.kernels, *errors]
-    return f"| {' | '.join(map(str, columns))} | {row.optimized:.1e} |"
+    columns = [row.name, row.calls, row.native, row.kernels, row.unchecked, *errors]
+    return f"| {' | '.join(map(str, columns))} | {row.optimized:.1e} | {row.kept or '-'} |"
 
 
 def _is_near(row: Row) -> bool:

@@ -26,7 +26,7 @@ from collage_dsl.measuring.cost import supported
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.objects import run_session
-from collage_dsl.realization.partition import realize
+from collage_dsl.realization.partition import KernelCall, realized
 from collage_dsl.realization.signature import Signature
 from collage_dsl.search import Plan
 
@@ -139,7 +139,7 @@ def run(case: Case) -> Counts:
     """
     graph = collage.from_onnx(case.model)
     plan = planned(graph)
-    executable = built(graph, plan)
+    executable, _ = built(graph, plan)
     for inputs, right in case.runs:
         feeds = dict(zip(case.input_names, inputs, strict=True))
         taken = {each.name for each in executable.signature.inputs}
@@ -152,9 +152,10 @@ def run(case: Case) -> Counts:
     )
 
 
-def built(graph: Graph, plan: Plan) -> ModelExecutable:
-    module = realize(graph, plan.candidates, installed())
-    return ModelExecutable(build(module), Signature.of(graph))
+def built(graph: Graph, plan: Plan) -> tuple[ModelExecutable, tuple[KernelCall, ...]]:
+    """The executable of a plan, and the calls of its kernels."""
+    found = realized(graph, plan.candidates, installed())
+    return ModelExecutable(build(found.module), Signature.of(graph)), found.calls
 
 
 def planned(graph: Graph) -> Plan:
