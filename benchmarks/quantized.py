@@ -47,7 +47,7 @@ class _Runs(CalibrationDataReader):  # type: ignore[misc]  # of a package withou
         return self.left.pop() if self.left else None
 
 
-def _static(source: Path, made: Path) -> None:
+def static(source: Path, made: Path) -> None:
     quantize_static(
         source,
         made,
@@ -59,14 +59,14 @@ def _static(source: Path, made: Path) -> None:
     )
 
 
-def _dynamic(source: Path, made: Path) -> None:
+def dynamic(source: Path, made: Path) -> None:
     quantize_dynamic(source, made, weight_type=QuantType.QInt8)
 
 
 QUANTIZED: Mapping[str, tuple[str, Callable[[Path, Path], None]]] = {
-    "mobilenet_v3-static": ("mobilenet_v3", _static),
-    "unet-static": ("unet", _static),
-    "minilm-dynamic": ("minilm", _dynamic),
+    "mobilenet_v3-static": ("mobilenet_v3", static),
+    "unet-static": ("unet", static),
+    "minilm-dynamic": ("minilm", dynamic),
 }
 """The model that each is made of, and how."""
 

@@ -87,6 +87,28 @@ def unary() -> Iterator[tuple[str, Case]]:
     yield "softplus_beta", Case(lambda x: op.nn.softplus(x, beta=2.0), (f32(40) * 9,))
 
 
+def quantizing() -> Iterator[tuple[str, Case]]:
+    for dtype in ("int8", "uint8"):
+        x, zero = f32(3, 40) * 200, np.array(7, dtype)
+        points, whole = np.array([7, 0, 100], dtype), (3 * x).clip(0, 100).astype(dtype)
+        scales = positive(3)
+        for sort, scale, point in (
+            ("", scales[0].reshape(()), zero),
+            ("_channels", scales, points),
+        ):
+            axis = 0 if sort else -1
+            yield (
+                f"quantize_{dtype}{sort}",
+                Case(
+                    lambda x, s, z, d=dtype, a=axis: op.quantize(x, s, z, a, d), (x, scale, point)
+                ),
+            )
+            yield (
+                f"dequantize_{dtype}{sort}",
+                Case(lambda x, s, z, a=axis: op.dequantize(x, s, z, a), (whole, scale, point)),
+            )
+
+
 def binary() -> Iterator[tuple[str, Case]]:
     for name in (*ARITHMETIC, *COMPARISONS, "floor_divide"):
         yield name, Case(operator(name), (f32(2, 3, 5), f32(3, 1)))
@@ -411,6 +433,7 @@ CASES: Mapping[str, Case] = {
     name: case
     for group in (
         unary,
+        quantizing,
         binary,
         convolutions,
         pools,

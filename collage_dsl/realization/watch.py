@@ -230,7 +230,8 @@ class Watch:
 
 _DIFFERENT = frozenset(
     (
-        *("argmax", "argmin", "argsort", "clip", "max", "min", "sign", "sigmoid", "sort", "topk"),
+        *("argmax", "argmin", "argsort", "clip", "max", "min", "quantize", "sign"),
+        *("sigmoid", "sort", "topk"),
         *("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"),
     )
 )

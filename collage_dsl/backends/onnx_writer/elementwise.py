@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from collage_dsl.backends.onnx_writer.call import Call, Write
 
 _SAME = {
@@ -150,11 +152,39 @@ def _astype(call: Call) -> str:
     return call.cast(call.tensor(), str(call.attr("dtype")))
 
 
+def _quantize(call: Call) -> str:
+    """Relax may have a zero point of another type than the result, ONNX not."""
+    call.require(call.result_dtype in _QUANTIZED, f"a result of {call.result_dtype}")
+    call.require(call.type(2).dtype == call.result_dtype, "a zero point of another type")
+    return call.emit("QuantizeLinear", *call.tensors, axis=_axis_of_scale(call))
+
+
+def _dequantize(call: Call) -> str:
+    dtype = call.type().dtype
+    call.require(dtype in (*_QUANTIZED, "int32"), f"an operand of {dtype}")
+    call.require(call.type(1).dtype == call.result_dtype, "a scale of another type")
+    if dtype == "int32":  # onnxruntime takes no other zero point for it than 0.
+        zero = call.literals[2]
+        call.require(zero is not None and not np.any(zero), "a zero point of int32")
+        return call.emit("DequantizeLinear", *call.tensors[:2], axis=_axis_of_scale(call))
+    call.require(call.type(2).dtype == dtype, "a zero point of another type")
+    return call.emit("DequantizeLinear", *call.tensors, axis=_axis_of_scale(call))
+
+
+_QUANTIZED = ("int8", "uint8")
+
+
+def _axis_of_scale(call: Call) -> int:
+    """ONNX checks the axis though it says nothing where the scale is one number."""
+    return call.axis(call.attr("axis", -1)) if call.rank() and call.rank(1) else 0
+
+
 OPERATORS: Mapping[str, Write] = {
     **{op: _same(name) for op, name in _SAME.items()},
     **{op: _logical(_SAME[op]) for op in _LOGICAL},
     "astype": _astype,
     "clip": _clip,
+    "dequantize": _dequantize,
     "floor_divide": _floor_divide,
     "floor_mod": _floor_mod,
     "isfinite": _is_finite,
@@ -166,6 +196,7 @@ OPERATORS: Mapping[str, Write] = {
     "nn.silu": _silu,
     "nn.softplus": _softplus,
     "not_equal": _not_equal,
+    "quantize": _quantize,
     "rsqrt": _rsqrt,
     "square": _square,
     "trunc": _trunc,
