@@ -51,9 +51,9 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/native_kernels.py
 
 # Models as PyTorch exports them, and quantized ones: compiled, and compared with onnxruntime. Takes
-# about an hour the first time, and 3 GB of disk for PyTorch and the models.
+# hours, and 5 GB of disk for PyTorch and the models. With ARGS=--unmeasured, it takes half an hour.
 models: $(MODELS)/installed
-	$(MODELS)/bin/python benchmarks/every_model.py
+	$(MODELS)/bin/python benchmarks/every_model.py $(ARGS)
 
 # Before the package, so that its versions of onnx and numpy are those that stay.
 $(MODELS)/torch: benchmarks/requirements-models.txt

@@ -93,7 +93,7 @@ def quantizing() -> Iterator[tuple[str, Case]]:
         points, whole = np.array([7, 0, 100], dtype), (3 * x).clip(0, 100).astype(dtype)
         scales = positive(3)
         for sort, scale, point in (
-            ("", scales[0].reshape(()), zero),
+            ("", np.array(0.3, np.float32), zero),
             ("_channels", scales, points),
         ):
             axis = 0 if sort else -1

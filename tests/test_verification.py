@@ -509,6 +509,27 @@ def test_a_size_that_rounding_always_decides_needs_inputs() -> None:
     assert "`--inputs FILE.npz`" in str(caught.value)
 
 
+@pytest.mark.parametrize(("element", "runs"), [(TensorProto.INT64, 3), (TensorProto.FLOAT, 1)])
+def test_weights_are_shaken_where_no_input_can_be(element: int, runs: int) -> None:
+    cast = helper.make_node("Cast", ["x"], ["v"], to=TensorProto.FLOAT)
+    graph = helper.make_graph(
+        [cast, helper.make_node("Mul", ["v", "w"], ["y"])],
+        "weighted",
+        [helper.make_tensor_value_info("x", element, [4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+        [numpy_helper.from_array(np.full(4, 0.3, np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = np.arange(4).astype(helper.tensor_dtype_to_np_dtype(element))
+    right = run_onnx(model, {"x": x})["y"]
+
+    found = [each["y"] for each in exact_runner(model)({"x": x})]
+
+    assert len(found) == runs
+    assert all(relative_error(each.astype(np.float32), right) < 1e-6 for each in found)
+    assert all((each != right).any() for each in found[1:])
+
+
 def test_scalars_are_drawn_and_shaken_as_arrays() -> None:
     graph = collage.parse_graph("x: f32[]; y = exp(x); return y;")
     for draw in draws_of(graph):

@@ -49,7 +49,7 @@ def verified(
     draws = draws_of(part.graph, part.inputs)
 
     def exact(inputs: Mapping[str, Array]) -> Iterable[Mapping[str, Array]]:
-        return exact_runner(model)(inputs)
+        return exact_runner(model, part.shapes)(inputs)
 
     verification = verify(executable, reference, exact, part.graph, calls, draws)
     if not verification.passed:

@@ -126,6 +126,17 @@ def shaken(array: Array, generator: np.random.Generator, unit: float = _SHAKE) -
         return np.asarray(array * factors, array.dtype)
 
 
+def with_shaken_weights(model: onnx.ModelProto, generator: np.random.Generator) -> onnx.ModelProto:
+    """`model` with every weight that is a floating point number changed by rounding."""
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    for tensor in result.graph.initializer:
+        if tensor.data_type in (*_FLOATS, TensorProto.DOUBLE):
+            array = shaken(numpy_helper.to_array(tensor), generator)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    return result
+
+
 def _widened(array: Array) -> Array:
     is_float = isinstance(array, np.ndarray) and array.dtype.kind == "f"
     return array.astype(np.float64) if is_float else array

@@ -17,7 +17,7 @@ from collage_dsl.realization.difference import compared, numbers_in, unchanged
 from collage_dsl.realization.draws import GIVEN, Draw
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.objects import is_same_object, run_session
-from collage_dsl.realization.onnx_reference import evaluated, shaken, unit_of
+from collage_dsl.realization.onnx_reference import evaluated, shaken, unit_of, with_shaken_weights
 from collage_dsl.realization.partition import KernelCall
 from collage_dsl.realization.watch import References, Watch
 
@@ -184,10 +184,23 @@ def runner(
     return partial(run_session, reference_session(model, shapes))
 
 
-def exact_runner(model: Any) -> Evaluate:
-    """Computes `model` slowly, as `evaluated` does."""
+def exact_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
+    """
+    Computes `model` slowly, as `evaluated` does. If its inputs have no floating point numbers that
+    rounding could change, it is also run with weights that differ by rounding.
+    """
     loaded = model if isinstance(model, onnx.ModelProto) else onnx.load_model(model)
-    return partial(evaluated, loaded)
+
+    def outputs(inputs: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
+        yield from evaluated(loaded, inputs)
+        if any(isinstance(each, np.ndarray) and each.dtype.kind == "f" for each in inputs.values()):
+            return
+        generator = np.random.default_rng(0)
+        for _ in range(2):
+            with suppress(*REFUSALS):
+                yield runner(with_shaken_weights(loaded, generator), shapes)(inputs)
+
+    return outputs
 
 
 def verify(

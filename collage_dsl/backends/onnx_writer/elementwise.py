@@ -166,7 +166,6 @@ def _dequantize(call: Call) -> str:
     if dtype == "int32":  # onnxruntime takes no other zero point for it than 0.
         zero = call.literals[2]
         call.require(zero is not None and not np.any(zero), "a zero point of int32")
-        return call.emit("DequantizeLinear", *call.tensors[:2], axis=_axis_of_scale(call))
     call.require(call.type(2).dtype == dtype, "a zero point of another type")
     return call.emit("DequantizeLinear", *call.tensors, axis=_axis_of_scale(call))
 
