@@ -20,7 +20,7 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 import collage_dsl as collage
-from collage_dsl.engine import compile as compile_module
+from collage_dsl.engine import race
 from collage_dsl.frontend.light import light_model
 from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, Timing, kernel_module
 from collage_dsl.measuring.worker import Job, Workers
@@ -111,7 +111,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> list[tvm.IRModule]:
         found.append(module)
         raise BuiltError
 
-    monkeypatch.setattr(compile_module, "build", build)
+    monkeypatch.setattr(race, "build", build)
     return found
 
 

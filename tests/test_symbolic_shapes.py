@@ -302,21 +302,21 @@ def library(rules: str) -> FusionSpec:
 
 @pytest.mark.parametrize("rules", [SUPPORTED, f"max_coalesce({SUPPORTED})"])
 @pytest.mark.parametrize(
-    ("module", "sizes", "left"),
+    ("module", "sizes"),
     [
-        (Images, [(n, 3, 8, 8) for n in (2, 5, 1, 5, 0, 7)], []),
-        # No operand of the `broadcast_to` by itself is of length `s`.
-        (Heads, [(2, 3, 8), (1, 6, 8), (3, 2, 8), (4, 1, 8)], ["relax.broadcast_to"]),
+        (Images, [(n, 3, 8, 8) for n in (2, 5, 1, 5, 0, 7)]),
+        # No operand of the `broadcast_to` is of length `s`, so its kernel takes the input too.
+        (Heads, [(2, 3, 8), (1, 6, 8), (3, 2, 8), (4, 1, 8)]),
     ],
     ids=["images", "heads"],
 )
 def test_what_is_supported_runs_at_any_size_as_tvm_does(
-    module: Any, sizes: list[tuple[int, ...]], left: list[str], rules: str
+    module: Any, sizes: list[tuple[int, ...]], rules: str
 ) -> None:
     result = collage.CollagePartition([library(rules)], price)(module)
     called = callees(result["main"].body.blocks[0])
-    assert len(called) > len(left)
-    assert [name for name in called if not name.startswith("ort_")] == left
+    assert called
+    assert all(name.startswith("ort_") for name in called)
 
     ours, theirs = started(result), started(module)
     weights = [f32(4, 3, 3, 3)] if module is Images else []

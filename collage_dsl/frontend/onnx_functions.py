@@ -29,9 +29,12 @@ def body_of(
     given = {attribute.name for attribute in node.attribute}
     defaults = (each.default_value for each in schema.attributes.values())
     node.attribute.extend(each for each in defaults if each.name and each.name not in given)
-    inlined = onnx.inliner.inline_selected_functions(
-        model, [(node.domain, node.op_type)], inline_schema_functions=True
-    )
+    try:
+        inlined = onnx.inliner.inline_selected_functions(
+            model, [(node.domain, node.op_type)], inline_schema_functions=True
+        )
+    except RuntimeError:  # It does not know the type of a value.
+        return None
     graph = inlined.graph
     if len(graph.node) > _MOST or not all(
         is_known(each, converters) and not any(graphs_of(each)) for each in graph.node
