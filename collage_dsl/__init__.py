@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collage_dsl.engine.stopped import StoppedWarning
     from collage_dsl.engine.why import near, why
     from collage_dsl.frontend.from_relax import from_relax
+    from collage_dsl.frontend.from_torch import from_torch
     from collage_dsl.frontend.onnx import from_onnx
     from collage_dsl.graph import CandidateKernel, Graph
     from collage_dsl.language import format_graph, parse_graph, to_text
@@ -56,6 +57,7 @@ _HOME = {
     "format_graph": "language",
     "from_onnx": "frontend.onnx",
     "from_relax": "frontend.from_relax",
+    "from_torch": "frontend.from_torch",
     "gather": "targets.gather",
     "gather_all": "targets.gather",
     "load": "engine.spec_files",
@@ -95,6 +97,7 @@ __all__ = [
     "format_graph",
     "from_onnx",
     "from_relax",
+    "from_torch",
     "gather",
     "gather_all",
     "load",

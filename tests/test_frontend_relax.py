@@ -115,13 +115,13 @@ CALLS: dict[str, tuple[dict[str, tuple[int, ...]], Callable[..., Any]]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_a_module_comes_back_as_it_was(name: str) -> None:
     module = function(*CALLS[name])
-    graph = from_relax(module)
+    graph = from_relax(module, is_canonical=True)
     back = to_relax(graph)
 
     tvm.ir.assert_structural_equal(
         relax.transform.CanonicalizeBindings()(back), relax.transform.CanonicalizeBindings()(module)
     )
-    assert structure(from_relax(back)) == structure(graph)
+    assert structure(from_relax(back, is_canonical=True)) == structure(graph)
 
 
 # The others are large, and have no operator that these lack.
@@ -158,7 +158,8 @@ def test_the_nodes_are_in_the_order_of_the_bindings() -> None:
 
 
 def test_literals_are_nodes_named_after_their_operand() -> None:
-    graph = from_relax(function({"x": (4, 6)}, lambda x: op.reshape(op.clip(x, 0, 6.5), (8, 3))))
+    module = function({"x": (4, 6)}, lambda x: op.reshape(op.clip(x, 0, 6.5), (8, 3)))
+    graph = from_relax(module, is_canonical=True)
     literals = [graph.nodes[i] for i in members(graph.literals)]
 
     assert [(n.name, n.type, n.value) for n in literals] == [
@@ -196,6 +197,7 @@ def test_a_constant_that_is_used_twice_is_one_node() -> None:
     graph = from_relax(
         function({"x": (2, 3)}, lambda x: op.add(op.multiply(x, weight), weight)),
         names={weight: "scale"},
+        is_canonical=True,
     )
 
     assert graph.names(graph.constants) == {"scale"}

@@ -9,8 +9,8 @@ import collage_dsl
 
 CONTRACT = {
     *{"CandidateKernel", "CostTable", "FusionSpec", "Graph", "Infeasible", "Plan", "RuleError"},
-    *{"choose", "compile", "from_onnx", "from_relax", "load", "parse_graph", "propose"},
-    *{"load_executable", "near", "patterns", "realize", "to_text", "why"},
+    *{"choose", "compile", "from_onnx", "from_relax", "from_torch", "load"},
+    *{"parse_graph", "propose", "load_executable", "near", "patterns", "realize", "to_text", "why"},
 }
 
 

@@ -34,9 +34,9 @@ def compile(  # noqa: A001 (collage.compile is the contract)
     **options: Any,
 ) -> Compiled:
     """
-    Compile `model`, an ONNX file or `ModelProto`, for `targets`. A target is a spec; a string as
-    for the option `-t` (`"FILE"`, `"FILE#TARGET"` or the name of a shipped spec); or a TVM target,
-    whose specs `gather` finds.
+    Compile `model`, an ONNX file, a `ModelProto` or what `torch.export.export` gives, for
+    `targets`. A target is a spec; a string as for the option `-t` (`"FILE"`, `"FILE#TARGET"` or
+    the name of a shipped spec); or a TVM target, whose specs `gather` finds.
 
         exe = collage.compile("model.onnx", targets=["native", "onnxruntime"])
         exe.run({"x": array})

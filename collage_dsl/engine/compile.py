@@ -16,10 +16,10 @@ from collage_dsl.engine.sizes import Part, WantedSizes, parts_of
 from collage_dsl.engine.steps import MIXED
 from collage_dsl.engine.verified import check_drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
-from collage_dsl.frontend.reference import reference_session
 from collage_dsl.measuring.cost import Counts
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import PLAN, REPORT, save
+from collage_dsl.realization.verify import runner
 from collage_dsl.report.documents import (
     CompileDocument,
     ContenderDocument,
@@ -109,7 +109,7 @@ def compile_model(
     reporter: Reporter = NO_REPORTER,
 ) -> Compiled:
     """
-    Compile an ONNX model (a path or a `ModelProto`) for `specs`.
+    Compile an ONNX model (a path or a `ModelProto`), or what PyTorch exported, for `specs`.
 
     The cheapest plan over all targets and that of each target alone are built and run in
     turn; the fastest is kept. Each of its kernels, and the whole, is compared with onnxruntime on
@@ -136,7 +136,7 @@ def compile_model(
     parts = parts_of(model, shapes, sizes or {}, inputs)
     for part in parts:
         check_drawn(part)
-        reference_session(model, part.shapes)  # refuse now what could not be verified at the end
+        runner(model, part.shapes)  # refuse now what could not be verified at the end
     planner = Planner(
         specs,
         backend_of,

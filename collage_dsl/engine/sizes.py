@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from collage_dsl.frontend.any_model import graph_of
 from collage_dsl.frontend.arrays import SharedConstants
 from collage_dsl.frontend.errors import FrontendError
-from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Graph, TensorType, members
 from collage_dsl.graph.sizes import Sizes, may_be, names_in, size_of
@@ -47,12 +47,12 @@ def parts_of(
     `sizes`. Raises `FrontendError` for sizes that it cannot have.
     """
     shared = SharedConstants() if sizes else None
-    graph = from_onnx(model, shapes=shapes, shared=shared)
+    graph = graph_of(model, shapes, shared)
     arrays = None if inputs is None else arrays_of(Signature.of(graph).inputs, inputs)
     parts = [Part({}, graph, shapes, arrays)]
     for chosen in _combinations(graph, sizes):
         fixed = {**(shapes or {}), **_shapes_at(graph, chosen)}
-        at_sizes = from_onnx(model, shapes=fixed, shared=shared)
+        at_sizes = graph_of(model, fixed, shared)
         is_fitting = arrays is not None and _fit(at_sizes, arrays)
         parts.append(Part(chosen, at_sizes, fixed, arrays if is_fitting else None))
     return parts

@@ -16,6 +16,7 @@ from collage_dsl.realization.verify import (
     VerificationError,
     exact_runner,
     failed,
+    reference_name,
     runner,
     verify,
 )
@@ -51,13 +52,14 @@ def verified(
     def exact(inputs: Mapping[str, Array]) -> Iterable[Mapping[str, Array]]:
         return exact_runner(model, part.shapes)(inputs)
 
-    verification = verify(executable, reference, exact, part.graph, calls, draws)
+    by = reference_name(model)
+    verification = verify(executable, reference, exact, part.graph, calls, draws, by)
     if not verification.passed:
-        raise failed(verification)
-    return _document(verification)
+        raise failed(verification, by)
+    return _document(verification, by)
 
 
-def _document(verification: Verification) -> VerificationDocument:
+def _document(verification: Verification, by: str) -> VerificationDocument:
     kernel, output = verification.kernel, verification.output
     return VerificationDocument(
         error=verification.error,
@@ -68,6 +70,7 @@ def _document(verification: Verification) -> VerificationDocument:
         draws=list(verification.draws),
         kernels=verification.kernels,
         unchecked=list(verification.unchecked),
+        reference=by,
     )
 
 

@@ -15,6 +15,10 @@ class WrongNodeError(CannotConvertError):
     """A node of an ONNX model is not what its operator allows, so nothing can run it."""
 
 
+class RefusedInputsError(Exception):
+    """A model cannot be run on some inputs."""
+
+
 def sentence(error: BaseException) -> str:
     """The message of `error`, from TVM or a library, as one sentence without TVM's notation."""
     lines = str(error).strip().splitlines()

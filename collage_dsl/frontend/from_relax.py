@@ -35,9 +35,11 @@ def from_relax(
     names: Names | None = None,
     output_names: Sequence[str] | None = None,
     types: Mapping[Any, Type] | None = None,
+    is_canonical: bool = False,
 ) -> Graph:
     """
-    The graph of one function of `module`, nodes in the order of its bindings.
+    The graph of one function of `module`, nodes in the order of its bindings, in the canonical
+    form that `from_onnx` gives too. With `is_canonical`, the function is taken as it is.
 
     A node has the name of its variable, or the name in `names` for the variable or constant.
     Each constant comes before its first user. If that is `conv`, its name is `conv.const1`, after
@@ -50,8 +52,29 @@ def from_relax(
     found = module[function]
     if not isinstance(found, relax.Function):
         raise UnsupportedRelax(f"`{function}` is not a Relax function")
-    reader = Reader(functions_of(module), names or {}, output_names, types or {})
-    return reader.read(module, function)
+    names, types = names or {}, types or {}
+    graph = Reader(functions_of(module), names, output_names, types).read(module, function)
+    if is_canonical:
+        return graph
+    from collage_dsl.frontend.canonical import canonical  # writes with what is defined here
+
+    made = canonical(module, function, names, functions_of(module))
+    if made is None:
+        return graph
+    params = dict(zip(found.params, made.module[function].params, strict=True))
+    moved = {params[var]: type_ for var, type_ in types.items()}
+    reader = Reader(functions_of(made.module), made.names, output_names, moved)
+    written = reader.read(made.module, function)
+    return graph if _is_same(graph, written) else written
+
+
+def _is_same(graph: Graph, other: Graph) -> bool:
+    """Whether two graphs differ in names at most, if constants of the same place are equal."""
+
+    def parts(graph: Graph) -> list[object]:
+        return [(n.form, n.op, n.attrs, n.inputs, n.type) for n in graph.nodes]
+
+    return graph.outputs == other.outputs and parts(graph) == parts(other)
 
 
 def functions_of(module: tvm.IRModule) -> Functions:

@@ -106,7 +106,8 @@ class _Importer(Values):
         except BaseException:
             self.builder._end_block()  # TVM leaves it open, and would warn on stderr.
             raise
-        module = named(self.builder.get(), self.names)
+        module = self.builder.get()
+        module["main"] = named(module["main"], self.names)
         params = dict(zip(self.types, module["main"].params, strict=True))
         types = {
             params[n]: OpaqueType(type_text(t)) for n, t in self.objects.items() if n in params

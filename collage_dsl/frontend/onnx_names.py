@@ -1,4 +1,4 @@
-"""Name the variables of a module that was made of an ONNX model, and remove those of no use."""
+"""Name the variables of a function that was made of a model, and remove those of no use."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +8,12 @@ import tvm_ffi
 from tvm import relax
 
 
-def named(module: tvm.IRModule, names: dict[Any, str]) -> tvm.IRModule:
+def named(function: Any, names: dict[Any, str]) -> Any:
     """
-    `module` without unused values. Its variables have the names in `names`; those that have none
+    `function` without unused values. Its variables have the names in `names`; those that have none
     are added, with a name derived from that of the next value that has one.
     """
-    function = _without_unused(module["main"])
+    function = _without_unused(function)
     waiting: list[Any] = []
     for binding in function.body.blocks[0].bindings:
         name = names.get(binding.var)
@@ -23,8 +23,7 @@ def named(module: tvm.IRModule, names: dict[Any, str]) -> tvm.IRModule:
         for auxiliary in waiting:
             names[auxiliary.var] = f"{name}.{_short(auxiliary.value)}"
         waiting.clear()
-    module["main"] = _renamed(function, names)
-    return module
+    return _renamed(function, names)
 
 
 def _without_unused(function: Any) -> Any:

@@ -392,13 +392,17 @@ def clip(site: Site) -> Value | None:
 
 
 def softmax(operator: Callable[..., Any], site: Site) -> Value:
-    """`Softmax`. Before operator set 13 it is over all axes from `axis` on."""
+    """
+    `Softmax`. Before operator set 13 it is over all axes from `axis` on. The last axis is -1, as in
+    the patterns of libraries.
+    """
     x = site.expr(0)
-    if site.scope.opset >= 13:
-        return operator(x, axis=site.attrs.get("axis", -1))
     dims = static_dims(x.ty)
-    axis = site.attrs.get("axis", 1) % len(dims)
-    if axis == len(dims) - 1 or all(dim == 1 for dim in dims[axis + 1 :]):
+    default = 1 if site.scope.opset < 13 else -1
+    axis = site.attrs.get("axis", default) % max(len(dims), 1)
+    if axis == len(dims) - 1:
+        return operator(x, axis=-1)
+    if site.scope.opset >= 13 or all(dim == 1 for dim in dims[axis + 1 :]):
         return operator(x, axis=axis)
     if (known := known_dims(dims)) is None:
         raise CannotConvertError(f"{site.node.op_type} over several axes, not all of known size")

@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.errors import FrontendError, RefusedInputsError
 from collage_dsl.frontend.onnx_model import (
     OLDEST_OPSET,
     Shapes,
@@ -20,6 +20,7 @@ from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
 
 REFUSALS = (
+    RefusedInputsError,
     refusals.Fail,
     refusals.InvalidArgument,
     refusals.InvalidGraph,
@@ -27,7 +28,7 @@ REFUSALS = (
     refusals.NotImplemented,
     refusals.RuntimeException,
 )
-"""What onnxruntime raises for a model, or for inputs, that it does not run."""
+"""What is raised for a model, or for inputs, that onnxruntime or PyTorch does not run."""
 
 
 def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> Any:

@@ -156,7 +156,8 @@ def _library(name: str, backends: Sequence[Backend]) -> LibraryBackend | None:
 def _compiled(backend: LibraryBackend, function: Any) -> Any:
     symbol = str(function.attrs["global_symbol"])
     try:
-        graph = from_relax(tvm.IRModule({"kernel": _of_tensors(function)}), "kernel")
+        module = tvm.IRModule({"kernel": _of_tensors(function)})
+        graph = from_relax(module, "kernel", is_canonical=True)
     except UnsupportedRelax as error:
         raise BuildError(f"`{backend.name}` cannot make kernel `{symbol}`: {error}") from error
     return backend.codegen(graph, symbol, _options(function))

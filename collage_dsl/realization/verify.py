@@ -1,4 +1,7 @@
-"""Compare a compiled model and each of its kernels with onnxruntime."""
+"""
+Compare a compiled model and each of its kernels with onnxruntime. The whole of a PyTorch program is
+compared with PyTorch.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -9,8 +12,10 @@ from typing import Any
 import numpy as np
 import onnx
 
+from collage_dsl.frontend.from_torch import is_of_torch
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.frontend.reference import REFUSALS, reference_session
+from collage_dsl.frontend.torch_reference import TorchReference
 from collage_dsl.graph import CandidateKernel, Graph, OpSet
 from collage_dsl.graph.variants import DIRECT
 from collage_dsl.realization.difference import compared, numbers_in, unchanged
@@ -83,6 +88,9 @@ class Verification:
         return self.worst.passed
 
 
+ONNXRUNTIME = "onnxruntime"
+
+
 class VerificationError(Exception):
     """A compiled model does not compute the same as the original, or this cannot be decided."""
 
@@ -91,12 +99,12 @@ class VerificationError(Exception):
         self.verification = verification
 
 
-def failed(verification: Verification) -> VerificationError:
+def failed(verification: Verification, reference: str = ONNXRUNTIME) -> VerificationError:
     """The error that says which kernels are wrong and by how much, and what to do."""
     if not verification.wrong:
         worst = verification.worst
         return VerificationError(
-            f"the output `{worst.node}` differs from onnxruntime by {_share(worst)}, but no kernel "
+            f"the output `{worst.node}` differs from {reference} by {_share(worst)}, but no kernel "
             "does\n"
             "help: the import of the model differs, or small errors add up; report the model as a "
             "defect",
@@ -112,12 +120,12 @@ def failed(verification: Verification) -> VerificationError:
     return VerificationError("\n".join(lines), verification)
 
 
-def _refused(draw: Draw, error: Exception) -> str:
+def _refused(draw: Draw, error: Exception, reference: str) -> str:
     reason = " ".join(str(error).split())
     if draw.name == GIVEN:
-        return f"onnxruntime does not run the model on the given inputs: {reason}"
+        return f"{reference} does not run the model on the given inputs: {reason}"
     return (
-        f"onnxruntime does not run the model on random inputs: {reason}\n"
+        f"{reference} does not run the model on random inputs: {reason}\n"
         "help: give inputs that the model accepts, with `--inputs FILE.npz`"
     )
 
@@ -180,7 +188,12 @@ Evaluate = Callable[[Mapping[str, Array]], Iterable[Mapping[str, Array]]]
 def runner(
     model: Any, shapes: Shapes | None = None
 ) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
-    """Runs `model` in onnxruntime without optimisations, for inputs of the `shapes` given."""
+    """
+    Runs `model` in onnxruntime without optimisations, for inputs of the `shapes` given; a program
+    of PyTorch in PyTorch.
+    """
+    if is_of_torch(model):
+        return TorchReference(model).run
     return partial(run_session, reference_session(model, shapes))
 
 
@@ -189,6 +202,8 @@ def exact_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
     Computes `model` slowly, as `evaluated` does. If its inputs have no floating point numbers that
     rounding could change, it is also run with weights that differ by rounding.
     """
+    if is_of_torch(model):
+        return TorchReference(model).exact
     loaded = model if isinstance(model, onnx.ModelProto) else onnx.load_model(model)
 
     def outputs(inputs: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
@@ -203,6 +218,11 @@ def exact_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
     return outputs
 
 
+def reference_name(model: Any) -> str:
+    """What `model` is compared with."""
+    return "PyTorch" if is_of_torch(model) else ONNXRUNTIME
+
+
 def verify(
     executable: ModelExecutable,
     expected: Run,
@@ -210,13 +230,15 @@ def verify(
     graph: Graph,
     calls: Sequence[KernelCall],
     draws: Iterable[Draw],
+    reference: str = ONNXRUNTIME,
 ) -> Verification:
     """
     Compare the outputs of a model with those of `expected`, and the results of each of its kernels
     with those of onnxruntime, for all `draws`. `exact` computes what `expected` does in other
-    ways; it is asked in doubt. Raises `VerificationError` if no output is finite.
+    ways; it is asked in doubt. `reference` is the name of what computes both. Raises
+    `VerificationError` if no output is finite.
     """
-    return _Verifier(executable, expected, exact, graph, calls).run(draws)
+    return _Verifier(executable, expected, exact, graph, calls, reference).run(draws)
 
 
 def _says_something(value: Any) -> bool:
@@ -249,12 +271,14 @@ class _Verifier:
         exact: Evaluate,
         graph: Graph,
         calls: Sequence[KernelCall],
+        reference: str,
     ) -> None:
         self.executable = executable
         self.expected = expected
         self.exact = exact
         self.graph = graph
         self.calls = calls
+        self.reference = reference
         self.references = References(graph)
         self.findings: list[Finding] = []
         self.checked: set[OpSet] = set()
@@ -305,7 +329,7 @@ class _Verifier:
             expected = self.expected(draw.inputs)
         except REFUSALS as error:
             if draw.is_usual:
-                raise VerificationError(_refused(draw, error)) from error
+                raise VerificationError(_refused(draw, error, self.reference)) from error
             return None
         self.is_finite |= any(map(_says_something, expected.values()))
         return expected

@@ -231,7 +231,7 @@ class ContenderDocument(Document):
 
 
 class ErrorDocument(Document):
-    """An error against onnxruntime, relative to the largest value of the node."""
+    """An error against the reference, relative to the largest value of the node."""
 
     node: str
     error: float
@@ -262,6 +262,9 @@ class VerificationDocument(Document):
     kernels: int = Field(description="how many kernels the model calls")
     unchecked: list[str] = Field(
         description="why some kernels were compared as parts of the whole model only"
+    )
+    reference: str = Field(
+        default="onnxruntime", description="what the outputs of the model were compared with"
     )
 
 

@@ -115,7 +115,7 @@ def _verification(document: VerificationDocument) -> str:
     checked = document.kernels - len(document.unchecked)
     lines = []
     if output:
-        lines.append(f"largest error against onnxruntime: {_error(output)}")
+        lines.append(f"largest error against {document.reference}: {_error(output)}")
     if kernel:
         where = f"{_short(kernel.label)} of {kernel.target}"
         lines.append(f"largest error of one kernel: {_error(kernel)}, by {where}")

@@ -1,0 +1,32 @@
+"""Read a model in whatever form it is given."""
+
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from collage_dsl.frontend.arrays import SharedConstants
+from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.from_torch import from_torch, is_of_torch
+from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.frontend.onnx_model import Shapes
+from collage_dsl.graph import Graph
+
+
+def graph_of(
+    model: Any, shapes: Shapes | None = None, shared: SharedConstants | None = None
+) -> Graph:
+    """
+    The graph of a model: the path of an ONNX file, an ONNX `ModelProto`, or an `ExportedProgram` of
+    PyTorch. Raises `FrontendError` for anything else. `shared` is as in `from_onnx`.
+    """
+    if is_of_torch(model):
+        if shapes:
+            raise FrontendError("a PyTorch program has the shapes that it was exported for")
+        return from_torch(model)
+    if not isinstance(model, str | Path | onnx.ModelProto):
+        raise FrontendError(
+            "a model is the path of an ONNX file, an ONNX ModelProto, or what "
+            f"torch.export.export gives, not a {type(model).__name__}"
+        )
+    return from_onnx(model, shapes=shapes, shared=shared)

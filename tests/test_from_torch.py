@@ -1,0 +1,218 @@
+"""Programs that PyTorch exported. `pytest -m torch` runs these tests where PyTorch is installed."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import collage_dsl as collage
+from collage_dsl.frontend.errors import FrontendError
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of PyTorch
+
+
+def price(kernel: Any) -> float:
+    return (1e-6 if kernel.target == "tvm" else 3e-6) + 1e-7 * len(kernel.nodes)
+
+
+def exported(module: Any, *inputs: Any, **options: Any) -> Any:
+    import torch
+
+    return torch.export.export(module.eval(), inputs, **options)
+
+
+def image_model() -> Any:
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(3, 8, 3, padding=1)
+            self.norm = nn.BatchNorm2d(8)
+            self.second = nn.Conv2d(8, 8, 3, bias=False)
+            self.dense = nn.Linear(8, 5)
+            self.drop = nn.Dropout()
+
+        def forward(self, x: Any, y: Any) -> Any:
+            a = self.norm(self.first(x)).relu()
+            a = nn.functional.relu6(self.second(nn.functional.max_pool2d(a, 2)))
+            a = nn.functional.adaptive_avg_pool2d(a, 1).flatten(1)
+            z = self.drop(self.dense(a))
+            return {"probabilities": z.softmax(-1), "total": z + y}
+
+    return Net()
+
+
+def encoder() -> Any:
+    from torch import nn
+
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(10, 16)
+            self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+
+        def forward(self, i: Any) -> Any:
+            return self.layer(self.embedding(i))
+
+    return Encoder()
+
+
+def recurrent() -> Any:
+    from torch import nn
+
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(6, 4, batch_first=True)
+
+        def forward(self, x: Any) -> Any:
+            return self.lstm(x)[0]
+
+    return Recurrent()
+
+
+def assert_as_in_pytorch(program: Any, executable: Any, inputs: dict[str, Any]) -> None:
+    import torch
+
+    with torch.no_grad():
+        right = program.module()(*(torch.from_numpy(each) for each in inputs.values()))
+    right = list(right.values()) if isinstance(right, dict) else [right]
+    found = executable.run(inputs)
+    assert list(found) == list(program.graph_signature.user_outputs)
+    for actual, expected in zip(found.values(), right, strict=True):
+        np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-3, atol=1e-5)
+
+
+def compiled(program: Any) -> Any:
+    return collage.compile(
+        program, targets=["native", "onnxruntime"], cost=[price], race_seconds=0.01
+    )
+
+
+def f32(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+@pytest.mark.torch
+def test_an_image_model_has_the_canonical_form() -> None:
+    import torch
+
+    graph = collage.from_torch(exported(image_model(), torch.zeros(2, 3, 16, 16), torch.zeros(5)))
+
+    assert [node.op for node in graph.nodes if node.is_call] == [
+        *("nn.conv2d", "add", "nn.relu", "nn.max_pool2d", "nn.conv2d", "clip", "mean", "reshape"),
+        *("matmul", "add", "nn.softmax", "add"),
+    ]
+    assert graph.names(graph.parameters) == {"x", "y"}
+    assert graph.output_names == ("softmax", "add")
+    assert all(graph.nodes[i].value is not None for i in range(len(graph)) if _is_weight(graph, i))
+
+
+def _is_weight(graph: Any, index: int) -> bool:
+    return bool(graph.constants >> index & 1)
+
+
+@pytest.mark.torch
+def test_the_plan_is_that_of_the_same_model_in_onnx() -> None:
+    """Written by hand, since the exporter to ONNX needs a package of its own."""
+    import onnx
+    import torch
+    from onnx import numpy_helper
+
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2)
+    )
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[1,3,8,8] x) => (float[1,8,3,3] y) {'
+        "c = Conv (x, w, b) n = BatchNormalization (c, s, t, m, v) r = Relu (n)"
+        "y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r) }"
+    )
+    names = zip("wbstmv", module.state_dict().values(), strict=False)
+    model.graph.initializer.extend(numpy_helper.from_array(t.numpy(), n) for n, t in names)
+
+    def plan(graph: Any) -> Any:
+        spec = collage.load(text=SPEC)["t"]
+        found = collage.choose(graph, collage.propose(graph, spec), cost=price)
+        return [(kernel.label, len(kernel.nodes)) for kernel in found.kernels], found.cost
+
+    graph = collage.from_torch(exported(module, torch.zeros(1, 3, 8, 8)))
+    assert plan(graph) == plan(collage.from_onnx(model))
+
+
+SPEC = """
+collage 1;
+target t on llvm { rules combine_by_primitives(op_call_by_kind(), using: tvm_default); }
+"""
+
+
+@pytest.mark.torch
+def test_programs_are_compiled_and_verified_by_pytorch() -> None:
+    import torch
+
+    image = exported(image_model(), torch.zeros(2, 3, 16, 16), torch.zeros(5))
+    words = exported(encoder(), torch.zeros(2, 7, dtype=torch.int64))
+    steps = exported(recurrent(), torch.zeros(2, 5, 6))
+
+    for program, inputs in (
+        (image, {"x": f32(2, 3, 16, 16), "y": f32(5)}),
+        (words, {"i": np.arange(14).reshape(2, 7) % 10}),
+        (steps, {"x": f32(2, 5, 6)}),
+    ):
+        executable = compiled(program)
+        assert executable.report.verification.reference == "PyTorch"
+        assert_as_in_pytorch(program, executable, inputs)
+
+
+@pytest.mark.torch
+def test_a_dynamic_dimension_takes_any_size() -> None:
+    import torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU())
+    size = torch.export.Dim("size", min=1, max=64)
+    program = exported(module, torch.zeros(3, 4), dynamic_shapes=({0: size},))
+    executable = compiled(program)
+
+    for rows in (1, 2, 9):
+        (name,) = [value.name for value in executable.executable.signature.inputs]
+        assert_as_in_pytorch(program, executable, {name: f32(rows, 4)})
+
+
+@pytest.mark.torch
+def test_what_is_no_exported_program_is_refused() -> None:
+    import torch
+
+    for given, said in (
+        (torch.nn.ReLU(), r"exported first: torch\.export\.export"),
+        (torch.zeros(3), "gives, not a Tensor"),
+        (3, "gives, not a int"),
+    ):
+        with pytest.raises(FrontendError, match=said):
+            collage.from_torch(given)
+    program = exported(torch.nn.ReLU(), torch.zeros(3))
+    with pytest.raises(FrontendError, match="has the shapes that it was exported for"):
+        collage.compile(program, targets=["native"], shapes={"x": (4,)})
+
+
+@pytest.mark.torch
+def test_an_operator_that_relax_lacks_is_an_error() -> None:
+    import torch
+
+    class Determinant(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.linalg.det(x)
+
+    with pytest.raises(FrontendError, match="cannot import the PyTorch program"):
+        collage.from_torch(exported(Determinant(), torch.eye(3)))
+
+
+def test_without_pytorch_the_error_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+
+    with pytest.raises(FrontendError, match="need torch, which is not installed"):
+        collage.from_torch(object())
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(FrontendError, match=r"a model is the path of an ONNX file.*not a dict"):
+        collage.compile({}, targets=["native"])
