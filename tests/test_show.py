@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import collage_dsl
-from collage_dsl.frontend.onnx_origins import Origin, origins
+from collage_dsl.graph import Origin
 from collage_dsl.language.graph_printer import format_graph
 from tests.commands import assert_one_message, collage
 from tests.models import small_convolution
@@ -66,7 +66,7 @@ def test_nodes_that_became_one_are_all_named() -> None:
           y = Relu (n)
         }"""
     )
-    found = origins(model, collage_dsl.from_onnx(model))
+    found = collage_dsl.from_onnx(model).onnx
 
     assert found["y"] == (Origin("Relu", ""),)
     assert found["n"] == (Origin("Conv", ""), Origin("BatchNormalization", ""))
@@ -86,15 +86,69 @@ def test_a_picture_is_drawn(tagger: Path, tmp_path: Path) -> None:
     assert "onnx.LSTM" in picture.read_text("utf-8")
 
 
-def test_the_operators_that_a_target_cannot_run_are_listed_with_the_reason(tagger: Path) -> None:
-    answer = collage("coverage", tagger, "-t", "native", "-t", "onnxruntime")
+def test_the_operators_that_a_target_cannot_run_are_listed_with_the_reason(
+    tagger: Path, tmp_path: Path
+) -> None:
+    none = ("--store", tmp_path / "costs.sqlite")
+    answer = collage("coverage", tagger, "-t", "native", "-t", "onnxruntime", *none)
 
     assert answer.out.splitlines()[1:] == [
         "tvm: 4 of 5 (80 %)",
         "     1 onnx.LSTM, such as `y`: TVM has no operator for `onnx.LSTM` at it",
         "onnxruntime: 5 of 5 (100 %)",
         "together: 5 (100 %)",
+        "time: not known: nothing has been measured",
     ]
+
+
+TABLE = """
+tvm: {ops: {"*": 1.0e-6}, discount: 1}
+onnxruntime: {ops: {onnx.LSTM: 6.0e-6, "*": 2.0e-6}, discount: 1}
+"""
+
+
+def test_the_share_of_time_is_that_of_the_plan_of_known_costs(tagger: Path, tmp_path: Path) -> None:
+    (tmp_path / "costs.yaml").write_text(TABLE)
+    asked = ("coverage", tagger, "--costs", tmp_path / "costs.yaml", "-t", "native")
+    both = collage(*asked, "-t", "onnxruntime")
+    alone = collage(*asked)
+    answer = json.loads(collage(*asked, "-t", "onnxruntime", "--output-format", "json").out)
+
+    assert "tvm: 4 of 5 (80 %), at least 40 % of the time" in both.out
+    assert "onnxruntime: 5 of 5 (100 %), 100 % of the time" in both.out
+    assert both.out.splitlines()[-1].startswith("time: 10.0 us in ")
+    assert answer["seconds"] == pytest.approx(1e-5)
+    assert [each["seconds"] for each in answer["targets"]] == pytest.approx([4e-6, 1e-5])
+    assert "% of the time" not in alone.out
+    assert alone.out.splitlines()[-1] == (
+        "time: not known: no target can run 1 of the operator calls"
+    )
+
+
+def test_a_cost_that_is_not_in_the_table_makes_the_time_unknown(
+    tagger: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "costs.yaml").write_text("onnxruntime: {ops: {matmul: 1.0}}")
+    answer = collage("coverage", tagger, "--costs", tmp_path / "costs.yaml", "-t", "onnxruntime")
+
+    assert "time: not known: the costs of some kernels are not known" in answer.out
+
+
+def test_the_share_of_time_is_by_measured_costs_and_nothing_is_measured(
+    tagger: Path, tmp_path: Path
+) -> None:
+    store = ("--store", tmp_path / "costs.sqlite")
+    asked = ("coverage", tagger, "-t", "onnxruntime", *store, "--output-format", "json")
+    before = json.loads(collage(*asked).out)
+    assert not (tmp_path / "costs.sqlite").exists()
+    plan = collage("plan", tagger, "-t", "onnxruntime", *store, "--output-format", "json")
+    size = (tmp_path / "costs.sqlite").stat().st_size
+    after = json.loads(collage(*asked).out)
+
+    assert before["unknown"] == "nothing has been measured"
+    assert after["seconds"] == pytest.approx(json.loads(plan.out)["cost"])
+    assert after["targets"][0]["seconds"] == after["seconds"]
+    assert (tmp_path / "costs.sqlite").stat().st_size == size
 
 
 def test_coverage_of_rules_alone_is_of_a_target_that_nothing_here_runs() -> None:

@@ -1,6 +1,7 @@
-"""`collage coverage`: how many operators of a model each target can run, and why not the others."""
+"""`collage coverage`: how many operators of a model each target can run, and why not others."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -8,7 +9,16 @@ from pathlib import Path
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.cli.models import answer
 from collage_dsl.cli.targets import load_targets
-from collage_dsl.engine.covering import Coverage, coverage
+from collage_dsl.cost import CostTable
+from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.covering import (
+    Coverage,
+    KnownTime,
+    UnknownTimeError,
+    coverage,
+    known_time,
+    measured_time,
+)
 from collage_dsl.graph import Graph
 from collage_dsl.printable import printable
 from collage_dsl.report.documents import (
@@ -16,9 +26,28 @@ from collage_dsl.report.documents import (
     LeftOutDocument,
     TargetCoverageDocument,
 )
+from collage_dsl.report.text import seconds
+from collage_dsl.rules import FusionSpec
 
 _SHOWN = 20
 """The most operators that the text lists for a target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Where costs are known from: a table, or else a store, for so many cores."""
+
+    table: Path | None
+    store: Path | None
+    num_cores: int
+
+    @property
+    def file(self) -> Path | None:
+        """The table or the store; None where nothing has been measured."""
+        if self.table:
+            return self.table
+        store = self.store or default_store_path()
+        return store if store.is_file() else None
 
 
 def show_coverage(
@@ -27,27 +56,55 @@ def show_coverage(
     output_format: str,
     shapes: Sequence[str],
     allow_extern: bool,
+    costs: Costs,
 ) -> None:
-    specs = load_targets(targets, 1, allow_extern=allow_extern)
+    specs = load_targets(targets, costs.num_cores, allow_extern=allow_extern)
+    table = CostTable.load(costs.table) if costs.table else None
     graph = load_graph(model, shapes)
     alone = coverage(graph, specs, allow_extern=allow_extern)
     together = reduce(or_, (each.covered for each in alone))
+    time, unknown = _time(graph, specs, alone, costs, table, allow_extern=allow_extern)
     calls = graph.calls.bit_count()
     document = CoverageDocument(
         model=str(model),
         together=together.bit_count(),
         calls=calls,
+        costs=None if costs.file is None else str(costs.file),
+        seconds=time.seconds if time else None,
+        kernels=time.kernels if time else None,
+        unknown=unknown or None,
         targets=[
             TargetCoverageDocument(
                 target=each.target,
                 covered=each.covered.bit_count(),
                 calls=calls,
                 left=_left(graph, each),
+                seconds=time.of_target[each.target] if time else None,
             )
             for each in alone
         ],
     )
     answer(document, "".join(f"{line}\n" for line in _lines(document)), output_format)
+
+
+def _time(
+    graph: Graph,
+    specs: Sequence[FusionSpec],
+    alone: Sequence[Coverage],
+    costs: Costs,
+    table: CostTable | None,
+    *,
+    allow_extern: bool,
+) -> tuple[KnownTime | None, str]:
+    """The time that is known, or why none is."""
+    try:
+        if table is not None:
+            return known_time(graph, specs, alone, table, allow_extern=allow_extern), ""
+        if costs.file is None:
+            return None, "nothing has been measured"
+        return measured_time(graph, specs, alone, costs.file, allow_extern=allow_extern), ""
+    except UnknownTimeError as error:
+        return None, str(error)
 
 
 def _left(graph: Graph, found: Coverage) -> list[LeftOutDocument]:
@@ -69,7 +126,8 @@ def _lines(document: CoverageDocument) -> Iterator[str]:
     yield f"{printable(document.model)}: {document.calls} operator calls"
     for each in document.targets:
         share = _percent(each.covered, each.calls)
-        yield f"{each.target}: {each.covered} of {each.calls} ({share})"
+        time = _share(each.seconds, document.seconds)
+        yield f"{each.target}: {each.covered} of {each.calls} ({share}){time}"
         for row in each.left[:_SHOWN]:
             example = f"`{printable(row.example)}`"
             yield f"  {row.calls:4} {row.operator}, such as {example}: {printable(row.reason)}"
@@ -77,7 +135,29 @@ def _lines(document: CoverageDocument) -> Iterator[str]:
             yield f"  and {len(each.left) - _SHOWN} more"
     if len(document.targets) > 1:
         yield f"together: {document.together} ({_percent(document.together, document.calls)})"
+    yield f"time: {_time_text(document)}"
 
 
-def _percent(part: int, whole: int) -> str:
+def _share(part: float | None, whole: float | None) -> str:
+    """
+    The part of the time. A kernel of which a target can run only some calls does not count, so it
+    may be more.
+    """
+    if part is None or not whole:
+        return ""
+    least = "" if part >= whole else "at least "
+    return f", {least}{_percent(part, whole)} of the time"
+
+
+def _time_text(document: CoverageDocument) -> str:
+    if document.seconds is None or document.kernels is None:
+        return f"not known: {printable(document.unknown or '')}"
+    count = f"{document.kernels} kernel{'s' * (document.kernels != 1)}"
+    return (
+        f"{seconds(document.seconds)} in {count}, the cheapest plan of kernels whose costs are in "
+        f"{printable(document.costs or '')}"
+    )
+
+
+def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "100 %"

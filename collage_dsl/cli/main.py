@@ -264,6 +264,9 @@ def extract(target: Path) -> int:
 @app.command()
 @_model
 @_targets
+@click.option(
+    "--at", metavar="NODE", help="Only those that take this node, by its name or its ONNX node's."
+)
 @_output_format
 @_shapes
 @_allow_extern
@@ -275,11 +278,12 @@ def candidates(
     shapes: tuple[str, ...],
     allow_extern: bool,
     max_candidates: int | None,
+    at: str | None,
 ) -> None:
     """List the kernels that the rules of the targets propose for a model."""
     from collage_dsl.cli.models import show_candidates
 
-    show_candidates(model, targets, output_format, shapes, allow_extern, max_candidates)
+    show_candidates(model, targets, output_format, shapes, allow_extern, max_candidates, at)
 
 
 @app.command()
@@ -314,24 +318,42 @@ def show(
 @_targets
 @_output_format
 @_shapes
+@_store
+@_num_cores
+@click.option("--costs", type=_FILE, help="A table of costs, in place of those in the store.")
 @_allow_extern
 def coverage(
     model: Path,
     targets: tuple[str, ...],
     output_format: str,
     shapes: tuple[str, ...],
+    store: Path | None,
+    num_cores: int,
+    costs: Path | None,
     allow_extern: bool,
 ) -> None:
-    """Count the operators that each target can run, and say why not the others."""
-    from collage_dsl.cli.coverage import show_coverage
+    """
+    Count the operators that each target can run, and say why not the others.
 
-    show_coverage(model, targets, output_format, shapes, allow_extern)
+    Where the costs of kernels are known, from a table or measured before, it says too how much of
+    the time of the model each target can take. Nothing is measured.
+    """
+    from collage_dsl.cli.coverage import Costs, show_coverage
+
+    known = Costs(costs, store, num_cores)
+    show_coverage(model, targets, output_format, shapes, allow_extern, known)
 
 
 @app.command()
 @_pattern
 @_model
-@click.option("--at", "node", metavar="NODE", required=True, help="The node to ask about.")
+@click.option(
+    "--at",
+    "node",
+    metavar="NODE",
+    required=True,
+    help="The node to ask about, by its name or its ONNX node's.",
+)
 @_output_format
 @_shapes
 @_allow_extern

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collage_dsl.cli.arrays import read_arrays
+from collage_dsl.cli.at import nodes_at
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.output import show, write
 from collage_dsl.cli.progress import Now, progress_on_stderr
@@ -62,10 +63,15 @@ def show_candidates(
     shapes: Sequence[str],
     allow_extern: bool,
     max_candidates: int | None,
+    at: str | None = None,
 ) -> None:
+    """Show the candidates of a model, or only those that take one of the nodes `at`."""
     specs = load_targets(targets, allow_extern=allow_extern, max_candidates=max_candidates)
     graph = from_onnx(model, shapes=parse_shapes(shapes))
+    asked = nodes_at(graph, at, model) if at else 0
     found = propose(graph, *specs, allow_extern=allow_extern)
+    if asked:
+        found = tuple(each for each in found if each.sub_graph.inside & asked)
     document = CandidatesDocument(
         model=str(model), candidates=[CandidateDocument.of(candidate) for candidate in found]
     )

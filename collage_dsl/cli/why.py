@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from collage_dsl.cli.at import nodes_at
 from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.cli.models import answer
@@ -24,10 +25,7 @@ def explain_match(
     """Show why the pattern does not match at `node`, or how it does; return the exit code."""
     pattern = load_pattern(named, allow_extern=allow_extern)
     graph = load_graph(model, shapes)
-    known = [each.name for each in graph.nodes]
-    if node not in known:
-        hint = did_you_mean(node, known)
-        raise CommandError(f"{model} has no node `{node}`" + (f"; {hint}" if hint else ""))
+    nodes_at(graph, node, model)
     document = why(pattern, graph, at=node, model=str(model), allow_extern=allow_extern)
     answer(document, str(document), output_format)
     return 0 if document.matches else WRONG

@@ -1,15 +1,27 @@
-"""Which operator calls of a model the rules of each target can take, and why not the others."""
+"""
+Which operator calls of a model the rules of each target can take, and why not the others; and how
+much of its time.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from pathlib import Path
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, UnknownBackend, installed
+from collage_dsl.cost import CostFunction, CostStore
+from collage_dsl.engine.compile import backends_of
 from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.steps import choose, propose
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members
-from collage_dsl.measuring.cost import unsupported
+from collage_dsl.measuring.cost import MeasuredCost, unsupported
+from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.place import kernel_view
 from collage_dsl.rules import FusionSpec, Trace
+from collage_dsl.search import NoPlanError
+from collage_dsl.targets.attach import TargetError
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +31,77 @@ class Coverage:
     target: str
     covered: OpSet
     left: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTime:
+    """
+    The cost of the cheapest plan of kernels whose costs are known, and how many these are. Of each
+    target, the cost of those of these kernels whose calls it can all take.
+    """
+
+    seconds: float
+    kernels: int
+    of_target: dict[str, float]
+
+
+class UnknownTimeError(Exception):
+    """The time of a model is not known. Says why."""
+
+
+def known_time(
+    graph: Graph,
+    specs: Sequence[FusionSpec],
+    alone: Sequence[Coverage],
+    cost: CostFunction,
+    *,
+    allow_extern: bool = False,
+) -> KnownTime:
+    """
+    The time of `graph` by `cost`, which is infeasible where it is not known, and how much of it
+    each of `specs` can take, of which `alone` says what they cover. Raises `UnknownTimeError`.
+    """
+    covered = reduce(or_, (each.covered for each in alone), 0)
+    if left := (graph.calls & ~covered).bit_count():
+        raise UnknownTimeError(f"no target can run {left} of the operator calls")
+    takes = {each.target: each.covered for each in alone}
+    found = propose(graph, *specs, allow_extern=allow_extern)
+    found = tuple(each for each in found if not _calls(each) & ~takes[each.target])
+    try:
+        plan = choose(graph, found, cost=cost, merge=specs)
+    except NoPlanError as error:
+        name = error.nodes[0] if error.nodes else ""
+        where = f", such as one that takes `{name}`" if name else ""
+        raise UnknownTimeError(f"the costs of some kernels are not known{where}") from error
+    times = {
+        each.target: sum(k.cost for k in plan.kernels if not _calls(k.candidate) & ~each.covered)
+        for each in alone
+    }
+    return KnownTime(plan.cost, len(plan.kernels), times)
+
+
+def measured_time(
+    graph: Graph,
+    specs: Sequence[FusionSpec],
+    alone: Sequence[Coverage],
+    store: Path,
+    *,
+    allow_extern: bool = False,
+) -> KnownTime:
+    """As `known_time`, by what is in the cost store, which is not changed."""
+    try:
+        backend_of = backends_of(specs)
+    except (TargetError, UnknownBackend, ModuleNotFoundError) as error:
+        raise UnknownTimeError(str(error)) from error
+    with (
+        CostStore(store) as costs,
+        MeasuredCost(backend_of, costs, sizes=sizes_of(graph)) as measured,
+    ):
+        return known_time(graph, specs, alone, measured.known, allow_extern=allow_extern)
+
+
+def _calls(candidate: CandidateKernel) -> OpSet:
+    return candidate.sub_graph.inside & candidate.graph.calls
 
 
 def coverage(
@@ -58,7 +141,7 @@ def _covered(
     covered: OpSet = 0
     refused: dict[int, str] = {}
     for each in sorted(candidates, key=lambda candidate: len(candidate.nodes)):
-        calls = each.sub_graph.inside & each.graph.calls
+        calls = _calls(each)
         if not calls & ~covered:
             continue
         reason = _unsupported(each, backend_of)

@@ -13,6 +13,7 @@ from collage_dsl.backends.tvm import kernel_target, num_cores
 from collage_dsl.engine.sizes import Part
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.timing import interleaved, low
+from collage_dsl.realization.blame import sources_of
 from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.draws import draws_of
 from collage_dsl.realization.executable import ModelExecutable
@@ -67,15 +68,22 @@ def built(
     One executable of a plan for each part of a model, of which the first is for any size, and the
     calls of kernels in each.
     """
-    (first, plan), *others = plans
+    _, plan = plans[0]
     default = kernel_target(plan.home) if plan.home else None
     kernels = [(part.graph, plan.candidates) for part, plan in plans]
     module, calls = realized_together(kernels, backend_of, default)
     toolchains = (each.toolchain for _, candidates in kernels for each in candidates)
     cores = max(map(num_cores, toolchains), default=1)
-    signature = Signature.of(first.graph, devices_of(module, home.kind), cores)
-    for part, _ in others:
-        signature = signature.with_sizes(part.sizes, Signature.of(part.graph))
+    signatures = [
+        replace(
+            Signature.of(part.graph, devices_of(module, home.kind), cores),
+            sources=sources_of(part.graph, called),
+        )
+        for (part, _), called in zip(plans, calls, strict=True)
+    ]
+    signature = signatures[0]
+    for (part, _), each in zip(plans[1:], signatures[1:], strict=True):
+        signature = signature.with_sizes(part.sizes, each)
     return ModelExecutable(build(module, backends=backends), signature), calls
 
 

@@ -214,7 +214,9 @@ def explain_uncovered(
     refused = _refused(graph, specs, refusal)
     for name in error.nodes[:_SHOWN]:
         index = graph.index(name)
-        lines.append(f"  `{name}` ({graph.nodes[index].op}):")
+        came = ", ".join(str(each) for each in graph.origins(1 << index) if each.name)
+        origin = f", from {came}" if came else ""
+        lines.append(f"  `{name}` ({graph.nodes[index].op}{origin}):")
         for spec in specs:
             trace = Trace(lookup=lookup, collects=True)
             reasons = _reasons(graph, spec, cost, refused, trace, index)

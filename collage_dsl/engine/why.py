@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import collage_dsl.report.why as documents
 from collage_dsl.backends.base import Backend
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.graph import Graph
+from collage_dsl.graph import Graph, last
 from collage_dsl.report.why import NearDocument, WhyDocument
 from collage_dsl.rules import Pattern
 
@@ -21,13 +21,16 @@ def why(
 ) -> WhyDocument:
     """
     Why `pattern` does not match at the node `at` of `graph`, or how it matches. `print` shows it.
+    `at` may name an ONNX node; of the nodes that came from it, the last is meant.
 
     `model` is the name to show for the graph. Raises KeyError if there is no such node, and
     `PredicateError` if the pattern asks host code, unless `allow_extern` is set. `backends` come
     before the installed ones.
     """
     code = lookup(allow_extern=allow_extern, backends=backends)
-    return documents.why(pattern, graph, at=at, model=model, lookup=code)
+    found = graph.at(at)
+    node = graph.nodes[last(found)].name if found else at
+    return documents.why(pattern, graph, at=node, model=model, lookup=code)
 
 
 def near(

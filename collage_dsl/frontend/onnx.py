@@ -46,6 +46,7 @@ from collage_dsl.frontend.onnx_model import (
 from collage_dsl.frontend.onnx_names import named
 from collage_dsl.frontend.onnx_opaque import header_of, opaque, refusal
 from collage_dsl.frontend.onnx_operators import CANONICAL, Site, Value
+from collage_dsl.frontend.onnx_origins import origins
 from collage_dsl.frontend.onnx_scope import names_read, rename
 from collage_dsl.frontend.onnx_short_floats import in_float32
 from collage_dsl.frontend.onnx_sized_operators import SIZED
@@ -74,11 +75,17 @@ def from_onnx(
     shapes of inputs, in place of those in the model; a dimension with a name has any size. Graphs
     with the same `shared` constants have equal ones in the same memory.
     """
-    loaded = load(model)
-    # Warnings about the import give advice on how to export models; the user here cannot use it.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _Importer(loaded, shapes or {}, shared or constant).run()
+    try:
+        loaded = load(model)
+        # Warnings about the import advise how to export models; the user here cannot use that.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            graph = _Importer(loaded, shapes or {}, shared or constant).run()
+    except FrontendError as error:
+        is_named = isinstance(model, onnx.ModelProto) or str(model) in str(error)
+        raise error if is_named else FrontendError(f"{model}: {error}") from error
+    graph.onnx = origins(loaded, graph)
+    return graph
 
 
 class _Importer(Values):
@@ -143,7 +150,9 @@ class _Importer(Values):
         except FrontendError:
             raise
         except CannotConvertError as error:
-            raise FrontendError(f"{_cannot(node)}: {error}{self.hint()}") from None
+            said = str(error)
+            reason = said if node.op_type in said else f"operator {node.op_type}: {said}"
+            raise FrontendError(f"{_cannot(node)}: {reason}{self.hint()}") from None
         except Exception as error:
             # Converters raise errors of many kinds: ValueError, InternalError, AttributeError.
             reason = f"operator {node.op_type}: {sentence(error)}{self.hint()}"

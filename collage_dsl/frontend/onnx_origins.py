@@ -1,23 +1,11 @@
 """From which ONNX nodes each node of a graph came."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 import onnx
 
 from collage_dsl.frontend.onnx_scope import names_read
-from collage_dsl.graph import Form, Graph
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """An ONNX node: its operator, and its name; empty if it has none."""
-
-    op: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.op} {self.name}".rstrip()
+from collage_dsl.graph import Form, Graph, Origin
 
 
 def origins(model: onnx.ModelProto, graph: Graph) -> dict[str, tuple[Origin, ...]]:

@@ -24,6 +24,7 @@ from collage_dsl.graph.extract import (
 from collage_dsl.graph.graph import Attribute, Graph, Node
 from collage_dsl.graph.measuring import Measuring
 from collage_dsl.graph.opset import OpSet, first, last, members, opset, spread
+from collage_dsl.graph.origin import Origin
 from collage_dsl.graph.types import (
     Dim,
     Form,
@@ -50,6 +51,7 @@ __all__ = [
     "OpSet",
     "OpaqueType",
     "Option",
+    "Origin",
     "SubGraph",
     "TensorType",
     "Toolchain",

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 from collage_dsl.graph.device import Device
 from collage_dsl.graph.opset import OpSet, first, members, opset
+from collage_dsl.graph.origin import Origin
 from collage_dsl.graph.types import Form, Kind, TensorType, Type
 
 Attribute = bool | int | float | str | tuple["Attribute", ...] | None
@@ -58,6 +60,9 @@ class Graph:
     one node is two outputs, or if an output is a parameter or a constant.
     """
 
+    onnx: Mapping[str, tuple[Origin, ...]] = MappingProxyType({})
+    """The ONNX nodes that computed nodes came from, by their names; only `frontend` sets it."""
+
     source: object = None
     """The Relax bindings that the graph is a view of; only `frontend` sets and reads it."""
 
@@ -94,6 +99,27 @@ class Graph:
     def index(self, name: str) -> int:
         """The index of the node `name`. Raises KeyError if there is none."""
         return self._index[name]
+
+    def at(self, name: str) -> OpSet:
+        """The node `name`, or an output of that name; else what came from the ONNX node `name`."""
+        if name in self._index:
+            return 1 << self._index[name]
+        if name in self.output_names:
+            return 1 << self.outputs[self.output_names.index(name)]
+        found = (node for node, came in self.onnx.items() if any(o.name == name for o in came))
+        return self.set_of(*found) if name else 0
+
+    @property
+    def known_names(self) -> tuple[str, ...]:
+        """The names that `at` knows, each once."""
+        came = (origin.name for origins in self.onnx.values() for origin in origins)
+        names = [*self._index, *self.output_names, *came]
+        return tuple(name for name in dict.fromkeys(names) if name)
+
+    def origins(self, nodes: OpSet) -> tuple[Origin, ...]:
+        """The ONNX nodes that `nodes` came from, in order, each once."""
+        came = (self.onnx.get(self.nodes[index].name, ()) for index in members(nodes))
+        return tuple(dict.fromkeys(origin for origins in came for origin in origins))
 
     def names(self, nodes: OpSet) -> frozenset[str]:
         return frozenset(self.nodes[index].name for index in members(nodes))

@@ -138,6 +138,19 @@ class MeasuredCost:
             self._price([wanted])
         return cheapest(self._known[wanted.key]).cost
 
+    def known(self, candidate: CandidateKernel) -> Cost:
+        """The cost that is in the store; infeasible where there is none. Nothing is measured."""
+        wanted = self._wanted(candidate)
+        if isinstance(wanted, Infeasible):
+            return wanted
+        if reason := unsupported(wanted.offered[0], self.backend_of, wanted.kernel):
+            return Infeasible(reason)
+        stored = self._stored(wanted)
+        found = [each for each in stored if each is not None]
+        if len(found) < len(stored):
+            return Infeasible("its cost has not been measured")
+        return cheapest(tuple(map(_variant_of, found))).cost
+
     def ahead(self, candidates: Iterable[CandidateKernel]) -> None:
         """Find out the costs of kernels that will be asked for."""
         wanted = (self._wanted(candidate) for candidate in candidates)

@@ -271,6 +271,12 @@ def _shifts_all(value: int, bits: int) -> bool:
     return not 0 <= value < bits
 
 
+INDEXED = frozenset({
+    "gather_elements", "gather_nd", "index_put", "index_tensor", "scatter_elements", "scatter_nd",
+    "take", "vision.roi_align", "vision.roi_pool",
+})  # fmt: skip
+"""The operators with indices that a kernel checks."""
+
 CHECKED_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "relax.divide": _with_number(topi.divide, _divides_by_zero),
     "relax.floor_divide": _with_number(topi.floor_divide, _divides_by_zero),

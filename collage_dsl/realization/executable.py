@@ -1,6 +1,7 @@
 """Run a built model from Python, in any number of threads."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from tvm import relax
 
 from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.runtime.cores import prepare_cores
+from collage_dsl.realization.blame import Finder
 from collage_dsl.realization.bytecode import UnusedExecutable
 from collage_dsl.realization.crossing import NoDevice, device_named
 from collage_dsl.realization.entry import (
@@ -119,10 +121,11 @@ class ModelExecutable:
             return at_size.run(inputs, out)
         targets = {} if out is None else self._targets(out)
         lent: Lent = []
+        tensors = self._taken(inputs, lent)
         try:
-            results = self.call(self._taken(inputs, lent))
-        except EngineError as error:
-            raise ExecutableError(str(error)) from error
+            results = self.call(tensors)
+        except (EngineError, ExecutableError) as error:
+            raise ExecutableError(self._explained(str(error), tensors)) from error
         outputs: dict[str, Any] = {}
         for index, name, exchanged, owned in self._gives:
             if exchanged:
@@ -182,6 +185,15 @@ class ModelExecutable:
             except (AttributeError, KeyError, TypeError):  # No arrays by name, which is said later.
                 return None
         return None
+
+    def _explained(self, message: str, tensors: Sequence[Any]) -> str:
+        """`message` of a kernel that failed, and the ONNX node: the run is repeated to find it."""
+        finder = Finder(self.signature.sources)
+        machine = relax.VirtualMachine(self.module, self._devices)
+        machine.set_instrument(finder)
+        with suppress(EngineError, ExecutableError):
+            self._main(machine)(*tensors)
+        return finder.explained(message)
 
     def _taken(self, inputs: Mapping[str, Any], lent: Lent) -> list[Any]:
         """The arguments of the virtual machine for `inputs`. A plain numpy array stays as it is."""

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,6 +69,13 @@ class Value:
         return self.dtype if self.is_object else f"{self.dtype}[{dims}]"
 
 
+Sources = Mapping[str, tuple[Mapping[str, tuple[str, ...]], ...]]
+"""
+For each function of a kernel that may fail, and each of its calls in order: for each operator that
+may fail, the ONNX nodes that it came from.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Sized:
     """The inputs and outputs of a model at some `sizes`, which it has an entry function for."""
@@ -76,6 +83,7 @@ class Sized:
     sizes: Mapping[str, int]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    sources: Sources = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,7 @@ class Signature:
     cut short ends the process, and to load another runs its code. `devices` are those that the
     model runs on, by their names in TVM. `cores` are those that its kernels may use. `sized` are
     those sizes that the model has an entry function of its own for, in the order of the functions.
+    `sources` are as in `blame`.
     """
 
     inputs: tuple[Value, ...]
@@ -99,6 +108,7 @@ class Signature:
     devices: tuple[str, ...] = (CPU,)
     cores: Annotated[int, pydantic.Field(ge=1, le=4096)] = 1
     sized: tuple[Sized, ...] = ()
+    sources: Sources = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph, devices: tuple[str, ...] = (CPU,), cores: int = 1) -> "Signature":
@@ -115,13 +125,15 @@ class Signature:
 
     def with_sizes(self, sizes: Mapping[str, int], at_sizes: "Signature") -> "Signature":
         """This, with another entry function, of the signature `at_sizes`."""
-        sized = Sized(dict(sizes), at_sizes.inputs, at_sizes.outputs)
+        sized = Sized(dict(sizes), at_sizes.inputs, at_sizes.outputs, at_sizes.sources)
         return replace(self, sized=(*self.sized, sized))
 
     def at_sizes(self) -> Iterator["Signature"]:
         """The signature of each entry function for some sizes."""
         for each in self.sized:
-            yield replace(self, inputs=each.inputs, outputs=each.outputs, sized=())
+            yield replace(
+                self, inputs=each.inputs, outputs=each.outputs, sized=(), sources=each.sources
+            )
 
     def to_json(self) -> str:
         about = {"format": FORMAT, "tvm": tvm.__version__, "machine_code": LIBRARY}

@@ -2,12 +2,13 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from collage_dsl.cost import Infeasible, Variant
-from collage_dsl.graph import CandidateKernel, is_fast_math, label_of, members
+from collage_dsl.graph import CandidateKernel, Origin, is_fast_math, label_of, members
 from collage_dsl.printable import well_formed
 from collage_dsl.search import Plan, PlannedKernel, SearchRecord
 
@@ -60,6 +61,20 @@ class DoctorDocument(Document):
     findings: list[FindingDocument]
 
 
+class OriginDocument(Document):
+    """An ONNX node; its name is empty if it has none."""
+
+    op: str
+    name: str
+
+    @classmethod
+    def all(cls, origins: Iterable[Origin]) -> "list[OriginDocument]":
+        return [cls(op=each.op, name=each.name) for each in origins]
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.name}".rstrip()
+
+
 class CandidateDocument(Document):
     """A kernel that a rule proposed; nodes and constants in graph order."""
 
@@ -67,6 +82,9 @@ class CandidateDocument(Document):
     label: str
     nodes: list[str]
     constants: list[str]
+    onnx: list[OriginDocument] = Field(
+        default_factory=list, description="the ONNX nodes that the nodes came from"
+    )
 
     @classmethod
     def of(cls, candidate: CandidateKernel) -> "CandidateDocument":
@@ -76,6 +94,7 @@ class CandidateDocument(Document):
             label=label_of(graph, sub_graph),
             nodes=[graph.nodes[i].name for i in members(sub_graph.inside)],
             constants=[graph.nodes[i].name for i in members(sub_graph.constants)],
+            onnx=OriginDocument.all(graph.origins(sub_graph.inside)),
         )
 
 
@@ -245,6 +264,9 @@ class KernelErrorDocument(ErrorDocument):
     target: str
     label: str
     nodes: list[str]
+    onnx: list[OriginDocument] = Field(
+        default_factory=list, description="the ONNX nodes that the nodes came from"
+    )
 
 
 class VerificationDocument(Document):
@@ -327,13 +349,6 @@ def shares(plan: Plan) -> dict[str, ShareDocument]:
     }
 
 
-class OriginDocument(Document):
-    """An ONNX node; its name is empty if it has none."""
-
-    op: str
-    name: str
-
-
 class GraphNodeDocument(Document):
     """A node of a graph, and the ONNX nodes that it came from."""
 
@@ -370,6 +385,10 @@ class TargetCoverageDocument(Document):
     covered: int
     calls: int
     left: list[LeftOutDocument]
+    seconds: float | None = Field(
+        default=None,
+        description="the cost of those kernels of the known plan whose calls it can all run",
+    )
 
 
 class CoverageDocument(Document):
@@ -379,3 +398,9 @@ class CoverageDocument(Document):
     together: int
     calls: int
     targets: list[TargetCoverageDocument]
+    costs: FileName | None = Field(description="where costs are from: a table, or the store")
+    seconds: float | None = Field(
+        description="the cost of the cheapest plan of kernels whose costs are known"
+    )
+    kernels: int | None = Field(description="the number of kernels of this plan")
+    unknown: str | None = Field(description="why its time is not known")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from collage_dsl.printable import printable
 from collage_dsl.report.documents import (
+    CandidateDocument,
     CandidatesDocument,
     CompileDocument,
     ContenderDocument,
@@ -28,14 +29,14 @@ _LONGEST = 48
 
 
 def candidates_text(document: CandidatesDocument) -> str:
-    rows = [(c.target, c.label, ", ".join(c.nodes)) for c in document.candidates]
-    table = _table(("target", "kernel", "nodes"), rows)
+    rows = [(c.target, c.label, ", ".join(c.nodes), _named(c)) for c in document.candidates]
+    table = _table(*_without_empty(("target", "kernel", "nodes", "from the ONNX nodes"), rows))
     return f"{table}{_count(len(rows), 'candidate')}\n"
 
 
 def plan_text(document: PlanDocument) -> str:
     rows = [_kernel_row(kernel) for kernel in document.kernels]
-    head = ("target", "variant", "kernel", "result", "cost", "error")
+    head = ("target", "variant", "kernel", "result", "cost", "error", "from the ONNX nodes")
     table = _table(*_without_empty(head, rows))
     total = (
         f"{_count(document.operators, 'operator')} in {_count(len(rows), 'kernel')}, "
@@ -50,7 +51,13 @@ def plan_text(document: PlanDocument) -> str:
 def _kernel_row(kernel: KernelDocument) -> tuple[str, ...]:
     error = "" if kernel.error is None else f"{kernel.error:.0e}"
     where = kernel.target, kernel.variant, _short(kernel.label), kernel.nodes[-1]
-    return (*where, seconds(kernel.cost), error)
+    return (*where, seconds(kernel.cost), error, _named(kernel))
+
+
+def _named(candidate: CandidateDocument) -> str:
+    """The names of the ONNX nodes that a kernel came from: the first, and the last of several."""
+    names = [each.name for each in candidate.onnx if each.name]
+    return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}" if names else ""
 
 
 def _without_empty(
