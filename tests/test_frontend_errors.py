@@ -252,5 +252,6 @@ def test_an_index_that_is_always_out_of_range_is_refused() -> None:
     given = model([node("Gather", "x i", "y")], {"x": (2, 3)}, ["y"], {"i": np.array([0, -3])})
 
     assert refusal(given) == (
-        "cannot import `Gather_y`: the index -3 is out of range for an axis of size 2"
+        "cannot import `Gather_y`: operator Gather: the index -3 is out of range for an axis of "
+        "size 2"
     )

@@ -1,6 +1,8 @@
 """Convert constants between TVM and numpy, without a copy if the memory allows it."""
 
 import hashlib
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,20 @@ def array_of(tensor: Any) -> Array:
         return np.from_dlpack(tensor)
     except (BufferError, RuntimeError, TypeError):  # numpy does not have the dtype
         return np.asarray(tensor.numpy())
+
+
+def empty(shape: Sequence[int], dtype: Any) -> Array:
+    """
+    An array without values yet. It starts at a multiple of 64 bytes, so that a constant can share
+    its memory.
+    """
+    size = prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+_ALIGNMENT = 64
 
 
 def constant(array: Array) -> Any:
@@ -39,10 +55,11 @@ class SharedConstants:
 
 
 def _tensor(array: Array) -> Any:
-    # A small copy is cheaper than an exchange, and DLPack refuses read-only memory.
+    # A small copy is cheaper than an exchange, and DLPack refuses read-only memory; TVM refuses
+    # memory that does not start at a multiple of 64 bytes.
     if array.nbytes < 1 << 16 or not array.flags.writeable or not array.flags.c_contiguous:
         return tvm.runtime.tensor(array)
     try:
         return tvm.runtime.from_dlpack(array)
-    except (BufferError, RuntimeError):  # DLPack does not have the dtype
+    except (BufferError, RuntimeError):  # DLPack does not have the dtype, or not this memory
         return tvm.runtime.tensor(array)

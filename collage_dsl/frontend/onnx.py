@@ -1,6 +1,7 @@
 """Read an ONNX model as a graph, in the canonical form that the patterns of libraries match."""
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -32,6 +33,7 @@ from collage_dsl.frontend.onnx_constants import (
     fold,
     label,
 )
+from collage_dsl.frontend.onnx_data import Data
 from collage_dsl.frontend.onnx_functions import body_of
 from collage_dsl.frontend.onnx_limits import is_known, joins, limit, takes_shapes
 from collage_dsl.frontend.onnx_model import (
@@ -40,7 +42,7 @@ from collage_dsl.frontend.onnx_model import (
     give,
     input_types,
     live_nodes,
-    load,
+    load_apart,
     opset_of,
 )
 from collage_dsl.frontend.onnx_names import named
@@ -76,11 +78,11 @@ def from_onnx(
     with the same `shared` constants have equal ones in the same memory.
     """
     try:
-        loaded = load(model)
+        loaded, data = load_apart(model)
         # Warnings about the import advise how to export models; the user here cannot use that.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            graph = _Importer(loaded, shapes or {}, shared or constant).run()
+            graph = _Importer(loaded, shapes or {}, shared or constant, data).run()
     except FrontendError as error:
         is_named = isinstance(model, onnx.ModelProto) or str(model) in str(error)
         raise error if is_named else FrontendError(f"{model}: {error}") from error
@@ -92,10 +94,17 @@ class _Importer(Values):
     """Converts the nodes of a model in order, each value when it is first used."""
 
     def __init__(
-        self, model: onnx.ModelProto, shapes: Shapes, make_constant: Callable[[Array], Any]
+        self,
+        model: onnx.ModelProto,
+        shapes: Shapes,
+        make_constant: Callable[[Array], Any],
+        data: Data | None,
     ) -> None:
         super().__init__(opset_of(model), make_constant)
         self.graph = model.graph
+        self.data = data
+        self.taken: Counter[str] = Counter()
+        """How often each value was taken so far."""
         self.header = header_of(model)
         self.nodes = live_nodes(model.graph)
         self.makers.update({name: node for node in self.nodes for name in node.output})
@@ -124,8 +133,12 @@ class _Importer(Values):
     def read_constants(self, graph: onnx.GraphProto) -> None:
         for tensor in graph.initializer:
             if self.uses[tensor.name]:
-                what = f"the constant `{tensor.name}`"
-                self.values[tensor.name] = array_of_tensor(tensor, what)
+                self.values[tensor.name] = self.array(tensor)
+
+    def array(self, tensor: onnx.TensorProto) -> Array:
+        if self.data is not None:
+            return self.data.array(tensor)
+        return array_of_tensor(tensor, f"the constant `{tensor.name}`")
 
     def build(self, parameters: list[Any]) -> None:
         with self.builder.function("main", parameters):
@@ -141,6 +154,15 @@ class _Importer(Values):
     def convert(self, node: onnx.NodeProto) -> None:
         with self.blaming(node):
             self.convert_node(node)
+        self.release(node)
+
+    def release(self, node: onnx.NodeProto) -> None:
+        """Forget the constants that no later node takes, which may be large."""
+        self.taken.update(names_read(node))
+        for name in names_read(node):
+            is_over = self.taken[name] >= self.uses[name]
+            if is_over and isinstance(self.values.get(name), np.ndarray):
+                del self.values[name]
 
     @contextmanager
     def blaming(self, node: onnx.NodeProto) -> Iterator[None]:

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_check import check_functions, check_names, check_size, np_dtype
+from collage_dsl.frontend.onnx_data import Data, read, read_nested
 from collage_dsl.frontend.onnx_scope import names_read
 from collage_dsl.frontend.onnx_types import dtype_of, type_text
 from collage_dsl.graph import Dim, TensorType
@@ -24,9 +25,30 @@ by an attribute.
 """
 
 
+def load_apart(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Data | None]:
+    """
+    The model as `load` gives it, but without large data of its constants; and what reads these. The
+    latter is None where the model has all its data.
+    """
+    path = None if isinstance(model, onnx.ModelProto) else Path(model)
+    found = read(path) if path and path.is_file() and path.stat().st_size else None
+    if path is None or found is None:
+        return load(model), None
+    apart, data = found
+    if apart.functions or opset_of(apart) < OLDEST_OPSET or not apart.graph.output:
+        return load(model), None
+    read_nested(apart, path)
+    return _checked(apart, model), data
+
+
 def load(model: str | Path | onnx.ModelProto) -> onnx.ModelProto:
     """The model, given itself or by its path, with external data read and functions inlined."""
     loaded = model if isinstance(model, onnx.ModelProto) else _read(Path(model))
+    return _checked(loaded, model)
+
+
+def _checked(loaded: onnx.ModelProto, model: str | Path | onnx.ModelProto) -> onnx.ModelProto:
+    """`loaded`, which was read from `model`, with functions inlined. Raises `FrontendError`."""
     if not loaded.graph.output:
         raise FrontendError(f"{_what(model)} is not an ONNX model: it has no outputs")
     if opset_of(loaded) < 1:

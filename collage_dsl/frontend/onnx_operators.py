@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from tvm import relax, tirx
 
-from collage_dsl.frontend.arrays import Array
+from collage_dsl.frontend.arrays import Array, empty
 from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Pending, Step
 from collage_dsl.frontend.onnx_sizes import Arithmetic, Sizes
@@ -352,7 +352,7 @@ def matmul_integer(site: Site) -> Value | None:
 def transposed(matrix: Array, block: int = 256) -> Array:
     """A transposed copy, made in blocks that fit the cache: otherwise it is slow if large."""
     rows, columns = matrix.shape
-    result = np.empty((columns, rows), matrix.dtype)
+    result = empty((columns, rows), matrix.dtype)
     for i in range(0, rows, block):
         for j in range(0, columns, block):
             result[j : j + block, i : i + block] = matrix[i : i + block, j : j + block].T
