@@ -90,10 +90,6 @@ MODELS = [
         lambda m: m.graph.node.append(m.graph.node[0]),
         "the value `y` of the model is computed or given twice",
     ),
-    (
-        lambda m: m.graph.sparse_initializer.add().values.CopyFrom(m.graph.initializer[0]),
-        "the constant `w` is sparse, which is not supported",
-    ),
 ]
 
 

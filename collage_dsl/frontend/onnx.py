@@ -25,7 +25,7 @@ from collage_dsl.frontend.errors import (
 )
 from collage_dsl.frontend.from_relax import from_relax, onnx_call
 from collage_dsl.frontend.onnx_affine import Affine, Linear
-from collage_dsl.frontend.onnx_check import array_of_tensor, problem_of
+from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor, problem_of
 from collage_dsl.frontend.onnx_constants import (
     array_of_constant,
     attributes,
@@ -134,6 +134,9 @@ class _Importer(Values):
         for tensor in graph.initializer:
             if self.uses[tensor.name]:
                 self.values[tensor.name] = self.array(tensor)
+        for sparse in graph.sparse_initializer:
+            if self.uses[name := sparse.values.name]:
+                self.values[name] = array_of_sparse(sparse, f"the constant `{name}`")
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         if self.data is not None:

@@ -17,6 +17,9 @@ MOST_NODES = 1_000_000
 MOST_BYTES = 1 << 40
 """The most bytes of a tensor. Larger sizes are mistakes, and their products overflow."""
 
+MOST_DENSE = 1 << 27
+"""The most elements of a sparse constant: 512 MiB of float32."""
+
 _Key = tuple[str, str, str]
 """The domain, name and overload of a function."""
 
@@ -83,12 +86,10 @@ def nodes_within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 def check_names(graph: onnx.GraphProto) -> None:
     """Each value has one name, and one place where it comes from."""
-    if graph.sparse_initializer:
-        name = graph.sparse_initializer[0].values.name
-        raise FrontendError(f"the constant `{name}` is sparse, which is not supported")
     if not all(isinstance(text, str) for text in _texts(graph)):
         raise FrontendError("a name in the model is not UTF-8")
     constants = [tensor.name for tensor in graph.initializer]
+    constants += [tensor.values.name for tensor in graph.sparse_initializer]
     given = [value.name for value in graph.input]
     outputs = [value.name for value in graph.output]
     for sort, names in (("inputs", given), ("constants", constants), ("outputs", outputs)):
@@ -107,6 +108,7 @@ def _texts(graph: onnx.GraphProto) -> Iterator[object]:
         yield value.name
         yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
     yield from (tensor.name for tensor in graph.initializer)
+    yield from (tensor.values.name for tensor in graph.sparse_initializer)
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         yield from (attribute.name for attribute in node.attribute)
@@ -132,6 +134,40 @@ def array_of_tensor(tensor: onnx.TensorProto, what: str) -> Array:
         return numpy_helper.to_array(tensor)
     except (KeyError, TypeError, ValueError) as error:
         raise FrontendError(f"the data of {what} are damaged: {error}") from None
+
+
+def array_of_sparse(tensor: onnx.SparseTensorProto, what: str) -> Array:
+    """The values of a sparse `tensor` as a whole array, with zeros (or empty texts) elsewhere."""
+    dims, dtype = list(tensor.dims), np_dtype(tensor.values.data_type, what)
+    if min(dims, default=0) < 0:
+        raise FrontendError(f"{what} has the shape {dims}")
+    if prod(dims) > MOST_DENSE:
+        raise FrontendError(f"{what} is sparse and would have {prod(dims)} elements")
+    values = array_of_tensor(tensor.values, f"the values of {what}")
+    indices = array_of_tensor(tensor.indices, f"the indices of {what}")
+    dense = np.full(dims, "", object) if dtype.kind == "O" else np.zeros(dims, dtype)
+    if tensor.values.dims != [len(values)] or indices.dtype != np.int64:
+        raise FrontendError(f"the data of {what} are damaged: its values have no indices")
+    places = _places(indices, dims, len(values))
+    if places is None or (np.diff(places) <= 0).any():
+        raise FrontendError(f"the data of {what} are damaged: its indices are not in order")
+    dense.reshape(-1)[places] = values
+    return dense
+
+
+def _places(indices: Array, dims: list[int], count: int) -> Array | None:
+    """
+    The numbers of the elements at `indices`, counted through all dimensions, which a tensor of one
+    dimension has already. None if they are no elements of a tensor of this shape.
+    """
+    if indices.shape not in ((count,), (count, len(dims))):
+        return None
+    sizes = np.asarray(dims if indices.ndim == 2 else [prod(dims)], np.int64)
+    each = indices.reshape(count, len(sizes))
+    if ((each < 0) | (each >= sizes)).any():
+        return None
+    steps = [prod(sizes[axis + 1 :].tolist()) for axis in range(len(sizes))]
+    return each @ np.asarray(steps, np.int64)
 
 
 def np_dtype(element: int, what: str) -> np.dtype:

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import WrongNodeError
-from collage_dsl.frontend.onnx_check import array_of_tensor
+from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor
 
 # Random operators give a new value each time; patterns for quantized models need the last one. The
 # reference implementation reads the indices of MaxUnpool differently.
@@ -36,6 +36,8 @@ def array_of_constant(node: onnx.NodeProto) -> Array:
     match name:
         case "value":
             return array_of_tensor(value, "the constant")
+        case "sparse_value":
+            return array_of_sparse(value, "the constant")
         case "value_int" | "value_ints":
             return np.asarray(value, np.int64)
         case "value_float" | "value_floats":

@@ -84,7 +84,7 @@ def read(path: Path) -> tuple[onnx.ModelProto, Data] | None:
 
 
 def read_nested(model: onnx.ModelProto, path: Path) -> None:
-    """Read the external data of the tensors in attributes. Raises `FrontendError`."""
+    """Read the external data of tensors that are no constants of the model itself."""
     try:
         for tensor in _nested(model.graph):
             if external_data_helper.uses_external_data(tensor):
@@ -94,6 +94,8 @@ def read_nested(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _nested(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
     for node in nodes_within(graph.node):
         for attribute in node.attribute:
             yield from (attribute.t, *attribute.tensors)

@@ -62,6 +62,8 @@ def rename(graph: onnx.GraphProto, known: Mapping[str, str], fresh: Callable[[st
         # It may be the default of an input.
         is_input = tensor.name in names and names[tensor.name] != known.get(tensor.name)
         tensor.name = names[tensor.name] if is_input else define(tensor.name)
+    for sparse in graph.sparse_initializer:
+        sparse.values.name = define(sparse.values.name)
     for node in graph.node:
         changed = renamed(node, names, fresh)
         del changed.output[:]
