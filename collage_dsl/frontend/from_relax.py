@@ -39,7 +39,8 @@ def from_relax(
 ) -> Graph:
     """
     The graph of one function of `module`, nodes in the order of its bindings, in the canonical
-    form that `from_onnx` gives too. With `is_canonical`, the function is taken as it is.
+    form that `from_onnx` gives too. With `is_canonical`, the function is taken as it is; so is one
+    whose calls are planned for devices.
 
     A node has the name of its variable, or the name in `names` for the variable or constant.
     Each constant comes before its first user. If that is `conv`, its name is `conv.const1`, after
@@ -54,7 +55,7 @@ def from_relax(
         raise UnsupportedRelax(f"`{function}` is not a Relax function")
     names, types = names or {}, types or {}
     graph = Reader(functions_of(module), names, output_names, types).read(module, function)
-    if is_canonical:
+    if is_canonical or graph.planned:
         return graph
     from collage_dsl.frontend.canonical import canonical  # writes with what is defined here
 
