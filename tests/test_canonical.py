@@ -255,6 +255,19 @@ def test_an_index_is_counted_from_the_end_by_the_operator() -> None:
     assert [graph.nodes[i].name for i in graph.nodes[-1].inputs] == ["x", "i"]
 
 
+def test_an_index_that_is_clipped_is_left() -> None:
+    """A negative one would be 0."""
+
+    def clipped_index(emit: Any, x: Any, i: Any) -> Any:
+        below = emit(op.less(i, relax.const(0, "int64")))
+        raised = emit(op.add(i, relax.const(5, "int64")))
+        return op.take(x, emit(op.where(below, raised, i)), axis=1, mode="clip")
+
+    graph = collage.from_relax(function({"x": (2, 5), "i": (3,)}, clipped_index))
+
+    assert [node.op for node in graph.nodes if node.is_call] == ["less", "add", "where", "take"]
+
+
 def test_a_function_taken_as_it_is_keeps_its_operators() -> None:
     graph = from_relax(function(IMAGE, normed), is_canonical=True)
 

@@ -17,7 +17,9 @@ from tvm import relax
 
 from collage_dsl.frontend.arrays import array_of
 from collage_dsl.frontend.bindings import Bindings, is_constant, is_leaf, operator
-from collage_dsl.frontend.canonical_rules import RULES, OldCall, batch_norm, passed_on
+from collage_dsl.frontend.canonical_call import OldCall, passed_on
+from collage_dsl.frontend.canonical_products import batch_norm
+from collage_dsl.frontend.canonical_rules import RULES
 from collage_dsl.frontend.dataflow import is_value
 from collage_dsl.frontend.onnx_affine import Affine, Linear
 from collage_dsl.frontend.onnx_names import named

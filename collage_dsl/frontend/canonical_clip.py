@@ -1,0 +1,94 @@
+"""The canonical form of `clip`, which TVM's importer of ONNX writes as functions of TIR."""
+
+from collections.abc import Callable
+from math import isnan
+from typing import Any
+
+import tvm_ffi
+from tvm import relax, tirx, topi
+
+from collage_dsl.frontend.bindings import is_leaf
+from collage_dsl.frontend.canonical_call import OldCall, dims_of
+from collage_dsl.frontend.onnx_operators import (
+    Value,
+    layout_of,
+)
+
+
+def clip(call: OldCall) -> Value | None:
+    """With bounds that are floats, as the elements."""
+    bounds = call.call.args[1:]
+    if layout_of(call.type) is None or not call.has_leaves(0):
+        return None
+    if not all(isinstance(bound, tirx.IntImm | tirx.FloatImm) for bound in bounds):
+        return None
+    return relax.op.clip(call.expr(0), *(float(bound.value) for bound in bounds))
+
+
+def call_tir(call: OldCall) -> Value | None:
+    """What TVM writes for `Clip`."""
+    upper = _bound(call, topi.minimum)
+    if upper is None:
+        lower = _bound(call, topi.maximum)
+        return None if lower is None else _bounded(call, lower, None)
+    operand = _operands(call)[0]
+    made = call.writer.old.call(operand, "call_tir")
+    if made is None or call.writer.uses[call.writer.key(operand)] != 1:
+        return _bounded(call, None, upper)
+    inner = OldCall(call.writer, made, call.writer.key(operand))
+    lower = _bound(inner, topi.maximum)
+    is_range = lower is not None and lower <= upper
+    return _bounded(inner, lower, upper) if is_range else _bounded(call, None, upper)
+
+
+def _bounded(call: OldCall, low: float | None, high: float | None) -> Value:
+    """The canonical form of `Clip`, as in `onnx_operators.clip`."""
+    x = call.writer.expr(call.writer.key(_operands(call)[0]))
+    dtype = str(x.ty.dtype.dtype)
+    if low is not None and high is not None:
+        return relax.op.clip(x, low, high)
+    if low is None:
+        return relax.op.minimum(x, relax.const(high, dtype))
+    return relax.op.nn.relu(x) if low == 0 else relax.op.maximum(x, relax.const(low, dtype))
+
+
+def _operands(call: OldCall) -> list[Any]:
+    return [call.writer.old.resolved(each) for each in call.call.args[1].fields]
+
+
+def _bound(call: OldCall, operator: Callable[..., Any]) -> float | None:
+    """The number that a call of a PrimFunc compares all elements with by `operator`."""
+    found = call.writer.functions(call.call.args[0])
+    operands = _operands(call)
+    if found is None or not 1 <= len(operands) <= 2 or not all(map(is_leaf, operands)):
+        return None
+    x = operands[0].ty
+    if layout_of(x) is None or dims_of(x) is None:
+        return None
+    if len(operands) == 2:
+        array = call.writer.constant(call.writer.key(operands[1]))
+        bounds = [] if array is None or array.ndim else [array.item()]
+    else:
+        bounds = _floats(found)
+    for bound in bounds:
+        other = operands[1].ty if len(operands) == 2 else tirx.const(bound, str(x.dtype.dtype))
+        if not isnan(bound) and tvm_ffi.structural_equal(found, _compiled(operator, x, other)):
+            return float(bound)
+    return None
+
+
+def _floats(function: Any) -> list[float]:
+    found: list[float] = []
+    tvm_ffi.structural_walk(function, (tirx.FloatImm, lambda each: found.append(each.value)))
+    return found
+
+
+def _compiled(operator: Callable[..., Any], x: Any, other: Any) -> Any:
+    """The PrimFunc of `operator`, as `BlockBuilder.call_te` makes it."""
+    builder = relax.BlockBuilder()
+    given = [relax.Var("x", x)]
+    if isinstance(other, relax.TensorType):
+        given.append(relax.Var("y", other))
+    operands = given if len(given) == 2 else [*given, other]
+    call = builder.call_te(operator, *operands)
+    return builder.get()[call.args[0]]
