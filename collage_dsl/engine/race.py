@@ -13,13 +13,13 @@ from collage_dsl.backends.tvm import kernel_target, num_cores
 from collage_dsl.engine.sizes import Part
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.timing import interleaved, low
-from collage_dsl.realization.blame import sources_of
 from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.draws import draws_of
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import KernelCall, realized_together
 from collage_dsl.realization.signature import Signature
+from collage_dsl.realization.sources import sources_of
 from collage_dsl.report.documents import ContenderDocument, LatencyDocument, shares
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan

@@ -2,35 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from collage_dsl.graph import Graph, members
-from collage_dsl.realization.checked_operators import INDEXED
-from collage_dsl.realization.partition import KernelCall
 from collage_dsl.realization.signature import Sources
 
 _MOST = 3
 """The most nodes that a message names."""
-
-
-def sources_of(graph: Graph, calls: Sequence[KernelCall]) -> Sources:
-    """Native kernels fail at indices only; those of libraries at anything."""
-    found: dict[str, list[Mapping[str, tuple[str, ...]]]] = {}
-    for call in calls:
-        is_native = not call.candidate.toolchain.compiler
-        operators: dict[str, list[str]] = {}
-        for index in members(call.candidate.sub_graph.inside & graph.calls):
-            node = graph.nodes[index]
-            if not is_native or node.op in INDEXED:
-                named = [_text(node.name, each.op, each.name) for each in graph.origins(1 << index)]
-                operators.setdefault(node.op, []).extend(named or [f"`{node.name}`"])
-        found.setdefault(call.name, []).append({op: tuple(n) for op, n in operators.items()})
-    return {name: tuple(each) for name, each in found.items() if any(each)}
-
-
-def _text(value: str, op: str, name: str) -> str:
-    return f"the {op} node `{name}`" if name else f"the {op} node of `{value}`"
 
 
 class Finder:

@@ -98,7 +98,7 @@ class Signature:
     cut short ends the process, and to load another runs its code. `devices` are those that the
     model runs on, by their names in TVM. `cores` are those that its kernels may use. `sized` are
     those sizes that the model has an entry function of its own for, in the order of the functions.
-    `sources` are as in `blame`.
+    `sources` are as in `Sources`.
     """
 
     inputs: tuple[Value, ...]
