@@ -268,6 +268,15 @@ def test_an_index_that_is_clipped_is_left() -> None:
     assert [node.op for node in graph.nodes if node.is_call] == ["less", "add", "where", "take"]
 
 
+def test_what_is_rounded_is_computed_as_it_is_written() -> None:
+    def rounded(emit: Any, x: Any) -> Any:
+        return op.round(emit(op.divide(x, relax.const(np.float32(3)))))
+
+    graph = collage.from_relax(function({"x": (2, 3)}, rounded))
+
+    assert [node.op for node in graph.nodes if node.is_call] == ["divide", "round"]
+
+
 def test_a_function_taken_as_it_is_keeps_its_operators() -> None:
     graph = from_relax(function(IMAGE, normed), is_canonical=True)
 

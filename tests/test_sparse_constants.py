@@ -120,3 +120,21 @@ def test_texts_are_empty_elsewhere() -> None:
 
     found = array_of_sparse(helper.make_sparse_tensor(values, indices, [3]), "it")
     assert found.tolist() == ["", "a", ""]
+
+
+def test_a_constant_of_a_branch_is_not_that_of_the_model_of_the_same_name(tmp_path: Any) -> None:
+    text = """<ir_version: 9, opset_import: ["" : 17]> g (float[20000] x) => (float[20000] o) {
+      o = If (c) < then_branch = a () => (float[20000] p) { p = Add (x, w) },
+                   else_branch = b () => (float[20000] q) { q = Neg (x) } >
+    }"""
+    made = onnx.parser.parse_model(text)
+    large = np.zeros(20000, np.float32)
+    made.graph.initializer.append(numpy_helper.from_array(np.array(True), "c"))
+    made.graph.initializer.append(numpy_helper.from_array(large, "w"))
+    branch = next(each.g for each in made.graph.node[0].attribute if each.name == "then_branch")
+    branch.initializer.append(numpy_helper.from_array(large + 1, "w"))
+    onnx.save(made, tmp_path / "m.onnx")
+
+    graph = collage.from_onnx(tmp_path / "m.onnx")
+    (constant,) = (node for node in graph.nodes if node.value is not None)
+    assert (constant.value == 1).all()

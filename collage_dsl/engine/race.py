@@ -17,9 +17,9 @@ from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.draws import draws_of
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
+from collage_dsl.realization.may_fail import sources_of
 from collage_dsl.realization.partition import KernelCall, realized_together
 from collage_dsl.realization.signature import Signature
-from collage_dsl.realization.sources import sources_of
 from collage_dsl.report.documents import ContenderDocument, LatencyDocument, shares
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan

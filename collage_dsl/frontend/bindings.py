@@ -29,6 +29,11 @@ class Bindings:
         self.projected: dict[int, set[int]] = {}
         """Which fields are taken of each tuple that a call gives."""
         kept = self._needed()
+        calls = (each.value for each in block.bindings if hash(each.var) in kept)
+        self.rounds = any(
+            isinstance(each, tvm.ir.Call) and operator(each) in _ROUND for each in calls
+        )
+        """Whether numbers are rounded to integers."""
         self.live = [each for each in block.bindings if hash(each.var) in kept]
 
     def resolved(self, expr: Any) -> Any:
@@ -85,6 +90,9 @@ class Bindings:
             case tvm.ir.TupleGetItem():
                 return self.leaves(expr.tuple_value)
         return [expr] if is_leaf(expr) else []
+
+
+_ROUND = frozenset({"ceil", "dequantize", "floor", "quantize", "round"})
 
 
 def is_leaf(expr: Any) -> bool:

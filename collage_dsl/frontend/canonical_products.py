@@ -20,7 +20,11 @@ from collage_dsl.frontend.onnx_operators import (
 
 
 def binary(converter: Converter, op: str, call: OldCall) -> Value | None:
-    if not call.has_leaves(0, 1):
+    """
+    Arithmetic with a constant, folded. Not in a function that rounds to integers: where a number is
+    rounded to another one, a difference in its last digit is no small one.
+    """
+    if call.writer.old.rounds or not call.has_leaves(0, 1):
         return None
     return converter(call.as_onnx(op, [call.key(0), call.key(1)]))
 

@@ -115,7 +115,7 @@ class _Importer(Values):
         self.types = input_types(model.graph, shapes)
 
     def run(self) -> Graph:
-        self.read_constants(self.graph)
+        self.read_constants(self.graph, self.data)
         parameters = [self.parameter(name, type_) for name, type_ in self.types.items()]
         try:
             self.build(parameters)
@@ -130,18 +130,14 @@ class _Importer(Values):
         }
         return from_relax(module, names=self.names, output_names=self.outputs, types=types)
 
-    def read_constants(self, graph: onnx.GraphProto) -> None:
+    def read_constants(self, graph: onnx.GraphProto, data: Data | None = None) -> None:
         for tensor in graph.initializer:
-            if self.uses[tensor.name]:
-                self.values[tensor.name] = self.array(tensor)
+            if self.uses[name := tensor.name]:
+                what = f"the constant `{name}`"
+                self.values[name] = data.array(tensor) if data else array_of_tensor(tensor, what)
         for sparse in graph.sparse_initializer:
             if self.uses[name := sparse.values.name]:
                 self.values[name] = array_of_sparse(sparse, f"the constant `{name}`")
-
-    def array(self, tensor: onnx.TensorProto) -> Array:
-        if self.data is not None:
-            return self.data.array(tensor)
-        return array_of_tensor(tensor, f"the constant `{tensor.name}`")
 
     def build(self, parameters: list[Any]) -> None:
         with self.builder.function("main", parameters):
