@@ -38,7 +38,8 @@ properties: $(INSTALLED)
 properties-engine: $(INSTALLED)
 	$(BIN)/pytest -m properties --cases 2000 $(ENGINE)
 
-# Damaged models, tables, folders and texts: 10 s of CPU time and 1 GiB of memory a case.
+# Damaged models, tables, folders and texts, and valid random models of all operators: 10 s of CPU
+# time and 1 GiB of memory a case.
 fuzz: $(INSTALLED)
 	$(BIN)/pytest -m fuzz tests/test_fuzz.py
 

@@ -1,5 +1,6 @@
 """
-No random damaged input is called a defect of ours, crashes, hangs, or takes all memory.
+No random input is called a defect of ours, crashes, hangs, or takes all memory, and no valid model
+gives something else than onnxruntime.
 
 The cases are those of tests/fuzz. A case may take 10 s of CPU time and 1 GiB of memory. A failure
 names its seed and the folder with its files: `python -m tests.fuzz CAMPAIGN SEED 1 FOLDER` tries it
@@ -28,10 +29,10 @@ def none_fails(campaign: str, count: int, folder: Path) -> None:
         ("folders", 20),
         ("editor", 3),
         ("values", 12),
-        ("graphs", 60),
+        ("graphs", 100),
     ],
 )
-def test_no_damaged_input_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:
+def test_no_random_input_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:
     none_fails(campaign, count, tmp_path)
 
 
@@ -47,8 +48,8 @@ def test_no_damaged_input_is_a_defect(campaign: str, count: int, tmp_path: Path)
         ("folders", 500),
         ("editor", 100),
         ("values", 1_000),
-        ("graphs", 5_000),
+        ("graphs", 3_000),
     ],
 )
-def test_no_damaged_input_of_many_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:
+def test_no_random_input_of_many_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:
     none_fails(campaign, count, tmp_path)

@@ -39,13 +39,18 @@ def parsed(text: str, opset: int, **constants: Array) -> onnx.ModelProto:
     return made
 
 
-def compiled(model: onnx.ModelProto, native: float = 1.0, library: float = 50.0) -> ModelExecutable:
-    """The model with small kernels, of the target that costs less where both can run them."""
+def compiled(
+    model: onnx.ModelProto, native: float = 1.0, library: float = 50.0, grows: float = 10.0
+) -> ModelExecutable:
+    """
+    The model with kernels of the target that costs less where both can run them. They are small,
+    unless their cost does not grow with the number of their operators.
+    """
     graph = collage.from_onnx(model)
 
     def cost(kernel: CandidateKernel) -> float:
         factor = native if kernel.target == NATIVE.name else library
-        return 1e-6 * factor * 10 ** len(kernel.nodes)
+        return 1e-6 * factor * grows ** len(kernel.nodes)
 
     priced = supported(cost, installed())
     plan = plans_of(graph, (NATIVE, LIBRARY), priced, lookup(allow_extern=False))[MIXED]
@@ -226,6 +231,38 @@ def test_integers_are_shrunk_and_averaged(dtype: str, node: str) -> None:
     agrees(model, {"x": np.array([[0, 1, 2], [3, 4, 9]], dtype)})
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (6, 4, 5), (5, 4, 3, 2), (3, 5, 8)])
+def test_a_tile_may_be_reshaped_twice(shape: tuple[int, ...]) -> None:
+    model = parsed(
+        """(float[8] x) => (float[1,120] y) {
+          t = Tile (x, n)
+          r = Reshape (t, s)
+          y = Flatten <axis = 0> (r)
+        }""",
+        21,
+        n=np.array([15]),
+        s=np.array(shape),
+    )
+
+    agrees(model, {"x": f32(8)}, grows=1.0)
+
+
+def test_the_least_of_truth_values_is_found() -> None:
+    model = parsed("(bool[3,2] x) => (bool[3,1] y) { y = ReduceMin (x, a) }", 20, a=np.array([1]))
+
+    agrees(model, {"x": np.array([[True, True], [True, False], [False, False]])})
+
+
+def test_the_logarithm_of_a_constant_softmax_is_finite() -> None:
+    model = parsed(
+        "(float[2,2] x) => (float[2,2] y) { s = LogSoftmax <axis = 0> (c)  y = Add (x, s) }",
+        17,
+        c=np.array([[0, 1], [1e4, 1e4]], np.float32),
+    )
+
+    agrees(model, {"x": f32(2, 2)})
+
+
 def test_the_scale_of_zeros_alone_is_one() -> None:
     model = parsed(
         """(float[2,3] x) => (uint8[2,3] y, float s, uint8 z) {
@@ -236,6 +273,22 @@ def test_the_scale_of_zeros_alone_is_one() -> None:
 
     agrees(model, {"x": np.zeros((2, 3), np.float32)})
     agrees(model, {"x": f32(2, 3)})
+
+
+def test_regions_are_aligned_in_float16() -> None:
+    model = parsed(
+        """(float16[1,1,6,6] x) => (float16[2,1,3,3] y) {
+          y = RoiAlign <output_height = 3, output_width = 3, sampling_ratio = 2> (x, r, i)
+        }""",
+        17,
+        r=np.array([[0, 0, 4, 4], [1, 2, 5, 5]], np.float16),
+        i=np.array([0, 0]),
+    )
+    x = f32(1, 1, 6, 6).astype(np.float16)
+
+    found = compiled(model).run({"x": x})["y"]
+
+    np.testing.assert_allclose(found, runner(model)({"x": x})["y"], atol=4e-3)
 
 
 def test_a_short_time_fourier_transform_has_one_side() -> None:

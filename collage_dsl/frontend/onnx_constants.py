@@ -14,10 +14,10 @@ from collage_dsl.frontend.errors import WrongNodeError
 from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor
 
 # Random operators give a new value each time; patterns for quantized models need the last one. The
-# reference implementation reads the indices of MaxUnpool differently.
+# reference implementation reads the indices of MaxUnpool differently, and overflows in LogSoftmax.
 _NEVER_FOLDED = frozenset({
-    "MaxUnpool", "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-    "RandomUniformLike", "DequantizeLinear",
+    "Bernoulli", "LogSoftmax", "MaxUnpool", "Multinomial", "RandomNormal", "RandomNormalLike",
+    "RandomUniform", "RandomUniformLike", "DequantizeLinear",
 })  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def _is_reduction_of_nothing(node: onnx.NodeProto) -> bool:
     return node.op_type.startswith("Reduce") and any(flags)
 
 
-_SAME_SINCE = {"Softmax": 13, "LogSoftmax": 13, "Hardmax": 13, "Resize": 11}
+_SAME_SINCE = {"Softmax": 13, "Hardmax": 13, "Resize": 11}
 """
 The operator set from which an operator is what the reference implementation takes it for. It knows
 older definitions of other operators.

@@ -195,9 +195,10 @@ def _inferred(model: bytes) -> tuple[TypeProto, ...]:
     except onnx.shape_inference.InferenceError:
         inferred = loaded
     types = tuple(map(_more_known, inferred.graph.output, session.get_outputs()))
-    taken = [size for value in loaded.graph.input for size in _sizes(value.type)]
-    is_empty = 0 not in taken and any(0 in _sizes(type_) for type_ in types)
-    is_doubtful = is_empty or loaded.graph.node[0].op_type in _WRONGLY_INFERRED
+    node = loaded.graph.node[0]
+    is_doubtful = node.op_type in _WRONGLY_INFERRED or (
+        bool(node.domain) and any(0 in _sizes(type_) for type_ in types)
+    )
     return tuple(map(_of_rank, types)) if is_doubtful else types
 
 

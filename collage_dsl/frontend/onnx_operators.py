@@ -582,6 +582,21 @@ def of_floats(site: Site) -> Value | None:
     return None
 
 
+def is_nan(site: Site) -> Value:
+    """`isnan`, which TVM does not have for bfloat16."""
+    x = site.expr(0)
+    if str(x.ty.dtype.dtype) == "bfloat16":
+        x = site.scope.emit(relax.op.astype(x, "float32"))
+    return relax.op.isnan(x)
+
+
+def of_numbers(site: Site) -> Value | None:
+    """TVM's operator, except for truth values, of which it knows no least one."""
+    if str(site.expr(0).ty.dtype.dtype) == "bool":
+        raise CannotConvertError(f"{site.node.op_type} of truth values is not supported")
+    return None
+
+
 def dynamic_quantize(site: Site) -> Value:
     """`DynamicQuantizeLinear`. The scale of zeros alone is 1, as that of onnxruntime."""
     x, emit = site.expr(0), site.scope.emit
@@ -747,6 +762,7 @@ CANONICAL: Mapping[str, Converter] = {
     "GatherND": gather_nd,
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
+    "IsNaN": is_nan,
     "LRN": local_response_norm,
     "LogSoftmax": partial(softmax, relax.op.nn.log_softmax),
     "MatMul": matmul,
@@ -760,7 +776,9 @@ CANONICAL: Mapping[str, Converter] = {
     "OneHot": one_hot,
     "Pad": pad,
     "ReduceLogSumExp": reduce_log_sum_exp,
+    "ReduceMax": of_numbers,
     "ReduceMean": of_floats,
+    "ReduceMin": of_numbers,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
     "Shrink": of_floats,

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 _SEVERAL_STEPS = frozenset({
     "Elu", "GlobalLpPool", "GroupNormalization", "HardSigmoid", "HardSwish",
     "InstanceNormalization", "LRN", "LpPool", "Mean", "MeanVarianceNormalization", "Mish",
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "Selu", "Shrink",
-    "Softplus", "Softsign", "ThresholdedRelu",
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "RoiAlign",
+    "Selu", "Shrink", "Softplus", "Softsign", "ThresholdedRelu",
 })  # fmt: skip
 
 _SHORT = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}

@@ -57,6 +57,12 @@ def _standard() -> Iterator[Written]:
     yield _node("ConcatFromSequence", [_f(2, 3), _f(2, 3)], axis=-1, new_axis=1)
     yield _node("SequenceErase", [_f(2, 3), _f(1, 3)], np.array(-1))
     yield _node("SequenceErase", [_f(2), _f(3)])
+    yield _node("SequenceConstruct", _f(2, 3), _f(2, 3), _f(1, 3))
+    yield _node("SequenceAt", [_f(2, 3), _f(1, 3)], np.array(-1))
+    yield _node("Optional", _f(2, 3))
+    yield _node("SequenceLength", [_f(2, 3), _f(1, 3)])
+    yield _node("SequenceEmpty", dtype=TensorProto.FLOAT)
+    yield _node("SimplifiedLayerNormalization", _f(2, 3, 4), _f(4), axis=-1, epsilon=1e-5)
     yield _node("RandomNormal", shape=[2, 3], mean=1.0)
     yield _node("RandomUniform", shape=[2, 3], high=2.0, dtype=TensorProto.DOUBLE)
     yield _node("RandomNormalLike", _f(2, 3))
@@ -157,7 +163,7 @@ def _learning() -> Iterator[Written]:
     for norm in ("MAX", "L1", "L2"):
         yield node("Normalizer", _f(3, 2), norm=norm)
     yield node("OneHotEncoder", np.array([1, 3, 2]), cats_int64s=[1, 2, 3], zeros=1)
-    yield node("Scaler", _f(3, 2), offset=[0.5, 1.0], scale=[2.0])
+    yield node("Scaler", _f(3, 2), offset=[0.5, 1.0], scale=[2.0, 0.5])
     support = {"support_vectors": [0.1, 0.2, -0.3, 0.4], "kernel_params": [0.5, 0.0, 3.0]}
     yield node(
         "SVMRegressor",
@@ -223,7 +229,6 @@ def _microsoft() -> Iterator[Written]:
     norm = _f(2, 3, 4), _f(2, 3, 4), _f(4)
     yield node("SkipLayerNormalization", *norm, _f(4), _f(4))
     yield node("SkipSimplifiedLayerNormalization", *norm)
-    yield _node("SimplifiedLayerNormalization", _f(2, 3, 4), _f(4), axis=-1, epsilon=1e-5)
     yield node("Attention", _f(2, 3, 4), _f(4, 12), _f(12), num_heads=2)
     yield node("Attention", _f(2, 3, 4), _f(4, 12), _f(12), num_heads=1, unidirectional=1)
     yield node("MultiHeadAttention", _f(2, 3, 4), _f(2, 5, 4), _f(2, 5, 4), num_heads=2)

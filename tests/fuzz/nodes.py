@@ -118,18 +118,18 @@ _OTHER_NAMES = {("Pad", "constant_value"): "value"}
 
 def of_opset(case: NodeCase, opset: int) -> NodeCase | None:
     """
-    The same in an older operator set, in which operands may be attributes; None where the operator
-    is not in it, or has changed in another way.
+    The same in another operator set, in older ones of which operands may be attributes; None where
+    the operator is not in it. onnxruntime may refuse it.
     """
     if case.node.domain:
         return replace(case, opset=opset)
     new, old = case.schema, schema_of(case.key, opset)
-    if new is None or old is None or old.deprecated:
-        return None
-    if new.since_version == old.since_version:
+    if new is None:
         return replace(case, opset=opset)
-    if opset > case.opset:
+    if old is None or old.deprecated:
         return None
+    if new.since_version == old.since_version or opset > case.opset:
+        return replace(case, opset=opset)  # Many definitions differ by the types that they take.
     values: dict[str, Any] = {
         each.name: None for each in case.node.attribute if each.name not in old.attributes
     }

@@ -47,6 +47,11 @@ def _not_a_number(node: NodeProto, operands: Sequence[Any]) -> str:
     return "" if is_finite else "onnxruntime may lose what is no number, as docs/numerics.md says"
 
 
+def _infinite(node: NodeProto, operands: Sequence[Any]) -> str:
+    is_finite = all(np.isfinite(_numbers(each)).all() for each in operands)
+    return "" if is_finite else "native kernels multiply what is padded, as docs/numerics.md says"
+
+
 def _out_of_range(node: NodeProto, operands: Sequence[Any]) -> str:
     """A float as an integer that cannot hold it: whatever C++ makes of it."""
     target = next((a.i for a in node.attribute if a.name == "to"), 0)
@@ -116,6 +121,7 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "CastLike": (_out_of_range,),
     "Ceil": (_at_a_step,),
     "Clip": _ORDER,
+    "ConvTranspose": (_infinite,),
     "Floor": (_at_a_step,),
     "GlobalMaxPool": _ORDER,
     "LRN": _ORDER,

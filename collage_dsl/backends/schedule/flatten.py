@@ -8,7 +8,8 @@ position, and does not read the access as a vector.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -16,7 +17,13 @@ import tvm_ffi
 from tvm import sym, tirx
 from tvm.ir import TensorLoad
 
-from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    constant,
+    integer,
+    substitute,
+)
 from collage_dsl.backends.schedule.loops import Stmt
 from collage_dsl.backends.schedule.stages import shape
 
@@ -38,7 +45,11 @@ def flattened(
 
     def read(access: TensorLoad) -> Expr:
         if access.source not in flat:
-            return access
+            if len(access.indices) != 1:
+                return access
+            (place,) = access.indices
+            joined = together(place)
+            return access if joined is place else tirx.BufferLoad(access.source, [joined])
         return tirx.BufferLoad(flat[access.source], [index(access.source, access.indices)])
 
     def write(access: Any) -> Stmt:
@@ -69,11 +80,54 @@ def rejoined(index: Expr, analyzer: sym.Analyzer) -> Expr:
             return division
         return type(division)(_name(division.a, hidden), division.b)
 
-    result = tvm_ffi.structural_map(index, ((tirx.FloorDiv, tirx.FloorMod), hide))
+    result = tvm_ffi.structural_map(together(index), ((tirx.FloorDiv, tirx.FloorMod), hide))
     result = analyzer.simplify(result)
     for variable, value in reversed(hidden):
         result = substitute(result, {variable: value})
     return result
+
+
+def together(index: Expr) -> Expr:
+    """
+    The index with `p % m // n * n + p % n` replaced by `p % m`, where `n` divides `m`. A position
+    is taken apart so by each reshape. TVM does not put it together, and where it knows the range of
+    `p` it changes the constants of the parts, from which its next pass makes another position.
+    """
+    return tvm_ffi.structural_map(index, (tirx.Add, _joined))
+
+
+def _joined(total: Any) -> Expr:
+    terms = list(_terms(total))
+    for rest in terms:
+        if not isinstance(rest, tirx.FloorMod):
+            continue
+        for whole in terms:
+            if (found := _with_rest(whole, rest)) is not None:
+                others = [each for each in terms if each is not rest and each is not whole]
+                return _joined(reduce(tirx.Add, [*others, found]))
+    return total
+
+
+def _terms(value: Expr) -> Iterator[Expr]:
+    if isinstance(value, tirx.Add):
+        yield from _terms(value.a)
+        yield from _terms(value.b)
+    else:
+        yield value
+
+
+def _with_rest(whole: Expr, rest: Any) -> Expr | None:
+    """`whole + rest`, if they are the two parts of one position."""
+    if not isinstance(whole, tirx.Mul) or not isinstance(whole.a, tirx.FloorDiv):
+        return None
+    position, size = whole.a.a, constant(rest.b)
+    is_size = size is not None and constant(whole.b) == size == constant(whole.a.b)
+    if not is_size or not isinstance(position, tirx.FloorMod):
+        return None
+    modulus = constant(position.b)
+    is_multiple = modulus is not None and size is not None and modulus % size == 0
+    same = is_multiple and tvm_ffi.structural_equal(position.a, rest.a)
+    return position if same else None
 
 
 def _name(value: Expr, hidden: list[tuple[tirx.Var, Expr]]) -> tirx.Var:
