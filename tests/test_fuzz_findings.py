@@ -214,6 +214,12 @@ def test_a_tensor_without_elements_is_normalized() -> None:
     agrees(model, {"x": f32(3, 3, 3, 0)})
 
 
+def test_an_empty_batch_is_flattened() -> None:
+    model = parsed("(float[0,4,3] x) => (float[0,12] y) { y = Flatten (x) }", 17)
+
+    agrees(model, {"x": f32(0, 4, 3)})
+
+
 def test_the_maximum_of_no_elements_is_minus_infinity() -> None:
     model = parsed("(float[n,0] x) => (float[n,1] y) { y = ReduceMax <axes = [1]> (x) }", 17)
 
@@ -261,6 +267,19 @@ def test_the_logarithm_of_a_constant_softmax_is_finite() -> None:
     )
 
     agrees(model, {"x": f32(2, 2)})
+
+
+def test_the_places_of_maxima_of_a_constant_are_those_of_onnxruntime() -> None:
+    model = parsed(
+        """(int64 x) => (int64[1,1,3,3] y) {
+          m, i = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (c)
+          y = Add (i, x)
+        }""",
+        17,
+        c=np.zeros((1, 1, 3, 3), np.uint8),
+    )
+
+    agrees(model, {"x": np.array(1)})
 
 
 def test_the_scale_of_zeros_alone_is_one() -> None:

@@ -14,10 +14,11 @@ from collage_dsl.frontend.errors import WrongNodeError
 from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor
 
 # Random operators give a new value each time; patterns for quantized models need the last one. The
-# reference implementation reads the indices of MaxUnpool differently, and overflows in LogSoftmax.
+# reference implementation reads the indices of MaxUnpool differently, gives others for a MaxPool
+# that is padded, and overflows in LogSoftmax.
 _NEVER_FOLDED = frozenset({
-    "Bernoulli", "LogSoftmax", "MaxUnpool", "Multinomial", "RandomNormal", "RandomNormalLike",
-    "RandomUniform", "RandomUniformLike", "DequantizeLinear",
+    "Bernoulli", "LogSoftmax", "MaxPool", "MaxUnpool", "Multinomial", "RandomNormal",
+    "RandomNormalLike", "RandomUniform", "RandomUniformLike", "DequantizeLinear",
 })  # fmt: skip
 
 

@@ -572,6 +572,16 @@ def upsample(site: Site) -> Value:
     )
 
 
+def flatten(site: Site) -> Value | None:
+    """TVM's operators, except for no elements: the size of the rest does not follow from them."""
+    dims = static_dims(site.expr(0).ty)
+    known = known_dims(dims)
+    if known is None or 0 not in known:
+        return None
+    axis = site.attrs.get("axis", 1)
+    return relax.op.reshape(site.expr(0), (prod(known[:axis]), prod(known[axis:])))
+
+
 def of_floats(site: Site) -> Value | None:
     """
     TVM's operators, except for integers: it rounds the threshold of `Shrink`, and means of integers
@@ -757,6 +767,7 @@ CANONICAL: Mapping[str, Converter] = {
     "CumSum": cumulated,
     "Div": divide,
     "DynamicQuantizeLinear": dynamic_quantize,
+    "Flatten": flatten,
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,

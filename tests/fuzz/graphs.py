@@ -173,6 +173,8 @@ class _Builder:
             return value
         dims: list[int | str | None] = list(array.shape)
         for place, size in enumerate(array.shape):
+            if not size:
+                continue  # A dimension that is not fixed is at least 1.
             match self.chosen.randrange(4):
                 case 0 | 1:
                     dims[place] = f"n{size}"
