@@ -294,6 +294,56 @@ def test_the_scale_of_zeros_alone_is_one() -> None:
     agrees(model, {"x": f32(2, 3)})
 
 
+def test_regions_of_an_image_of_any_size_are_aligned() -> None:
+    model = parsed(
+        """(float[1,1,n,m] x) => (float[2,1,3,3] y) {
+          y = RoiAlign <output_height = 3, output_width = 3, sampling_ratio = 2> (x, r, i)
+        }""",
+        17,
+        r=np.array([[0, 0, 4, 4], [1, 2, 5, 5]], np.float32),
+        i=np.array([0, 0]),
+    )
+
+    agrees(model, {"x": f32(1, 1, 6, 7)})
+
+
+def test_constant_regions_are_aligned_by_the_rules_of_their_operator_set() -> None:
+    model = parsed(
+        """(float[2,1,3,3] x) => (float[2,1,3,3] y) {
+          a = RoiAlign <output_height = 3, output_width = 3, sampling_ratio = 2> (c, r, i)
+          y = Add (a, x)
+        }""",
+        10,
+        c=f32(1, 1, 6, 6),
+        r=np.array([[0, 0, 4, 4], [1, 2, 5, 5]], np.float32),
+        i=np.array([0, 0]),
+    )
+
+    agrees(model, {"x": f32(2, 1, 3, 3)})
+
+
+def test_nothing_is_scattered_into_nothing() -> None:
+    model = parsed(
+        """(float[0,5] x, float[0,2] u) => (float[0,5] y) {
+          y = ScatterElements <reduction = "max"> (x, i, u)
+        }""",
+        18,
+        i=np.zeros((0, 2), np.int64),
+    )
+
+    agrees(model, {"x": f32(0, 5), "u": f32(0, 2)})
+
+
+def test_the_maximum_of_a_constant_volume_has_its_rank() -> None:
+    model = parsed(
+        "(float x) => (float[4,1,1,1,1] y) { a = GlobalMaxPool (c)  y = Add (a, x) }",
+        17,
+        c=f32(4, 1, 3, 1, 1),
+    )
+
+    agrees(model, {"x": np.array(1, np.float32)})
+
+
 def test_regions_are_aligned_in_float16() -> None:
     model = parsed(
         """(float16[1,1,6,6] x) => (float16[2,1,3,3] y) {

@@ -15,10 +15,11 @@ from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor
 
 # Random operators give a new value each time; patterns for quantized models need the last one. The
 # reference implementation reads the indices of MaxUnpool differently, gives others for a MaxPool
-# that is padded, and overflows in LogSoftmax.
+# that is padded, other shapes for poolings of volumes, and overflows in LogSoftmax.
 _NEVER_FOLDED = frozenset({
-    "Bernoulli", "LogSoftmax", "MaxPool", "MaxUnpool", "Multinomial", "RandomNormal",
-    "RandomNormalLike", "RandomUniform", "RandomUniformLike", "DequantizeLinear",
+    "Bernoulli", "DequantizeLinear", "GlobalAveragePool", "GlobalMaxPool", "LogSoftmax", "MaxPool",
+    "MaxUnpool", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+    "RandomUniformLike",
 })  # fmt: skip
 
 
@@ -63,7 +64,7 @@ def _is_reduction_of_nothing(node: onnx.NodeProto) -> bool:
     return node.op_type.startswith("Reduce") and any(flags)
 
 
-_SAME_SINCE = {"Softmax": 13, "Hardmax": 13, "Resize": 11}
+_SAME_SINCE = {"Softmax": 13, "Hardmax": 13, "Resize": 11, "RoiAlign": 16}
 """
 The operator set from which an operator is what the reference implementation takes it for. It knows
 older definitions of other operators.

@@ -592,6 +592,13 @@ def of_floats(site: Site) -> Value | None:
     return None
 
 
+def roi_align(site: Site) -> Value | None:
+    """TVM's operators, which have kernels for images of known sizes only."""
+    if known_dims(static_dims(site.expr(0).ty)) is None:
+        raise CannotConvertError("RoiAlign of an image whose sizes have names is not supported")
+    return None
+
+
 def is_nan(site: Site) -> Value:
     """`isnan`, which TVM does not have for bfloat16."""
     x = site.expr(0)
@@ -737,7 +744,7 @@ def _reduction(site: Site) -> str:
 
 def _check_indices(indices: Array, size: int | None) -> None:
     """Refuse constant indices that are out of range for an axis of `size` elements."""
-    if size is None:
+    if size is None or not indices.size:
         return
     for index in (indices.min(initial=0), indices.max(initial=-1)):
         if not -size <= index < size:
@@ -790,6 +797,7 @@ CANONICAL: Mapping[str, Converter] = {
     "ReduceMax": of_numbers,
     "ReduceMean": of_floats,
     "ReduceMin": of_numbers,
+    "RoiAlign": roi_align,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
     "Shrink": of_floats,
