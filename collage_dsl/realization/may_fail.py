@@ -17,7 +17,10 @@ def sources_of(graph: Graph, calls: Sequence[KernelCall]) -> Sources:
         for index in members(call.candidate.sub_graph.inside & graph.calls):
             node = graph.nodes[index]
             if not is_native or node.op in INDEXED:
-                named = [_text(node.name, each.op, each.name) for each in graph.origins(1 << index)]
+                came = graph.origins(1 << index)
+                # The last is the operator itself; a shape that it takes may be before.
+                came = came[-1:] if node.op in INDEXED else came
+                named = [_text(node.name, each.op, each.name) for each in came]
                 operators.setdefault(node.op, []).extend(named or [f"`{node.name}`"])
         found.setdefault(call.name, []).append({op: tuple(n) for op, n in operators.items()})
     return {name: tuple(each) for name, each in found.items() if any(each)}
