@@ -344,6 +344,56 @@ def test_the_maximum_of_a_constant_volume_has_its_rank() -> None:
     agrees(model, {"x": np.array(1, np.float32)})
 
 
+@pytest.mark.parametrize(
+    ("node", "type_"),
+    [
+        ("ReduceSumSquare <axes = [1], keepdims = 0> (c)", "int32[3]"),
+        ("LpNormalization <p = 1> (f)", "float[3,2]"),
+        ("MeanVarianceNormalization <axes = [0]> (f)", "float[3,2]"),
+    ],
+)
+def test_constants_are_those_of_onnxruntime(node: str, type_: str) -> None:
+    model = parsed(
+        f"(float x) => ({type_} y, float z) {{ y = {node}  z = Neg (x) }}",
+        13,
+        c=np.array([[1, 2], [3, 4], [5, 6]], np.int32),
+        f=f32(3, 2),
+    )
+
+    agrees(model, {"x": np.array(1, np.float32)})
+
+
+def test_the_best_of_operator_set_10_are_as_many_as_asked_for() -> None:
+    model = parsed(
+        "(float[3,4] x) => (float[3,2] y, int64[3,2] i) { y, i = TopK (x, k) }",
+        10,
+        k=np.array([2]),
+    )
+
+    agrees(model, {"x": f32(3, 4)})
+
+
+def test_a_slice_may_begin_after_its_end() -> None:
+    model = parsed(
+        "(float[5,3] x) => (float[0,3] y) { y = Slice (x, b, e) }",
+        17,
+        b=np.array([4]),
+        e=np.array([1]),
+    )
+
+    agrees(model, {"x": f32(5, 3)})
+
+
+def test_groups_may_be_of_channels_with_a_name() -> None:
+    model = parsed(
+        "(float[1,n,4,4] x) => (float[1,2,2,2] y) { y = Conv <group = 2> (x, w) }",
+        17,
+        w=f32(2, 1, 3, 3),
+    )
+
+    agrees(model, {"x": f32(1, 2, 4, 4)})
+
+
 def test_regions_are_aligned_in_float16() -> None:
     model = parsed(
         """(float16[1,1,6,6] x) => (float16[2,1,3,3] y) {

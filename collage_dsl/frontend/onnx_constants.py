@@ -13,14 +13,17 @@ from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import WrongNodeError
 from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor
 
-# Random operators give a new value each time; patterns for quantized models need the last one. The
-# reference implementation reads the indices of MaxUnpool differently, gives others for a MaxPool
-# that is padded, other shapes for poolings of volumes, and overflows in LogSoftmax.
+# Random operators give a new value each time; patterns for quantized models need the last one.
 _NEVER_FOLDED = frozenset({
-    "Bernoulli", "DequantizeLinear", "GlobalAveragePool", "GlobalMaxPool", "LogSoftmax", "MaxPool",
-    "MaxUnpool", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-    "RandomUniformLike",
+    "Bernoulli", "DequantizeLinear", "Multinomial", "RandomNormal", "RandomNormalLike",
+    "RandomUniform", "RandomUniformLike",
 })  # fmt: skip
+
+_DIFFERENT = ("Conv", "LogSoftmax", "Norm", "Pool", "RoiAlign", "Unique")
+"""
+Words in the names of operators that the reference implementation computes in another way than
+onnxruntime: with other places of maxima, other shapes, or an overflow.
+"""
 
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:
@@ -55,7 +58,8 @@ def can_fold(node: onnx.NodeProto) -> bool:
     """Whether the node computes a constant from constant inputs."""
     standard = node.domain in ("", "ai.onnx")
     is_known = node.op_type not in _NEVER_FOLDED and not _is_reduction_of_nothing(node)
-    return standard and is_known and not _has_graph(node)
+    is_same = not any(word in node.op_type for word in _DIFFERENT)
+    return standard and is_known and is_same and not _has_graph(node)
 
 
 def _is_reduction_of_nothing(node: onnx.NodeProto) -> bool:
@@ -64,7 +68,7 @@ def _is_reduction_of_nothing(node: onnx.NodeProto) -> bool:
     return node.op_type.startswith("Reduce") and any(flags)
 
 
-_SAME_SINCE = {"Softmax": 13, "Hardmax": 13, "Resize": 11, "RoiAlign": 16}
+_SAME_SINCE = {"Softmax": 13, "Hardmax": 13, "Resize": 11}
 """
 The operator set from which an operator is what the reference implementation takes it for. It knows
 older definitions of other operators.
@@ -80,7 +84,8 @@ def fold(
 ) -> dict[str, Array] | None:
     """
     The outputs of a node with constant inputs by name, from ONNX's reference implementation. None
-    where it does not have the operator, and where they are not all arrays.
+    where it does not have the operator, where they are not all arrays, and where they do not have
+    the types and shapes that ONNX says.
     """
     from onnx.reference import ReferenceEvaluator  # takes half a second to import; seldom needed
 
@@ -95,7 +100,8 @@ def fold(
     outputs = [onnx.ValueInfoProto(name=name) for name in names]
     graph = helper.make_graph([node], "folded", infos, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    _check_sizes(model, given)
+    inferred = _inferred(model, given)
+    _check_sizes(inferred)
     try:
         with np.errstate(all="ignore"):
             found = ReferenceEvaluator(model).run(None, given)
@@ -103,16 +109,38 @@ def fold(
         return None
     if not all(isinstance(value, np.ndarray | np.generic) for value in found):
         return None
-    return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
+    arrays = [np.asarray(value) for value in found]
+    if not all(map(_is_of, arrays, (value.type for value in inferred.graph.output))):
+        return None
+    return dict(zip(names, arrays, strict=True))
 
 
-def _check_sizes(model: onnx.ModelProto, given: Mapping[str, Array]) -> None:
-    """Refuse a node with an output that is too large to be computed here."""
+def _is_of(array: Array, type_: onnx.TypeProto) -> bool:
+    """Whether an array has the type and the shape, as far as these are known."""
+    tensor = type_.tensor_type
+    if tensor.elem_type in (0, onnx.TensorProto.STRING):
+        return True
+    if helper.tensor_dtype_to_np_dtype(tensor.elem_type) != array.dtype:
+        return False
+    dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    return not tensor.HasField("shape") or (
+        len(dims) == array.ndim
+        and all(dim in (None, size) for dim, size in zip(dims, array.shape, strict=True))
+    )
+
+
+def _inferred(model: onnx.ModelProto, given: Mapping[str, Array]) -> onnx.ModelProto:
+    """`model` with the types of its outputs, for which small constants count."""
     sized = onnx.ModelProto()
     sized.CopyFrom(model)
     small = {name: x for name, x in given.items() if 0 < x.size <= _SMALL}
     sized.graph.initializer.extend(numpy_helper.from_array(x, name) for name, x in small.items())
-    for value in onnx.shape_inference.infer_shapes(sized, data_prop=True).graph.output:
+    return onnx.shape_inference.infer_shapes(sized, data_prop=True)
+
+
+def _check_sizes(inferred: onnx.ModelProto) -> None:
+    """Refuse a node with an output that is too large to be computed here."""
+    for value in inferred.graph.output:
         elements = prod(max(dim.dim_value, 1) for dim in value.type.tensor_type.shape.dim)
         if elements > _MOST_FOLDED:
             raise WrongNodeError(f"the constant `{value.name}` has {elements} elements")

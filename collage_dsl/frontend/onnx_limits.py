@@ -68,6 +68,8 @@ def limit(
         return "TVM has no kernel of NonMaxSuppression that gives only what is found"
     if node.op_type == "Split" and _has_empty_part(node, constant, dims):
         return "parts of no elements are not supported"
+    if node.op_type == "Slice" and _is_nothing(node, constant, dims):
+        return "a slice of no elements is not supported"
     if node.op_type == "Resize" and len(node.input) > 2 and node.input[2]:
         return _limit_of_scales(constant(node.input[2]), dims(node.input[0]))
     attrs = attributes(node)
@@ -93,6 +95,32 @@ def _has_empty_part(
         size = shape[attrs.get("axis", 0)]
         sizes = [size if size < len(node.output) else 1]
     return sizes is not None and 0 in sizes
+
+
+def _is_nothing(
+    node: onnx.NodeProto,
+    constant: Callable[[str], Array | None],
+    dims: Callable[[str], list[int] | None],
+) -> bool:
+    """Whether a Slice begins after its end, which TVM refuses."""
+    attrs, shape = attributes(node), dims(node.input[0])
+    bounds: dict[str, Any] = {n: attrs[n] for n in ("starts", "ends", "axes") if n in attrs}
+    for name, given in zip(("starts", "ends", "axes", "steps"), node.input[1:], strict=False):
+        array = constant(given) if given else None
+        if given and array is None:
+            return False
+        if array is not None:
+            bounds[name] = array.tolist()
+    if shape is None or "starts" not in bounds:
+        return False
+    count = len(bounds["starts"])
+    axes, steps = bounds.get("axes") or range(count), bounds.get("steps") or (1,) * count
+    return any(
+        not range(*slice(start, end, step).indices(shape[axis]))
+        for start, end, axis, step in zip(
+            bounds["starts"], bounds["ends"], axes, steps, strict=True
+        )
+    )
 
 
 def _check_axis(

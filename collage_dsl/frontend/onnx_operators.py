@@ -195,6 +195,8 @@ def convolution(site: Site) -> Value:
     rank = x.ty.ndim
     if rank not in _CONVOLUTIONS:
         raise CannotConvertError(f"a convolution of rank {rank} is not supported")
+    if site.attrs.get("group", 1) > 1 and static_dims(x.ty)[1] is None:
+        raise CannotConvertError("groups of an unknown number of channels are not supported")
     weight, bias = site.constant(1), site.constant(2)
     kernel = static_dims(site.expr(1).ty)[2:] if weight is None else weight.shape[2:]
     strides, dilations = _per_axis(site, "strides", rank), _per_axis(site, "dilations", rank)
@@ -592,6 +594,17 @@ def of_floats(site: Site) -> Value | None:
     return None
 
 
+def top(site: Site) -> Value | None:
+    """`TopK` of operator set 10, in which TVM does not read the second operand."""
+    if site.scope.opset != 10:
+        return None
+    count = site.constant(1)
+    if count is None:
+        raise CannotConvertError("a number of elements that is computed is not supported")
+    axis = site.attrs.get("axis", -1)
+    return relax.op.topk(site.expr(0), int(count.item()), axis, ret_type="both", dtype="int64")
+
+
 def roi_align(site: Site) -> Value | None:
     """TVM's operators, which have kernels for images of known sizes only."""
     if known_dims(static_dims(site.expr(0).ty)) is None:
@@ -804,6 +817,7 @@ CANONICAL: Mapping[str, Converter] = {
     "Softmax": partial(softmax, relax.op.nn.softmax),
     "Sub": subtract,
     "Sum": partial(chain, relax.op.add),
+    "TopK": top,
     "ThresholdedRelu": thresholded_relu,
     "Tile": tile,
     "Upsample": upsample,
