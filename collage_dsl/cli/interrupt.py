@@ -29,12 +29,22 @@ class Interrupt:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        # A library may turn the exception into another before the thread has noted the signal.
+        self._handler = signal.getsignal(signal.SIGINT)
+        if self._handler is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._raise)
         Thread(target=self._wait, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._handler is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._handler)
         signal.set_wakeup_fd(self._before)
         os.close(self._writer)
+
+    def _raise(self, *_: object) -> None:
+        self.happened = True
+        raise KeyboardInterrupt
 
     def say(self) -> None:
         """Tell the user, once."""
