@@ -12,7 +12,7 @@ from collage_dsl.cli.models import answer
 from collage_dsl.cli.shapes import parse_size
 from collage_dsl.engine.race import latency
 from collage_dsl.graph import TensorType
-from collage_dsl.graph.sizes import UNKNOWN, Sizes, names_in, size_of
+from collage_dsl.graph.sizes import UNKNOWN, Sizes, names_in, no_dimension, size_of
 from collage_dsl.measuring.task import random_array
 from collage_dsl.measuring.timing import interleaved
 from collage_dsl.realization.executable import ModelExecutable
@@ -71,9 +71,7 @@ def _random(executable: ModelExecutable, seed: int, sizes: Sizes) -> dict[str, A
     dims = [dim for value in values for dim in value.shape or () if isinstance(dim, str)]
     known = dict.fromkeys(name for dim in dims for name in sorted(names_in(dim)))
     if unknown := sorted(sizes.keys() - known):
-        listed = ", ".join(f"`{name}`" for name in known)
-        names = f"those with names are {listed}" if listed else "none has a name"
-        raise CommandError(f"no input has a dimension `{unknown[0]}`; {names}")
+        raise CommandError(no_dimension(unknown[0], known))
     every = {**dict.fromkeys(known, _SIZE), **sizes}
     return {each.name: _drawn(each, every, generator) for each in values}
 

@@ -13,7 +13,7 @@ from collage_dsl.frontend.arrays import SharedConstants
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Graph, TensorType, members
-from collage_dsl.graph.sizes import Sizes, may_be, names_in, size_of
+from collage_dsl.graph.sizes import Sizes, may_be, names_in, no_dimension, size_of
 from collage_dsl.realization.executable import arrays_of
 from collage_dsl.realization.signature import Signature
 
@@ -67,9 +67,7 @@ def _combinations(graph: Graph, sizes: WantedSizes) -> list[dict[str, int]]:
     }
     for name, wanted in sizes.items():
         if name not in named:
-            listed = ", ".join(f"`{each}`" for each in named)
-            known = f"those with names are {listed}" if listed else "none has a name"
-            raise FrontendError(f"no input has a dimension `{name}`; {known}")
+            raise FrontendError(no_dimension(name, named))
         if not wanted or min(wanted) < 1:
             raise FrontendError(f"the sizes of `{name}` are numbers from 1")
     count = prod(len(set(wanted)) for wanted in sizes.values())

@@ -123,14 +123,6 @@ class _Writer(Values):
                 self.names[leaf] = self.given[hash(leaf)]
         return self.keys[hash(leaf)]
 
-    def dims(self, name: str) -> list[Any] | None:
-        """The dimensions of a tensor, of which some may be no numbers; None if its rank is open."""
-        value = self.value(name)
-        if isinstance(value, np.ndarray):
-            return list(value.shape)
-        shape = getattr(self.expr(name).ty, "shape", None)
-        return list(shape.values) if isinstance(shape, relax.ShapeExpr) else None
-
     # Bindings.
 
     def step(self, binding: Any) -> None:

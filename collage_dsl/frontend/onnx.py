@@ -294,18 +294,6 @@ class _Importer(Values):
         ]
         return self.arithmetic.computed(node, inputs)
 
-    def dims(self, name: str) -> list[Any] | None:
-        """The dimensions of a tensor, of which some are no numbers; None where one is not known."""
-        value = self.value(name)
-        if isinstance(value, np.ndarray):
-            return list(value.shape)
-        if isinstance(value, Sizes):
-            return list(value.values.shape)
-        type_ = self.expr(name).ty
-        if not isinstance(type_, relax.TensorType) or not self.follows(type_):
-            return None
-        return [self.arithmetic.simple(dim) for dim in type_.shape.values]
-
     def convert_operator(self, node: onnx.NodeProto) -> None:
         """Write the node with operators of Relax; if there are none for it, as it is."""
         reason = self.obstacle(node)

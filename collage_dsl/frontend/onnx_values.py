@@ -193,6 +193,18 @@ class Values:
             return None
         return known_dims(static_dims(type_))
 
+    def dims(self, name: str) -> list[Any] | None:
+        """The dimensions of a tensor, of which some are no numbers; None where one is not known."""
+        value = self.value(name)
+        if isinstance(value, np.ndarray):
+            return list(value.shape)
+        if isinstance(value, Sizes):
+            return list(value.values.shape)
+        type_ = self.expr(name).ty
+        if not isinstance(type_, relax.TensorType) or not self.follows(type_):
+            return None
+        return [self.arithmetic.simple(dim) for dim in type_.shape.values]
+
     def onnx_type(self, name: str) -> onnx.TypeProto:
         """The ONNX type of the value `name`."""
         if name in self.objects:

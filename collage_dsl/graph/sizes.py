@@ -2,7 +2,7 @@
 
 import ast
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
@@ -73,6 +73,13 @@ def names_in(dim: Dim) -> frozenset[str]:
     except SyntaxError:
         return frozenset()
     return frozenset(part.id for part in parts if isinstance(part, ast.Name)) - set(_FUNCTIONS)
+
+
+def no_dimension(name: str, known: Iterable[str]) -> str:
+    """What a message says of a `name` that is none of those of dimensions of inputs."""
+    listed = ", ".join(f"`{each}`" for each in known)
+    others = f"those with names are {listed}" if listed else "none has a name"
+    return f"no input has a dimension `{name}`; {others}"
 
 
 def follows(dim: Dim, given: Collection[Dim]) -> bool:

@@ -273,7 +273,7 @@ def _shifts_all(value: int, bits: int) -> bool:
 
 INDEXED = frozenset({
     "gather_elements", "gather_nd", "index_put", "index_tensor", "scatter_elements", "scatter_nd",
-    "take", "vision.roi_align", "vision.roi_pool",
+    "strided_slice", "take", "vision.roi_align", "vision.roi_pool",
 })  # fmt: skip
 """The operators with indices that a kernel checks."""
 
