@@ -430,3 +430,103 @@ def test_the_result_of_attention_has_the_size_of_its_bias() -> None:
     )
 
     agrees(model, {"x": f32(2, 3, 4), "w": f32(4, 12), "b": f32(12)})
+
+
+MOVED = {
+    "Add": "(float[32,32] x) => (float[32,32] y) { t = Transpose (x) s = Add (t, c) u = Abs (s) "
+    "y = Transpose (u) }",
+    "Concat": "(float[32,32] x) => (float[64,32] y) { t = Transpose (x) "
+    "s = Concat <axis = 1> (t, c) u = Abs (s) y = Transpose (u) }",
+    "Where": "(float[32,32] x) => (float[32,32] y) { t = Transpose (x) z = Sub (t, t) "
+    "g = Greater (t, z) s = Where (g, t, c) u = Abs (s) y = Transpose (u) }",
+    "MatMul": "(float[32,32] x) => (float[32,32] y) { t = Transpose (x) a = Add (t, c) "
+    "s = MatMul (a, c) y = Transpose (s) }",
+}
+
+
+@pytest.mark.parametrize("op", MOVED)
+def test_a_library_may_move_a_transposition_past_a_constant(op: str) -> None:
+    """onnxruntime transposes the constant, which is not the one that we hold any more."""
+    model = parsed(MOVED[op], 17, c=f32(64, 32)[32:])
+
+    agrees(model, {"x": f32(32, 32)}, native=50.0, library=1.0, grows=1.0)
+
+
+def test_a_quantized_convolution_of_another_domain_has_the_order_of_the_standard() -> None:
+    quantized = np.random.default_rng(0).integers(0, 255, (4, 2, 5, 5), np.uint8)
+    model = parsed(
+        """(float s) => (uint8[4,4,4,4] y) {
+          y = com.microsoft.QLinearConv (x, s, z, w, one, z, one, z)
+        }""",
+        17,
+        x=quantized,
+        w=quantized[:4, :2, :2, :2],
+        z=np.array(128, np.uint8),
+        one=np.array(0.1, np.float32),
+    )
+
+    agrees(model, {"s": np.array(0.05, np.float32)})
+
+
+def test_an_optimisation_of_a_library_may_be_wrong() -> None:
+    """That of pooling without channels makes a node that onnxruntime refuses."""
+    model = parsed("(float[0,0,3,3] x) => (float[0,0,1,1] y) { y = GlobalAveragePool (x) }", 17)
+
+    agrees(model, {"x": f32(0, 0, 3, 3)})
+
+
+def test_the_body_of_a_function_does_not_change_the_rank() -> None:
+    agrees(parsed("(float x) => (float y) { y = Celu <alpha = 2.0> (x) }", 17), {"x": f32()})
+
+
+def test_a_normalization_in_float16_takes_what_is_computed() -> None:
+    model = parsed(
+        """(float16[2,3,8] x, float16[3] b, float16[3] m) => (float16[2,3,8] y) {
+          y = BatchNormalization (x, c, b, m, c)
+        }""",
+        15,
+        c=np.array([2.0, 2.5, 0.5], np.float16),
+    )
+    x = {
+        name: f32(*shape).astype(np.float16)
+        for name, shape in {"x": (2, 3, 8), "b": (3,), "m": (3,)}.items()
+    }
+
+    found = compiled(model).run(x)["y"]
+
+    np.testing.assert_allclose(found, runner(model)(x)["y"], atol=4e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "opset", "constants"),
+    [
+        ("() => (y, n) { y, n = StringSplit (x) }", 20, {"x": np.array(["a  b", "c"], object)}),
+        (
+            "() => (y, s, z) { y, s, z = DynamicQuantizeLinear (x) }",
+            17,
+            {"x": np.zeros((0,), np.float32)},
+        ),
+        ("() => (y) { y = HannWindow (x) }", 17, {"x": np.array(5)}),
+        (
+            "() => (y) { a = Softplus (x) y = Cast <to = 9> (a) }",
+            17,
+            {"x": np.array([-49, 1], np.float32)},
+        ),
+        (
+            "() => (y) { y = ReduceSumSquare <noop_with_empty_axes = 1> (x) }",
+            18,
+            {"x": np.array([2, 3], np.float32)},
+        ),
+    ],
+    ids=["StringSplit", "DynamicQuantizeLinear", "HannWindow", "Softplus", "ReduceSumSquare"],
+)
+def test_a_constant_is_what_the_library_computes(
+    text: str, opset: int, constants: dict[str, Array]
+) -> None:
+    model = parsed(text, opset, **constants)
+
+    found = compiled(model).run({})
+
+    for name, right in runner(model)({}).items():
+        assert found[name].dtype == right.dtype
+        np.testing.assert_array_equal(found[name], right)

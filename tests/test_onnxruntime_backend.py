@@ -400,10 +400,10 @@ def test_what_is_supported_can_be_made(op: str, dtype: str) -> None:
 
 
 def test_only_the_options_of_a_session_are_in_a_payload() -> None:
-    model, options = unpack(pack(b"\n{model}\n", {"mcpu": "znver4", "num_cores": 4}))
+    model, options = unpack(pack(b"\n{model}\n", {"mcpu": "znver4", "num_cores": 4}, ["w"]))
 
     assert model == b"\n{model}\n"
-    assert options == {"num_cores": 4}
+    assert options == {"num_cores": 4, "shared": ["w"]}
 
 
 def test_a_backend_travels_to_another_process() -> None:

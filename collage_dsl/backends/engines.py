@@ -60,13 +60,17 @@ class EngineError(Exception):
     """
 
 
-def pack(model: bytes, options: Mapping[str, Option]) -> bytes:
-    """A payload: one line with the options that the engine needs, then the model."""
-    known = {name: options[name] for name in _SESSION_OPTIONS if name in options}
+def pack(model: bytes, options: Mapping[str, Option], shared: Sequence[str] = ()) -> bytes:
+    """
+    A payload: one line with the options that the engine needs, and with the constants that it uses
+    where they are, then the model.
+    """
+    known: dict[str, Any] = {name: options[name] for name in _SESSION_OPTIONS if name in options}
+    known["shared"] = list(shared)
     return json.dumps(known).encode() + b"\n" + model
 
 
-def unpack(payload: bytes) -> tuple[bytes, Mapping[str, Option]]:
+def unpack(payload: bytes) -> tuple[bytes, Mapping[str, Any]]:
     """The model and options of a payload."""
     options, _, model = payload.partition(b"\n")
     return model, json.loads(options)
@@ -77,25 +81,40 @@ def run_onnxruntime(
     symbol: str, payload: bytes, constants: Mapping[str, Any]
 ) -> Callable[..., None]:
     """The engine `onnxruntime`: one session, which reads the constants where they are."""
+    model, options = unpack(payload)
     try:
-        from collage_dsl.offline import onnxruntime
+        settings = _settings(cores_of(options))
     except ImportError as error:
         raise EngineError(
             f"kernel `{symbol}` needs the Python package onnxruntime: {error}"
         ) from error
-    model, options = unpack(payload)
     values = [_value(array) for array in constants.values()]
-    settings = _settings(cores_of(options))
-    # The first call lets the optimizer fold them. The second makes the session use the others in
-    # place; without it they are copied.
+    # The first call lets the optimizer fold them. The second makes the session use a constant in
+    # place, whatever the optimizer has done to it; without it the constant is copied.
     settings.add_external_initializers(list(constants), values)
     for name, value in zip(constants, values, strict=True):
-        settings.add_initializer(name, value)
+        if name in options["shared"]:
+            settings.add_initializer(name, value)
     try:
-        session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+        session = _session(model, settings)
     except Exception as error:
         raise EngineError(f"onnxruntime cannot make kernel `{symbol}`: {error}") from error
     return _Kernel(symbol, session, values)
+
+
+def _session(model: bytes, settings: Any) -> Any:
+    """
+    A session with all optimisations. If they make something that onnxruntime itself refuses, as of
+    pooling without channels, a session without them.
+    """
+    from collage_dsl.offline import onnxruntime
+
+    providers = ["CPUExecutionProvider"]
+    try:
+        return onnxruntime.InferenceSession(model, settings, providers=providers)
+    except Exception:
+        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        return onnxruntime.InferenceSession(model, settings, providers=providers)
 
 
 @tvm_ffi.register_global_func(ONNX_CALL, override=True)
@@ -106,11 +125,8 @@ def run_node(text: str, *operands: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _node(text: str) -> "_Kernel":
-    from collage_dsl.offline import onnxruntime
-
     model = OnnxNode.from_text(text).model
-    session = onnxruntime.InferenceSession(model, _settings(1), providers=["CPUExecutionProvider"])
-    return _Kernel("node", session, ())
+    return _Kernel("node", _session(model, _settings(1)), ())
 
 
 def _value(array: Any) -> Any:

@@ -10,12 +10,13 @@ import onnx
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.engines import pack
 from collage_dsl.backends.onnx_writer import OPSET, Unsupported, outline, to_onnx
+from collage_dsl.backends.onnx_writer.kept import nodes_within
 from collage_dsl.backends.runtime.build import kernel_library, make_module
 from collage_dsl.graph import Form, Graph, Option, tensors
 from collage_dsl.graph.sizes import UNKNOWN, follows
 from collage_dsl.offline import onnxruntime, onnxruntime_pybind11_state
 
-_WRITER = 1
+_WRITER = 2
 """The version of the models that we write; costs of another version are not reused."""
 
 Kernel = Mapping[str, Sequence[str]]
@@ -52,8 +53,26 @@ class OnnxRuntime(LibraryBackend):
 
     def codegen(self, graph: Graph, symbol: str, options: Mapping[str, Option]) -> Any:
         model, constants = to_onnx(graph)
-        payload = pack(model.SerializeToString(), options)
+        payload = pack(model.SerializeToString(), options, sorted(_never_changed(model)))
         return make_module(symbol, "onnxruntime", payload, constants)
+
+
+_WEIGHTS = {"Conv": 1, "ConvTranspose": 1, "Gather": 0, "Gemm": 1, "MatMul": 1}
+"""Operators of large constants, and where these are. No optimisation moves axes past them."""
+
+
+def _never_changed(model: onnx.ModelProto) -> set[str]:
+    """
+    The constants that a session can use where they are. When onnxruntime moves a transposition past
+    an operator, it transposes the other operand, if that is constant, under the same name.
+    """
+    uses = {tensor.name: True for tensor in model.graph.initializer}
+    for node in (inner for each in model.graph.node for inner in nodes_within(each)):
+        for place, name in enumerate(node.input):
+            if name in uses:
+                uses[name] &= _WEIGHTS.get(node.op_type) == place
+    results = {value.name for value in model.graph.output}
+    return {name for name, is_weight in uses.items() if is_weight} - results
 
 
 def _unfit(graph: Graph) -> str | None:

@@ -29,12 +29,11 @@ from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor, pr
 from collage_dsl.frontend.onnx_constants import (
     array_of_constant,
     attributes,
-    can_fold,
-    fold,
     label,
 )
 from collage_dsl.frontend.onnx_data import Data
-from collage_dsl.frontend.onnx_functions import body_of
+from collage_dsl.frontend.onnx_fold import can_fold, fold
+from collage_dsl.frontend.onnx_functions import body_of, of_standard
 from collage_dsl.frontend.onnx_limits import is_known, joins, limit, takes_shapes
 from collage_dsl.frontend.onnx_model import (
     OLDEST_OPSET,
@@ -189,6 +188,7 @@ class _Importer(Values):
         return f"; a static shape may help: {symbolic[0]}" if symbolic else ""
 
     def convert_node(self, node: onnx.NodeProto) -> None:
+        node = of_standard(node, self.opset)
         if problem := problem_of(node, self.opset):
             raise WrongNodeError(problem)
         for name in names_read(node):
@@ -205,7 +205,7 @@ class _Importer(Values):
             self.values.update(arrays)
         elif (sizes := self.sizes_of(node)) is not None:
             self.values[node.output[0]] = sizes
-        elif (nodes := in_float32(node, self.dtype)) is not None:
+        elif (nodes := in_float32(node, self.dtype, self.constant)) is not None:
             self.uses.update(name for each in nodes for name in each.input if name)
             for each in nodes:
                 self.convert_node(each)

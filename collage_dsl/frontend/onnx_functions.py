@@ -1,9 +1,10 @@
-"""The bodies of operators that ONNX defines as functions of others."""
+"""Operators that are others: those that ONNX defines as functions, and copies in other domains."""
 
 from collections.abc import Callable, Collection
 
 import onnx
 import onnx.inliner
+import onnx.shape_inference
 
 from collage_dsl.frontend.onnx_limits import is_known
 from collage_dsl.frontend.onnx_opaque import Opaque
@@ -36,6 +37,8 @@ def body_of(
     except RuntimeError:  # It does not know the type of a value.
         return None
     graph = inlined.graph
+    if not _has_ranks(inlined, found):
+        return None
     if len(graph.node) > _MOST or not all(
         is_known(each, converters) and not any(graphs_of(each)) for each in graph.node
     ):
@@ -44,6 +47,37 @@ def body_of(
     del graph.input[:]
     rename(graph, operands, fresh)
     return graph
+
+
+def _has_ranks(inlined: onnx.ModelProto, found: Opaque) -> bool:
+    """Whether the results have the ranks of the node's. The body of `Celu` adds one to a scalar."""
+    try:
+        inferred = onnx.shape_inference.infer_shapes(inlined)
+    except onnx.shape_inference.InferenceError:
+        return False
+    return all(
+        not value.type.tensor_type.HasField("shape")
+        or not type_.tensor_type.HasField("shape")
+        or len(value.type.tensor_type.shape.dim) == len(type_.tensor_type.shape.dim)
+        for value, type_ in zip(inferred.graph.output, found.types, strict=True)
+    )
+
+
+def of_standard(node: onnx.NodeProto, opset: int) -> onnx.NodeProto:
+    """
+    `node`, as an operator of the standard if it is a copy of one. Optimisations of onnxruntime take
+    its copy of `QLinearConv`, in the order of the standard, for one with channels at the end.
+    """
+    is_copy = node.domain == "com.microsoft" and node.op_type == "QLinearConv"
+    if not is_copy or opset < 10 or any(a.i for a in node.attribute if a.name == "channels_last"):
+        return node
+    result = onnx.NodeProto()
+    result.CopyFrom(node)
+    result.ClearField("domain")
+    kept = [a for a in node.attribute if a.name != "channels_last"]
+    del result.attribute[:]
+    result.attribute.extend(kept)
+    return result
 
 
 def _function(node: onnx.NodeProto, model: onnx.ModelProto) -> onnx.defs.OpSchema | None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import onnx
 from onnx import TensorProto, helper
 
+from collage_dsl.frontend.arrays import Array
+
 _SEVERAL_STEPS = frozenset({
     "Elu", "GlobalLpPool", "GroupNormalization", "HardSigmoid", "HardSwish",
     "InstanceNormalization", "LRN", "LpPool", "Mean", "MeanVarianceNormalization", "Mish",
@@ -20,10 +22,14 @@ _SHORT = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
 
 
 def in_float32(
-    node: onnx.NodeProto, dtype_of: Callable[[str], str]
+    node: onnx.NodeProto,
+    dtype_of: Callable[[str], str],
+    constant: Callable[[str], Array | None],
 ) -> tuple[onnx.NodeProto, ...] | None:
     """`node` between conversions, if it is to be computed in float32; None if not."""
-    if node.op_type not in _SEVERAL_STEPS:
+    # A normalization by constants becomes a multiplication and an addition, or part of a product.
+    varies = any(constant(name) is None for name in node.input[1:] if name)
+    if node.op_type not in _SEVERAL_STEPS and (node.op_type != "BatchNormalization" or not varies):
         return None
     dtypes = {name: dtype_of(name) for name in node.input if name}
     short = [name for name, dtype in dtypes.items() if dtype in _SHORT]

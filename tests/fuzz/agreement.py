@@ -27,7 +27,7 @@ from collage_dsl.search import Plan
 from tests.fuzz import graphs
 from tests.fuzz.aside import aside
 from tests.fuzz.graphs import Made, RefusedError
-from tests.fuzz.undefined import cancels, undefined
+from tests.fuzz.undefined import CANCELLING, broken, cancels, undefined
 
 Array = np.ndarray[Any, Any]
 
@@ -48,10 +48,13 @@ def case_of(seed: int) -> Case:
     """Raises `RefusedError`, and whatever onnxruntime raises."""
     made = graphs.made(seed)
     answers = []
+    if why := broken(made.model, all_values(made, made.inputs)):
+        raise RefusedError(why)
     for kind, inputs in graphs.draws(made, seed):
         try:
             right = graphs.run(made.model, inputs)
-            if not undefined(made.model, all_values(made, inputs)):
+            values = all_values(made, inputs)
+            if not broken(made.model, values) and not undefined(made.model, values):
                 answers.append((kind, inputs, right))
         except RefusedError:
             continue
@@ -176,7 +179,7 @@ def _shake_results(
     generator: np.random.Generator,
     unit: float,
 ) -> None:
-    """Multiply what each node gives by numbers near 1."""
+    """Multiply what each node gives by numbers near 1; if it cancels, also round it as by 1."""
     nodes = []
     for node in graph.node:
         nodes.append(node)
@@ -187,10 +190,17 @@ def _shake_results(
             factors = _changed(np.full(array.shape, 1.5, array.dtype), generator, unit)
             factors = np.where(_is_whole(array), 1, factors / 1.5).astype(array.dtype)
             node.output[place] = f"{name}.right"
-            constant = onnx.numpy_helper.from_array(np.asarray(factors), f"{name}.factors")
-            graph.initializer.append(constant)
-            operands = [f"{name}.right", f"{name}.factors"]
-            nodes.append(helper.make_node("Mul", operands, [name]))
+            one = np.asarray(float(node.op_type in CANCELLING) * generator.integers(2), array.dtype)
+            operands = {f"{name}.factors": factors, f"{name}.one": one}
+            graph.initializer.extend(
+                onnx.numpy_helper.from_array(each, called) for called, each in operands.items()
+            )
+            product, larger = f"{name}.product", f"{name}.larger"
+            nodes += (
+                helper.make_node("Mul", [f"{name}.right", f"{name}.factors"], [product]),
+                helper.make_node("Add", [product, f"{name}.one"], [larger]),
+                helper.make_node("Sub", [larger, f"{name}.one"], [name]),
+            )
     copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)

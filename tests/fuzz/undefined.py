@@ -26,8 +26,19 @@ def cancels(model: ModelProto) -> bool:
 
 def undefined(model: ModelProto, values: Mapping[str, Any]) -> str:
     """Why the results of a model with these values are not compared; empty if they are."""
+    return _first(RULES, model, values)
+
+
+def broken(model: ModelProto, values: Mapping[str, Any]) -> str:
+    """Which rule of an operator a model breaks; empty if it breaks none."""
+    return _first(BREAKS, model, values)
+
+
+def _first(
+    table: Mapping[str, Sequence[Rule]], model: ModelProto, values: Mapping[str, Any]
+) -> str:
     for node in model.graph.node:
-        rules = RULES.get(node.op_type, ())
+        rules = table.get(node.op_type, ())
         operands = [values.get(name) for name in node.input]
         for rule in rules:
             if why := rule(node, operands):
@@ -111,6 +122,40 @@ def _no_variance(node: NodeProto, operands: Sequence[Any]) -> str:
     return "a variance of 0, of which rounding makes a negative number" if is_small else ""
 
 
+def _wide_window(node: NodeProto, operands: Sequence[Any]) -> str:
+    """onnxruntime gives sizes of 0, or memory that nothing wrote."""
+    lists = {a.name: tuple(a.ints) for a in node.attribute if a.ints}
+    sizes = operands[0].shape[2:]
+    rank = len(sizes)
+    kernel = lists.get("kernel_shape") or operands[1].shape[2:]
+    pads = lists.get("pads", (0,) * 2 * rank)
+    rows = zip(kernel, lists.get("dilations", (1,) * rank), sizes, pads, pads[rank:], strict=False)
+    is_wide = any((k - 1) * d + 1 > size + low + high for k, d, size, low, high in rows)
+    is_padded = any(a.name == "auto_pad" and a.s.startswith(b"SAME") for a in node.attribute)
+    return "a window larger than the image" if is_wide and not is_padded else ""
+
+
+def _other_slope(node: NodeProto, operands: Sequence[Any]) -> str:
+    x, slope = operands
+    shape = np.broadcast_shapes(x.shape, slope.shape)
+    return "" if shape == x.shape else "the slope is larger than the tensor"
+
+
+def _no_list(node: NodeProto, operands: Sequence[Any]) -> str:
+    return "" if operands[0].ndim == 1 else "a shape is a list of sizes"
+
+
+def _no_channels(node: NodeProto, operands: Sequence[Any]) -> str:
+    """onnxruntime gives memory that nothing wrote."""
+    return "a sum over no channels" if 0 in operands[3].shape else ""
+
+
+def _several_scales(node: NodeProto, operands: Sequence[Any]) -> str:
+    """onnxruntime refuses the node if it knows the scale before it runs."""
+    places = (1, 2, 3, 4) if len(operands) == 5 else ()
+    return "a scale by channel" if any(np.size(operands[i]) != 1 for i in places) else ""
+
+
 _ORDER = (_not_a_number,)
 
 RULES: Mapping[str, Sequence[Rule]] = {
@@ -135,3 +180,18 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "Sign": _ORDER,
     "TopK": (*_ORDER, _unsorted),
 }
+
+BREAKS: Mapping[str, Sequence[Rule]] = {
+    "AveragePool": (_wide_window,),
+    "ConstantOfShape": (_no_list,),
+    "Conv": (_wide_window,),
+    "LpPool": (_wide_window,),
+    "MaxPool": (_wide_window,),
+    "PRelu": (_other_slope,),
+    "QLinearConv": (_no_channels,),
+    "QLinearSoftmax": (_several_scales,),
+}
+"""
+The rules of operators that onnxruntime does not keep to, or only if it knows a shape or a constant
+before the model runs.
+"""

@@ -56,7 +56,7 @@ class KeptNode:
             initializers.append(copy)
         result = onnx.NodeProto()
         result.CopyFrom(self.node)
-        for node in _nodes_within(result):
+        for node in nodes_within(result):
             node.input[:] = map(name, node.input)
             node.output[:] = map(name, node.output)
         for inner in _graphs_within(result):
@@ -101,7 +101,7 @@ def _mean_the_same(
     return all(
         _since(node, version) == _since(node, each.versions.get("", OPSET))
         for each in kept.values()
-        for node in _nodes_within(each.node)
+        for node in nodes_within(each.node)
         if not node.domain
     )
 
@@ -138,12 +138,12 @@ def _type(value: onnx.ValueInfoProto) -> TypeProto:
     return value.type
 
 
-def _nodes_within(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+def nodes_within(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
     """The node, and those of the graphs in it."""
     yield node
     for graph in _graphs_of(node):
         for inner in graph.node:
-            yield from _nodes_within(inner)
+            yield from nodes_within(inner)
 
 
 def _graphs_within(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
