@@ -530,3 +530,37 @@ def test_a_constant_is_what_the_library_computes(
     for name, right in runner(model)({}).items():
         assert found[name].dtype == right.dtype
         np.testing.assert_array_equal(found[name], right)
+
+
+def test_sums_of_no_elements() -> None:
+    model = parsed("(double[2,0] x) => (double[2,0] y) { y = CumSum (x, c) }", 17, c=np.array(1))
+
+    agrees(model, {"x": np.zeros((2, 0))})
+
+
+def test_one_batch_may_be_written_in_one_dimension() -> None:
+    model = parsed(
+        """(float[24] u, float[24] v) => (float[18] y) {
+          a = Reshape (u, k)
+          b = Reshape (v, l)
+          p = MatMul (a, b)
+          y = Reshape (p, m)
+        }""",
+        17,
+        k=np.array([2, 3, 4]),
+        l=np.array([2, 4, 3]),
+        m=np.array([-1]),
+    )
+
+    agrees(model, {"u": f32(24), "v": f32(24)})
+
+
+def test_the_zero_point_of_a_vector_adds_no_dimension() -> None:
+    model = parsed(
+        "(uint8[3,2] b, uint8[1] s, uint8[1] t) => (int32[2] y) { y = MatMulInteger (a, b, s, t) }",
+        13,
+        a=np.array([11, 7, 3], np.uint8),
+    )
+    one = np.array([7], np.uint8)
+
+    agrees(model, {"b": np.array([[1, 2], [3, 4], [5, 250]], np.uint8), "s": one, "t": one})

@@ -130,6 +130,8 @@ def product_of_batches(call: OldCall) -> Value | None:
     if len(sources) < 2 or result is None or dims[0] is None or dims[1] is None:
         return None
     flats = [dims_of(each.type) for each in sources]
+    if len(dims[0]) < 2 or len(dims[1]) < 2:
+        return None
     is_flat = all(
         flat is not None and given is not None and len(flat) == 3 and flat[1:] == given[-2:]
         for flat, given in zip(flats, dims, strict=True)

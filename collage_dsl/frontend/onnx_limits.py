@@ -39,11 +39,22 @@ def takes_shapes(op: str) -> bool:
 
 
 def joins(op: str) -> bool:
-    """Whether an operator makes one number of several. TVM divides by their count, even by 0."""
+    """Whether an operator makes numbers of several. TVM divides by their count, even by 0."""
     return op.startswith(("Arg", "Global", "Reduce")) or any(word in op for word in _JOINING)
 
 
-_JOINING = ("Conv", "Gemm", "LRN", "MatMul", "Norm", "Pool", "Resize", "Softmax", "Upsample")
+_JOINING = (
+    "Conv",
+    "CumSum",
+    "Gemm",
+    "LRN",
+    "MatMul",
+    "Norm",
+    "Pool",
+    "Resize",
+    "Softmax",
+    "Upsample",
+)
 
 
 def limit(

@@ -331,24 +331,33 @@ def matmul_integer(site: Site) -> Value | None:
     a zero point for each row.
     """
     weight, zero, emit = site.constant(1), site.constant(3), site.scope.emit
-    if weight is None or (site.has(3) and zero is None):
-        return None
-    point = site.constant(2)
-    if site.has(2) and any(dim != 1 for dim in static_dims(site.expr(2).ty)):
+    if site.has(2) and not _is_one(site.expr(2)):
         return None
 
-    def moved() -> Any:
-        x = emit(relax.op.astype(site.expr(0), "int32"))
-        if not site.has(2) or (point is not None and not point.any()):
+    def moved(place: int, by: int) -> Any:
+        """An operand without its zero point, of which it has one, or one for each column."""
+        x = emit(relax.op.astype(site.expr(place), "int32"))
+        point = site.constant(by)
+        if not site.has(by) or (point is not None and not point.any()):
             return x
-        first = emit(relax.op.reshape(site.expr(2), ())) if site.expr(2).ty.ndim else site.expr(2)
+        first = site.expr(by)
+        if first.ty.ndim and _is_one(first):
+            first = emit(relax.op.reshape(first, ()))
         return emit(relax.op.subtract(x, emit(relax.op.astype(first, "int32"))))
 
-    x = site.scope.once(("moved", *site.node.input[0:1], *site.node.input[2:3]), moved)
+    names = (*site.node.input[0:1], *site.node.input[2:3])
+    x = site.scope.once(("moved", *names), lambda: moved(0, 2))
+    if weight is None or (site.has(3) and zero is None):
+        return relax.op.matmul(x, moved(1, 3))
     shifted = weight.astype(np.int32)
     if zero is not None:
         shifted = shifted - zero.astype(np.int32)
     return relax.op.matmul(x, site.scope.literal(shifted, f"{site.node.output[0]}.weight"))
+
+
+def _is_one(tensor: Any) -> bool:
+    """Whether a tensor has one element, by its shape."""
+    return all(dim == 1 for dim in static_dims(tensor.ty))
 
 
 def transposed(matrix: Array, block: int = 256) -> Array:

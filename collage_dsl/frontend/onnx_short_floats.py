@@ -29,6 +29,7 @@ def in_float32(
     """`node` between conversions, if it is to be computed in float32; None if not."""
     # A normalization by constants becomes a multiplication and an addition, or part of a product.
     varies = any(constant(name) is None for name in node.input[1:] if name)
+    varies = varies and not any(node.output[1:])
     if node.op_type not in _SEVERAL_STEPS and (node.op_type != "BatchNormalization" or not varies):
         return None
     dtypes = {name: dtype_of(name) for name in node.input if name}

@@ -63,13 +63,15 @@ def shown(content: Any) -> Any:
     return numpy_helper.to_array(tensor)
 
 
-def is_same_object(one: Any, other: Any) -> bool:
-    """Whether two values that are no tensors of numbers are equal, up to rounding."""
+def is_same_object(one: Any, other: Any, unit: float) -> bool:
+    """
+    Whether two values that are no tensors of numbers are equal, up to rounding by `unit` before.
+    """
     if isinstance(other, list):
         return (
             isinstance(one, list)
             and len(one) == len(other)
-            and all(map(is_same_object, one, other))
+            and all(is_same_object(*pair, unit) for pair in zip(one, other, strict=True))
         )
     if other is None or one is None:
         return one is other
@@ -78,5 +80,5 @@ def is_same_object(one: Any, other: Any) -> bool:
         return False
     if expected.dtype.kind in "OU":
         return bool((array.astype(str) == expected.astype(str)).all())
-    error, allowed = compared(array, expected, tuple)
+    error, allowed = compared(array, expected, tuple, unit)
     return error <= allowed

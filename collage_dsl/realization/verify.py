@@ -365,7 +365,7 @@ class _Verifier:
         unit = unit_of(self.graph)
         for name, right in expected.items():
             if not isinstance(right, np.ndarray) or right.dtype.kind == "O":
-                error = 0.0 if is_same_object(actual[name], right) else np.inf
+                error = 0.0 if is_same_object(actual[name], right, unit) else np.inf
                 self.compared.add(name)
                 self.findings.append(Finding(error, 0.0, name, draw.name))
                 continue

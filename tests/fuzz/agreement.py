@@ -101,7 +101,7 @@ def difference(
     made: Made, inputs: Mapping[str, Any], name: str, found: Any, right: Any, unit: float
 ) -> str:
     if not isinstance(right, np.ndarray) or right.dtype.kind in "OSU":
-        if made.is_random or is_same_object(found, right):
+        if made.is_random or is_same_object(found, right, unit):
             return ""
         return f"{found!r} in place of {right!r}"
     if found.shape != right.shape or found.dtype != right.dtype:
