@@ -23,7 +23,7 @@ from collage_dsl.frontend.canonical_rules import RULES
 from collage_dsl.frontend.dataflow import is_value
 from collage_dsl.frontend.onnx_affine import Affine, Linear
 from collage_dsl.frontend.onnx_names import named
-from collage_dsl.frontend.onnx_operators import Value, layout_of
+from collage_dsl.frontend.onnx_site import Value, layout_of
 from collage_dsl.frontend.onnx_values import Values
 
 Functions = Callable[[Any], Any | None]

@@ -10,13 +10,7 @@ from tvm import relax
 
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.bindings import Bindings, is_leaf
-from collage_dsl.frontend.onnx_operators import (
-    Scope,
-    Site,
-    Value,
-    known_dims,
-    static_dims,
-)
+from collage_dsl.frontend.onnx_site import Scope, Site, Value, known_dims, static_dims
 
 
 class Writer(Scope, Protocol):

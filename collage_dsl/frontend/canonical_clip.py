@@ -9,10 +9,7 @@ from tvm import relax, tirx, topi
 
 from collage_dsl.frontend.bindings import is_leaf
 from collage_dsl.frontend.canonical_call import OldCall, dims_of
-from collage_dsl.frontend.onnx_operators import (
-    Value,
-    layout_of,
-)
+from collage_dsl.frontend.onnx_site import Value, layout_of
 
 
 def clip(call: OldCall) -> Value | None:

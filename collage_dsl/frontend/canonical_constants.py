@@ -10,10 +10,8 @@ from tvm import tirx
 
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.canonical_call import SMALL, OldCall, dims_of, keeps_dtype, passed_on
-from collage_dsl.frontend.onnx_operators import (
-    Value,
-    transposed,
-)
+from collage_dsl.frontend.onnx_products import transposed
+from collage_dsl.frontend.onnx_site import Value
 
 
 def folded(function: Callable[..., Any], call: OldCall) -> Value | None:

@@ -7,14 +7,10 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from collage_dsl.frontend import onnx_operators
+from collage_dsl.frontend import onnx_products
 from collage_dsl.frontend.bindings import is_leaf
 from collage_dsl.frontend.canonical_call import OldCall, dims_of
-from collage_dsl.frontend.onnx_operators import (
-    Value,
-    known_dims,
-    static_dims,
-)
+from collage_dsl.frontend.onnx_site import Value, known_dims, static_dims
 
 
 def of_stack(operator: Callable[..., Any], call: OldCall) -> Value | None:
@@ -28,7 +24,7 @@ def of_stack(operator: Callable[..., Any], call: OldCall) -> Value | None:
         return None
     keys = [call.writer.key(each) for each in _narrow(call, fields)]
     if len(keys) == 2 and operator is relax.op.add:
-        made = onnx_operators.add(call.as_onnx("Add", keys))
+        made = onnx_products.add(call.as_onnx("Add", keys))
         if made is not None:
             return made
     result = call.writer.expr(keys[0])

@@ -8,15 +8,11 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from collage_dsl.frontend import onnx_operators
+from collage_dsl.frontend import onnx_products
 from collage_dsl.frontend.attributes import attributes_of
 from collage_dsl.frontend.canonical_call import OldCall, dims_of, keeps_dtype
 from collage_dsl.frontend.onnx_affine import Factor, Layout, Linear, Step
-from collage_dsl.frontend.onnx_operators import (
-    Converter,
-    Value,
-    layout_of,
-)
+from collage_dsl.frontend.onnx_site import Converter, Value, layout_of
 
 
 def binary(converter: Converter, op: str, call: OldCall) -> Value | None:
@@ -37,7 +33,7 @@ def batch_norm(call: OldCall) -> Value:
     scale = scale * gamma if call.attrs.scale else scale
     shift = (beta if call.attrs.center else 0.0) - mean * scale
     site = call.as_onnx("BatchNormalization", [call.key(0)])
-    return onnx_operators.affine(site, 0, Step(Factor(scale), Factor(shift)))
+    return onnx_products.affine(site, 0, Step(Factor(scale), Factor(shift)))
 
 
 def convolution(call: OldCall) -> Value | None:
@@ -77,7 +73,7 @@ def matmul(call: OldCall) -> Value | None:
         source = made and made.has_leaves(0) and dims_of(made.type_of(0))
         if made and source and _is_product(source, dims, place, dims_of(call.type)):
             keys[place], dims[place] = made.key(0), source
-    linear = onnx_operators.matmul(call.as_onnx("MatMul", keys))
+    linear = onnx_products.matmul(call.as_onnx("MatMul", keys))
     return linear or relax.op.matmul(*map(call.writer.expr, keys))
 
 

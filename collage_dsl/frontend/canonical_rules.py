@@ -5,7 +5,7 @@ from functools import partial
 
 from tvm import relax
 
-from collage_dsl.frontend import onnx_operators
+from collage_dsl.frontend import onnx_products
 from collage_dsl.frontend.canonical_call import Rule, either
 from collage_dsl.frontend.canonical_clip import call_tir, clip
 from collage_dsl.frontend.canonical_constants import (
@@ -37,12 +37,12 @@ from collage_dsl.frontend.canonical_products import (
 )
 
 _RULES: Mapping[str, Rule] = {
-    "add": partial(binary, onnx_operators.add, "Add"),
+    "add": partial(binary, onnx_products.add, "Add"),
     "astype": astype,
     "broadcast_to": broadcast_to,
     "call_tir": call_tir,
     "clip": clip,
-    "divide": partial(binary, onnx_operators.divide, "Div"),
+    "divide": partial(binary, onnx_products.divide, "Div"),
     "expand_dims": reshape,
     "gather_elements": indexed,
     "gather_nd": indexed,
@@ -50,7 +50,7 @@ _RULES: Mapping[str, Rule] = {
     "max": partial(of_stack, relax.op.maximum),
     "mean": mean,
     "min": partial(of_stack, relax.op.minimum),
-    "multiply": partial(binary, onnx_operators.multiply, "Mul"),
+    "multiply": partial(binary, onnx_products.multiply, "Mul"),
     "nn.conv1d": convolution,
     "nn.conv2d": convolution,
     "nn.conv3d": convolution,
@@ -62,7 +62,7 @@ _RULES: Mapping[str, Rule] = {
     "shape_to_tensor": shape_to_tensor,
     "squeeze": either(squeeze, reshape),
     "strided_slice": strided_slice,
-    "subtract": partial(binary, onnx_operators.subtract, "Sub"),
+    "subtract": partial(binary, onnx_products.subtract, "Sub"),
     "sum": partial(of_stack, relax.op.add),
     "take": either(picked, indexed),
 }

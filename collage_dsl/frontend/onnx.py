@@ -46,10 +46,11 @@ from collage_dsl.frontend.onnx_model import (
 )
 from collage_dsl.frontend.onnx_names import named
 from collage_dsl.frontend.onnx_opaque import header_of, opaque, refusal
-from collage_dsl.frontend.onnx_operators import CANONICAL, Site, Value
+from collage_dsl.frontend.onnx_operators import CANONICAL
 from collage_dsl.frontend.onnx_origins import origins
 from collage_dsl.frontend.onnx_scope import names_read, rename
 from collage_dsl.frontend.onnx_short_floats import in_float32
+from collage_dsl.frontend.onnx_site import Site, Value
 from collage_dsl.frontend.onnx_sized_operators import SIZED
 from collage_dsl.frontend.onnx_sizes import Sizes, sizes_of
 from collage_dsl.frontend.onnx_types import (

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from tvm import relax, tirx
 
 from collage_dsl.frontend.errors import CannotConvertError
-from collage_dsl.frontend.onnx_operators import Converter, Site, Value, static_dims
+from collage_dsl.frontend.onnx_site import Converter, Site, Value, static_dims
 from collage_dsl.frontend.onnx_sizes import Size
 
 _END = (1 << 31) - 1

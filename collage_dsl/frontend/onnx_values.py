@@ -14,7 +14,7 @@ from collage_dsl.frontend.dims import Symbols
 from collage_dsl.frontend.errors import CannotConvertError, FrontendError, UnsupportedRelax
 from collage_dsl.frontend.from_relax import operator_of
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Linear, Pending
-from collage_dsl.frontend.onnx_operators import Value, known_dims, static_dims
+from collage_dsl.frontend.onnx_site import Value, known_dims, static_dims
 from collage_dsl.frontend.onnx_sizes import Arithmetic, Sizes
 from collage_dsl.frontend.onnx_types import (
     dtype_of,

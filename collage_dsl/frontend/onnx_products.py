@@ -1,0 +1,207 @@
+"""Convert ONNX operators with weights: convolutions, products, and what is folded into these."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from collage_dsl.frontend.arrays import Array, empty
+from collage_dsl.frontend.errors import CannotConvertError
+from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Step
+from collage_dsl.frontend.onnx_site import LEAST_DIVISOR, Site, Value, layout_of, static_dims
+from collage_dsl.frontend.onnx_windows import explicit_pads, per_axis
+
+
+def affine(site: Site, place: int, step: Step) -> Value | None:
+    """The operand at `place` with `step` applied; folded into a pending value if possible."""
+    name = site.name(place)
+    pending = site.scope.pending(name)
+    if pending is not None:
+        return pending.then(step)
+    layout = site.layout(place)
+    return layout and Affine(site.expr(place), layout, step)
+
+
+def _with_constant(site: Site, step: Callable[[Factor], Step | None]) -> Value | None:
+    """A binary operator of a value and a constant, from which `step` makes a step."""
+    place = 0 if site.constant(1) is not None else 1
+    array = site.constant(1 - place)
+    layout = site.layout(place) if array is not None else None
+    factor = layout.factor(array, site.name(1 - place)) if layout and array is not None else None
+    made = step(factor) if factor else None
+    return affine(site, place, made) if made else None
+
+
+def add(site: Site) -> Value | None:
+    return _with_constant(site, lambda factor: Step(shift=factor))
+
+
+def multiply(site: Site) -> Value | None:
+    return _with_constant(site, lambda factor: Step(scale=factor))
+
+
+def subtract(site: Site) -> Value | None:
+    if site.constant(1) is None:
+        return None
+    return _with_constant(site, lambda factor: Step(shift=Factor(-factor.values)))
+
+
+def divide(site: Site) -> Value | None:
+    if site.constant(1) is None:
+        return None
+    return _with_constant(site, _reciprocal)
+
+
+def _reciprocal(factor: Factor) -> Step | None:
+    size = np.abs(factor.values.astype(np.float64))
+    if not ((size >= LEAST_DIVISOR) & (size <= 1 / LEAST_DIVISOR)).all():
+        return None
+    return Step(scale=Factor(1 / factor.values.astype(np.float64)))
+
+
+def batch_norm(site: Site) -> Value | None:
+    if site.attrs.get("training_mode") or not site.attrs.get("spatial", 1):
+        raise CannotConvertError("only BatchNormalization for inference, by channel, is supported")
+    parameters = [site.constant(place) for place in (1, 2, 3, 4)]
+    if any(parameter is None for parameter in parameters):
+        return None
+    gamma, beta, mean, variance = (np.asarray(p, np.float64) for p in parameters)
+    scale = gamma / np.sqrt(variance + site.attrs.get("epsilon", 1e-5))
+    return affine(site, 0, Step(Factor(scale), Factor(beta - mean * scale)))
+
+
+def convolution(site: Site) -> Value:
+    x = site.expr(0)
+    rank = x.ty.ndim
+    if rank not in _CONVOLUTIONS:
+        raise CannotConvertError(f"a convolution of rank {rank} is not supported")
+    if site.attrs.get("group", 1) > 1 and static_dims(x.ty)[1] is None:
+        raise CannotConvertError("groups of an unknown number of channels are not supported")
+    weight, bias = site.constant(1), site.constant(2)
+    kernel = static_dims(site.expr(1).ty)[2:] if weight is None else weight.shape[2:]
+    strides, dilations = per_axis(site, "strides", rank), per_axis(site, "dilations", rank)
+    call = partial(
+        _CONVOLUTIONS[rank],
+        x,
+        strides=strides,
+        padding=explicit_pads(site, x.ty, kernel),
+        dilation=dilations,
+        groups=site.attrs.get("group", 1),
+    )
+    if weight is None or (site.has(2) and bias is None):
+        return _variable_convolution(site, call, rank)
+    layout = Layout(str(x.ty.dtype.dtype), rank, 1, weight.shape[0])
+    factor = None if bias is None else Factor(bias, site.name(2))
+    return Linear(call, layout, Factor(weight, site.name(1)), 0, factor)
+
+
+_CONVOLUTIONS: Mapping[int, Any] = {
+    3: relax.op.nn.conv1d,
+    4: relax.op.nn.conv2d,
+    5: relax.op.nn.conv3d,
+}
+
+
+def _variable_convolution(site: Site, call: Callable[[Any], Any], rank: int) -> Value:
+    """A convolution whose weight or bias is not constant."""
+    result = call(site.expr(1))
+    if not site.has(2):
+        return result
+    shape = (1, -1, *(1,) * (rank - 2))
+    bias = site.constant(2)
+    shaped = (
+        relax.op.reshape(site.expr(2), shape)
+        if bias is None
+        else site.scope.literal(bias.reshape(shape))
+    )
+    return relax.op.add(site.scope.emit(result), shaped)
+
+
+def gemm(site: Site) -> Value | None:
+    weight = site.constant(1)
+    if weight is None:
+        return None
+    x = site.expr(0)
+    if site.attrs.get("transA"):
+        x = site.scope.emit(relax.op.permute_dims(x))
+    name = site.name(1)
+    if site.attrs.get("transB"):
+        weight, name = transposed(weight), ""
+    result = _product(x, Factor(weight, name))
+    if (alpha := site.attrs.get("alpha", 1.0)) != 1.0:
+        result = result.then(Step(scale=Factor(np.asarray([alpha]))))
+    return _plus(site, result, site.attrs.get("beta", 1.0)) if site.has(2) else result
+
+
+def _plus(site: Site, product: Linear, beta: float) -> Value:
+    """`product` plus `beta` times the third operand of a Gemm."""
+    addend = site.constant(2)
+    factor = None if addend is None else product.layout.factor(addend)
+    if factor is not None:
+        return product.then(Step(shift=factor.times(Factor(np.asarray([beta])))))
+    left = site.scope.emit(product.call(site.scope.literal(product.weight.values)))
+    right = site.expr(2)
+    if beta != 1.0:
+        scale = site.scope.literal(np.asarray(beta, product.layout.dtype))
+        right = site.scope.emit(relax.op.multiply(right, scale))
+    return relax.op.add(left, right)
+
+
+def matmul(site: Site) -> Value | None:
+    weight = site.constant(1)
+    if weight is None or weight.ndim != 2 or layout_of(site.expr(0).ty) is None:
+        return None
+    return _product(site.expr(0), Factor(weight, site.name(1)))
+
+
+def _product(x: Any, weight: Factor) -> Linear:
+    rank = x.ty.ndim
+    layout = Layout(str(x.ty.dtype.dtype), rank, rank - 1, weight.values.shape[1])
+    return Linear(partial(relax.op.matmul, x), layout, weight, 1)
+
+
+def matmul_integer(site: Site) -> Value | None:
+    """
+    A product in int32, with what is constant of it computed now. None where the first operand has
+    a zero point for each row.
+    """
+    weight, zero, emit = site.constant(1), site.constant(3), site.scope.emit
+    if site.has(2) and not _is_one(site.expr(2)):
+        return None
+
+    def moved(place: int, by: int) -> Any:
+        """An operand without its zero point, of which it has one, or one for each column."""
+        x = emit(relax.op.astype(site.expr(place), "int32"))
+        point = site.constant(by)
+        if not site.has(by) or (point is not None and not point.any()):
+            return x
+        first = site.expr(by)
+        if first.ty.ndim and _is_one(first):
+            first = emit(relax.op.reshape(first, ()))
+        return emit(relax.op.subtract(x, emit(relax.op.astype(first, "int32"))))
+
+    names = (*site.node.input[0:1], *site.node.input[2:3])
+    x = site.scope.once(("moved", *names), lambda: moved(0, 2))
+    if weight is None or (site.has(3) and zero is None):
+        return relax.op.matmul(x, moved(1, 3))
+    shifted = weight.astype(np.int32)
+    if zero is not None:
+        shifted = shifted - zero.astype(np.int32)
+    return relax.op.matmul(x, site.scope.literal(shifted, f"{site.node.output[0]}.weight"))
+
+
+def _is_one(tensor: Any) -> bool:
+    """Whether a tensor has one element, by its shape."""
+    return all(dim == 1 for dim in static_dims(tensor.ty))
+
+
+def transposed(matrix: Array, block: int = 256) -> Array:
+    """A transposed copy, made in blocks that fit the cache: otherwise it is slow if large."""
+    rows, columns = matrix.shape
+    result = empty((columns, rows), matrix.dtype)
+    for i in range(0, rows, block):
+        for j in range(0, columns, block):
+            result[j : j + block, i : i + block] = matrix[i : i + block, j : j + block].T
+    return result

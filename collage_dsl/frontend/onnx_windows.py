@@ -1,0 +1,193 @@
+"""Convert ONNX operators on images: pooling, padding, resizing."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
+from collage_dsl.frontend.onnx_site import Site, Value, known_dims, static_dims
+
+
+def per_axis(site: Site, name: str, rank: int) -> Sequence[int]:
+    return site.attrs.get(name) or (1,) * (rank - 2)
+
+
+def explicit_pads(site: Site, type_: Any, kernel: Sequence[int | None]) -> list[int]:
+    """
+    The padding before each axis, then after each, with `auto_pad` resolved. Raises
+    `CannotConvertError` where a window does not fit into what it slides over.
+    """
+    pads = _pads(site, type_, kernel)
+    dilations = per_axis(site, "dilations", len(kernel) + 2)
+    dims, before, after = static_dims(type_)[2:], pads[: len(kernel)], pads[len(kernel) :]
+    for each in zip(dims, before, after, kernel, dilations, strict=True):
+        size, first, last, window, dilation = each
+        if size is None or window is None:
+            continue
+        padded, covered = size + first + last, (window - 1) * dilation + 1
+        if padded < covered:
+            raise WrongNodeError(
+                f"the window covers {covered} elements of an axis that has {padded} with padding"
+            )
+    return pads
+
+
+def _pads(site: Site, type_: Any, kernel: Sequence[int | None]) -> list[int]:
+    axes = len(kernel)
+    mode = site.attrs.get("auto_pad", b"NOTSET").decode()
+    if mode == "NOTSET":
+        return list(site.attrs.get("pads") or (0,) * 2 * axes)
+    if mode == "VALID":
+        return [0] * 2 * axes
+    dims, sizes = known_dims(static_dims(type_)[2:]), known_dims(kernel)
+    if dims is None or sizes is None:
+        raise CannotConvertError(f"{mode} padding of an unknown shape")
+    strides = per_axis(site, "strides", axes + 2)
+    dilations = per_axis(site, "dilations", axes + 2)
+    total = [
+        max(0, (-(-dim // stride) - 1) * stride + (size - 1) * dilation + 1 - dim)
+        for dim, size, stride, dilation in zip(dims, sizes, strides, dilations, strict=True)
+    ]
+    less = [pad // 2 for pad in total]
+    more = [pad - half for pad, half in zip(total, less, strict=True)]
+    return less + more if mode == "SAME_UPPER" else more + less
+
+
+def global_average_pool(site: Site) -> Value:
+    """
+    A mean, not a pooling. Exporters write both; a mean is the form that native kernels fuse with
+    the operator before it.
+    """
+    x = site.expr(0)
+    return relax.op.mean(x, axis=list(range(2, x.ty.ndim)), keepdims=True)
+
+
+def pool(operators: Mapping[int, Any], site: Site) -> Value | None:
+    x = site.expr(0)
+    rank = x.ty.ndim
+    if rank not in operators or len(site.node.output) > 1:
+        return None
+    kernel = site.attrs["kernel_shape"]
+    if site.attrs.get("ceil_mode"):
+        kernel = _cut(kernel, site, x.ty)
+    return operators[rank](
+        x,
+        kernel,
+        strides=per_axis(site, "strides", rank),
+        padding=explicit_pads(site, x.ty, kernel),
+        dilation=per_axis(site, "dilations", rank),
+        ceil_mode=bool(site.attrs.get("ceil_mode", 0)),
+        count_include_pad=bool(site.attrs.get("count_include_pad", 0)),
+    )
+
+
+def _cut(kernel: Sequence[int], site: Site, type_: Any) -> list[int]:
+    """
+    `kernel` without the rows that lie behind the padding, where a pooling that rounds its size up
+    has only one window along an axis. That pools the same elements, and no more are counted:
+    exporters write a window larger than any image in place of a global pooling.
+    """
+    axes = len(kernel)
+    if site.attrs.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
+        return list(kernel)
+    pads, dims = _pads(site, type_, kernel), static_dims(type_)[2:]
+    strides, dilations = (per_axis(site, n, axes + 2) for n in ("strides", "dilations"))
+    sizes = []
+    for axis, (window, size) in enumerate(zip(kernel, dims, strict=True)):
+        covered = (window - 1) * dilations[axis] + 1
+        padded = covered if size is None else size + pads[axis] + pads[axes + axis]
+        is_only = padded < covered < padded + strides[axis]
+        sizes.append((padded - 1) // dilations[axis] + 1 if is_only else window)
+    return sizes
+
+
+def local_response_norm(site: Site) -> Value | None:
+    """
+    `x / (bias + alpha * mean of squares over channels) ** beta`, in six operators.
+
+    The mean is a pooling whose layout names the axes of channels and rows H and W.
+    """
+    x, emit = site.expr(0), site.scope.emit
+    if x.ty.ndim != 4:
+        return None
+    size = site.attrs["size"]
+    behind = size // 2
+    mean = relax.op.nn.avg_pool2d(
+        emit(relax.op.multiply(x, x)),
+        (size, 1),
+        padding=((size - 1) // 2, 0, behind, 0),
+        layout="NHWC",
+        count_include_pad=True,
+    )
+    dtype = str(x.ty.dtype.dtype)
+    alpha, bias, beta = (
+        site.scope.literal(np.asarray(site.attrs.get(name, default), dtype))
+        for name, default in (("alpha", 1e-4), ("bias", 1.0), ("beta", 0.75))
+    )
+    scaled = emit(relax.op.multiply(emit(mean), alpha))
+    return relax.op.divide(x, emit(relax.op.power(emit(relax.op.add(scaled, bias)), beta)))
+
+
+def pad(site: Site) -> Value | None:
+    x, rank = site.expr(0), site.expr(0).ty.ndim
+    mode = _PADDING.get(site.attrs.get("mode", b"constant"))
+    pads: Any = site.attrs.get("pads")
+    value, axes = site.attrs.get("value", 0.0), None
+    if site.scope.opset >= 11:
+        pads, value, axes = (site.constant(place) for place in (1, 2, 3))
+        if pads is None or (site.has(2) and value is None) or (site.has(3) and axes is None):
+            raise CannotConvertError("padding that is computed")
+    around = [0] * 2 * rank
+    chosen = range(rank) if axes is None else axes.tolist()
+    for place, axis in enumerate(chosen):
+        around[2 * axis % (2 * rank)] = int(pads[place])
+        around[(2 * axis + 1) % (2 * rank)] = int(pads[place + len(chosen)])
+    if min(around) < 0 or mode is None:
+        return None
+    if mode == "reflect":
+        for size, before, after in zip(static_dims(x.ty), around[::2], around[1::2], strict=True):
+            if size is not None and max(before, after) >= size:
+                raise WrongNodeError(f"an axis of {size} elements has too few to be reflected")
+    fill = 0.0 if value is None else float(np.asarray(value).item())
+    return relax.op.nn.pad(x, around, pad_mode=mode, pad_value=fill)
+
+
+_PADDING = {
+    b"constant": "constant",
+    b"reflect": "reflect",
+    b"edge": "replicate",
+    b"wrap": "circular",
+}
+
+
+def upsample(site: Site) -> Value:
+    """
+    `Upsample` of older operator sets: it scales from the first element on, and the nearest element
+    is the one before.
+    """
+    x, given = site.expr(0), site.attrs.get("scales")
+    scales = site.constant(1) if given is None else np.asarray(given, np.float32)
+    dims = known_dims(static_dims(x.ty))
+    if scales is None or dims is None or len(dims) != 4 or scales[:2].tolist() != [1, 1]:
+        raise CannotConvertError("an Upsample but of images by known scales is not supported")
+    sizes = np.asarray(dims[2:]) * scales[2:].astype(np.float64)
+    if not (sizes == np.round(sizes)).all():
+        raise CannotConvertError("Upsample to what is no whole number of elements is not supported")
+    mode = site.attrs.get("mode", b"nearest").decode()
+    return relax.op.image.resize2d(
+        x,
+        [int(size) for size in sizes],
+        layout="NCHW",
+        method={"nearest": "nearest_neighbor"}.get(mode, mode),
+        coordinate_transformation_mode="asymmetric",
+        rounding_method="floor",
+    )
+
+
+def roi_align(site: Site) -> Value | None:
+    """TVM's operators, which have kernels for images of known sizes only."""
+    if known_dims(static_dims(site.expr(0).ty)) is None:
+        raise CannotConvertError("RoiAlign of an image whose sizes have names is not supported")
+    return None
