@@ -564,3 +564,25 @@ def test_the_zero_point_of_a_vector_adds_no_dimension() -> None:
     one = np.array([7], np.uint8)
 
     agrees(model, {"b": np.array([[1, 2], [3, 4], [5, 250]], np.uint8), "s": one, "t": one})
+
+
+def test_a_normalization_of_channels_with_a_name() -> None:
+    model = parsed(
+        "(float[1,n,2,2] x) => (float[1,n,2,2] y) { y = BatchNormalization (x, c, c, c, c) }",
+        15,
+        c=np.array([1.5, 2.0, 0.5], np.float32),
+    )
+
+    agrees(model, {"x": f32(1, 3, 2, 2)})
+
+
+def test_regions_of_no_elements() -> None:
+    model = parsed(
+        """(float[1,1,6,6] x, float[2,4] r) => (float[2,1,0,3] y) {
+          y = RoiAlign <output_height = 0, output_width = 3> (x, r, i)
+        }""",
+        17,
+        i=np.array([0, 0]),
+    )
+
+    agrees(model, {"x": f32(1, 1, 6, 6), "r": f32(2, 4)})

@@ -67,6 +67,9 @@ def batch_norm(site: Site) -> Value | None:
     parameters = [site.constant(place) for place in (1, 2, 3, 4)]
     if any(parameter is None for parameter in parameters):
         return None
+    layout = site.layout(0)
+    if layout is None or layout.channels is None:
+        raise CannotConvertError("a normalization of an unknown number of channels")
     gamma, beta, mean, variance = (np.asarray(p, np.float64) for p in parameters)
     scale = gamma / np.sqrt(variance + site.attrs.get("epsilon", 1e-5))
     return affine(site, 0, Step(Factor(scale), Factor(beta - mean * scale)))

@@ -190,4 +190,6 @@ def roi_align(site: Site) -> Value | None:
     """TVM's operators, which have kernels for images of known sizes only."""
     if known_dims(static_dims(site.expr(0).ty)) is None:
         raise CannotConvertError("RoiAlign of an image whose sizes have names is not supported")
+    if not all(site.attrs.get(name, 1) for name in ("output_height", "output_width")):
+        raise CannotConvertError("RoiAlign to no elements is not supported")
     return None

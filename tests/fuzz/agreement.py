@@ -104,10 +104,10 @@ def difference(
         if made.is_random or is_same_object(found, right, unit):
             return ""
         return f"{found!r} in place of {right!r}"
+    if made.is_random and found.ndim == right.ndim and found.dtype == right.dtype:
+        return ""
     if found.shape != right.shape or found.dtype != right.dtype:
         return f"{found.dtype}{found.shape} in place of {right.dtype}{right.shape}"
-    if made.is_random:
-        return ""
 
     def others() -> list[Array]:
         return [each[name] for each in doubtful(made, inputs, unit) if name in each]

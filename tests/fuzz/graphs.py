@@ -31,7 +31,7 @@ LARGEST = 4096
 RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial"} | {
     f"Random{kind}{like}" for kind in ("Normal", "Uniform") for like in ("", "Like")
 })  # fmt: skip
-"""Operators whose results are random: only their types and shapes are compared."""
+"""Operators whose results are random: only their types and ranks are compared."""
 
 
 class RefusedError(Exception):
