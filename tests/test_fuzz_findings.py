@@ -16,12 +16,13 @@ import collage_dsl as collage
 from collage_dsl.backends.registry import installed
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.measuring.cost import supported
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.signature import Signature
+from collage_dsl.realization.signature import ExecutableError, Signature
 from collage_dsl.realization.verify import runner
 from collage_dsl.resources import shipped_spec
 
@@ -586,3 +587,53 @@ def test_regions_of_no_elements() -> None:
     )
 
     agrees(model, {"x": f32(1, 1, 6, 6), "r": f32(2, 4)})
+
+
+def test_what_a_branch_passes_on_is_constant() -> None:
+    model = parsed(
+        """() => (float[3] y) {
+          a = If (yes) <then_branch = t () => (u) { u = Cast <to = 1> (x) },
+                        else_branch = e () => (v) { v = Cast <to = 1> (x) }>
+          y = Pow (a, p)
+        }""",
+        17,
+        yes=np.array(True),
+        x=np.array([0, 1, 3]),
+        p=np.array([4, 5, 6], np.int32),
+    )
+
+    agrees(model, {})
+
+
+def test_the_shape_of_gathered_points_follows_from_the_indices() -> None:
+    model = parsed(
+        "(float[3,4] x, int64[n,n] i) => (float[m] y) { y = com.microsoft.GatherND (x, i) }", 17
+    )
+
+    agrees(model, {"x": f32(3, 4), "i": np.array([[0, 1], [2, 3]])})
+
+
+def test_slopes_of_channels_in_an_old_operator_set() -> None:
+    model = parsed("(float[2,3,4] x) => (float[2,3,4] y) { y = PRelu (x, s) }", 6, s=f32(3))
+    x = f32(2, 3, 4)
+
+    found = compiled(model).run({"x": x})["y"]
+
+    np.testing.assert_allclose(found, np.where(x < 0, x * f32(3)[:, None], x), rtol=1e-6)
+
+
+def test_slopes_that_do_not_fit_are_refused() -> None:
+    model = parsed("(float[2,3,4] x) => (y) { y = PRelu (x, s) }", 17, s=f32(3))
+
+    with pytest.raises(
+        FrontendError, match="`y`: operator PRelu: 3 slopes do not fit an axis of 4"
+    ):
+        collage.from_onnx(model)
+
+
+def test_slopes_along_an_axis_with_a_name_are_checked_when_the_model_runs() -> None:
+    model = parsed("(float[2,n] x) => (float[2,n] y) { y = PRelu (x, s) }", 17, s=f32(3))
+
+    agrees(model, {"x": f32(2, 3)})
+    with pytest.raises(ExecutableError):
+        compiled(model).run({"x": f32(2, 4)})

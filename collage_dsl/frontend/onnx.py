@@ -35,15 +35,7 @@ from collage_dsl.frontend.onnx_data import Data
 from collage_dsl.frontend.onnx_fold import can_fold, fold
 from collage_dsl.frontend.onnx_functions import body_of, of_standard
 from collage_dsl.frontend.onnx_limits import is_known, joins, limit, takes_shapes
-from collage_dsl.frontend.onnx_model import (
-    OLDEST_OPSET,
-    Shapes,
-    give,
-    input_types,
-    live_nodes,
-    load_apart,
-    opset_of,
-)
+from collage_dsl.frontend.onnx_model import Shapes, give, input_types, live_nodes, load_apart
 from collage_dsl.frontend.onnx_names import named
 from collage_dsl.frontend.onnx_opaque import header_of, opaque, refusal
 from collage_dsl.frontend.onnx_operators import CANONICAL
@@ -58,6 +50,7 @@ from collage_dsl.frontend.onnx_types import (
     is_foreign,
     type_text,
 )
+from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of
 from collage_dsl.frontend.onnx_values import Values, is_call
 from collage_dsl.graph import Graph, OpaqueType, TensorType
 
@@ -223,9 +216,7 @@ class _Importer(Values):
 
     def pass_on(self, node: onnx.NodeProto) -> None:
         source, name = node.input[0], node.output[0]
-        array = self.constant(source)
-        sizes = self.sizes(source)
-        if sizes is not None or (array is not None and is_foreign(array)):
+        if self.sizes(source) is not None or self.constant(source) is not None:
             self.values[name] = self.value(source)
             return
         if source in self.objects:

@@ -6,7 +6,6 @@ from typing import Any
 
 import onnx
 import onnx.inliner
-import onnx.version_converter
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from collage_dsl.frontend.errors import FrontendError
@@ -14,15 +13,10 @@ from collage_dsl.frontend.onnx_check import check_functions, check_names, check_
 from collage_dsl.frontend.onnx_data import Data, read, read_nested
 from collage_dsl.frontend.onnx_scope import names_read
 from collage_dsl.frontend.onnx_types import dtype_of, type_text
+from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.graph import Dim, TensorType
 
 Shapes = Mapping[str, tuple[Dim, ...]]
-
-OLDEST_OPSET = 7
-"""
-The oldest operator set whose operators have forms in Relax. Before it, binary operators broadcast
-by an attribute.
-"""
 
 
 def load_apart(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Data | None]:
@@ -68,14 +62,6 @@ def _checked(loaded: onnx.ModelProto, model: str | Path | onnx.ModelProto) -> on
     return loaded
 
 
-def upgraded(model: onnx.ModelProto) -> onnx.ModelProto:
-    """`model` in a later operator set; as it is where the converter of ONNX cannot do that."""
-    try:
-        return onnx.version_converter.convert_version(model, OLDEST_OPSET)
-    except Exception:  # Of many kinds: it is told of whatever is wrong with the model.
-        return model
-
-
 def _what(model: str | Path | onnx.ModelProto) -> str:
     return "the model" if isinstance(model, onnx.ModelProto) else f"`{model}`"
 
@@ -106,12 +92,6 @@ def load_structure(path: Path) -> onnx.ModelProto:
         ) from None
     except OSError as error:
         raise FrontendError(f"cannot read `{path}`: {error.strerror}") from error
-
-
-def opset_of(model: onnx.ModelProto) -> int:
-    """The version of the standard operators that the model uses."""
-    versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
-    return max(versions, default=onnx.defs.onnx_opset_version())
 
 
 def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:

@@ -196,16 +196,21 @@ def _inferred(model: bytes) -> tuple[TypeProto, ...]:
         inferred = loaded
     types = tuple(map(_more_known, inferred.graph.output, session.get_outputs()))
     node = loaded.graph.node[0]
+    has_nothing = any(0 in _sizes(value.type) for value in loaded.graph.input)
     is_doubtful = node.op_type in _WRONGLY_INFERRED or (
-        bool(node.domain) and any(0 in _sizes(type_) for type_ in types)
+        (bool(node.domain) or not has_nothing) and any(0 in _sizes(type_) for type_ in types)
     )
+    if node.domain and node.op_type == "GatherND":
+        return tuple(map(_without_sizes, types))
     return tuple(map(_of_rank, types)) if is_doubtful else types
 
 
 _WRONGLY_INFERRED = frozenset({"STFT"})
 """
-Operators for which inference gives wrong sizes: to `STFT` as if its result had two sides. Those of
-onnxruntime may have a size of 0 if that of an operand has a name.
+Operators for which inference gives wrong sizes: to `STFT` as if its result had two sides. It gives
+a size of 0 to operators of onnxruntime if that of an operand has a name, and to `Attention` if one
+operand has four dimensions and another three. Of onnxruntime's own `GatherND`, not even the rank is
+right.
 """
 
 

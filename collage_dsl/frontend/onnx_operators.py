@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from tvm import relax
 
-from collage_dsl.frontend.errors import CannotConvertError
+from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
 from collage_dsl.frontend.onnx_indices import (
     gather,
     gather_elements,
@@ -142,6 +142,21 @@ def flatten(site: Site) -> Value | None:
     return relax.op.reshape(site.expr(0), (prod(known[:axis]), prod(known[axis:])))
 
 
+def prelu(site: Site) -> Value | None:
+    """TVM's operators, except for slopes that do not fit, which its kernel does not see."""
+    dims, slopes = (static_dims(site.expr(place).ty) for place in (0, 1))
+    if len(slopes) > len(dims):
+        raise WrongNodeError(f"the slopes have {len(slopes)} dimensions, the tensor {len(dims)}")
+    for size, count in zip(dims[len(dims) - len(slopes) :], slopes, strict=True):
+        if count == 1:
+            continue
+        if size is None or count is None:
+            raise CannotConvertError("slopes along an axis of unknown size are not supported")
+        if size != count:
+            raise WrongNodeError(f"{count} slopes do not fit an axis of {size} elements")
+    return None
+
+
 def of_floats(site: Site) -> Value | None:
     """
     TVM's operators, except for integers: it rounds the threshold of `Shrink`, and means of integers
@@ -237,6 +252,7 @@ CANONICAL: Mapping[str, Converter] = {
     "Min": partial(chain, relax.op.minimum),
     "Mul": multiply,
     "OneHot": one_hot,
+    "PRelu": prelu,
     "Pad": pad,
     "ReduceLogSumExp": reduce_log_sum_exp,
     "ReduceMax": of_numbers,

@@ -9,13 +9,8 @@ import onnx
 from onnx import helper
 
 from collage_dsl.frontend.errors import FrontendError, RefusedInputsError
-from collage_dsl.frontend.onnx_model import (
-    OLDEST_OPSET,
-    Shapes,
-    load_structure,
-    opset_of,
-    upgraded,
-)
+from collage_dsl.frontend.onnx_model import Shapes, load_structure
+from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
 

@@ -114,8 +114,10 @@ def _at_a_step(node: NodeProto, operands: Sequence[Any]) -> str:
 
 
 def _no_variance(node: NodeProto, operands: Sequence[Any]) -> str:
-    """onnxruntime takes the difference of two squares, and its root."""
+    """onnxruntime takes the difference of two squares, and its root, or that of two means."""
     axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), (0, 2, 3))
+    if node.op_type == "InstanceNormalization":
+        axes = tuple(range(2, operands[0].ndim))
     array = operands[0].astype(np.float64)
     variance, square = array.var(axis=axes), (array * array).mean(axis=axes)
     is_small = (variance <= 1e-5 * square).any()
@@ -193,6 +195,7 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "Floor": (_at_a_step,),
     "GlobalMaxPool": _ORDER,
     "Hardmax": _ORDER,
+    "InstanceNormalization": (_no_variance,),
     "LRN": _ORDER,
     "MaxPool": _ORDER,
     "MeanVarianceNormalization": (_no_variance,),
