@@ -53,6 +53,7 @@ from collage_dsl.frontend.onnx_types import (
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of
 from collage_dsl.frontend.onnx_values import Values, is_call
 from collage_dsl.graph import Graph, OpaqueType, TensorType
+from collage_dsl.graph.requirements import known_sizes, requirements_of
 
 
 def from_onnx(
@@ -75,12 +76,33 @@ def from_onnx(
         # Warnings about the import advise how to export models; the user here cannot use that.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            graph = _Importer(loaded, shapes or {}, shared or constant, data).run()
+            graph = _imported(loaded, shapes or {}, shared or constant, data)
     except FrontendError as error:
         is_named = isinstance(model, onnx.ModelProto) or str(model) in str(error)
         raise error if is_named else FrontendError(f"{model}: {error}") from error
     graph.onnx = origins(loaded, graph)
     return graph
+
+
+def _imported(
+    model: onnx.ModelProto,
+    shapes: Shapes,
+    make_constant: Callable[[Array], Any],
+    data: Data | None,
+) -> Graph:
+    """The graph, with those dimensions as numbers for which its operators leave one number."""
+    while True:
+        graph = _Importer(model, shapes, make_constant, data).run()
+        known = known_sizes(requirements_of(graph))
+        types = input_types(model.graph, shapes)
+        found = {
+            name: tuple(known.get(dim, dim) if isinstance(dim, str) else dim for dim in type_.shape)
+            for name, type_ in types.items()
+            if isinstance(type_, TensorType) and type_.shape is not None
+        }
+        if all(types[name].shape == shape for name, shape in found.items()):
+            return graph
+        shapes = found
 
 
 class _Importer(Values):

@@ -157,6 +157,14 @@ def prelu(site: Site) -> Value | None:
     return None
 
 
+def split(site: Site) -> Value | None:
+    """TVM's operator, except along an axis that may not have the size of all parts."""
+    size = static_dims(site.expr(0).ty)[site.attrs.get("axis", 0)]
+    if size is None and "num_outputs" not in site.attrs:
+        raise CannotConvertError("parts of an axis of unknown size are not supported")
+    return None
+
+
 def of_floats(site: Site) -> Value | None:
     """
     TVM's operators, except for integers: it rounds the threshold of `Shrink`, and means of integers
@@ -263,6 +271,7 @@ CANONICAL: Mapping[str, Converter] = {
     "ScatterND": scatter_nd,
     "Shrink": of_floats,
     "Softmax": partial(softmax, relax.op.nn.softmax),
+    "Split": split,
     "Sub": subtract,
     "Sum": partial(chain, relax.op.add),
     "TopK": top,

@@ -123,7 +123,12 @@ def computed(
                 return joined(name, of(left), of(right))
         raise LookupError(ast.unparse(tree))
 
-    return of(ast.parse(dim, mode="eval").body)
+    return of(_parsed(dim))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(dim: str) -> ast.expr:
+    return ast.parse(dim, mode="eval").body
 
 
 def _node(node: Node, sizes: Sizes) -> Node:

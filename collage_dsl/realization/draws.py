@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
+from collage_dsl.graph.requirements import requirements_of
 from collage_dsl.graph.sizes import names_in, with_sizes
 
 Array = np.ndarray[Any, Any]
@@ -74,9 +75,15 @@ class NoDraw(ValueError):  # noqa: N818, reads as what it says
 _SIZES = (3, 2, 1, 5, 4)
 """The sizes of a symbolic dimension in the draws."""
 
+_LARGER = (12, 16, 24, 32, 48, 64, 96, 128, 192, 224, 256, 384, 512, 768, 1024)
+"""Those that are tried where an operator needs another: windows, and halves of halves."""
+
 
 def sizes_of(graph: Graph, draw: int = 0) -> dict[str, int]:
-    """The sizes of the symbolic dimensions of the inputs of `graph` in a draw; first the usual."""
+    """
+    The sizes of the symbolic dimensions of the inputs of `graph` in a draw; first the usual. They
+    fulfil the requirements of its operators, if larger ones do that are equal, or multiples of 2.
+    """
     named = [
         dim
         for index in members(graph.parameters)
@@ -84,7 +91,14 @@ def sizes_of(graph: Graph, draw: int = 0) -> dict[str, int]:
         for dim in type_.shape or ()
         if isinstance(dim, str)
     ]
-    return {name: _SIZES[draw % len(_SIZES)] for dim in named for name in names_in(dim)}
+    names = dict.fromkeys(name for dim in named for name in names_in(dim))
+    usual = _SIZES[draw % len(_SIZES)]
+    needs = requirements_of(graph) if names else ()
+    for size in (usual, *(usual + more for more in range(1, 8)), *_LARGER):
+        sizes = dict.fromkeys(names, size)
+        if all(each.holds(sizes) for each in needs):
+            return sizes
+    return dict.fromkeys(names, usual)
 
 
 def _dtypes(node: Node) -> list[str]:

@@ -8,7 +8,7 @@ import tvm
 from tvm_ffi import from_dlpack
 
 from collage_dsl.graph.sizes import UNKNOWN, may_be
-from collage_dsl.realization.signature import ExecutableError, Value
+from collage_dsl.realization.signature import ExecutableError, Signature, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -107,11 +107,12 @@ def _is_of(value: Value, array: Array) -> bool:
     return array.dtype == np.dtype(value.dtype) and may_be(value.shape, array.shape)
 
 
-def check_sizes(values: Sequence[Value], tensors: Sequence[Any]) -> None:
+def check_sizes(signature: Signature, tensors: Sequence[Any]) -> None:
     """
     Raise `ExecutableError` where a dimension with a name has two sizes in `tensors`, or is 0, which
-    nothing was compiled for.
+    nothing was compiled for, and where an operator needs another size.
     """
+    values = signature.inputs
     known: dict[str, tuple[int, str]] = {}
     for value, tensor in zip(values, tensors, strict=True):
         for axis, dim in enumerate(value.shape or ()):
@@ -129,6 +130,14 @@ def check_sizes(values: Sequence[Value], tensors: Sequence[Any]) -> None:
                     f"input `{value.name}` is {value}, and `{dim}` is {first} in input `{where}`: "
                     f"its dimension {axis} cannot be {size}"
                 )
+    sizes = {name: size for name, (size, _) in known.items()}
+    for each in signature.requirements:
+        if not each.holds(sizes):
+            told = ", ".join(
+                f"`{name}` of input `{known[name][1]}` is {known[name][0]}"
+                for name in sorted(each.names & known.keys())
+            )
+            raise ExecutableError(f"{told}, but {each.node} needs {each}")
 
 
 def is_exchanged(dtype: np.dtype[Any]) -> bool:

@@ -216,7 +216,7 @@ class ModelExecutable:
             else:
                 tensors.append(each.tensor(given, lent))
         if self._is_free:
-            check_sizes(self.signature.inputs, tensors)
+            check_sizes(self.signature, tensors)
         return tensors
 
     def _main(self, machine: Any) -> Any:

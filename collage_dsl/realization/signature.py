@@ -13,13 +13,14 @@ import tvm
 import tvm_ffi
 
 from collage_dsl.graph import Graph, TensorType, Type, members
+from collage_dsl.graph.requirements import Requirement, requirements_of
 
 SIGNATURE = "signature.json"
 
 LIBRARY = "model.so"
 """The file with the code of a compiled model, the only one of its folder that is run."""
 
-FORMAT = 3
+FORMAT = 4
 """The number of the format of the folder of a compiled model."""
 
 CPU = "cpu:0"
@@ -84,6 +85,7 @@ class Sized:
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     sources: Sources = field(default_factory=dict)
+    requirements: tuple[Requirement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Signature:
     cut short ends the process, and to load another runs its code. `devices` are those that the
     model runs on, by their names in TVM. `cores` are those that its kernels may use. `sized` are
     those sizes that the model has an entry function of its own for, in the order of the functions.
-    `sources` are as in `Sources`.
+    `sources` are as in `Sources`. The sizes of dimensions with names must fulfil `requirements`.
     """
 
     inputs: tuple[Value, ...]
@@ -109,6 +111,7 @@ class Signature:
     cores: Annotated[int, pydantic.Field(ge=1, le=4096)] = 1
     sized: tuple[Sized, ...] = ()
     sources: Sources = field(default_factory=dict)
+    requirements: tuple[Requirement, ...] = ()
 
     @classmethod
     def of(cls, graph: Graph, devices: tuple[str, ...] = (CPU,), cores: int = 1) -> "Signature":
@@ -121,18 +124,30 @@ class Signature:
             any_alignment=True,
             devices=devices,
             cores=cores,
+            requirements=requirements_of(graph),
         )
 
     def with_sizes(self, sizes: Mapping[str, int], at_sizes: "Signature") -> "Signature":
         """This, with another entry function, of the signature `at_sizes`."""
-        sized = Sized(dict(sizes), at_sizes.inputs, at_sizes.outputs, at_sizes.sources)
+        sized = Sized(
+            dict(sizes),
+            at_sizes.inputs,
+            at_sizes.outputs,
+            at_sizes.sources,
+            at_sizes.requirements,
+        )
         return replace(self, sized=(*self.sized, sized))
 
     def at_sizes(self) -> Iterator["Signature"]:
         """The signature of each entry function for some sizes."""
         for each in self.sized:
             yield replace(
-                self, inputs=each.inputs, outputs=each.outputs, sized=(), sources=each.sources
+                self,
+                inputs=each.inputs,
+                outputs=each.outputs,
+                sized=(),
+                sources=each.sources,
+                requirements=each.requirements,
             )
 
     def to_json(self) -> str:
