@@ -7,6 +7,7 @@ onnxruntime gives without optimisations.
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -637,3 +638,20 @@ def test_slopes_along_an_axis_with_a_name_are_checked_when_the_model_runs() -> N
     agrees(model, {"x": f32(2, 3)})
     with pytest.raises(ExecutableError):
         compiled(model).run({"x": f32(2, 4)})
+
+
+def test_constants_in_bfloat16_reach_a_library() -> None:
+    x = f32(2, 3, 32).astype(ml_dtypes.bfloat16)
+    model = parsed(
+        "() => (y, m, d) { y, m, d = LayerNormalization (x, s) }",
+        17,
+        x=x,
+        s=x[0, 0],
+    )
+
+    found = compiled(model).run({})["y"]
+
+    wide = x.astype(np.float32)
+    spread = np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    wanted = (wide - wide.mean(-1, keepdims=True)) / spread * wide[0, 0]
+    np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=0.02, atol=0.02)
