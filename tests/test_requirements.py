@@ -173,4 +173,5 @@ def test_sizes_follow_from_requirements() -> None:
     assert known_sizes([equal("n", "m"), equal("m", 3)]) == {"n": "m", "m": 3}
     assert known_sizes([equal("m", 3), equal("n", "m")]) == {"m": 3}
     assert known_sizes([equal("n * n", 9), equal("n // 2", 4), equal("n * 4", 10)]) == {}
+    assert known_sizes([equal("min(n, 6)", 6), equal("max(n, 2)", 2)]) == {}
     assert known_sizes([Requirement("n", 3, False, "`y` (topk)")]) == {}

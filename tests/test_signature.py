@@ -28,8 +28,8 @@ def test_what_is_written_is_read() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"format": 4}, "has format 4, this version reads 3"),
-        ({"format": None}, "has format 1, this version reads 3"),
+        ({"format": 5}, "has format 5, this version reads 4"),
+        ({"format": None}, "has format 1, this version reads 4"),
         ({"tvm": "0.99"}, "is of TVM 0.99"),
     ],
 )

@@ -80,7 +80,10 @@ def known_sizes(requirements: Iterable[Requirement]) -> dict[str, Dim]:
 
 
 def _solution(requirement: Requirement, name: str) -> int | None:
-    """The size of `name` with which both sides are equal, if they grow evenly with it."""
+    """
+    The size of `name` with which both sides are equal, if their difference grows evenly with it and
+    they are equal at no other size. The smaller of 6 and `n` is 6 at many.
+    """
     differences = []
     for size in (1, 2, 3, 4):
         at = {name: size}
@@ -93,7 +96,10 @@ def _solution(requirement: Requirement, name: str) -> int | None:
     if len(steps) != 1 or not step or -differences[0] % step:
         return None
     size = 1 - differences[0] // step
-    return size if size >= 1 and requirement.holds({name: size}) else None
+    if size < 1 or not requirement.holds({name: size}):
+        return None
+    others = {1, size - 1, size + 1, size + 2, 2 * size, 1_000_003} - {size}
+    return None if any(requirement.holds({name: each}) for each in others) else size
 
 
 def _always_holds(requirement: Requirement) -> bool:

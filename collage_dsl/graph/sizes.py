@@ -37,6 +37,10 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 }
 
 
+_NO_FORMULA = (SyntaxError, MemoryError, RecursionError)
+"""What Python's parser raises for the names that people give to dimensions."""
+
+
 def with_sizes(graph: Graph, sizes: Sizes) -> Graph:
     """`graph` with a number for each dimension that `sizes` determines; others are unchanged."""
     return Graph(
@@ -59,7 +63,7 @@ def size_of(dim: Dim, sizes: Sizes) -> Dim:
             named=sizes.__getitem__,
             joined=lambda sign, left, right: _ARITHMETIC[sign](left, right),
         )
-    except (SyntaxError, LookupError, ZeroDivisionError):
+    except (*_NO_FORMULA, LookupError, ZeroDivisionError):
         return dim
 
 
@@ -70,7 +74,7 @@ def names_in(dim: Dim) -> frozenset[str]:
         return frozenset()
     try:
         parts = ast.walk(ast.parse(dim, mode="eval"))
-    except SyntaxError:
+    except _NO_FORMULA:
         return frozenset()
     return frozenset(part.id for part in parts if isinstance(part, ast.Name)) - set(_FUNCTIONS)
 
