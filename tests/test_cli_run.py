@@ -53,6 +53,8 @@ def run(
     """`collage run` in this process: the exit code and what it said on stderr."""
 
     def run(*arguments: object) -> tuple[int, str]:
+        # At its end, this process would remove the files of what it started after this.
+        monkeypatch.setattr("collage_dsl.scratch.keep_temporary_files_together", lambda: None)
         monkeypatch.setattr(sys, "argv", ["collage", "run", *map(str, arguments)])
         with pytest.raises(SystemExit) as done:
             main()

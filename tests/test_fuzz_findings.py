@@ -655,3 +655,34 @@ def test_constants_in_bfloat16_reach_a_library() -> None:
     spread = np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
     wanted = (wide - wide.mean(-1, keepdims=True)) / spread * wide[0, 0]
     np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=0.02, atol=0.02)
+
+
+def test_the_sign_of_what_has_none() -> None:
+    model = parsed("(uint16[3] x) => (uint16[3] y) { y = Sign (x) }", 17)
+
+    agrees(model, {"x": np.array([0, 1, 700], np.uint16)})
+
+
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+def test_several_scales_have_one_zero_point(op: str) -> None:
+    dtypes = ("float", "uint8") if op == "QuantizeLinear" else ("uint8", "float")
+    model = parsed(
+        "({}[3,4] x, float[3] s) => ({}[3,4] y) {{ y = {} <axis = 0> (x, s) }}".format(*dtypes, op),
+        17,
+    )
+    x = np.arange(12).reshape(3, 4)
+    inputs = {"x": x.astype(dtypes[0].replace("float", "float32")), "s": f32(3) ** 2 + 0.5}
+
+    agrees(model, inputs)
+    agrees(model, inputs, native=50.0, library=1.0)
+
+
+def test_an_axis_with_a_name_may_be_resized() -> None:
+    model = parsed(
+        '(float[1,1,n,4] x) => (y) { y = Resize <mode = "cubic"> (x, "", s) }',
+        17,
+        s=np.array([1, 1, 0.8, 0.8], np.float32),
+    )
+
+    agrees(model, {"x": f32(1, 1, 4, 4)})
+    agrees(model, {"x": f32(1, 1, 7, 4)})

@@ -59,6 +59,8 @@ def said(*arguments: object, encoding: str = "utf-8") -> Said:
         streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
         patch.setattr(sys, "stdout", streams[0])
         patch.setattr(sys, "stderr", streams[1])
+        # At its end, this process would remove the files of what it started after this.
+        patch.setattr("collage_dsl.scratch.keep_temporary_files_together", lambda: None)
         patch.setattr(sys, "argv", ["collage", *map(str, arguments)])
         with pytest.raises(SystemExit) as done:
             main()

@@ -152,10 +152,10 @@ def _check_axis(
 
 
 def _limit_of_scales(scales: Array | None, dims: list[int] | None) -> str:
-    """Refuse scales that give fractional sizes: TVM derives the scales from the rounded size."""
-    if scales is None or dims is None or not scales.size:
+    """Refuse scales that may give fractional sizes: TVM takes the scales of the rounded sizes."""
+    if scales is None or not scales.size:
         return ""
-    sizes = np.asarray(dims[-scales.size :]) * scales.astype(np.float64)
+    sizes = np.asarray(1 if dims is None else dims[-scales.size :]) * scales.astype(np.float64)
     exact = np.allclose(sizes, np.round(sizes), rtol=0, atol=1e-4)
     return "" if exact else "Resize to what is no whole number of elements is not supported"
 

@@ -175,6 +175,13 @@ def of_floats(site: Site) -> Value | None:
     return None
 
 
+def sign(site: Site) -> Value | None:
+    """TVM's operator, except for integers without signs: it compares them with -1."""
+    x = site.expr(0)
+    dtype = str(x.ty.dtype.dtype)
+    return relax.op.minimum(x, relax.const(1, dtype)) if dtype.startswith("uint") else None
+
+
 def is_nan(site: Site) -> Value:
     """`isnan`, which TVM does not have for bfloat16."""
     x = site.expr(0)
@@ -270,6 +277,7 @@ CANONICAL: Mapping[str, Converter] = {
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
     "Shrink": of_floats,
+    "Sign": sign,
     "Softmax": partial(softmax, relax.op.nn.softmax),
     "Split": split,
     "Sub": subtract,

@@ -171,7 +171,9 @@ def _no_list(node: NodeProto, operands: Sequence[Any]) -> str:
 
 def _no_channels(node: NodeProto, operands: Sequence[Any]) -> str:
     """onnxruntime gives memory that nothing wrote."""
-    return "a sum over no channels" if 0 in operands[3].shape else ""
+    if node.op_type == "QLinearConv":
+        return "a sum over no channels" if 0 in operands[3].shape else ""
+    return "a sum over nothing" if operands[0].shape[-1:] == (0,) else ""
 
 
 def _several_scales(node: NodeProto, operands: Sequence[Any]) -> str:
@@ -217,8 +219,11 @@ BREAKS: Mapping[str, Sequence[Rule]] = {
     "GroupNormalization": (_other_parameters,),
     "LpPool": (_wide_window,),
     "MaxPool": (_wide_window,),
+    "MatMulInteger": (_no_channels,),
+    "MatMulIntegerToFloat": (_no_channels,),
     "PRelu": (_other_slope,),
     "QLinearConv": (_no_channels,),
+    "QLinearMatMul": (_no_channels,),
     "QLinearSoftmax": (_several_scales,),
 }
 """

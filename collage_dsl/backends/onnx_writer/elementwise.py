@@ -1,6 +1,6 @@
 """Write operators that compute each element independently."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -156,7 +156,7 @@ def _quantize(call: Call) -> str:
     """Relax may have a zero point of another type than the result, ONNX not."""
     call.require(call.result_dtype in _QUANTIZED, f"a result of {call.result_dtype}")
     call.require(call.type(2).dtype == call.result_dtype, "a zero point of another type")
-    return call.emit("QuantizeLinear", *call.tensors, axis=_axis_of_scale(call))
+    return call.emit("QuantizeLinear", *_operands(call), axis=_axis_of_scale(call))
 
 
 def _dequantize(call: Call) -> str:
@@ -167,10 +167,18 @@ def _dequantize(call: Call) -> str:
         zero = call.literals[2]
         call.require(zero is not None and not np.any(zero), "a zero point of int32")
     call.require(call.type(2).dtype == dtype, "a zero point of another type")
-    return call.emit("DequantizeLinear", *call.tensors, axis=_axis_of_scale(call))
+    return call.emit("DequantizeLinear", *_operands(call), axis=_axis_of_scale(call))
 
 
 _QUANTIZED = ("int8", "uint8")
+
+
+def _operands(call: Call) -> Sequence[str]:
+    """Relax may have one zero point for several scales, ONNX not."""
+    x, scale, zero = call.tensors
+    if call.rank(1) and not call.rank(2):
+        zero = call.emit("Expand", zero, call.emit("Shape", scale))
+    return x, scale, zero
 
 
 def _axis_of_scale(call: Call) -> int:
