@@ -355,7 +355,7 @@ class _Importer(Values):
         if is_doubtful and refusal(found, self.constant):
             raise CannotConvertError(reason)
         fresh = self.fresh(node)
-        if is_known(node, _converters()):
+        if is_known(node, _converters()) and not is_doubtful:
             body = None
         else:
             known = _PLAIN | _converters().keys()

@@ -239,6 +239,10 @@ def _more_known(inferred: onnx.ValueInfoProto, told: Any) -> TypeProto:
     # No dimensions are said of a scalar, and of a tensor of unknown rank.
     if told.shape and not tensor.HasField("shape"):
         tensor.CopyFrom(helper.make_tensor_type_proto(tensor.elem_type, told.shape).tensor_type)
+    if len(tensor.shape.dim) == len(told.shape):
+        for dim, size in zip(tensor.shape.dim, told.shape, strict=True):
+            if not dim.HasField("dim_value") and isinstance(size, int):
+                dim.dim_value = size
     return type_
 
 
