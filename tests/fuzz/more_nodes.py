@@ -238,7 +238,6 @@ def _microsoft() -> Iterator[Written]:
     yield node("CDist", _f(3, 4), _f(5, 4), metric="sqeuclidean")
     yield node("ExpandDims", _f(3, 4), np.array(1, np.int32))
     yield node("GatherND", _f(3, 4), np.array([[0, 1], [2, 3]]))
-    yield node("Inverse", _f(2, 3, 3) + 2 * np.eye(3, dtype=np.float32))
     yield node("MatMulInteger16", _u(2, 3).astype(np.int16), _u(3, 4).astype(np.int16))
     yield node("MurmurHash3", np.array([1, 2, 3], np.int32), positive=1)
     yield node("NGramRepeatBlock", np.array([[1, 2, 1]]), _f(1, 4), ngram_size=2)

@@ -200,6 +200,7 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "InstanceNormalization": (_no_variance,),
     "LRN": _ORDER,
     "MaxPool": _ORDER,
+    "MaxRoiPool": _ORDER,
     "MeanVarianceNormalization": (_no_variance,),
     "Pow": (_integer_power,),
     "ReduceMax": _ORDER,
