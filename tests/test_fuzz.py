@@ -42,7 +42,7 @@ def test_no_random_input_is_a_defect(campaign: str, count: int, tmp_path: Path) 
     ("campaign", "count"),
     [
         ("specs", 20_000),
-        ("models", 3_000),
+        ("models", 5_000),
         ("builds", 300),
         ("tables", 500),
         ("folders", 500),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
 
-from tests.fuzz.graphs import nodes_within
+from tests.fuzz.graphs import all_nodes
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[[NodeProto, Sequence[Any]], str]
@@ -21,7 +21,7 @@ CANCELLING = frozenset({"Celu", "Elu", "Mish", "Selu", "Softplus"})
 
 
 def cancels(model: ModelProto) -> bool:
-    return any(node.op_type in CANCELLING for node in nodes_within(model.graph.node))
+    return any(node.op_type in CANCELLING for node in all_nodes(model))
 
 
 def undefined(model: ModelProto, values: Mapping[str, Any]) -> str:
