@@ -35,6 +35,7 @@ from collage_dsl.frontend.onnx_data import Data
 from collage_dsl.frontend.onnx_fold import can_fold, fold
 from collage_dsl.frontend.onnx_functions import body_of, of_standard
 from collage_dsl.frontend.onnx_limits import is_known, joins, limit, takes_shapes
+from collage_dsl.frontend.onnx_loops import count_of, steps_of
 from collage_dsl.frontend.onnx_model import Shapes, give, input_types, live_nodes, load_apart
 from collage_dsl.frontend.onnx_names import named
 from collage_dsl.frontend.onnx_opaque import header_of, opaque, refusal
@@ -217,6 +218,8 @@ class _Importer(Values):
             self.pass_on(node)
         elif node.op_type == "If" and self.constant(node.input[0]) is not None:
             self.inline(node)
+        elif node.op_type == "Loop" and (count := self.count(node)):
+            self.unroll(node, count)
         elif (arrays := self.folded(node)) is not None:
             self.values.update(arrays)
         elif (sizes := self.sizes_of(node)) is not None:
@@ -254,6 +257,16 @@ class _Importer(Values):
         branch.CopyFrom(attributes(node)["then_branch" if condition.all() else "else_branch"])
         rename(branch, {}, self.fresh(node))
         self.convert_graph(branch, node.output)
+
+    def count(self, node: onnx.NodeProto) -> int | None:
+        """How often a Loop runs its body, if it is to be replaced by what it repeats."""
+        return count_of(node, self.constant) if self.opset >= OLDEST_OPSET else None
+
+    def unroll(self, node: onnx.NodeProto, count: int) -> None:
+        """Convert the nodes that a Loop repeats, once for each of `count` iterations."""
+        for graph, outputs, constants in steps_of(node, count, self.opset):
+            self.values.update(constants)
+            self.convert_graph(graph, outputs)
 
     def fresh(self, node: onnx.NodeProto) -> Callable[[str], str]:
         """Names for the values inside a node, which nothing in the model has."""
