@@ -21,8 +21,10 @@ BODY = """body = b (int64 i, bool on, float[2,3] s) => (bool still, float[2,3] t
 
 
 def loop(count: Array, body: str = BODY, opset: int = 17) -> onnx.ModelProto:
-    text = f"(float[2,3] x) => (float[2,3] y, float[4,2,3] every) {{ y, every = Loop (n, , x) <{body}> }}"
-    return parsed(text.replace("(n, , x)", '(n, "", x)'), opset, n=count, w=f32(3))
+    text = f"""(float[2,3] x) => (float[2,3] y, float[4,2,3] every) {{
+      y, every = Loop (n, "", x) <{body}>
+    }}"""
+    return parsed(text, opset, n=count, w=f32(3))
 
 
 def operators(model: onnx.ModelProto) -> list[str]:
@@ -61,13 +63,15 @@ def test_other_loops_stay(count: int, body: str) -> None:
 
 
 def test_a_loop_takes_what_is_around_it_and_inside_another() -> None:
-    inner = """Loop (three, "", s) <body = c (int64 j, bool on2, float[2,3] q) => (bool on3, float[2,3] r) {
+    inner = """Loop (three, "", s) <
+      body = c (int64 j, bool on2, float[2,3] q) => (bool on3, float[2,3] r) {
       on3 = Identity (on2)
       r = Add (q, x)
     }>"""
     model = parsed(
         f"""(float[2,3] x) => (float[2,3] y) {{
-          y = Loop (two, "", x) <body = b (int64 i, bool on, float[2,3] s) => (bool still, float[2,3] t) {{
+          y = Loop (two, "", x) <
+            body = b (int64 i, bool on, float[2,3] s) => (bool still, float[2,3] t) {{
             still = Identity (on)
             t = {inner}
           }}>
