@@ -686,3 +686,11 @@ def test_an_axis_with_a_name_may_be_resized() -> None:
 
     agrees(model, {"x": f32(1, 1, 4, 4)})
     agrees(model, {"x": f32(1, 1, 7, 4)})
+
+
+def test_the_mean_of_tensors_without_elements() -> None:
+    agrees(parsed("(float[3,0] x) => (float[3,0] y) { y = Mean (x) }", 17), {"x": f32(3, 0)})
+    agrees(
+        parsed("(float[3,n] x, float[3,1] z) => (float[3,n] y) { y = Mean (x, z, x) }", 17),
+        {"x": f32(3, 4), "z": f32(3, 1)},
+    )

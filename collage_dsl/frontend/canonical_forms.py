@@ -15,6 +15,30 @@ from collage_dsl.frontend.onnx_site import Value, known_dims, static_dims
 
 def of_stack(operator: Callable[..., Any], call: OldCall) -> Value | None:
     """A reduction of a stack of tensors: `operator` on one after the other."""
+    keys = _stacked(call)
+    if keys is None:
+        return None
+    if len(keys) == 2 and operator is relax.op.add:
+        made = onnx_products.add(call.as_onnx("Add", keys))
+        if made is not None:
+            return made
+    return _joined(operator, call, keys)
+
+
+def mean_of_stack(call: OldCall) -> Value | None:
+    """The sum of all tensors, divided by their number, as in `onnx_operators.mean`."""
+    keys = _stacked(call)
+    if keys is None:
+        return None
+    total = _joined(relax.op.add, call, keys)
+    if len(keys) == 1:
+        return total
+    total = call.writer.emit(total)
+    return relax.op.multiply(total, relax.const(1 / len(keys), str(total.ty.dtype.dtype)))
+
+
+def _stacked(call: OldCall) -> list[str] | None:
+    """The names of the tensors of a stack that is reduced to one of them."""
     stack = call.made_by(0, "stack") if call.has_leaves(0) else None
     if stack is None or [int(axis) for axis in call.attrs.axis or ()] != [int(stack.attrs.axis)]:
         return None
@@ -22,11 +46,10 @@ def of_stack(operator: Callable[..., Any], call: OldCall) -> Value | None:
     fields = [old.resolved(each) for each in old.resolved(stack.call.args[0]).fields]
     if call.attrs.keepdims or not all(map(is_leaf, fields)):
         return None
-    keys = [call.writer.key(each) for each in _narrow(call, fields)]
-    if len(keys) == 2 and operator is relax.op.add:
-        made = onnx_products.add(call.as_onnx("Add", keys))
-        if made is not None:
-            return made
+    return [call.writer.key(each) for each in _narrow(call, fields)]
+
+
+def _joined(operator: Callable[..., Any], call: OldCall, keys: Sequence[str]) -> Value:
     result = call.writer.expr(keys[0])
     for place, key in enumerate(keys[1:]):
         result = operator(call.writer.emit(result) if place else result, call.writer.expr(key))

@@ -61,6 +61,15 @@ def chain(operator: Callable[..., Any], site: Site) -> Value:
     return result
 
 
+def mean(site: Site) -> Value:
+    """The sum of all operands, divided by their number."""
+    total, count = chain(relax.op.add, site), len(site.node.input)
+    if count == 1:
+        return total
+    total = site.scope.emit(total)
+    return relax.op.multiply(total, relax.const(1 / count, str(total.ty.dtype.dtype)))
+
+
 def clip(site: Site) -> Value | None:
     """`clip`; with only one bound, `nn.relu`, `maximum` or `minimum`."""
     x = site.expr(0)
@@ -264,6 +273,7 @@ CANONICAL: Mapping[str, Converter] = {
     "MaxPool": partial(
         pool, {3: relax.op.nn.max_pool1d, 4: relax.op.nn.max_pool2d, 5: relax.op.nn.max_pool3d}
     ),
+    "Mean": mean,
     "Min": partial(chain, relax.op.minimum),
     "Mul": multiply,
     "OneHot": one_hot,
