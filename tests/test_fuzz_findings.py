@@ -694,3 +694,38 @@ def test_the_mean_of_tensors_without_elements() -> None:
         parsed("(float[3,n] x, float[3,1] z) => (float[3,n] y) { y = Mean (x, z, x) }", 17),
         {"x": f32(3, 4), "z": f32(3, 1)},
     )
+
+
+def test_a_tensor_without_elements_is_a_constant() -> None:
+    model = parsed(
+        """(float[3,4,0] x, float[2,3] z) => (float[1,3,4,0] y, float[3,4,0] v, float[2,6] w) {
+          y = Unsqueeze (x, first)
+          v = Exp (x)
+          n = Reshape (x, flat)
+          w = Concat <axis = 1> (z, n, z)
+        }""",
+        17,
+        first=np.array([0]),
+        flat=np.array([2, 0]),
+    )
+    model.graph.node[2].attribute.append(onnx.helper.make_attribute("allowzero", 1))
+
+    agrees(model, {"x": f32(3, 4, 0), "z": f32(2, 3)})
+
+
+def test_a_normalization_in_training_has_all_outputs() -> None:
+    model = parsed(
+        """(float[2,3,4] x) => (float[2,3,4] y, float[3] m) {
+          y, m, unused = BatchNormalization <training_mode = 1> (x, c, c, c, c)
+        }""",
+        15,
+        c=np.array([1.5, 2.0, 0.5], np.float32),
+    )
+
+    agrees(model, {"x": f32(2, 3, 4)})
+
+
+def test_a_threshold_below_zero() -> None:
+    model = parsed("(float[5] x) => (y) { y = Shrink <lambd = -1.0, bias = 1.5> (x) }", 18)
+
+    agrees(model, {"x": np.array([-2, -1, 0, 1, 2], np.float32)})

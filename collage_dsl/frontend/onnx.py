@@ -52,7 +52,7 @@ from collage_dsl.frontend.onnx_types import (
     type_text,
 )
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of
-from collage_dsl.frontend.onnx_values import Values, is_call
+from collage_dsl.frontend.onnx_values import Values, is_call, without_elements
 from collage_dsl.graph import Graph, OpaqueType, TensorType
 from collage_dsl.graph.requirements import known_sizes, requirements_of
 
@@ -435,6 +435,8 @@ class _Importer(Values):
         for name, field in zip(node.output, fields, strict=False):
             if isinstance(field, Affine | Linear | np.ndarray):
                 self.values[name] = field
+            elif (nothing := without_elements(field)) is not None:
+                self.values[name] = nothing
             elif name and self.uses[name]:
                 self.values[name] = self.bind(field, name)
 

@@ -118,6 +118,8 @@ def _model_of(
 
 def _is_needed(node: onnx.NodeProto, place: int, header: Header) -> bool:
     """Whether a node of this operator has to name this output, also where nobody uses it."""
+    if node.op_type == "BatchNormalization":  # has one output or all
+        return True
     schema = schema_of(node.op_type, header.opsets.get(node.domain, 1), node.domain)
     if schema is None or place >= len(schema.outputs):
         return True

@@ -174,6 +174,13 @@ def split(site: Site) -> Value | None:
     return None
 
 
+def shrink(site: Site) -> Value | None:
+    """TVM's operators, except for a threshold below 0: they add both sides, which overlap then."""
+    if site.attrs.get("lambd", 0.5) < 0:
+        raise CannotConvertError("Shrink with a threshold below 0 is not supported")
+    return of_floats(site)
+
+
 def of_floats(site: Site) -> Value | None:
     """
     TVM's operators, except for integers: it rounds the threshold of `Shrink`, and means of integers
@@ -286,7 +293,7 @@ CANONICAL: Mapping[str, Converter] = {
     "RoiAlign": roi_align,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
-    "Shrink": of_floats,
+    "Shrink": shrink,
     "Sign": sign,
     "Softmax": partial(softmax, relax.op.nn.softmax),
     "Split": split,

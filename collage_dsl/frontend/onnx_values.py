@@ -314,3 +314,11 @@ def _is_expression(value: Any) -> bool:
 
 def is_call(expr: Any) -> bool:
     return isinstance(expr, tvm.ir.Call | tvm.ir.TupleGetItem)
+
+
+def without_elements(expr: Any) -> Array | None:
+    """The value of a tensor without elements; None for others. TVM cannot reshape such tensors."""
+    if not isinstance(expr.ty, relax.TensorType) or expr.ty.dtype is None or expr.ty.ndim < 1:
+        return None
+    dims = known_dims(static_dims(expr.ty))
+    return np.zeros(dims, str(expr.ty.dtype.dtype)) if dims is not None and 0 in dims else None

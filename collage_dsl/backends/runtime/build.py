@@ -90,7 +90,7 @@ def load() -> None:
 
 def _tensor(array: np.ndarray[Any, Any]) -> Any:
     plain = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
-    if plain.dtype.isbuiltin != 1:  # such as bfloat16, which numpy does not exchange
+    if np.dtype(plain.dtype.type).isbuiltin != 1:  # such as bfloat16, which numpy does not exchange
         return tvm.runtime.tensor(plain)
     # The versioned protocol also accepts read-only arrays; loaded weights are often read-only.
     return tvm_ffi.from_dlpack(plain.__dlpack__(max_version=(1, 0)))
