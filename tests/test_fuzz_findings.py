@@ -729,3 +729,14 @@ def test_a_threshold_below_zero() -> None:
     model = parsed("(float[5] x) => (y) { y = Shrink <lambd = -1.0, bias = 1.5> (x) }", 18)
 
     agrees(model, {"x": np.array([-2, -1, 0, 1, 2], np.float32)})
+
+
+def test_an_image_of_any_size_is_sampled() -> None:
+    model = parsed(
+        """(float[1,1,3,n] x, float[1,m,4,2] z) => (float[1,1,m,4] y) {
+          y = GridSample <padding_mode = "border"> (x, z)
+        }""",
+        16,
+    )
+
+    agrees(model, {"x": f32(1, 1, 3, 2), "z": f32(1, 2, 4, 2)})

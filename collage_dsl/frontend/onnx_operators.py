@@ -45,6 +45,7 @@ from collage_dsl.frontend.onnx_site import (
 )
 from collage_dsl.frontend.onnx_windows import (
     global_average_pool,
+    grid_sample,
     local_response_norm,
     pad,
     pool,
@@ -271,6 +272,7 @@ CANONICAL: Mapping[str, Converter] = {
     "GatherND": gather_nd,
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
+    "GridSample": grid_sample,
     "IsNaN": is_nan,
     "LRN": local_response_norm,
     "LogSoftmax": partial(softmax, relax.op.nn.log_softmax),

@@ -193,3 +193,10 @@ def roi_align(site: Site) -> Value | None:
     if not all(site.attrs.get(name, 1) for name in ("output_height", "output_width")):
         raise CannotConvertError("RoiAlign to no elements is not supported")
     return None
+
+
+def grid_sample(site: Site) -> Value | None:
+    """TVM's operator, which has kernels for images of known sizes only."""
+    if known_dims(static_dims(site.expr(0).ty)[2:]) is None:
+        raise CannotConvertError("GridSample of an image whose sizes have names is not supported")
+    return None
