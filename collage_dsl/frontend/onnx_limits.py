@@ -83,8 +83,6 @@ def limit(
         return "sums of products over axes of unknown sizes are not supported"
     if node.op_type == "Slice" and _is_nothing(node, constant, dims):
         return "a slice of no elements is not supported"
-    if node.op_type == "Resize" and len(node.input) > 2 and node.input[2]:
-        return _limit_of_scales(constant(node.input[2]), dims(node.input[0]))
     attrs = attributes(node)
     if node.op_type in ("CumSum", "TopK"):
         second = constant(node.input[1]) if len(node.input) > 1 else np.asarray(attrs.get("k", 1))
@@ -149,15 +147,6 @@ def _check_axis(
         raise WrongNodeError(
             f"{second.item()} elements are asked for of an axis of size {dims[axis]}"
         )
-
-
-def _limit_of_scales(scales: Array | None, dims: list[int] | None) -> str:
-    """Refuse scales that may give fractional sizes: TVM takes the scales of the rounded sizes."""
-    if scales is None or not scales.size:
-        return ""
-    sizes = np.asarray(1 if dims is None else dims[-scales.size :]) * scales.astype(np.float64)
-    exact = np.allclose(sizes, np.round(sizes), rtol=0, atol=1e-4)
-    return "" if exact else "Resize to what is no whole number of elements is not supported"
 
 
 _WITH_A_FUNCTION = frozenset({"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceSumSquare"})

@@ -49,6 +49,7 @@ from collage_dsl.frontend.onnx_windows import (
     local_response_norm,
     pad,
     pool,
+    resize,
     roi_align,
     upsample,
 )
@@ -292,6 +293,7 @@ CANONICAL: Mapping[str, Converter] = {
     "ReduceMax": of_numbers,
     "ReduceMean": of_floats,
     "ReduceMin": of_numbers,
+    "Resize": resize,
     "RoiAlign": roi_align,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,

@@ -200,3 +200,21 @@ def grid_sample(site: Site) -> Value | None:
     if known_dims(static_dims(site.expr(0).ty)[2:]) is None:
         raise CannotConvertError("GridSample of an image whose sizes have names is not supported")
     return None
+
+
+def resize(site: Site) -> Value | None:
+    """
+    TVM's operator, except by scales that give fractional sizes, for it takes the scales of the
+    rounded sizes, and by scales of sizes with names.
+    """
+    place = 1 if site.scope.opset < 11 else 2
+    scales = site.constant(place) if site.has(place) else None
+    if scales is None or not scales.size:
+        return None
+    dims = static_dims(site.expr(0).ty)[-scales.size :]
+    for axis, (size, scale) in enumerate(zip(dims, scales.tolist(), strict=True)):
+        if size is None and (axis >= 2 or scale != 1):
+            raise CannotConvertError("Resize by scales of sizes with names is not supported")
+        if size is not None and abs(size * scale - round(size * scale)) > 1e-4:
+            raise CannotConvertError("Resize to what is no whole number of elements")
+    return None
