@@ -740,3 +740,39 @@ def test_an_image_of_any_size_is_sampled() -> None:
     )
 
     agrees(model, {"x": f32(1, 1, 3, 2), "z": f32(1, 2, 4, 2)})
+
+
+def test_channels_may_be_resized() -> None:
+    model = parsed(
+        '(float[4,4,4,4] x) => (float[1,1,8,8] y) { y = Resize <mode = "nearest"> (x, "", "", s) }',
+        14,
+        s=np.array([1, 1, 8, 8]),
+    )
+
+    agrees(model, {"x": f32(4, 4, 4, 4)})
+
+
+@pytest.mark.parametrize("op", ["Exp", "Tanh", "Erf"])
+def test_a_function_of_a_truth_value(op: str) -> None:
+    model = parsed(
+        f"""(float[64] x, float[64] z) => (float[64] y) {{
+          g = Greater (x, z)
+          c = Cast <to = 1> (g)
+          d = Mul (c, x)
+          y = {op} (d)
+        }}""",
+        17,
+    )
+
+    agrees(model, {"x": f32(64), "z": f32(8, 8).reshape(64)}, grows=1.0)
+
+
+def test_no_elements_are_quantized() -> None:
+    model = parsed(
+        """(float[0,4] x) => (uint8[0,4] y, float s, uint8 z) {
+          y, s, z = DynamicQuantizeLinear (x)
+        }""",
+        17,
+    )
+
+    agrees(model, {"x": f32(0, 4)})

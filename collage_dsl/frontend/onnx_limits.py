@@ -46,6 +46,7 @@ def joins(op: str) -> bool:
 _JOINING = (
     "Conv",
     "CumSum",
+    "DynamicQuantize",
     "Gemm",
     "LRN",
     "MatMul",

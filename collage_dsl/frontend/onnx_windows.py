@@ -205,16 +205,31 @@ def grid_sample(site: Site) -> Value | None:
 def resize(site: Site) -> Value | None:
     """
     TVM's operator, except by scales that give fractional sizes, for it takes the scales of the
-    rounded sizes, and by scales of sizes with names.
+    rounded sizes; by scales of sizes with names; and of batches and channels.
     """
+    dims = static_dims(site.expr(0).ty)
+    rank = len(dims)
+    axes = site.attrs.get("axes", range(rank)) if site.scope.opset >= 18 else range(rank)
     place = 1 if site.scope.opset < 11 else 2
     scales = site.constant(place) if site.has(place) else None
-    if scales is None or not scales.size:
+    if scales is not None and scales.size:
+        factors = dict(zip((axis % rank for axis in axes), scales.tolist(), strict=True))
+        results = [_scaled(size, factors.get(axis, 1.0), axis) for axis, size in enumerate(dims)]
+    elif (sizes := site.constant(3)) is not None:
+        given = dict(zip((axis % rank for axis in axes), sizes.tolist(), strict=True))
+        results = [given.get(axis, size) for axis, size in enumerate(dims)]
+    else:
         return None
-    dims = static_dims(site.expr(0).ty)[-scales.size :]
-    for axis, (size, scale) in enumerate(zip(dims, scales.tolist(), strict=True)):
-        if size is None and (axis >= 2 or scale != 1):
-            raise CannotConvertError("Resize by scales of sizes with names is not supported")
-        if size is not None and abs(size * scale - round(size * scale)) > 1e-4:
-            raise CannotConvertError("Resize to what is no whole number of elements")
+    if results[:2] != dims[:2]:
+        raise CannotConvertError("Resize of batches or channels is not supported")
     return None
+
+
+def _scaled(size: int | None, scale: float, axis: int) -> int | None:
+    if size is None and (axis >= 2 or scale != 1):
+        raise CannotConvertError("Resize by scales of sizes with names is not supported")
+    if size is None:
+        return None
+    if abs(size * scale - round(size * scale)) > 1e-4:
+        raise CannotConvertError("Resize to what is no whole number of elements is not supported")
+    return round(size * scale)

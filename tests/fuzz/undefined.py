@@ -158,6 +158,11 @@ def _in_place(node: NodeProto, operands: Sequence[Any]) -> str:
     return "another result in each run" if trains and is_short else ""
 
 
+def _other_labels(node: NodeProto, operands: Sequence[Any]) -> str:
+    shape = operands[0].shape
+    return "" if operands[1].shape == shape[:1] + shape[2:] else "not one label for each element"
+
+
 def _other_parameters(node: NodeProto, operands: Sequence[Any]) -> str:
     groups = next(a.i for a in node.attribute if a.name == "num_groups")
     sizes = {operands[0].shape[1], groups}
@@ -231,10 +236,12 @@ BREAKS: Mapping[str, Sequence[Rule]] = {
     "MaxPool": (_wide_window,),
     "MatMulInteger": (_no_channels,),
     "MatMulIntegerToFloat": (_no_channels,),
+    "NegativeLogLikelihoodLoss": (_other_labels,),
     "PRelu": (_other_slope,),
     "QLinearConv": (_no_channels,),
     "QLinearMatMul": (_no_channels,),
     "QLinearSoftmax": (_several_scales,),
+    "SoftmaxCrossEntropyLoss": (_other_labels,),
 }
 """
 The rules of operators that onnxruntime does not keep to, or only if it knows a shape or a constant

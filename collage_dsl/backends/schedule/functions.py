@@ -49,7 +49,16 @@ def vectorisable(value: Expr) -> Expr:
     """
     if any(str(read.source.dtype) == "bfloat16" for read in loads(value)):
         return value
-    return tvm_ffi.structural_map(value, ((Call, _rewritten), (tirx.Div, _multiplied)))
+    rules = ((Call, _rewritten), (tirx.Div, _multiplied), (tirx.Cast, _chosen))
+    return tvm_ffi.structural_map(value, rules)
+
+
+def _chosen(cast: Any) -> Expr:
+    """1 or 0 for a truth value. TVM 0.27 fails where a name has a vector of casts as its value."""
+    dtype = str(cast.ty.dtype)
+    if str(cast.value.ty.dtype) != "bool" or dtype not in ("float32", "float64", "int32", "int64"):
+        return cast
+    return tirx.Select(cast.value, tirx.const(1, dtype), tirx.const(0, dtype))
 
 
 def _multiplied(division: Any) -> Expr:
