@@ -368,7 +368,9 @@ class _Importer(Values):
         if is_doubtful and refusal(found, self.constant):
             raise CannotConvertError(reason)
         fresh = self.fresh(node)
-        if is_known(node, _converters()) and not is_doubtful:
+        # What fails in the types of TVM's converter may not in those of the standard.
+        is_long = any(self.dtype(name) == "float64" for name in filter(None, node.input))
+        if is_known(node, _converters()) and not is_long:
             body = None
         else:
             known = _PLAIN | _converters().keys()
@@ -387,7 +389,7 @@ class _Importer(Values):
             self.values[name] = made
             if len(types) > 1:
                 self.values[name] = self.bind(relax.TupleGetItem(made, place), name)
-            self.kept.add(hash(self.values[name]))
+            self.kept[hash(self.values[name])] = self.values[name]
             if not dtype_of(each):
                 self.objects[name] = each
 

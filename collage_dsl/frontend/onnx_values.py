@@ -47,10 +47,13 @@ class Values:
         self.arithmetic = Arithmetic(self.symbols)
         self.objects: dict[str, onnx.TypeProto] = {}
         """The types of values that are no tensors of Relax."""
-        self.kept: set[int] = set()
-        """The variables of nodes that are kept as they are."""
-        self.plain: set[int] = set()
-        """Expressions that are known to be made with operators of Relax only."""
+        self.kept: dict[int, Any] = {}
+        """The variables of nodes that are kept as they are, by their hash."""
+        self.plain: dict[int, Any] = {}
+        """
+        Expressions that are known to be made with operators of Relax only, by their hash. They are
+        held, for the hash is an address, which another expression may get.
+        """
 
     def parameter(self, name: str, type_: TensorType | onnx.TypeProto) -> Any:
         """A new input."""
@@ -271,12 +274,12 @@ class Values:
         Whether a new expression is made with operators of Relax from earlier values, and all
         shapes follow from those of the inputs.
         """
-        pending, seen = [made], set[int]()
+        pending, seen = [made], dict[int, Any]()
         while pending:
             value = pending.pop()
             if hash(value) in seen or hash(value) in self.plain:
                 continue
-            seen.add(hash(value))
+            seen[hash(value)] = value
             if not self.follows(value.ty):
                 return False
             match value:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
 
-from tests.fuzz.graphs import all_nodes
+from tests.fuzz.graphs import all_nodes, nodes_within
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[[NodeProto, Sequence[Any]], str]
@@ -37,7 +37,9 @@ def broken(model: ModelProto, values: Mapping[str, Any]) -> str:
 def _first(
     table: Mapping[str, Sequence[Rule]], model: ModelProto, values: Mapping[str, Any]
 ) -> str:
-    for node in model.graph.node:
+    for node in nodes_within(model.graph.node):
+        if any(name and name not in values for name in node.input):
+            continue  # It is in a branch.
         rules = table.get(node.op_type, ())
         operands = [values.get(name) for name in node.input]
         for rule in rules:
@@ -219,6 +221,7 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "Pow": (_integer_power,),
     "ReduceMax": _ORDER,
     "ReduceMin": _ORDER,
+    "RoiAlign": _ORDER,
     "Round": (_at_a_step,),
     "Sigmoid": _ORDER,
     "Sign": _ORDER,

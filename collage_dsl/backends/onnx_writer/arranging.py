@@ -104,7 +104,11 @@ def _one_hot(call: Call) -> str:
     indices = call.tensor() if call.type(0).dtype == "int64" else call.cast(call.tensor(), "int64")
     is_negative = call.emit("Less", indices, call.array(np.array(0, np.int64)))
     indices = call.emit("Where", is_negative, depth, indices)
+    if not call.rank():
+        indices = call.reshaped(indices, 1)
     result = call.emit("OneHot", indices, depth, values, axis=call.attr("axis", -1))
+    if not call.rank():
+        result = call.reshaped(result, *call.result_dims)
     return result if made == dtype else call.cast(result, dtype)
 
 
