@@ -472,6 +472,30 @@ def test_integers_that_rounding_decides_do_not_count() -> None:
     assert compared(np.array([0, 2, 3]), right, lambda: [other]) == (np.inf, 0)
 
 
+def test_floats_next_to_half_of_an_integer_may_be_rounded_either_way() -> None:
+    generator = np.random.default_rng(0)
+    w, x = (generator.normal(size=shape).astype(np.float32) for shape in ((1024, 512), (512, 1024)))
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]> g (float[512,1024] x) => (uint8[512,512] y)
+        <float step = {0.05}, uint8 zero = {128}> {
+          product = MatMul (x, w)
+          y = QuantizeLinear (product, step, zero)
+        }"""
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
+    reference = Reference(collage.from_onnx(model))
+    (right,) = reference.run([x])
+
+    product = sum((x[:, i::16] @ w[i::16] for i in range(16)), np.float32(0))
+    found = np.clip(np.rint(product / np.float32(0.05)) + 128, 0, 255).astype(np.uint8)
+
+    assert 0 < (found != right).sum() < 20
+    assert compared(found, right, lambda: [each[0] for each in reference.doubtful([x])]) == (0, 0)
+    wrong = found + (np.arange(found.size).reshape(found.shape) == 1000).astype(np.uint8)
+    error, _ = compared(wrong, right, lambda: [each[0] for each in reference.doubtful([x])])
+    assert error == np.inf
+
+
 def found_by_rounding(before: str) -> onnx.ModelProto:
     """
     The places where `x * 3 / 3` is less than `x`. It never is after the import, which computes one
