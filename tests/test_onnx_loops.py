@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import collage_dsl as collage
+from collage_dsl.frontend.errors import FrontendError
 from tests.test_fuzz_findings import agrees, f32, parsed
 
 Array = np.ndarray[Any, Any]
@@ -92,3 +93,33 @@ def test_the_nodes_of_a_loop_come_from_it() -> None:
     graph = collage.from_onnx(model)
 
     assert {origin.name for origins in graph.onnx.values() for origin in origins} == {"turns"}
+
+
+def test_the_values_of_a_body_have_names_of_their_own() -> None:
+    model = parsed(
+        """(float[2] x) => (float[2] y, float[2] "y.0.t") {
+          "y.0.t" = Neg (x)
+          y = Loop (n, "", x) <body = b (int64 i, bool go, float[2] s) => (bool still, float[2] t) {
+            still = Identity (go)
+            number = Exp (s)
+            on = Neg (number)
+            result0 = Add (on, s)
+            row = Cos (result0)
+            t = Add (row, number)
+          }>
+        }""",
+        17,
+        n=np.array(2),
+    )
+
+    assert "onnx.Loop" not in operators(model)
+    agrees(model, {"x": f32(2)})
+
+
+def test_a_condition_that_waits_for_itself_ends() -> None:
+    model = loop(np.array(4))
+    body = model.graph.node[0].attribute[0].g
+    body.node[0].input[0] = "still"
+
+    with pytest.raises(FrontendError):
+        collage.from_onnx(model)

@@ -8,6 +8,7 @@ from onnx import parser
 
 import collage_dsl as collage
 from collage_dsl.graph.requirements import Requirement, known_sizes, requirements_of
+from collage_dsl.graph.sizes import plain_names
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.signature import ExecutableError, Signature
 from tests.test_fuzz_findings import compiled, f32, parsed
@@ -175,3 +176,25 @@ def test_sizes_follow_from_requirements() -> None:
     assert known_sizes([equal("n * n", 9), equal("n // 2", 4), equal("n * 4", 10)]) == {}
     assert known_sizes([equal("min(n, 6)", 6), equal("max(n, 2)", 2)]) == {}
     assert known_sizes([Requirement("n", 3, False, "`y` (topk)")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [("seq-len", "seq_len"), ("n+1", "n_1"), ("1n", "_1n"), ("a b", "a_b"), ("max", "max_2")],
+)
+def test_a_name_that_is_no_identifier_is_no_formula(name: str, plain: str) -> None:
+    model = parsed(REFUSED["a window"][0], 17)
+    for axis in (2, 3):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    executable = compiled(model)
+
+    assert str(executable.signature.inputs[0]) == f"float32[1, 1, {plain}, {plain}]"
+    executable.run({"x": f32(1, 1, 5, 5)})
+    with pytest.raises(ExecutableError, match=f"`{plain}` of input `x` is 2"):
+        executable.run({"x": f32(1, 1, 2, 2)})
+
+
+def test_a_formula_of_dimensions_with_names_is_one() -> None:
+    assert plain_names(["n", "past", "past + n", "n + other", "n_other", 3]) == {
+        "n + other": "n___other"
+    }

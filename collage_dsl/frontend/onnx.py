@@ -264,7 +264,8 @@ class _Importer(Values):
 
     def unroll(self, node: onnx.NodeProto, count: int) -> None:
         """Convert the nodes that a Loop repeats, once for each of `count` iterations."""
-        for graph, outputs, constants in steps_of(node, count, self.opset):
+        taken = {*self.makers, *self.values}
+        for graph, outputs, constants in steps_of(node, count, self.opset, taken):
             self.values.update(constants)
             self.convert_graph(graph, outputs)
 

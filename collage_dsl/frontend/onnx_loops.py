@@ -1,6 +1,7 @@
 """Loops that run their body a known number of times, as the nodes that they repeat."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,11 @@ def count_of(node: onnx.NodeProto, constant: Callable[[str], Array | None]) -> i
     How often a `Loop` runs its body. None if this is not constant, if it never does, and where the
     nodes would be too many.
     """
-    body = attributes(node)["body"]
+    body = attributes(node).get("body")
+    if not isinstance(body, onnx.GraphProto) or not 2 <= len(node.input) == len(body.input):
+        return None
     limit = constant(node.input[0]) if node.input[0] else None
-    if limit is None or limit.size != 1 or len(body.input) != len(node.input):
+    if limit is None or limit.size != 1 or len(body.output) < len(body.input) - 1:
         return None
     begins = constant(node.input[1]) if node.input[1] else np.asarray(True)
     if begins is None or not begins.all() or not _goes_on(body, constant):
@@ -38,8 +41,11 @@ def _goes_on(body: onnx.GraphProto, constant: Callable[[str], Array | None]) -> 
     makers = {name: node for node in body.node for name in node.output}
     inside = {tensor.name: tensor for tensor in body.initializer}
     name = body.output[0].name
-    while (maker := makers.get(name)) is not None and maker.op_type == "Identity":
-        name = maker.input[0]
+    for _ in body.node:
+        maker = makers.get(name)
+        if maker is not None and maker.op_type == "Identity" and maker.input:
+            name = maker.input[0]
+    maker = makers.get(name)
     if name == body.input[1].name:
         return True
     if maker is not None:
@@ -53,23 +59,30 @@ Step = tuple[onnx.GraphProto, Sequence[str], Sequence[Value]]
 """A graph without inputs, the names for its outputs, and constants that it takes."""
 
 
-def steps_of(node: onnx.NodeProto, count: int, opset: int) -> Iterator[Step]:
-    """The graphs that do what a `Loop` of `count` iterations does, in order."""
+def steps_of(
+    node: onnx.NodeProto, count: int, opset: int, taken: Collection[str]
+) -> Iterator[Step]:
+    """
+    The graphs that do what a `Loop` of `count` iterations does, in order. Their values have names
+    that are not `taken`.
+    """
     body = attributes(node)["body"]
     prefix = next(filter(None, node.output), node.name)
+    while any(name.startswith(f"{prefix}.") for name in taken):
+        prefix += ".loop"
     carried, last = list(node.input[2:]), [value.name for value in body.output[1:]]
     kept = len(carried)
     every: list[list[str]] = [[] for _ in last[kept:]]
     for number in range(count):
-        at = f"{prefix}.{number}"
-        constants = [(f"{at}.number", np.asarray(number, np.int64)), (f"{at}.on", np.asarray(True))]
+        at = f"{prefix}.{number}"  # What the body has begins with this and a point.
+        constants = [(f"{at} number", np.asarray(number, np.int64)), (f"{at} on", np.asarray(True))]
         given = [name for name, _ in constants] + carried
         step = onnx.GraphProto()
         step.CopyFrom(body)
         known = {value.name: name for value, name in zip(body.input, given, strict=True)}
         del step.input[:], step.output[0]
-        rename(step, known, f"{at}.{{}}".format)
-        results = [f"{at}.result{place}" for place in range(len(last))]
+        rename(step, known, partial("{}.{}".format, at))
+        results = [f"{at} result{place}" for place in range(len(last))]
         yield step, results, constants
         carried = results[:kept]
         for names, name in zip(every, results[kept:], strict=True):

@@ -15,6 +15,7 @@ from collage_dsl.frontend.onnx_scope import names_read
 from collage_dsl.frontend.onnx_types import dtype_of, type_text
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.graph import Dim, TensorType
+from collage_dsl.graph.sizes import plain_names
 
 Shapes = Mapping[str, tuple[Dim, ...]]
 
@@ -104,12 +105,24 @@ def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, TensorType | onnx.TypeProto]:
     """The type of each input; `shapes` overrides the model."""
     inputs = inputs_of(graph)
-    names = [value.name for value in inputs]
+    given = [value.name for value in inputs]
     for name in shapes:
-        if name not in names:
-            known = ", ".join(f"`{name}`" for name in names)
+        if name not in given:
+            known = ", ".join(f"`{name}`" for name in given)
             raise FrontendError(f"the model has no input `{name}`; its inputs are {known}")
-    return {value.name: _type(value, shapes.get(value.name)) for value in inputs}
+    types = {value.name: _type(value, shapes.get(value.name)) for value in inputs}
+    tensors = [type_ for type_ in types.values() if isinstance(type_, TensorType)]
+    names = plain_names(dim for type_ in tensors for dim in type_.shape or ())
+    return {name: _with_names(type_, names) for name, type_ in types.items()}
+
+
+def _with_names(
+    type_: TensorType | onnx.TypeProto, names: Mapping[str, str]
+) -> TensorType | onnx.TypeProto:
+    if not isinstance(type_, TensorType) or type_.shape is None:
+        return type_
+    dims = (names.get(dim, dim) if isinstance(dim, str) else dim for dim in type_.shape)
+    return TensorType(type_.dtype, tuple(dims))
 
 
 def _type(value: onnx.ValueInfoProto, given: tuple[Dim, ...] | None) -> TensorType | onnx.TypeProto:

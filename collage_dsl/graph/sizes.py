@@ -2,6 +2,7 @@
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -77,6 +78,30 @@ def names_in(dim: Dim) -> frozenset[str]:
     except _NO_FORMULA:
         return frozenset()
     return frozenset(part.id for part in parts if isinstance(part, ast.Name)) - set(_FUNCTIONS)
+
+
+def plain_names(dims: Iterable[Dim]) -> dict[str, str]:
+    """
+    Names for those of the dimensions of all inputs that have none: for `seq-len`, which is no
+    difference, `seq_len`. A formula of dimensions with names, such as `past + n`, stays as it is.
+    """
+    texts = dict.fromkeys(dim for dim in dims if isinstance(dim, str) and dim != UNKNOWN)
+    plain = {text for text in texts if text.isidentifier() and text not in _FUNCTIONS}
+    found: dict[str, str] = {}
+    for text in texts:
+        if text in plain or (_is_formula(text) and names_in(text) <= plain):
+            continue
+        name = base = re.sub(r"\W", "_", f"_{text}" if text[:1].isdigit() else text)[:40] or "_"
+        number = 1
+        while name in plain or name in found.values() or name in _FUNCTIONS:
+            number += 1
+            name = f"{base}_{number}"
+        found[text] = name
+    return found
+
+
+def _is_formula(text: str) -> bool:
+    return isinstance(size_of(text, dict.fromkeys(names_in(text), 1)), int)
 
 
 def no_dimension(name: str, known: Iterable[str]) -> str:
