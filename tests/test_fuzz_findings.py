@@ -776,3 +776,40 @@ def test_no_elements_are_quantized() -> None:
     )
 
     agrees(model, {"x": f32(0, 4)})
+
+
+def test_an_operator_that_onnxruntime_has_only_by_its_definition_in_an_old_operator_set() -> None:
+    model = parsed(
+        """(uint64[3,2] x) => (uint64[3] y) {
+          axes = Constant <value_ints = [1]> ()
+          y = ReduceLogSumExp <keepdims = 0> (x, axes)
+        }""",
+        18,
+    )
+
+    agrees(model, {"x": np.array([[15, 3], [60, 6], [90, 3]], np.uint64)})
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int8", "uint8"])
+def test_integers_that_tvm_does_not_sort(dtype: str) -> None:
+    model = parsed(
+        f"""({dtype}[3,4] x) => ({dtype}[3,2] y, int64[3,2] z) {{
+          k = Constant <value_ints = [2]> ()
+          y, z = TopK <axis = 1> (x, k)
+        }}""",
+        25,
+    )
+    values = np.random.default_rng(0).permutation(12).reshape(3, 4)
+
+    agrees(model, {"x": values.astype(dtype)})
+
+
+def test_a_size_that_is_rounded_up() -> None:
+    model = parsed(
+        """(float[1,2,n,n] x) => (float[1,2,m,m] y) {
+          y = MaxPool <kernel_shape = [1, 1], strides = [2, 2], ceil_mode = 1> (x)
+        }""",
+        11,
+    )
+
+    agrees(model, {"x": f32(1, 2, 5, 5)})

@@ -472,28 +472,46 @@ def test_integers_that_rounding_decides_do_not_count() -> None:
     assert compared(np.array([0, 2, 3]), right, lambda: [other]) == (np.inf, 0)
 
 
-def test_floats_next_to_half_of_an_integer_may_be_rounded_either_way() -> None:
-    generator = np.random.default_rng(0)
-    w, x = (generator.normal(size=shape).astype(np.float32) for shape in ((1024, 512), (512, 1024)))
+@pytest.mark.parametrize("same_sign", [False, True])
+@pytest.mark.parametrize("of_integers", [False, True])
+def test_floats_next_to_half_of_an_integer_may_be_rounded_either_way(
+    *, same_sign: bool, of_integers: bool
+) -> None:
+    generator = np.random.default_rng(2)
+    w, x = (generator.normal(size=s).astype(np.float32) for s in ((4096, 64), (256, 4096)))
+    if same_sign:
+        w, x = np.abs(w) / np.float32(24), np.abs(x)
+    given = x
+    if of_integers:
+        given = np.rint(x * 16).astype(np.int8)
+        x = given.astype(np.float32) * np.float32(0.07)
+    convert = "DequantizeLinear (x, of)" if of_integers else "Identity (x)"
     model = onnx.parser.parse_model(
-        """<ir_version: 9, opset_import: ["" : 17]> g (float[512,1024] x) => (uint8[512,512] y)
-        <float step = {0.05}, uint8 zero = {128}> {
-          product = MatMul (x, w)
+        f"""<ir_version: 9, opset_import: ["" : 17]>
+        g ({"int8" if of_integers else "float"}[256,4096] x) => (uint8[256,64] y)
+        <float step = {{0.7}}, uint8 zero = {{{0 if same_sign else 128}}}, float of = {{0.07}}> {{
+          f = {convert}
+          product = MatMul (f, w)
           y = QuantizeLinear (product, step, zero)
-        }"""
+        }}"""
     )
     model.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
     reference = Reference(collage.from_onnx(model))
-    (right,) = reference.run([x])
+    (right,) = reference.run([given])
 
-    product = sum((x[:, i::16] @ w[i::16] for i in range(16)), np.float32(0))
-    found = np.clip(np.rint(product / np.float32(0.05)) + 128, 0, 255).astype(np.uint8)
+    def others() -> list[Array]:
+        return [each[0] for each in (*reference.doubtful([given]), *reference.near([given]))]
+
+    product = np.zeros((256, 64), np.float32)
+    for i in range(4096):
+        product += np.outer(x[:, i], w[i])  # one after the other, which errs the most
+    zero = 0 if same_sign else 128
+    found = np.clip(np.rint(product / np.float32(0.7)) + zero, 0, 255).astype(np.uint8)
 
     assert 0 < (found != right).sum() < 20
-    assert compared(found, right, lambda: [each[0] for each in reference.doubtful([x])]) == (0, 0)
+    assert compared(found, right, others) == (0, 0)
     wrong = found + (np.arange(found.size).reshape(found.shape) == 1000).astype(np.uint8)
-    error, _ = compared(wrong, right, lambda: [each[0] for each in reference.doubtful([x])])
-    assert error == np.inf
+    assert compared(wrong, right, others)[0] == np.inf
 
 
 def found_by_rounding(before: str) -> onnx.ModelProto:

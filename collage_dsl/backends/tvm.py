@@ -13,7 +13,7 @@ import tvm_ffi
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.variants import VARIANTS, unpromising, unsuitable
-from collage_dsl.graph import Graph, Toolchain, cores_of, libraries
+from collage_dsl.graph import Graph, Node, TensorType, Toolchain, cores_of, libraries
 from collage_dsl.graph.onnx_node import OnnxNode
 
 
@@ -30,10 +30,7 @@ class Tvm(Backend):
         return f"tvm {tvm.__version__}, kernels {_sources()}"
 
     def supports(self, graph: Graph) -> str | None:
-        kept = (node for node in graph.nodes if isinstance(node.value, OnnxNode))
-        return next(
-            (f"TVM has no operator for `{node.op}` at `{node.name}`" for node in kept), None
-        )
+        return next(filter(None, (_unsupported(graph, node) for node in graph.nodes)), None)
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -49,6 +46,22 @@ class Tvm(Backend):
         from collage_dsl.backends.schedule import schedule_variant
 
         return schedule_variant(function, variant, target=target)
+
+
+_SORTED = frozenset(("float16", "float32", "float64", "int32", "int64"))
+_SORTING = {"argsort": _SORTED, "sort": _SORTED, "topk": _SORTED | {"int8", "uint8"}}
+"""The dtypes that the functions in TVM's runtime sort."""
+
+
+def _unsupported(graph: Graph, node: Node) -> str | None:
+    """Why TVM makes no kernel with `node`; None if it does."""
+    if isinstance(node.value, OnnxNode):
+        return f"TVM has no operator for `{node.op}` at `{node.name}`"
+    known = _SORTING.get(node.op)
+    data = graph.nodes[node.inputs[0]].type if known else None
+    if known and isinstance(data, TensorType) and data.dtype not in known:
+        return f"TVM does not sort {data.dtype}, as {node.op} at `{node.name}` does"
+    return None
 
 
 @cache

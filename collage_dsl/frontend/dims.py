@@ -43,6 +43,15 @@ def dim_of(expr: Any) -> Dim:
     return _text(expr)
 
 
+def has_text(expr: Any) -> bool:
+    """Whether `dim_of` can represent a dimension."""
+    try:
+        dim_of(expr)
+    except UnsupportedRelax:
+        return False
+    return True
+
+
 def _text(expr: Any) -> str:
     if isinstance(expr, tirx.IntImm):
         return str(expr.value)

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from collage_dsl.frontend.arrays import Array, constant
-from collage_dsl.frontend.dims import Symbols
+from collage_dsl.frontend.dims import Symbols, has_text
 from collage_dsl.frontend.errors import CannotConvertError, FrontendError, UnsupportedRelax
 from collage_dsl.frontend.from_relax import operator_of
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Linear, Pending
@@ -258,7 +258,7 @@ class Values:
             case relax.TensorType():
                 if type_.dtype is None or not isinstance(type_.shape, relax.ShapeExpr):
                     return False
-                if not is_dtype(str(type_.dtype.dtype)):
+                if not is_dtype(str(type_.dtype.dtype)) or not all(map(has_text, type_.shape)):
                     return False
             case relax.ShapeType(values=None):
                 return False

@@ -21,10 +21,20 @@ _FLOATS = (TensorProto.FLOAT, *_SHORT)
 _SHAKE = 2.0**-21
 """How much inputs are changed to see what rounding does: a few units of the precision."""
 
-_SHAKEN, _SHAKEN_INTEGERS = 2, 24
+_SHAKEN = 2
+"""How often they are changed."""
+
+_SUM_SHAKE = 2.0**-16
 """
-How often they are changed. A float next to half of an integer, which the smallest error rounds to
-the next one, is rounded there in about every other of these runs.
+What rounding does to the sum of some thousand products, as a change of each. With n of them the
+error grows with the root of n, and with n where all have one sign; a change of all in the same
+direction shows the latter.
+"""
+
+_SUMS_SHAKEN = 24
+"""
+How often. A float next to half of an integer, which the smallest error rounds to the next one, is
+rounded there in about every other of these runs.
 """
 
 _PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -45,8 +55,6 @@ class Reference:
         self.session = _session(self.model, self.constants)
         self.names = [value.name for value in self.session.get_inputs()]
         self.unit = unit_of(graph)
-        results = [type_ for i in graph.outputs for type_ in tensors(graph.nodes[i].type)]
-        self.gives_integers = any("int" in type_.dtype for type_ in results)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         feeds = dict(zip(self.names, inputs, strict=True))
@@ -61,8 +69,21 @@ class Reference:
         for found in evaluated(self.model, feeds, self.constants):
             yield list(found.values())
         generator = np.random.default_rng(0)
-        for _ in range(_SHAKEN_INTEGERS if self.gives_integers else _SHAKEN):
+        for _ in range(_SHAKEN):
             yield self.run([shaken(array, generator, self.unit) for array in inputs])
+
+    def near(self, inputs: Sequence[Array]) -> Iterator[list[Array]]:
+        """
+        Outputs of which integers may be as right as those of `run`: sums that are rounded to them
+        are computed from operands that differ by what rounding does to a long sum.
+        """
+        if any(map(is_float, inputs)):
+            yield from map(self.run, summed_otherwise(inputs, self.unit))
+            return
+        whole, generator = _with_constants(self.model, self.constants), np.random.default_rng(0)
+        for _ in range(_SUMS_SHAKEN):
+            session = _session(with_shaken_weights(whole, generator, _SUM_SHAKE), {})
+            yield list(run_session(session, dict(zip(self.names, inputs, strict=True))).values())
 
 
 def evaluated(
@@ -124,30 +145,50 @@ def unit_of(graph: Graph) -> float:
     return max((_PRECISION.get(dtype, _SHAKE) for dtype in types), default=_SHAKE)
 
 
+def summed_otherwise(inputs: Sequence[Array], unit: float) -> Iterator[list[Array]]:
+    """Inputs that differ by what the order of a long sum does; `unit` is at least the change."""
+    change = max(unit, _SUM_SHAKE)
+    for direction in (1 - change, 1 + change):
+        yield [_scaled(array, np.asarray(direction)) for array in inputs]
+    generator = np.random.default_rng(0)
+    for _ in range(_SUMS_SHAKEN - 2):
+        yield [shaken(array, generator, change) for array in inputs]
+
+
 def shaken(array: Array, generator: np.random.Generator, unit: float = _SHAKE) -> Array:
     """`array` with every number changed by `unit` of it, up or down."""
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+    if not is_float(array):
         return array
     unit = max(unit, 4 * float(np.finfo(array.dtype).eps))
-    factors = 1 + unit * generator.choice((-1.0, 1.0), array.shape)
+    return _scaled(array, 1 + unit * generator.choice((-1.0, 1.0), array.shape))
+
+
+def _scaled(array: Array, factors: Array) -> Array:
+    if not is_float(array):
+        return array
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(array * factors, array.dtype)
 
 
-def with_shaken_weights(model: onnx.ModelProto, generator: np.random.Generator) -> onnx.ModelProto:
-    """`model` with every weight that is a floating point number changed by rounding."""
+def is_float(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f"
+
+
+def with_shaken_weights(
+    model: onnx.ModelProto, generator: np.random.Generator, unit: float = _SHAKE
+) -> onnx.ModelProto:
+    """`model` with every weight that is a floating point number changed by `unit` of it."""
     result = onnx.ModelProto()
     result.CopyFrom(model)
     for tensor in result.graph.initializer:
         if tensor.data_type in (*_FLOATS, TensorProto.DOUBLE):
-            array = shaken(numpy_helper.to_array(tensor), generator)
+            array = shaken(numpy_helper.to_array(tensor), generator, unit)
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     return result
 
 
 def _widened(array: Array) -> Array:
-    is_float = isinstance(array, np.ndarray) and array.dtype.kind == "f"
-    return array.astype(np.float64) if is_float else array
+    return array.astype(np.float64) if is_float(array) else array
 
 
 def _in_float64(model: onnx.ModelProto, constants: Mapping[str, Array]) -> onnx.ModelProto:

@@ -15,7 +15,7 @@ from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Form, Graph, OpSet, TensorType, extract, is_fast_math, members
 from collage_dsl.graph.sizes import may_be
-from collage_dsl.realization.difference import compared, masked, unchanged
+from collage_dsl.realization.difference import compared, is_exact, masked, unchanged
 from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.partition import KernelCall
 from collage_dsl.realization.place import constants_of
@@ -197,8 +197,13 @@ class Watch:
         def doubtful() -> list[list[Array]]:
             return list(reference.doubtful(inputs))
 
+        @cache
+        def near() -> list[list[Array]]:
+            return list(reference.near(inputs))
+
         def others(place: int, shown: Callable[[Array], Array]) -> list[Array]:
-            return [shown(each[place]) for each in doubtful()]
+            every = doubtful() + (near() if is_exact(right[place].dtype) else [])
+            return [shown(each[place]) for each in every]
 
         for place, (index, expected) in enumerate(zip(given, right, strict=True)):
             if index not in results:

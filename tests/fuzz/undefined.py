@@ -130,7 +130,7 @@ def _no_variance(node: NodeProto, operands: Sequence[Any]) -> str:
         axes = tuple(range(2, operands[0].ndim))
     array = operands[0].astype(np.float64)
     variance, square = array.var(axis=axes), (array * array).mean(axis=axes)
-    is_small = (variance <= 1e-5 * square).any()
+    is_small = (variance <= 1e-3 * square).any()
     return "a variance of 0, of which rounding makes a negative number" if is_small else ""
 
 
@@ -233,6 +233,7 @@ BREAKS: Mapping[str, Sequence[Rule]] = {
     "BatchNormalization": (_in_place,),
     "ConstantOfShape": (_no_list,),
     "Conv": (_wide_window,),
+    "DynamicQuantizeMatMul": (_no_channels,),
     "Expand": (_no_list,),
     "GroupNormalization": (_other_parameters,),
     "LpPool": (_wide_window,),

@@ -84,12 +84,14 @@ def operator_sets(kept: Mapping[int, KeptNode], others: Sequence[onnx.NodeProto]
         for domain, version in each.versions.items():
             if domain and result.setdefault(domain, version) != version:
                 raise Unsupported(each.name, each.op, f"two versions of `{domain}` are needed")
-    wanted = [OPSET, *sorted({each.versions.get("", OPSET) for each in kept.values()})]
+    # onnxruntime has some operators only by what they are defined as, and only in sets up to those
+    # that define anew what is in there. So the versions of the nodes that are kept come first.
+    wanted = [*sorted({each.versions.get("", OPSET) for each in kept.values()}), OPSET]
     for version in wanted:
         if _mean_the_same(version, kept, others):
             return {"": version, **result}
     first = next(iter(kept.values()))
-    raise Unsupported(first.name, first.op, f"operator set {wanted[-1]} is needed, and {OPSET}")
+    raise Unsupported(first.name, first.op, f"operator set {wanted[-2]} is needed, and {OPSET}")
 
 
 def _mean_the_same(
