@@ -30,7 +30,7 @@ coverage: $(INSTALLED)
 # Each property of the language on 10 000 random cases, and each of the engine on 2 000; the numbers
 # of CPU seconds are those of a quiet machine.
 ENGINE := $(addprefix tests/test_,combine.py engine_properties.py partition_properties.py \
-	pictures.py search_strategies.py)
+	pictures.py regions.py search_strategies.py)
 
 properties: $(INSTALLED)
 	$(BIN)/pytest -m properties --cases 10000 $(addprefix --ignore=,$(ENGINE))

@@ -159,10 +159,11 @@ def built(graph: Graph, plan: Plan) -> tuple[ModelExecutable, tuple[KernelCall, 
 
 
 def planned(graph: Graph) -> Plan:
-    """The plan in which as much as possible is native: a kernel of onnxruntime costs three."""
+    """The plan in which as much as possible is native: a call of onnxruntime costs three."""
 
     def cost(kernel: CandidateKernel) -> float:
-        return 1e-6 * (1 if kernel.target == NATIVE else 3) + 1e-7 * len(kernel.nodes)
+        calls = len(kernel.nodes)
+        return 1e-6 * (1 if kernel.target == NATIVE else 3 * calls) + 1e-7 * calls
 
     plan = plans_of(graph, specs(), supported(cost, installed()), lookup(allow_extern=False))[MIXED]
     if isinstance(plan, str):

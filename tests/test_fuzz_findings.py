@@ -813,3 +813,30 @@ def test_a_size_that_is_rounded_up() -> None:
     )
 
     agrees(model, {"x": f32(1, 2, 5, 5)})
+
+
+def test_places_in_an_image_of_another_type() -> None:
+    model = parsed(
+        """(float16[1,1,3,2] x, float[1,2,4,2] places) => (float16[1,1,2,4] y) {
+          y = GridSample <padding_mode = "border"> (x, places)
+        }""",
+        23,
+    )
+
+    agrees(model, {"x": f32(1, 1, 3, 2).astype(np.float16), "places": f32(1, 2, 4, 2)})
+
+
+def test_what_follows_a_node_that_inference_does_not_know() -> None:
+    """For some operators, inference ends the process where it has no type of an operand."""
+    model = parsed(
+        """(float[4,4] x) => (float[4,4] y) {
+          f = com.microsoft.Gelu (x)
+          r = Reshape (f, n)
+          y = EyeLike (r)
+        }""",
+        20,
+        n=np.array([4, 4]),
+    )
+    model.opset_import.add(domain="com.microsoft", version=1)
+
+    agrees(model, {"x": f32(4, 4)})

@@ -14,7 +14,7 @@ from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
-from collage_dsl.engine.steps import merged, proposed
+from collage_dsl.engine.steps import proposed, regions
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import (
     CandidateKernel,
@@ -38,7 +38,7 @@ from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
 from collage_dsl.search import LowerBound
-from collage_dsl.search.partial import partial, without_left_alone
+from collage_dsl.search.partial import as_far_as_possible, without_left_alone
 from collage_dsl.targets.default import default_target
 from collage_dsl.targets.gather import current_targets
 
@@ -145,8 +145,7 @@ class _Steps:
     ) -> Sequence[CandidateKernel]:
         found = proposed(graph, self.specs, self.specs, self.lookup, self.refusal(graph, default))
         ahead = self.pricing.ahead if self.pricing else None
-        plan = partial(graph, found, cost, lower_bound=bound, ahead=ahead)
-        plan = merged(plan, cost, self.specs)
+        plan = regions(graph, found, cost, self.specs, bound, ahead).plan(solve=as_far_as_possible)
         plan = without_left_alone(plan)
         return (with_variants(plan, self.pricing) if self.pricing else plan).candidates
 

@@ -1,6 +1,7 @@
 """The second and third of the four steps, propose and choose, which need no TVM."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostFunction, CostSources, Infeasible, always_known
@@ -9,7 +10,7 @@ from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.stopped import warn_of
 from collage_dsl.graph import CandidateKernel, Graph, OpSet
 from collage_dsl.memory import uncollected
-from collage_dsl.rules import FusionSpec, Trace
+from collage_dsl.rules import FusionSpec, Limits, Trace
 from collage_dsl.rules.placement import Placed
 from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
@@ -19,12 +20,12 @@ from collage_dsl.search import (
     LowerBound,
     NoPlanError,
     Plan,
-    Problem,
     Reporter,
     Strategy,
-    coalesce,
+    auto,
     search,
 )
+from collage_dsl.search.regions import Regions, Solve
 
 MIXED = "mixed"
 """The name of the plan over all targets in reports."""
@@ -121,24 +122,37 @@ def choose(
     `ahead` hears of several candidates before their costs are asked for; `reporter` is told what
     the search explores and prices.
 
-    For the specs in `merge` that say `after max_coalesce()`, neighbouring kernels are merged
-    afterwards, within the limits of the spec, if that costs no more. Every `pin` and `forbid`
-    still holds, because a merged kernel has only the calls of its parts.
+    For the specs in `merge` that say `after max_coalesce()`, touching kernels may be one, within
+    the limits of the spec; see `search.Regions`. Every `pin` and `forbid` still holds, because a
+    merged kernel has only the calls of its parts.
     """
-    price = always_known(cost)
-    problem = Problem(graph, found, price, lower_bound=lower_bound, ahead=ahead, reporter=reporter)
-    return merged(search(problem, strategy), price, merge)
+    space = regions(graph, found, always_known(cost), merge, lower_bound, ahead, reporter)
+    return space.plan(solve=solver(strategy))
 
 
-def merged(plan: Plan, cost: CostFunction, merge: Sequence[FusionSpec]) -> Plan:
-    """`plan` with neighbouring kernels merged, for the specs that ask for it."""
-    limits = {spec.name: spec.limits for spec in merge if spec.coalesce}
+def regions(
+    graph: Graph,
+    found: Iterable[CandidateKernel],
+    cost: CostFunction,
+    merge: Sequence[FusionSpec],
+    lower_bound: LowerBound | None = None,
+    ahead: Ahead | None = None,
+    reporter: Reporter = NO_REPORTER,
+) -> Regions:
+    """The kernels `found`, and regions of them for the specs in `merge` that ask for regions."""
+    may_merge = {each.name: partial(_may_merge, each.limits) for each in merge if each.coalesce}
+    return Regions(
+        graph, found, cost, may_merge, lower_bound=lower_bound, ahead=ahead, reporter=reporter
+    )
 
-    def may_merge(kernel: CandidateKernel) -> bool:
-        found = limits.get(kernel.target)
-        return found is not None and not found.refusal(plan.graph, kernel.sub_graph)
 
-    return coalesce(plan, cost, may_merge) if limits else plan
+def _may_merge(limits: Limits, kernel: CandidateKernel) -> bool:
+    return not limits.refusal(kernel.graph, kernel.sub_graph)
+
+
+def solver(strategy: Strategy) -> Solve:
+    """A search by `strategy`."""
+    return auto if strategy == "auto" else partial(search, strategy=strategy)
 
 
 def plans_of(
@@ -156,45 +170,26 @@ def plans_of(
     The plan over all targets, named `MIXED`, then that of each target alone, or the reason
     why it has none; see `choose`. Raises `UncoveredError` where there is not even the first.
     The `default` device is that of the first target where nothing else is said.
-
-    The plan of one target alone can be cheaper than the mixed plan, because the search sees the
-    costs of the proposed kernels, and not what merging them afterwards will save.
     """
-
     misplaced = _misplaced(graph, specs, default)
-
-    def chosen(targets: Sequence[FusionSpec]) -> Plan:
-        found = proposed(graph, targets, specs, lookup, misplaced)
-        return choose(
-            graph,
-            found,
-            cost=cost,
-            merge=targets,
-            strategy=strategy,
-            lower_bound=lower_bound,
-            ahead=ahead,
-            reporter=reporter,
-        )
-
+    found = proposed(graph, specs, specs, lookup, misplaced)
+    space = regions(graph, found, always_known(cost), specs, lower_bound, ahead, reporter)
+    solve = solver(strategy)
     try:
-        mixed = chosen(specs)
+        plans: dict[str, Plan | str] = {MIXED: space.plan(solve=solve)}
     except NoPlanError as error:
         raise explain_uncovered(graph, specs, cost, lookup, error, misplaced) from error
-    plans: dict[str, Plan | str] = {MIXED: mixed}
     if len(specs) > 1:
         refused = _refused(graph, specs, misplaced)
-        plans |= {spec.name: _alone(graph, spec, refused, chosen) for spec in specs}
+        plans |= {spec.name: _alone(graph, spec, refused, space, solve) for spec in specs}
     return plans
 
 
 def _alone(
-    graph: Graph,
-    spec: FusionSpec,
-    refused: Refusal,
-    chosen: Callable[[Sequence[FusionSpec]], Plan],
+    graph: Graph, spec: FusionSpec, refused: Refusal, space: Regions, solve: Solve
 ) -> Plan | str:
     try:
-        return chosen([spec])
+        return space.plan([spec.name], solve)
     except NoPlanError as error:
         whys = (refused(spec.name, graph.set_of(name)) for name in error.nodes)
         shown = list(dict.fromkeys(why for why in whys if why))[:_SHOWN]

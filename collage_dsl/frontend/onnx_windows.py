@@ -199,6 +199,8 @@ def grid_sample(site: Site) -> Value | None:
     """TVM's operator, which has kernels for images of known sizes only."""
     if known_dims(static_dims(site.expr(0).ty)[2:]) is None:
         raise CannotConvertError("GridSample of an image whose sizes have names is not supported")
+    if len({str(site.expr(place).ty.dtype.dtype) for place in (0, 1)}) > 1:
+        raise CannotConvertError("GridSample at places of another type is not supported")
     return None
 
 

@@ -114,7 +114,7 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "rules": "The rule that proposes the kernels of the target. Every target has one.",
         "limits": "What every candidate of the target keeps to: `limits { max_exits 1; }`.",
         "measure": "How kernels of the target are timed: `measure { repeats 5; timeout 30s; }`.",
-        "after": "`after max_coalesce();` merges touching kernels of the target after the search, "
+        "after": "`after max_coalesce();` lets touching kernels of the target be one, "
         "where that is not slower.",
         "fallback": "The target has a kernel for every operator, so that each model can be "
         "covered.",

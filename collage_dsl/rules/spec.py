@@ -20,8 +20,8 @@ class FusionSpec:
     """
     A `target` block: its toolchain, its rule, and the limits of every candidate.
 
-    `coalesce`: after the search, touching kernels of this target are merged if that is not
-    slower. `fallback`: the rule proposes a kernel for every operator call, and candidates with a
+    `coalesce`: touching kernels of this target may be one, where that makes a plan cheaper.
+    `fallback`: the rule proposes a kernel for every operator call, and candidates with a
     single call are never pruned. `placements` say which calls must run on this target and which
     must not. They also concern the candidates of other specs, so `engine.steps.propose` applies
     the placements of all specs together.

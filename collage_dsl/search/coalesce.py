@@ -1,6 +1,6 @@
-"""`after max_coalesce()`: merge neighbouring kernels of one target after the search."""
+"""`after max_coalesce()`: merge neighbouring kernels of one target in a plan."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 
 from collage_dsl.cost import CostFunction, Infeasible
@@ -48,6 +48,7 @@ class _Groups:
     def __init__(self, plan: Plan, may_merge: MayMerge) -> None:
         self.may_merge = may_merge
         self.plan = plan
+        self.whole = {number: kernel.candidate for number, kernel in enumerate(plan.kernels)}
         self.groups = {number: [number] for number in range(len(plan.kernels))}
         needs = producers(plan.graph, [k.candidate.sub_graph.inside for k in plan.kernels])
         self.needs = dict(enumerate(needs))
@@ -61,27 +62,56 @@ class _Groups:
         The groups in execution order, each as large as possible. Two groups that may not be
         merged now may not be merged later either: the nodes between them stay between them.
         """
+        for level in list(self.levels()):
+            if whole := self.merged(*level):
+                for number in level[1:]:
+                    self.merge(level[0], number)
+                self.whole[level[0]] = whole
         for number in list(self.groups):
-            while number in self.groups and (partner := self.partner(number)) is not None:
+            while number in self.groups and (found := self.partner(number)) is not None:
+                partner, whole = found
                 self.merge(number, partner)
+                self.whole[number] = whole
         return [self.kernels(number) for number in self.groups]
+
+    def levels(self) -> Iterator[list[int]]:
+        """
+        Kernels of one target that touch, with the same number of changes of the target before them,
+        on the path with the most. No path leaves such kernels and comes back.
+        """
+        level: list[int] = []
+        joined = _Disjoint(len(self.plan.kernels))
+        for number, kernel in enumerate(self.plan.kernels):
+            before = [(level[k], k, self.plan.kernels[k].target) for k in self.needs[number]]
+            level.append(max((at + (t != kernel.target) for at, _, t in before), default=0))
+            for at, other, target in before:
+                if at == level[number] and target == kernel.target:
+                    joined.join(other, number)
+        yield from (found for found in joined.sets() if len(found) > 1)
 
     def kernels(self, *numbers: int) -> list[PlannedKernel]:
         """The kernels of these groups in execution order."""
         places = sorted(place for number in numbers for place in self.groups[number])
         return [self.plan.kernels[place] for place in places]
 
-    def partner(self, number: int) -> int | None:
-        """The first group that can be merged into this one."""
-        touching = sorted(self.users[number] | self.needs[number])
-        return next((other for other in touching if self.can_merge(number, other)), None)
+    def partner(self, number: int) -> tuple[int, CandidateKernel] | None:
+        """The first group that can be merged into this one, and what the two become."""
+        for other in sorted(self.users[number] | self.needs[number]):
+            if self.plan.kernels[number].target != self.plan.kernels[other].target:
+                continue
+            if self.has_detour(number, other) or self.has_detour(other, number):
+                continue
+            if whole := self.merged(number, other):
+                return other, whole
+        return None
 
-    def can_merge(self, one: int, other: int) -> bool:
-        targets = {self.plan.kernels[number].target for number in (one, other)}
-        if len(targets) > 1 or self.has_detour(one, other) or self.has_detour(other, one):
-            return False
-        kernels = self.kernels(one, other)
-        return _variants(kernels) != frozenset() and self.may_merge(_union(kernels))
+    def merged(self, *numbers: int) -> CandidateKernel | None:
+        """One kernel for groups of one target, without its composites; None if it may not be."""
+        parts = [self.whole[number] for number in numbers]
+        if _variants(parts) == frozenset():
+            return None
+        whole = _union(parts, composites=False)
+        return whole if self.may_merge(whole) else None
 
     def has_detour(self, start: int, end: int) -> bool:
         """Whether a path leads from `start` to `end` through a third group."""
@@ -105,12 +135,34 @@ class _Groups:
                 mine[kept].add(neighbour)
 
 
+class _Disjoint:
+    """The numbers below `count` in disjoint sets (Galler and Fischer 1964)."""
+
+    def __init__(self, count: int) -> None:
+        self.parent = list(range(count))
+
+    def find(self, number: int) -> int:
+        while self.parent[number] != number:
+            self.parent[number] = number = self.parent[self.parent[number]]
+        return number
+
+    def join(self, one: int, other: int) -> None:
+        low, high = sorted((self.find(one), self.find(other)))
+        self.parent[high] = low
+
+    def sets(self) -> Iterable[list[int]]:
+        found: dict[int, list[int]] = {}
+        for number in range(len(self.parent)):
+            found.setdefault(self.find(number), []).append(number)
+        return found.values()
+
+
 def _priced(
     group: Sequence[PlannedKernel], cost: CostFunction, may_merge: MayMerge
 ) -> list[PlannedKernel]:
     if len(group) == 1:
         return list(group)
-    whole = _union(group)
+    whole = _union([kernel.candidate for kernel in group])
     price = cost(whole) if may_merge(whole) else Infeasible("not allowed")
     parts = sum(femtoseconds(kernel.cost) for kernel in group)
     if not isinstance(price, Infeasible) and femtoseconds(price) <= parts:
@@ -124,26 +176,28 @@ def _priced(
 def _touching(kernels: Sequence[PlannedKernel]) -> list[list[PlannedKernel]]:
     """Groups of kernels that touch each other; `kernels` are in execution order."""
     graph = kernels[0].candidate.graph
+    joined = _Disjoint(len(kernels))
     needs = producers(graph, [kernel.candidate.sub_graph.inside for kernel in kernels])
-    groups: list[list[int]] = []
     for number, needed in enumerate(needs):
-        joined = [group for group in groups if needed.intersection(group)]
-        groups = [group for group in groups if group not in joined]
-        groups.append(sorted([number, *(other for group in joined for other in group)]))
-    return [[kernels[number] for number in group] for group in groups]
+        for other in needed:
+            joined.join(number, other)
+    return [[kernels[number] for number in found] for found in joined.sets()]
 
 
-def _variants(kernels: Iterable[PlannedKernel]) -> Variants:
+def _variants(kernels: Iterable[CandidateKernel]) -> Variants:
     """The variants that the toolchains of all kernels allow."""
-    said = (frozenset(kernel.candidate.toolchain.variants) for kernel in kernels)
+    said = (frozenset(kernel.toolchain.variants) for kernel in kernels)
     return reduce(common, (variants or None for variants in said), None)
 
 
-def _union(kernels: Sequence[PlannedKernel]) -> CandidateKernel:
-    candidates = [kernel.candidate for kernel in kernels]
-    graph, union = candidates[0].graph, SubGraph(0)
-    for candidate in candidates:
-        union |= candidate.sub_graph
-    union |= SubGraph(absorbable(graph, union.inside))
-    toolchain = candidates[0].toolchain.only_by(_variants(kernels))
-    return CandidateKernel(graph, union, toolchain)
+def _union(kernels: Sequence[CandidateKernel], *, composites: bool = True) -> CandidateKernel:
+    graph, toolchain = kernels[0].graph, kernels[0].toolchain.only_by(_variants(kernels))
+    inside = constants = 0
+    for kernel in kernels:
+        inside |= kernel.sub_graph.inside
+        constants |= kernel.sub_graph.constants
+    inside |= absorbable(graph, inside)
+    inner = [each for kernel in kernels for each in kernel.sub_graph.composites]
+    inner.sort(key=lambda composite: composite.inside)
+    sub_graph = SubGraph(inside, constants, tuple(inner) if composites else ())
+    return CandidateKernel(graph, sub_graph, toolchain)

@@ -1,6 +1,6 @@
 """The cheapest plan for a graph in which calls without a feasible kernel are left to TVM."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -15,7 +15,7 @@ from collage_dsl.graph import (
     tensor_results,
 )
 from collage_dsl.search.auto import auto
-from collage_dsl.search.plan import Ahead, LowerBound, NoPlanError, Plan, Problem
+from collage_dsl.search.plan import SECOND, Ahead, LowerBound, NoPlanError, Plan, Problem
 
 LEFT_ALONE = Toolchain("(left alone)")
 """The target of calls that get no kernel. No target of a spec can have this name."""
@@ -28,12 +28,13 @@ def partial(
     *,
     lower_bound: LowerBound | None = None,
     ahead: Ahead | None = None,
+    known: Mapping[CandidateKernel, Cost] | None = None,
 ) -> Plan:
     """
     The cheapest of the plans that leave as few calls alone as possible.
 
     A call that is left alone is a kernel of `LEFT_ALONE`, and costs nothing. Candidates without
-    a result that is used are left out. `lower_bound` and `ahead` are as in
+    a result that is used are left out. `lower_bound`, `ahead` and `known` are as in
     `search.Problem`.
     """
     found = [each for each in candidates if tensor_results(graph, each.sub_graph.inside)]
@@ -46,10 +47,23 @@ def partial(
             _with(alone, 0.0, price),
             lower_bound=lower_bound and _none_if_alone(lower_bound),
             ahead=ahead and _of_kernels(ahead),
+            known=known,
         )
         return auto(problem)
     except NoPlanError:
         return _with_gaps(graph, found, price)
+
+
+def as_far_as_possible(problem: Problem) -> Plan:
+    """`partial`, for a problem."""
+    return partial(
+        problem.graph,
+        problem.candidates,
+        problem.cost,
+        lower_bound=(lambda each: problem.least(each) / SECOND) if problem.has_bounds else None,
+        ahead=problem.ask,
+        known=problem.priced,
+    )
 
 
 def without_left_alone(plan: Plan) -> Plan:

@@ -119,7 +119,8 @@ class Problem:
     `cost` is called at most once for each candidate, and only when a search needs the cost.
     `lower_bound` of a candidate must not be above its cost; with it some strategies need fewer
     costs and find a plan that is just as good. `ahead` hears of several candidates before their
-    costs are asked for. `reporter` is told what a search does.
+    costs are asked for. `reporter` is told what a search does. The costs `known` were asked for
+    before.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class Problem:
         lower_bound: LowerBound | None = None,
         ahead: Ahead | None = None,
         reporter: Reporter = NO_REPORTER,
+        known: Mapping[CandidateKernel, Cost] | None = None,
     ) -> None:
         self.graph = graph
         self.reporter = reporter
@@ -142,6 +144,8 @@ class Problem:
         self._ahead = ahead
         self._lower_bound = lower_bound or (lambda candidate: 0.0)
         self._known: dict[CandidateKernel, float | Infeasible] = {}
+        if known:
+            self._known = {each: known[each] for each in self.candidates if each in known}
         self._least: dict[CandidateKernel, int] = {}
 
     def cost(self, candidate: CandidateKernel) -> float | Infeasible:

@@ -32,7 +32,7 @@ class SearchRecord:
     priced: int
     infeasible: int
     cost: float
-    """The cost of the plan in seconds, before kernels are merged."""
+    """The cost of the plan in seconds."""
 
     @property
     def gap(self) -> float:

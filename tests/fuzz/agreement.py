@@ -68,7 +68,10 @@ def planned(graph: Graph, chosen: Random) -> Plan:
     def cost(kernel: CandidateKernel) -> float:
         factor = native if kernel.target == SPECS[0].name else other
         noise = Random(f"{kernel.target}{sorted(kernel.nodes)}{factor}").uniform(0.5, 2.0)
-        return 1e-6 * factor * noise + 1e-7 * len(kernel.nodes)
+        kernels = (
+            len(kernel.nodes) if factor > 1 else 1
+        )  # A dear one does not get cheap by merging.
+        return 1e-6 * factor * noise * kernels + 1e-7 * len(kernel.nodes)
 
     priced = supported(cost, installed())
     plan = plans_of(graph, SPECS, priced, lookup(allow_extern=False))[MIXED]

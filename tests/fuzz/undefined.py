@@ -60,6 +60,11 @@ def _not_a_number(node: NodeProto, operands: Sequence[Any]) -> str:
     return "" if is_finite else "onnxruntime may lose what is no number, as docs/numerics.md says"
 
 
+def _nowhere(node: NodeProto, operands: Sequence[Any]) -> str:
+    is_finite = np.isfinite(_numbers(operands[1])).all()
+    return "" if is_finite else "a place that is no number, as docs/numerics.md says"
+
+
 def _infinite(node: NodeProto, operands: Sequence[Any]) -> str:
     is_finite = all(np.isfinite(_numbers(each)).all() for each in operands)
     return "" if is_finite else "native kernels multiply what is padded, as docs/numerics.md says"
@@ -212,6 +217,7 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "EmbedLayerNormalization": (_no_variance_in_rows,),
     "Floor": (_at_a_step,),
     "GlobalMaxPool": _ORDER,
+    "GridSample": (_nowhere,),
     "Hardmax": _ORDER,
     "InstanceNormalization": (_no_variance,),
     "LRN": _ORDER,

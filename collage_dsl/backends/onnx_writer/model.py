@@ -50,7 +50,11 @@ def outline(graph: Graph) -> tuple[onnx.ModelProto, frozenset[str]]:
     nodes that are in the graph as ONNX nodes.
     """
     writer = _Writer(graph, kept=kept_nodes(graph))
-    return writer.model(), frozenset(writer.as_they_are)
+    model = writer.model()
+    # Inference does not know all operators, and for some of those that it knows it ends the process
+    # where an operand has no type.
+    model.graph.value_info.extend(writer.results)
+    return model, frozenset(writer.as_they_are)
 
 
 @dataclass(slots=True)
@@ -66,6 +70,8 @@ class _Writer:
     names: Iterator[int] = field(default_factory=count)
     taken: frozenset[str] = frozenset()
     as_they_are: list[str] = field(default_factory=list)
+    results: list[onnx.ValueInfoProto] = field(default_factory=list)
+    """Of the nodes that are written as they are, with their types."""
     places: dict[str, tuple[str, int]] = field(default_factory=dict)
     """For each dimension that is no number, an input that has it, and at which axis."""
 
@@ -111,6 +117,11 @@ class _Writer:
         proto.name = self._fresh(node.name)
         self.as_they_are.append(proto.name)
         self.nodes.append(proto)
+        for name, given in zip(results, kept.model.graph.output, strict=True):
+            value = onnx.ValueInfoProto(name=name, type=given.type)
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
+            self.results.append(value)
         return results if isinstance(node.type, TupleType) else results[0]
 
     def _field(self, index: int) -> str:
