@@ -12,13 +12,26 @@ from tvm.relax.frontend.onnx import from_onnx
 import collage_dsl as collage
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.onnxruntime import OnnxRuntime
-from collage_dsl.graph import Graph, Option
+from collage_dsl.cost import Cost, Infeasible
+from collage_dsl.graph import Graph, Option, TensorType, members
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.lower import build, lowering
 from collage_dsl.realization.verify import run_onnx
 from tests.models import mnist
 
-COSTS = Path(__file__).parent / "original_example_costs.yaml"
+TABLE = collage.CostTable.load(Path(__file__).parent / "original_example_costs.yaml")
+
+
+def costs(kernel: collage.CandidateKernel) -> Cost:
+    """Those of the table. TensorRT has no quick algorithm for the second convolution."""
+    seconds = TABLE(kernel)
+    if kernel.target != "tensorrt" or isinstance(seconds, Infeasible):
+        return seconds
+    nodes = (kernel.graph.nodes[index] for index in members(kernel.sub_graph.inside))
+    convolved = (kernel.graph.nodes[n.inputs[0]].type for n in nodes if n.op == "nn.conv2d")
+    is_slow = any(isinstance(type_, TensorType) and type_.bytes > 4096 for type_ in convolved)
+    return seconds + 1e-3 * is_slow
+
 
 COMPILERS = ("cutlass", "tensorrt")
 LIBRARIES = ("cudnn", "cublas")
@@ -111,7 +124,7 @@ the region of a compiler: each variety that the design shows.
 
 
 def test_the_example_has_each_variety_of_kernel_that_the_design_shows() -> None:
-    result = collage.CollagePartition(targets("cuda"), cost=COSTS)(module())
+    result = collage.CollagePartition(targets("cuda"), cost=costs)(module())
 
     relax.analysis.well_formed(result)
     assert varieties(result) == EXPECTED
@@ -122,7 +135,7 @@ def test_the_example_has_each_variety_of_kernel_that_the_design_shows() -> None:
 
 
 def test_the_kernel_that_is_linked_says_so_by_its_target() -> None:
-    result = collage.CollagePartition(targets("cuda"), cost=COSTS)(module())
+    result = collage.CollagePartition(targets("cuda"), cost=costs)(module())
     libs = {
         var.name_hint: tuple(map(str, function.attrs["target"].attrs["libs"]))
         for var, function in result.functions_items()
@@ -137,7 +150,7 @@ def test_the_tables_of_the_libraries_are_compilers_too() -> None:
     names = (*COMPILERS, *LIBRARIES)
     compilers = [{"kind": "cuda", "feature.compiler": name} for name in names]
 
-    result = collage.CollagePartition([{"kind": "cuda"}, *compilers], cost=COSTS)(module())
+    result = collage.CollagePartition([{"kind": "cuda"}, *compilers], cost=costs)(module())
 
     expected = [
         replace(each, marks="cudnn") if "cudnn.conv2d.nhwc_ohwi" in each.composites else each
@@ -182,7 +195,7 @@ def assert_right(executable: Any) -> None:
 
 
 def test_the_example_runs_from_module_to_executable() -> None:
-    partition = collage.CollagePartition(targets("llvm"), cost=COSTS, backends=BACKENDS)
+    partition = collage.CollagePartition(targets("llvm"), cost=costs, backends=BACKENDS)
     partitioned = partition(module())
     assert varieties(partitioned) == EXPECTED
 
@@ -192,14 +205,13 @@ def test_the_example_runs_from_module_to_executable() -> None:
 
 
 def test_the_model_file_runs_with_the_same_targets() -> None:
-    """Our own importer leaves no padding between the two halves: TensorRT would take both."""
-    specs, cost = list(map(collage.gather, targets("llvm"))), collage.CostTable.load(COSTS)
+    """Our own importer leaves no padding beside the two halves, which touch."""
+    specs = list(map(collage.gather, targets("llvm")))
     graph = collage.from_onnx(mnist())
     found = collage.propose(graph, *specs, backends=BACKENDS)
-    plan = collage.choose(graph, found, cost=cost, merge=specs)
+    plan = collage.choose(graph, found, cost=costs, merge=specs)
     realized = collage.realize(plan, backends=BACKENDS)
 
     _, region, _, *second_half = EXPECTED
-    assert region not in varieties(realized)
-    assert varieties(realized) == [*second_half[:3], *second_half]
+    assert varieties(realized) == [region, *second_half]
     assert_right(build(realized, backends=BACKENDS))

@@ -38,7 +38,7 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 }
 
 
-_NO_FORMULA = (SyntaxError, MemoryError, RecursionError)
+_NO_FORMULA = (SyntaxError, ValueError, MemoryError, RecursionError)
 """What Python's parser raises for the names that people give to dimensions."""
 
 

@@ -36,8 +36,8 @@ class Regions:
     `may_merge` says for each target that merges its kernels which regions it may have. A region is
     proposed, and priced, where it could win. For one target these are the touching kernels of its
     cheapest plan. For several targets the search is repeated with estimates: the price of a region
-    is divided among the kernels that it was made of, as their own prices are, and a kernel of
-    another target that cuts regions costs what cuts have turned out to cost besides. Where such a
+    is divided among the kernels that it was made of, and a kernel of another target that cuts
+    regions costs what cuts have turned out to cost besides. Where such a
     plan promises to be cheaper than all known ones, touching kernels in it are priced as regions.
     This is column generation with estimated costs.
 
@@ -67,7 +67,7 @@ class Regions:
         self._prices = Problem(graph, (), cost)
         self._plans: dict[Targets, Plan] = {}
         self._explored: dict[Targets, tuple[CandidateKernel, ...]] = {}
-        self._shares: dict[str, dict[int, float]] = {}
+        self._shares: dict[str, dict[int, tuple[float, float]]] = {}
 
     def plan(self, targets: Collection[str] | None = None, solve: Solve = auto) -> Plan:
         """
@@ -127,8 +127,11 @@ class Regions:
         if len(targets) == 1:
             plan = self._cheapest([*parts])
             merged = self._merged(plan)
-            self._divide(plan, merged)
             add(merged)
+            large = {each for each in merged.candidates if each in parts and _calls(each) > 1}
+            if large and len(parts) > len(large):
+                plan = self._cheapest([each for each in parts if each not in large])
+            self._divide(plan, merged)
             return regions
         for merged in self._promising(parts, regions):
             add(merged)
@@ -197,8 +200,9 @@ class Regions:
         target = candidate.target
         if target not in self.may_merge:
             return cost + cut
-        share = self._shares.get(target, {}).get(first(candidate.sub_graph.inside), 1.0)
-        return cost * share if candidate in parts else cost
+        shares = self._shares.get(target, {})
+        overhead, share = shares.get(first(candidate.sub_graph.inside), (0.0, 1.0))
+        return max(0.0, cost - overhead) * share if candidate in parts else cost
 
     def _cuts(self, plan: Plan) -> int:
         return sum(each.target not in self.may_merge for each in plan.candidates)
@@ -220,20 +224,32 @@ class Regions:
         return coalesce(plan, self._cost, may_merge)
 
     def _divide(self, plan: Plan, merged: Plan) -> None:
-        """Divide the cost of each kernel of `merged` among those of `plan` that it was made of."""
+        """
+        Divide the cost of each kernel of `merged` among those of `plan` that are inside it. What
+        merging saves is first taken from all of them alike, as launches are, then in proportion.
+        """
         owner = {
-            i: kernel
+            index: kernel
             for kernel in merged.kernels
-            for i in members(kernel.candidate.sub_graph.inside)
+            for index in members(kernel.candidate.sub_graph.inside)
         }
-        alone: dict[CandidateKernel, float] = {}
+        parts: dict[CandidateKernel, list[float]] = {}
         for kernel in plan.kernels:
-            whole = owner[first(kernel.candidate.sub_graph.inside)].candidate
-            alone[whole] = alone.get(whole, 0.0) + kernel.cost
+            whole = owner.get(first(kernel.candidate.sub_graph.inside))
+            if whole is not None and kernel.target == whole.target:
+                parts.setdefault(whole.candidate, []).append(kernel.cost)
         for index, kernel in owner.items():
-            cost = alone[kernel.candidate]
-            shares = self._shares.setdefault(kernel.target, {})
-            shares[index] = kernel.cost / cost if cost else 1.0
+            costs = parts.get(kernel.candidate, [])
+            if len(costs) > 1:
+                saved = (sum(costs) - kernel.cost) / (len(costs) - 1)
+                overhead = max(0.0, min(saved, *costs))
+                rest = sum(costs) - overhead * len(costs)
+                share = max(0.0, kernel.cost - overhead) / rest if rest else 1.0
+                self._shares.setdefault(kernel.target, {})[index] = overhead, share
+
+
+def _calls(candidate: CandidateKernel) -> int:
+    return (candidate.sub_graph.inside & candidate.graph.calls).bit_count()
 
 
 def _fewer(targets: Targets) -> Iterator[Targets]:
