@@ -1,6 +1,9 @@
 """The settings for timing kernels: the `measure` block of a target."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+Runs = Literal["often", "rarely"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +16,17 @@ class Measuring:
     given `percentile` of its times, usually a low one, because disturbances only ever add time. A
     kernel that is not built and timed within `timeout` seconds is refused; with None, whoever
     measures sets that limit.
+
+    `runs` says what is planned for. A model that runs `often` finds its activations where the
+    kernel before left them, and its weights where one run of the model has left them. One that runs
+    `rarely` finds all in memory.
     """
 
     repeats: int = 15
     percentile: int = 20
     budget: float = 0.3
     timeout: float | None = None
+    runs: Runs = "often"
 
     @property
     def least(self) -> int:

@@ -9,10 +9,11 @@ from collage_dsl.language import syntax
 from collage_dsl.language.findings import Findings
 from collage_dsl.language.tokens import UNITS
 
-MEASURES = ("repeats", "percentile", "budget", "timeout")
+MEASURES = ("repeats", "percentile", "budget", "timeout", "runs")
 
 _WHOLE = {"repeats": (1, 10_000), "percentile": (0, 100)}
 """The least and the greatest value of each whole-number setting."""
+_RUNS = ("often", "rarely")
 _EXAMPLES = {"budget": "500ms", "timeout": "30s"}
 _DAY = 86_400.0
 
@@ -20,8 +21,7 @@ _DAY = 86_400.0
 def check_measuring(written: Mapping[str, syntax.Field], findings: Findings) -> Measuring:
     """The settings in `repeats 5; budget 500ms;`. A wrong one is reported and keeps its default."""
     values: dict[str, Any] = {
-        name: (_whole if name in _WHOLE else _seconds)(name, field, findings)
-        for name, field in written.items()
+        name: _READ.get(name, _seconds)(name, field, findings) for name, field in written.items()
     }
     found = Measuring(**{name: value for name, value in values.items() if value is not None})
     if found.timeout is not None and found.timeout <= found.budget and "timeout" in written:
@@ -59,6 +59,18 @@ def _whole(name: str, field: syntax.Field, findings: Findings) -> int | None:
     return None
 
 
+def _runs(name: str, field: syntax.Field, findings: Findings) -> str | None:
+    match field.value:
+        case syntax.Name(word) if word in _RUNS:
+            return word
+        case None:
+            span = field.name.span
+        case other:
+            span = other.span
+    findings.error("E0503", span, f"a model `{name}` often or rarely", f"write `{name} rarely;`")
+    return None
+
+
 def _seconds(name: str, field: syntax.Field, findings: Findings) -> float | None:
     hint = f"write `{name} {_EXAMPLES[name]};`"
     match field.value:
@@ -80,6 +92,9 @@ def _too_short(found: Measuring, timeout: syntax.Field, findings: Findings) -> N
     message = f"`timeout` has to be longer than `budget`, which is {duration(found.budget)}"
     hint = "it is the time for building a kernel and timing it"
     findings.error("E0520", timeout.value.span, message, hint)
+
+
+_READ = {"repeats": _whole, "percentile": _whole, "runs": _runs}
 
 
 def _decimal(number: float) -> str:

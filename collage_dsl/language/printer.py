@@ -450,7 +450,8 @@ def _measuring(measure: Measuring) -> list[tuple[str, str]]:
     times = {"budget": measure.budget, "timeout": measure.timeout}
     found = [(name, str(count)) for name, count in counts.items() if count != getattr(usual, name)]
     lengths = ((name, time) for name, time in times.items() if time != getattr(usual, name))
-    return [*found, *((name, duration(time)) for name, time in lengths if time is not None)]
+    found += [(name, duration(time)) for name, time in lengths if time is not None]
+    return [*found, ("runs", measure.runs)] if measure.runs != usual.runs else found
 
 
 def _placement(target: str, placement: Placement) -> str:

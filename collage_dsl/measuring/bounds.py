@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from math import inf
 
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import CostStore, Infeasible, Peak
@@ -19,7 +20,7 @@ from collage_dsl.graph import (
     Toolchain,
 )
 from collage_dsl.graph.sizes import with_sizes
-from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
+from collage_dsl.measuring.cost import LEAST_LAUNCH, MeasuredCost, MeasuringError
 
 _MEMORY = 6.5e10
 """Assumed bytes a second that a core moves at most, unless measurements here give more."""
@@ -27,8 +28,8 @@ _MEMORY = 6.5e10
 _FASTER = 1.25
 """No kernel is assumed to move more than this multiple of the fastest measured bytes a second."""
 
-_LAUNCH = 1.5
-"""The least time of a launch is the measured time divided by this."""
+_CACHED = 4 << 20
+"""So many bytes may be in the caches of a core, where memory says nothing of a kernel's time."""
 
 _FASTEST = Toolchain("tvm", measure=Measuring(repeats=40, percentile=0))
 _ELEMENTS = 1 << 20
@@ -38,8 +39,8 @@ _ELEMENTS = 1 << 20
 def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
     """
     A lower bound of what `cost` says of a kernel: the time to launch a kernel of its target, plus
-    `Peak` with cold caches. The numbers of this machine are measured when a bound is first asked
-    for, and kept in the store. If that fails, the bound is lower.
+    `Peak` for what the caches of a core do not hold. The numbers of this machine are measured when
+    a bound is first asked for, and kept in the store. If that fails, the bound is lower.
 
     A target without a number of cores has one core, as in `MeasuredCost`.
     """
@@ -54,7 +55,7 @@ def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
             seconds = cost.launch(toolchain, cost.backend_of(toolchain))
         except MeasuringError:
             return 0.0
-        return 0.0 if isinstance(seconds, Infeasible) else seconds / _LAUNCH
+        return 0.0 if isinstance(seconds, Infeasible) else seconds * LEAST_LAUNCH
 
     @cache
     def sized(graph: Graph) -> Graph:
@@ -64,7 +65,10 @@ def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
         if candidate.toolchain.kind != "llvm":
             return 0.0
         at_sizes = replace(candidate, graph=sized(candidate.graph))
-        return launch(candidate.toolchain) + peak()(at_sizes)
+        rate = peak()
+        cached = 0.0 if candidate.toolchain.measure.runs == "rarely" else _CACHED / rate.memory
+        work = max(replace(rate, memory=inf)(at_sizes), rate(at_sizes) - cached)
+        return launch(candidate.toolchain) + work
 
     return least
 

@@ -20,6 +20,7 @@ from collage_dsl.cost import (
 )
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
+from collage_dsl.measuring.footprint import displaced, footprint
 from collage_dsl.measuring.found import FoundValues, is_found
 from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.measuring.process import Failed
@@ -59,6 +60,12 @@ class Counts:
     infeasible: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
 
+
+LEAST_LAUNCH = 0.67
+"""What views cost, as a part of the measured time of a launch. No kernel costs less."""
+
+_QUICK = 0.75
+"""A kernel that runs code costs this part of a launch at the least."""
 
 _WORKERS = 4
 """The most processes that build kernels. Each holds libraries and the weights of a kernel."""
@@ -120,6 +127,7 @@ class MeasuredCost:
         self.counts = Counts()
         self.timeout = timeout
         self._known: dict[_Key, tuple[Variant, ...]] = {}
+        self._footprints: dict[int, tuple[Graph, int]] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
         cores = len(os.sched_getaffinity(0))
         self._workers = Workers[_Task, Timing | Overhead](measure, count=min(cores, _WORKERS))
@@ -195,7 +203,10 @@ class MeasuredCost:
         _, *libraries = makers(offered[0], self.backend_of)
         values = self._values(offered[0], found)
         kernel = kernel_key(offered[0], backend, found, self.sizes, values)
-        contexts = (context_of(each.toolchain, backend, *libraries) for each in offered)
+        others = self._others(offered[0])
+        contexts = (
+            context_of(each.toolchain, backend, *libraries, others=others) for each in offered
+        )
         return kernel, tuple(contexts), self._limit(offered[0].toolchain)
 
     def launch(self, toolchain: Toolchain, backend: Backend) -> Cost:
@@ -208,6 +219,15 @@ class MeasuredCost:
         if isinstance(entry, Infeasible):
             raise MeasuringError(f"cannot measure kernels here: {entry.reason}")
         return entry
+
+    def _others(self, candidate: CandidateKernel) -> int | None:
+        """The bytes that the model reads between two runs of a kernel; None if it runs rarely."""
+        if candidate.toolchain.measure.runs == "rarely":
+            return None
+        graph = candidate.graph
+        if id(graph) not in self._footprints:
+            self._footprints[id(graph)] = graph, displaced(footprint(graph, self.sizes))
+        return self._footprints[id(graph)][1]
 
     def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
         toolchain = replace(toolchain, variants=())
@@ -323,29 +343,34 @@ class MeasuredCost:
         if toolchain.variant == IN_PLACE:
             return self._in_place(candidate, backend)
         entry = self._entry(toolchain)
-        can_warm = not isinstance(self.launch(toolchain, backend), Infeasible)
+        launch = self.launch(toolchain, backend)
+        least = 0.0 if isinstance(launch, Infeasible) else launch * _QUICK
         given = self._values(candidate, kernel_view(candidate, backend))
         assert not isinstance(given, str)
         task = kernel_task(
             candidate,
             backend,
             self.sizes,
-            can_warm=can_warm,
+            can_warm=not isinstance(launch, Infeasible),
             libraries=tuple(libraries),
             given=given,
+            others=self._others(candidate),
         )
         measured = yield from self._work(task)
         assert not isinstance(measured, Overhead)
         if isinstance(measured, Failed):
             return measured
-        return replace(measured, seconds=max(measured.seconds - entry, 0.0))
+        return replace(measured, seconds=max(measured.seconds - entry, least))
 
     def _in_place(self, candidate: CandidateKernel, backend: Backend) -> Timing | Failed:
-        """What runs no code, but makes a view of a tensor for each operand."""
+        """
+        What runs no code. Its operands are views of its result, in place of tensors that they would
+        have anyway. So it costs less than a launch, and as much as the lower bound says.
+        """
         launch = self.launch(candidate.toolchain, backend)
         if isinstance(launch, Infeasible):
             return Failed(launch.reason)
-        return Timing(launch * len(kernel_view(candidate, backend).arguments))
+        return Timing(launch * LEAST_LAUNCH)
 
     def _count(self, cost: Cost) -> None:
         if isinstance(cost, Infeasible):

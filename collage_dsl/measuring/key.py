@@ -15,7 +15,7 @@ from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.realization.place import kernel_identity
 
-_METHOD = 2
+_METHOD = 3
 """The version of our way of measuring; costs of another version are not reused."""
 
 
@@ -56,10 +56,13 @@ def dimensions(graph: Graph) -> frozenset[str]:
     return frozenset(found)
 
 
-def context_of(toolchain: Toolchain, backend: Backend, *libraries: Backend) -> str:
+def context_of(
+    toolchain: Toolchain, backend: Backend, *libraries: Backend, others: int | None = None
+) -> str:
     """
     A hash of everything that the cost of a kernel depends on, except the kernel itself.
-    `libraries` are those that the kernel is linked to. The time limit is not part of it: a cost
+    `libraries` are those that the kernel is linked to. `others` are the bytes that its model reads
+    besides between two runs; None where all is in memory. The time limit is not part of it: a cost
     that was measured within one limit holds for another.
     """
     measure = replace(toolchain.measure, timeout=None)
@@ -77,6 +80,7 @@ def context_of(toolchain: Toolchain, backend: Backend, *libraries: Backend) -> s
             tvm_version,
             cpu_name(),
             _METHOD,
+            others,
             *([processors()] if processors() < cores else []),
             *([] if measure == Measuring() else astuple(measure)),
             *((repr(each), each.version) for each in libraries),

@@ -1,5 +1,6 @@
 """The task that a worker process gets: build one kernel and time it."""
 
+import ctypes
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -29,7 +30,7 @@ from collage_dsl.graph import (
     steers,
 )
 from collage_dsl.graph.sizes import Sizes, size_of
-from collage_dsl.measuring.timing import cold_times, low
+from collage_dsl.measuring.timing import evict, low, read, read_other, times_after
 from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
 from collage_dsl.realization.difference import relative_error, tolerance
@@ -57,7 +58,8 @@ class KernelTask:
     that may decide what is computed. `sizes` are the numbers of its symbolic dimensions. `can_warm`
     says that the backend can run the small kernel that measures overheads. `libraries` are the
     backends of the libraries that the kernel is linked to. `given` are the values of the parameters
-    at these positions, since their types do not say what to draw.
+    at these positions, since their types do not say what to draw. `others` are the bytes that the
+    model reads besides between two runs of the kernel; None if the kernel finds all in memory.
     """
 
     module: Any
@@ -69,6 +71,7 @@ class KernelTask:
     libraries: tuple[Backend, ...] = ()
     constants: tuple[tuple[int, Array | None], ...] = ()
     given: Mapping[int, Any] = field(default_factory=dict, hash=False)
+    others: int | None = None
 
 
 def kernel_task(
@@ -79,6 +82,7 @@ def kernel_task(
     can_warm: bool,
     libraries: tuple[Backend, ...] = (),
     given: Mapping[int, Any] | None = None,
+    others: int | None = None,
 ) -> KernelTask:
     """
     The task to time a candidate. Constants that decide what is computed keep their values. `given`
@@ -105,6 +109,7 @@ def kernel_task(
         libraries,
         tuple(_constants(candidate.graph, outlined.arguments)),
         {p: given[i] for p, i in enumerate(outlined.arguments) if given and i in given},
+        others,
     )
 
 
@@ -172,12 +177,13 @@ def measure(task: KernelTask | OverheadTask) -> Generator[None, None, Timing | O
 
 def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
     """
-    The seconds of one run of the kernel from Python, with cold caches and random data (from a
-    fixed seed), timed as its target says.
+    The seconds of one run of the kernel from Python, with random data (from a fixed seed), timed as
+    its target says: what it takes and gives is where the kernels beside it leave that.
 
     This includes the launch of the kernel and entering the executable; see `measure_overhead`.
     """
-    run = runner(task, np.random.default_rng(0))
+    runs = runner(task, np.random.default_rng(0))
+    run, taken = runs.run, memory_of(runs.inputs)
     error = _error(task, run())
     usual = replace(task.toolchain, variants=())
     if task.can_warm:
@@ -187,12 +193,33 @@ def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
     how, cores = task.toolchain.measure, num_cores(task.toolchain)
 
     def ready() -> None:
+        if task.others is None:
+            evict()
+        else:
+            result = run()
+            read_other(task.others)
+            read((*taken, *memory_of(result)))
+            del result  # The next result is in the same memory.
         warm()
         wake(cores)  # While a model runs, the threads are awake when a kernel begins.
 
     yield
-    seconds = low(cold_times(run, warm=ready, num_cores=cores, measure=how), how.percentile)
+    seconds = low(times_after(ready, run, num_cores=cores, measure=how), how.percentile)
     return Timing(seconds, error)
+
+
+def memory_of(values: Any) -> list[Array]:
+    """The memory of those of some tensors that are on the processor."""
+    every = [values] if isinstance(values, tvm.runtime.Tensor | Held) else list(values)
+    tensors = [each for each in every if isinstance(each, tvm.runtime.Tensor)]
+    return [_bytes(each) for each in tensors if each.device == tvm.cpu() and 0 not in each.shape]
+
+
+def _bytes(tensor: Any) -> Array:
+    """The memory of a tensor, of any dtype."""
+    size = tensor.numel() * tensor.dtype.bits // 8
+    address = ctypes.cast(tensor.data_ptr(), ctypes.POINTER(ctypes.c_uint8))
+    return np.ctypeslib.as_array(address, (size,))
 
 
 def _error(task: KernelTask, result: Any) -> float | None:
@@ -219,7 +246,7 @@ _reference: list[tuple[KernelTask, Any]] = []
 def _expected(task: KernelTask, first: str) -> list[Array]:
     if not _reference or not _is_same_kernel(_reference[0][0], task):
         by_first = replace(task, toolchain=replace(task.toolchain, variants=(first,)))
-        _reference[:] = [(by_first, runner(by_first, np.random.default_rng(0))())]
+        _reference[:] = [(by_first, runner(by_first, np.random.default_rng(0)).run())]
     return arrays_of(_reference[0][1])
 
 
@@ -241,6 +268,10 @@ def arrays_of(result: Any) -> list[Array]:
     return [each.numpy() for each in values if not isinstance(each, Held)]
 
 
+_SMALL = 1 << 20
+"""The bytes that are read between two runs of what has no model."""
+
+
 def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     """
     The cost of launching a kernel, from runs of one and of several small kernels. There are twice
@@ -254,7 +285,11 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     how = replace(usual, repeats=2 * usual.repeats)
 
     def seconds(run: Callable[[], object]) -> float:
-        times = cold_times(run, warm=run, num_cores=cores, measure=how)
+        def before() -> None:
+            evict() if how.runs == "rarely" else read_other(_SMALL)
+            run()
+
+        times = times_after(before, run, num_cores=cores, measure=how)
         return low(times, how.percentile)
 
     yield
@@ -283,10 +318,18 @@ def _drawn(task: KernelTask, generator: np.random.Generator) -> dict[int, Array]
     }
 
 
-def runner(task: KernelTask, generator: np.random.Generator) -> Callable[[], object]:
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """A call that runs a kernel, and what the kernel takes."""
+
+    run: Callable[[], Any]
+    inputs: Sequence[Any]
+
+
+def runner(task: KernelTask, generator: np.random.Generator) -> Runs:
     """
-    A call that runs the kernel on random inputs: 0 and 1 for integers, or 0 where 1 is out of range
-    as an index. Raises `NoDevice` where its device lacks.
+    A kernel on random inputs: 0 and 1 for integers, or 0 where 1 is out of range as an index.
+    Raises `NoDevice` where its device lacks.
     """
     device = device_named(device_name(task.toolchain.kind))
     module = kernel_module(task, generator)
@@ -309,7 +352,7 @@ def runner(task: KernelTask, generator: np.random.Generator) -> Callable[[], obj
         run(*drawn)
     except (ExecutableError, EngineError):
         drawn = inputs(0)
-    return lambda: run(*drawn)
+    return Runs(lambda: run(*drawn), drawn)
 
 
 def _running(

@@ -1,9 +1,10 @@
-"""Time calls with cold caches, on a clock that other processes hardly disturb."""
+"""Time calls as models make them, on a clock that other processes hardly disturb."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,12 +42,10 @@ def low(times: Sequence[float], percentile: int = PERCENTILE) -> float:
     return float(np.percentile(times, percentile))
 
 
-def cold_times(call: Call, *, warm: Call, num_cores: int, measure: Measuring) -> list[float]:
+def times_after(before: Call, call: Call, *, num_cores: int, measure: Measuring) -> list[float]:
     """
-    The seconds of `call`, each time after the last-level cache was evicted.
-
-    `warm` runs after each eviction, to load the interpreter's own code and data again, which stay
-    in the cache when a model runs. `measure` says how many calls are timed at most.
+    The seconds of `call`, each time after `before`, which is not timed: it makes the caches as they
+    are when a model calls. `measure` says how many calls are timed at most.
     """
     now = clock(num_cores)
     times: list[float] = []
@@ -56,8 +55,7 @@ def cold_times(call: Call, *, warm: Call, num_cores: int, measure: Measuring) ->
         and time.monotonic() < deadline
         and not is_settled(times, measure.percentile)
     ):
-        evict()
-        warm()
+        before()
         times.append(timed(call, now))
     return times
 
@@ -95,9 +93,20 @@ def evict() -> None:
     np.add(buffer, 1, out=buffer)
 
 
+def read_other(count: int) -> None:
+    """Read `count` bytes of other memory, as the rest of a model does between two runs."""
+    _buffer()[: count // 8].max(initial=0)
+
+
+def read(arrays: Iterable[np.ndarray[Any, Any]]) -> None:
+    """Read all of some arrays, which have their places in the caches then."""
+    for array in arrays:
+        array.reshape(-1).view(np.uint8).max(initial=0)
+
+
 @cache
 def _buffer() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.zeros(last_level_cache_bytes() * 5 // 4 // 8, np.int64)
+    return np.ones(last_level_cache_bytes() * 5 // 4 // 8, np.int64)  # zeros share one page
 
 
 @cache

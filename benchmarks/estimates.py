@@ -1,0 +1,95 @@
+"""
+What plans are expected to take, and what they take when they run.
+
+    python benchmarks/estimates.py [MODEL …] [--store FILE] [--seconds N]
+
+For each model of `suite.py`, the mixed plan and that of each target alone are built and run in
+turn for N seconds each (default 3). The last line says how often the estimate is within 10 % and
+20 % of the run, and for how many models the plan that is expected to be the quickest is so, within
+the spread of the runs.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import suite
+
+import collage_dsl as collage
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The seconds of a plan: as estimated, as run, and between the quartiles of the runs."""
+
+    model: str
+    plan: str
+    kernels: int
+    estimated: float
+    seconds: float
+    spread: float
+
+    @property
+    def ratio(self) -> float:
+        return self.estimated / self.seconds
+
+    def __str__(self) -> str:
+        cells = (self.model, self.plan, self.kernels, _ms(self.estimated), _ms(self.seconds))
+        return f"| {' | '.join(map(str, cells))} | {self.ratio:.2f} | {_ms(self.spread)} |"
+
+
+def rows(model: str, store: Path | None, seconds: float) -> list[Row]:
+    compiled = collage.compile(
+        suite.model(model), targets=["native", "onnxruntime"], store=store, race_seconds=seconds
+    )
+    return [
+        Row(
+            model,
+            each.name,
+            sum(share.kernels for share in each.targets.values()),
+            each.estimated,
+            each.measured.seconds,
+            each.measured.spread,
+        )
+        for each in compiled.report.contenders
+        if each.measured and each.estimated
+    ]
+
+
+def summary(every: Sequence[Sequence[Row]]) -> str:
+    ratios = [abs(row.ratio - 1) for rows_ in every for row in rows_]
+    within = " and ".join(
+        f"{sum(each <= part for each in ratios)} within {part:.0%}" for part in (0.1, 0.2)
+    )
+    right = f"{sum(map(_is_right, every))} of {len(every)}"
+    return f"of {len(ratios)} plans {within}; the expected one is the quickest on {right}"
+
+
+def _is_right(found: Sequence[Row]) -> bool:
+    """Whether no plan is quicker, beyond the spread, than that which is expected to be."""
+    expected = min(found, key=lambda row: row.estimated)
+    return all(expected.seconds <= row.seconds + row.spread / 2 for row in found)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", default=["squeezenet", "shufflenet", "mobilenet_v2"])
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--seconds", type=float, default=3)
+    given = parser.parse_args()
+    print("| model | plan | kernels | estimated | run | ratio | spread |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    every = []
+    for model in given.models:
+        every.append(rows(model, given.store, given.seconds))
+        print("\n".join(map(str, every[-1])), flush=True)
+    print(f"\n{summary(every)}")
+
+
+if __name__ == "__main__":
+    main()
