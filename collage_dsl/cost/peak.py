@@ -22,8 +22,9 @@ class Peak:
     any CPU. The numbers of one machine give a tighter bound.
 
     With `memory`, the bytes that one core moves from and to memory in a second, it also counts
-    what kernels read and write. That is for costs measured with cold caches. Written results count twice, since a store first reads its cache line. This is
-    a roofline (Williams, Waterman, Patterson 2009) with an additional roof for stores.
+    what kernels read and write. That is for costs measured with cold caches. Written results count
+    twice, since a store first reads its cache line. This is a roofline (Williams, Waterman,
+    Patterson 2009) with an additional roof for stores.
 
     To hold for any algorithm, the bound leaves out the window of a convolution (with Fourier
     transforms or Winograd its size hardly matters) and half of the rest (Strassen). Work on
