@@ -1,13 +1,14 @@
 """
 Time the steps that happen even if no kernel is built or timed: propose, choose, rewrite.
 
-    python benchmarks/search.py [--json] [--runs 5] [NAME...]
+    python benchmarks/search.py [--json] [--runs 5] [--regions] [NAME...]
 
 Each model (benchmarks/graphs.py) runs several times, each time in a new process; the quickest run
 is shown. The targets are the three of benchmarks/search.collage; for models with parallel branches,
 the two of benchmarks/horizontal.collage. Nothing is measured: the k-th operator of a kernel costs
 c * 0.9^k. The times are CPU seconds of one core, without the imports of Python modules and without
-making the graph. The memory is the most that the process had, with TVM.
+making the graph. The memory is the most that the process had, with TVM. With `--regions` the target
+`compiler` says `after max_coalesce()`, so that regions are searched for too.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -26,6 +27,7 @@ import graphs
 import collage_dsl as collage
 from collage_dsl.backends.base import Backend
 from collage_dsl.graph import CandidateKernel, Graph, Kind, members
+from collage_dsl.rules import Limits
 
 SPEC = Path(__file__).with_name("search.collage")
 HORIZONTAL = Path(__file__).with_name("horizontal.collage")
@@ -102,14 +104,17 @@ def price(candidate: CandidateKernel) -> float:
     return total
 
 
-def timed(model: str) -> Row:
+def timed(model: str, *, with_regions: bool) -> Row:
     graph = MODELS[model]()
     warm_up(collage.load(SPEC))
-    specs = collage.load(HORIZONTAL if model.startswith("branches") else SPEC)
+    specs = dict(collage.load(HORIZONTAL if model.startswith("branches") else SPEC))
+    if with_regions:
+        limits = Limits(max_exits=None, taps=True)
+        specs["compiler"] = replace(specs["compiler"], coalesce=True, limits=limits)
     start = process_time()
     found = collage.propose(graph, *specs.values())
     proposed = process_time()
-    plan = collage.choose(graph, found, cost=price)
+    plan = collage.choose(graph, found, cost=price, merge=list(specs.values()))
     chosen = process_time()
     collage.realize(plan, backends=BACKENDS)
     end = process_time()
@@ -150,18 +155,18 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def least_disturbed(names: list[str], runs: int) -> list[Row]:
+def least_disturbed(names: list[str], runs: int, *options: str) -> list[Row]:
     """
     For each model the quickest of several runs, in rounds over all models. Other work on the
     machine makes runs slower and never quicker. In rounds, all models have similar conditions.
     """
-    rounds = [[_apart(name) for name in names] for _ in range(runs)]
+    rounds = [[_apart(name, *options) for name in names] for _ in range(runs)]
     return [min(rows, key=lambda row: row.total) for rows in zip(*rounds, strict=True)]
 
 
-def _apart(name: str) -> Row:
+def _apart(name: str, *options: str) -> Row:
     """One run in a new process."""
-    command = [sys.executable, __file__, "--one", name]
+    command = [sys.executable, __file__, "--one", name, *options]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return Row(**json.loads(done.stdout.splitlines()[-1]))
 
@@ -171,12 +176,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", default=list(MODELS))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--regions", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
-        print(json.dumps(asdict(timed(asked.one))))
+        print(json.dumps(asdict(timed(asked.one, with_regions=asked.regions))))
         return
-    rows = least_disturbed(asked.names, asked.runs)
+    rows = least_disturbed(asked.names, asked.runs, *["--regions"][: asked.regions])
     print(json.dumps([asdict(row) for row in rows]) if asked.json else table(rows))
 
 

@@ -26,7 +26,7 @@ STREET: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("realization.partition", "realize", ("engine.steps", "realization.outline")),
     ("realization.rewrite", "rewritten", ("realization.partition",)),
     ("realization.lower", "lowering", ("realization.rewrite", "realization.alone")),
-    ("measuring.timing", "cold_times", ("realization.lower",)),
+    ("measuring.timing", "times_after", ("realization.lower",)),
     ("realization.executable", "ModelExecutable", ("realization.lower",)),
 )
 """The modules that a kernel passes, with a public name of each, and what it comes from."""

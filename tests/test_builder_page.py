@@ -494,7 +494,7 @@ def pruning() -> list[FusionSpec]:
 
 @section("Measure")
 def measure() -> list[FusionSpec]:
-    alike = Measuring(repeats=30, percentile=50, budget=2, runs="rarely")
+    alike = Measuring(repeats=30, percentile=50, budget=2, runs="often")
     tvm = target("tvm", "llvm", rules=CALLS, measure=alike)
     return [tvm, *lib(CALLS, compiler="lib", measure=replace(alike, timeout=30))]
 

@@ -376,7 +376,7 @@ def test_settings_as_usual_find_what_was_stored_before_there_were_settings(
 
     plain, hurried, patient = map(list, hashed)  # type: ignore[call-overload]
     assert plain == hurried == patient[: len(plain)]
-    assert patient[len(plain) :] == [5, 50, 86_400, None, "often"]
+    assert patient[len(plain) :] == [5, 50, 86_400, None]
 
 
 # What kernels cost at the least. The worker's stand-in takes 1.5 s for each, 0.25 s to launch.

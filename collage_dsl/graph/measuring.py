@@ -17,16 +17,16 @@ class Measuring:
     kernel that is not built and timed within `timeout` seconds is refused; with None, whoever
     measures sets that limit.
 
-    `runs` says what is planned for. A model that runs `often` finds its activations where the
-    kernel before left them, and its weights where one run of the model has left them. One that runs
-    `rarely` finds all in memory.
+    `runs` says what is planned for. A model that runs `rarely` finds all its data in memory. One
+    that runs `often` finds its activations where the kernel before left them, and its weights where
+    one run of the model has left them (docs/measuring.md).
     """
 
     repeats: int = 15
     percentile: int = 20
     budget: float = 0.3
     timeout: float | None = None
-    runs: Runs = "often"
+    runs: Runs = "rarely"
 
     @property
     def least(self) -> int:

@@ -131,8 +131,8 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "`budget 2s;`. It is 300ms where nothing is said.",
         "timeout": "A kernel that is not built and timed within this time is refused: "
         "`timeout 30s;`. Where nothing is said, `--timeout` counts.",
-        "runs": "`runs often;`, as where nothing is said: kernels find their data where a run of "
-        "the model leaves it. `runs rarely;`: all is in memory.",
+        "runs": "`runs rarely;`, as where nothing is said: all data is in memory when a kernel "
+        "begins. `runs often;`: it is where a run of the model leaves it.",
     },
     "argument": {
         **_LIMITS,

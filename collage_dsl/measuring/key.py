@@ -15,7 +15,7 @@ from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.realization.place import kernel_identity
 
-_METHOD = 3
+_METHOD = 2
 """The version of our way of measuring; costs of another version are not reused."""
 
 
@@ -65,7 +65,7 @@ def context_of(
     besides between two runs; None where all is in memory. The time limit is not part of it: a cost
     that was measured within one limit holds for another.
     """
-    measure = replace(toolchain.measure, timeout=None)
+    measure = replace(toolchain.measure, timeout=None, runs="rarely")
     cores = num_cores(toolchain)
     tvm_version = tvm.__version__
     return _hash(
@@ -80,9 +80,9 @@ def context_of(
             tvm_version,
             cpu_name(),
             _METHOD,
-            others,
             *([processors()] if processors() < cores else []),
-            *([] if measure == Measuring() else astuple(measure)),
+            *([] if measure == Measuring() else astuple(measure)[:-1]),
+            *([] if others is None else ["others", others]),
             *((repr(each), each.version) for each in libraries),
         ]
     )
