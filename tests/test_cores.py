@@ -132,7 +132,7 @@ def test_a_measured_kernel_gets_the_same_threads() -> None:
         from collage_dsl import parse_graph
         from collage_dsl.backends.tvm import Tvm
         from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain
-        from collage_dsl.measuring.task import kernel_task, runner
+        from collage_dsl.measuring.task import built, kernel_task
         from tests.shared_loops import TEXT, helpers
 
         counts = []
@@ -140,8 +140,8 @@ def test_a_measured_kernel_gets_the_same_threads() -> None:
             graph = parse_graph(TEXT)
             target = Toolchain("tvm", options={"num_cores": cores})
             kernel = CandidateKernel(graph, SubGraph(graph.calls), target)
-            run = runner(kernel_task(kernel, Tvm(), {}, can_warm=True), np.random.default_rng(0))
-            run()
+            task = kernel_task(kernel, Tvm(), {}, can_warm=True)
+            built(task, np.random.default_rng(0)).run()
             counts.append(len(helpers()))
         print(json.dumps(counts))
     """)

@@ -24,10 +24,10 @@ from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
+    BuiltKernel,
     KernelTask,
     Overhead,
     OverheadTask,
-    Runs,
     Timing,
     kernel_task,
     measure,
@@ -204,7 +204,7 @@ def test_a_kernel_costs_what_its_target_says(
 ) -> None:
     # The first call is not timed; after the next five the shortest would be another.
     made = clock(monkeypatch, 9, 5, 1, 4, 2, 3, 0.5)
-    monkeypatch.setattr(task_module, "runner", lambda *_: Runs(made.call, []))
+    monkeypatch.setattr(task_module, "built", lambda *_: BuiltKernel(made.call, []))
     monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: lambda: None)
     toolchain = Toolchain("t", measure=replace(PATIENT, percentile=percentile))
     task = kernel_task(kernel(toolchain), Tvm(), {}, can_warm=True)

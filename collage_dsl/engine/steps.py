@@ -20,12 +20,13 @@ from collage_dsl.search import (
     LowerBound,
     NoPlanError,
     Plan,
+    Regions,
     Reporter,
+    Solve,
     Strategy,
     auto,
     search,
 )
-from collage_dsl.search.regions import Regions, Solve
 
 MIXED = "mixed"
 """The name of the plan over all targets in reports."""

@@ -31,8 +31,8 @@ def displaced(count: int) -> int:
     """
     How many bytes to read between two runs of a kernel, for a model that uses `count`: the next
     power of two, so that models of about the same size share costs. It is at most half of the
-    last-level cache: a cache that is not the least recently used does not lose all in order, and
-    the models of docs/measuring.md that use more ran as with half.
+    last-level cache: what reads of one kernel displace is not all that was there before, since
+    caches do not always replace what was used least recently.
     """
     wanted = 1 << ceil(log2(max(count, _LEAST)))
     return min(wanted, last_level_cache_bytes() // 2)

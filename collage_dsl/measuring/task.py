@@ -182,8 +182,8 @@ def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
 
     This includes the launch of the kernel and entering the executable; see `measure_overhead`.
     """
-    runs = runner(task, np.random.default_rng(0))
-    run, taken = runs.run, memory_of(runs.inputs)
+    kernel = built(task, np.random.default_rng(0))
+    run, taken = kernel.run, memory_of(kernel.inputs)
     error = _error(task, run())
     usual = replace(task.toolchain, variants=())
     if task.can_warm:
@@ -246,7 +246,7 @@ _reference: list[tuple[KernelTask, Any]] = []
 def _expected(task: KernelTask, first: str) -> list[Array]:
     if not _reference or not _is_same_kernel(_reference[0][0], task):
         by_first = replace(task, toolchain=replace(task.toolchain, variants=(first,)))
-        _reference[:] = [(by_first, runner(by_first, np.random.default_rng(0))())]
+        _reference[:] = [(by_first, built(by_first, np.random.default_rng(0)).run())]
     return arrays_of(_reference[0][1])
 
 
@@ -319,17 +319,14 @@ def _drawn(task: KernelTask, generator: np.random.Generator) -> dict[int, Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
-    """A call that runs a kernel, and what the kernel takes."""
+class BuiltKernel:
+    """A kernel that can run: `run` runs it on `inputs` and gives its results."""
 
     run: Callable[[], Any]
     inputs: Sequence[Any]
 
-    def __call__(self) -> Any:
-        return self.run()
 
-
-def runner(task: KernelTask, generator: np.random.Generator) -> Runs:
+def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
     """
     A kernel on random inputs: 0 and 1 for integers, or 0 where 1 is out of range as an index.
     Raises `NoDevice` where its device lacks.
@@ -355,7 +352,7 @@ def runner(task: KernelTask, generator: np.random.Generator) -> Runs:
         run(*drawn)
     except (ExecutableError, EngineError):
         drawn = inputs(0)
-    return Runs(lambda: run(*drawn), drawn)
+    return BuiltKernel(lambda: run(*drawn), drawn)
 
 
 def _running(

@@ -15,6 +15,7 @@ from collage_dsl.search.plan import (
     PlannedKernel,
     Problem,
 )
+from collage_dsl.search.regions import Regions, Solve
 from collage_dsl.search.regret import regrets
 from collage_dsl.search.reporter import NO_REPORTER, NoReporter, Reporter, SearchRecord
 from collage_dsl.search.strategies import STRATEGIES, Strategy, search
@@ -31,8 +32,10 @@ __all__ = [
     "Plan",
     "PlannedKernel",
     "Problem",
+    "Regions",
     "Reporter",
     "SearchRecord",
+    "Solve",
     "Strategy",
     "auto",
     "beam",

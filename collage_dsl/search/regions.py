@@ -238,14 +238,16 @@ class Regions:
             whole = owner.get(first(kernel.candidate.sub_graph.inside))
             if whole is not None and kernel.target == whole.target:
                 parts.setdefault(whole.candidate, []).append(kernel.cost)
-        for index, kernel in owner.items():
+        for kernel in merged.kernels:
             costs = parts.get(kernel.candidate, [])
             if len(costs) > 1:
                 saved = (sum(costs) - kernel.cost) / (len(costs) - 1)
                 overhead = max(0.0, min(saved, *costs))
                 rest = sum(costs) - overhead * len(costs)
                 share = max(0.0, kernel.cost - overhead) / rest if rest else 1.0
-                self._shares.setdefault(kernel.target, {})[index] = overhead, share
+                inside = members(kernel.candidate.sub_graph.inside)
+                shares = self._shares.setdefault(kernel.target, {})
+                shares.update((index, (overhead, share)) for index in inside)
 
 
 def _calls(candidate: CandidateKernel) -> int:
