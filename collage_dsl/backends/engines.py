@@ -25,6 +25,12 @@ from collage_dsl.graph.onnx_node import ONNX_CALL, OnnxNode
 _BINDINGS = 32
 """How many bindings are kept for a kernel at most."""
 
+_EXACT = "session.x64quantprecision"
+"""
+The setting by which the optimisations of onnxruntime do what `without_saturation` does, where the
+processor needs it, for constants and for the nodes that they make.
+"""
+_PRODUCTS_OF_BYTES = (b"ConvInteger", b"MatMulInteger", b"QLinear", b"QGemm")
 _SESSION_OPTIONS = ("num_cores",)
 _DTYPES = {
     "tensor(float16)": np.float16,
@@ -105,11 +111,21 @@ def run_onnxruntime(
 def _session(model: bytes, settings: Any) -> Any:
     """
     A session with all optimisations. If they make something that onnxruntime itself refuses, as of
-    pooling without channels, a session without them.
+    pooling without channels, or of products of signed bytes where those must not saturate, a
+    session without them.
     """
     from collage_dsl.offline import onnxruntime
 
     providers = ["CPUExecutionProvider"]
+    if any(op in model for op in _PRODUCTS_OF_BYTES):
+        from collage_dsl.saturation import without_saturation_in  # imports onnx
+
+        model = without_saturation_in(model)
+    settings.add_session_config_entry(_EXACT, "1")
+    try:
+        return onnxruntime.InferenceSession(model, settings, providers=providers)
+    except Exception:
+        settings.add_session_config_entry(_EXACT, "0")
     try:
         return onnxruntime.InferenceSession(model, settings, providers=providers)
     except Exception:

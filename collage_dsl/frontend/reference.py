@@ -13,6 +13,7 @@ from collage_dsl.frontend.onnx_model import Shapes, load_structure
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
+from collage_dsl.saturation import without_saturation
 
 REFUSALS = (
     RefusedInputsError,
@@ -38,18 +39,20 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    loaded = model if isinstance(model, onnx.ModelProto) else load_structure(Path(model))
+    is_file = not isinstance(model, onnx.ModelProto)
+    loaded = structure = load_structure(Path(model)) if is_file else model
     if opset_of(loaded) < OLDEST_OPSET:
         loaded = upgraded(loaded)
     elif shapes or _has_name_twice(loaded):
         loaded = _without_names(loaded)
         _reshape(loaded.graph, shapes or {})
-    elif not isinstance(model, onnx.ModelProto):
+    exact = without_saturation(loaded)
+    if is_file and exact is structure:
         return _session(str(model), options)
-    if not isinstance(model, onnx.ModelProto):
+    if is_file:
         folder = str(Path(model).absolute().parent)
         options.add_session_config_entry(_WEIGHTS_FOLDER, folder)
-    return _session(loaded.SerializeToString(), options)
+    return _session(exact.SerializeToString(), options)
 
 
 def _reshape(graph: onnx.GraphProto, shapes: Shapes) -> None:

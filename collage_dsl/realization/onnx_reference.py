@@ -12,6 +12,7 @@ from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.graph import Graph, tensors
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.objects import run_session
+from collage_dsl.saturation import without_saturation
 
 Array = np.ndarray[Any, Any]
 
@@ -135,7 +136,7 @@ def _session(model: onnx.ModelProto, constants: dict[str, Array]) -> Any:
     kept = {n: onnxruntime.OrtValue.ortvalue_from_numpy(a) for n, a in constants.items()}
     options.add_external_initializers(list(kept), list(kept.values()))
     return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        without_saturation(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
 
 

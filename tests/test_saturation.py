@@ -1,0 +1,135 @@
+"""Products of bytes in onnxruntime are those of the ONNX reference, on every processor."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import collage_dsl as collage
+from collage_dsl import saturation
+from collage_dsl.backends.onnxruntime import OnnxRuntime
+from collage_dsl.frontend.reference import reference_session
+from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain
+from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.lower import build
+from collage_dsl.realization.partition import realize
+from collage_dsl.realization.signature import Signature
+
+Array = np.ndarray[Any, Any]
+
+TYPES = {"u": np.uint8, "s": np.int8}
+SHAPES = {"Conv": ((1, 8, 12, 12), (16, 8, 3, 3)), "MatMul": ((8, 64), (64, 32))}
+OPERATORS = {
+    "MatMulInteger": ("a", "b", "a_zero"),
+    "ConvInteger": ("a", "b", "a_zero"),
+    "QLinearMatMul": ("a", "a_scale", "a_zero", "b", "b_scale", "b_zero", "y_scale", "y_zero"),
+    "QLinearConv": ("a", "a_scale", "a_zero", "b", "b_scale", "b_zero", "y_scale", "y_zero"),
+}
+CASES = [
+    (op, factors)
+    for op in OPERATORS
+    for factors in ("uu", "us", "su", "ss")
+    if not (op.startswith("QLinear") and factors == "su")  # onnxruntime has none
+]
+
+
+def values_of(op: str, factors: str) -> dict[str, Array]:
+    generator = np.random.default_rng(0)
+    shapes = SHAPES["Conv" if "Conv" in op else "MatMul"]
+    found: dict[str, Array] = {}
+    for name, letter, shape, zero in zip("ab", factors, shapes, (3, -2), strict=True):
+        info = np.iinfo(TYPES[letter])
+        found[name] = generator.integers(info.min, info.max, shape, info.dtype, endpoint=True)
+        found[f"{name}_zero"] = np.array(zero if letter == "s" else 3, info.dtype)
+    scales = {"a_scale": 0.02, "b_scale": 0.01, "y_scale": 0.5 if "Conv" in op else 2}
+    found |= {name: np.array(scale, np.float32) for name, scale in scales.items()}
+    return found | {"y_zero": np.array(1, TYPES[factors[0]])}
+
+
+def model_of(op: str, values: Mapping[str, Array], inputs: str) -> onnx.ModelProto:
+    """One node, of which those of `a` and `b` are inputs that are in `inputs`."""
+    names = OPERATORS[op]
+    result = TensorProto.INT32 if "Integer" in op else values["y_zero"].dtype
+    made = result if isinstance(result, int) else helper.np_dtype_to_tensor_dtype(result)
+    given = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(values[name].dtype), values[name].shape
+        )
+        for name in inputs
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(op, names, ["y"], "product")],
+        "products",
+        given,
+        [helper.make_tensor_value_info("y", made, None)],
+        [numpy_helper.from_array(values[name], name) for name in names if name not in inputs],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.fixture(params=["here", "everywhere"])
+def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This processor; and one that needs other products, whether this one does or not."""
+    if request.param == "everywhere":
+        monkeypatch.setattr(saturation, "saturates", lambda: True)
+
+
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize("inputs", ["a", "ab"])
+@pytest.mark.parametrize(("op", "factors"), CASES)
+def test_products_are_exact(op: str, factors: str, inputs: str, tmp_path: Path) -> None:
+    values = values_of(op, factors)
+    model = model_of(op, values, inputs)
+    feeds = {name: values[name] for name in inputs}
+    right = ReferenceEvaluator(model).run(None, feeds)[0]
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+
+    for source in (model, path):
+        np.testing.assert_array_equal(reference_session(source).run(None, feeds)[0], right)
+    graph = collage.from_onnx(model)
+    toolchain = Toolchain("onnxruntime", compiler="onnxruntime")
+    kernel = CandidateKernel(graph, SubGraph(graph.calls), toolchain)
+    module = realize(graph, [kernel], lambda _: OnnxRuntime())
+    executable = ModelExecutable(build(module), Signature.of(graph, cores=1))
+    np.testing.assert_array_equal(executable.run(feeds)["y"], right)
+
+
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize("is_true", [True, False])
+def test_products_in_branches_and_other_nodes_stay_whole(*, is_true: bool) -> None:
+    values = values_of("MatMulInteger", "us")
+    model = model_of("MatMulInteger", values, "a")
+    product = model.graph.node[0]
+    bodies = {
+        f"{name}_branch": helper.make_graph(
+            nodes, name, [], [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)]
+        )
+        for name, nodes, output in (
+            ("then", [product, helper.make_node("Cast", ["y"], ["wide"], to=1)], "wide"),
+            ("else", [helper.make_node("Cast", ["a"], ["plain"], to=1)], "plain"),
+        )
+    }
+    del model.graph.node[:], model.graph.output[:]
+    model.graph.node.append(helper.make_node("If", ["which"], ["out"], **bodies))
+    model.graph.input.append(helper.make_tensor_value_info("which", TensorProto.BOOL, []))
+    model.graph.output.append(helper.make_tensor_value_info("out", TensorProto.FLOAT, None))
+    feeds = {"a": values["a"], "which": np.array(is_true)}
+
+    found = reference_session(model).run(None, feeds)[0]
+
+    np.testing.assert_array_equal(found, ReferenceEvaluator(model).run(None, feeds)[0])
+
+
+def test_models_without_such_products_stay_as_they_are() -> None:
+    values = values_of("MatMulInteger", "uu")
+    model = model_of("MatMulInteger", values, "a")
+
+    exact = saturation.without_saturation(model)
+
+    assert [node.op_type for node in exact.graph.node] == ["MatMulInteger"]
