@@ -194,3 +194,16 @@ def test_a_shared_loop_divides_by_zero(cores: int) -> None:
     actual = one_kernel(onnx_model([node("Div", "a b")], inputs), cores).run(inputs)["y"]
 
     np.testing.assert_array_equal(actual, a * b)
+
+
+@pytest.mark.parametrize("name", ["left_shift", "right_shift"])
+@pytest.mark.parametrize("dtype", ["int8", "uint64"])
+def test_a_shift_is_defined_by_the_code_and_not_by_the_processor(dtype: str, name: str) -> None:
+    from tvm import te, topi
+
+    from collage_dsl.realization.defined import with_defined_integers
+
+    x, y = (te.placeholder((8,), dtype, each) for each in "xy")
+    function = te.create_prim_func([x, y, getattr(topi, name)(x, y)])
+
+    assert "Select" in with_defined_integers(function).script()

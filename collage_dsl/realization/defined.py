@@ -8,7 +8,6 @@ from typing import Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call
 
 from collage_dsl.backends.schedule.expressions import loads
 
@@ -26,7 +25,7 @@ def with_defined_integers(function: Any) -> Any:
     rewritten = (
         ((tirx.Div, tirx.FloorDiv), _quotient),
         ((tirx.Mod, tirx.FloorMod), _rest),
-        (Call, _shift),
+        ((tirx.LShift, tirx.RShift), _shift),
     )
     return function.with_body(tvm_ffi.structural_map(function.body, rewritten))
 
@@ -112,17 +111,16 @@ def _negative(value: Expr) -> Expr:
 # Shifts.
 
 
-def _shift(call: Any) -> Expr:
-    name = getattr(call.op, "name", "").rpartition(".")[2]
-    if name not in ("shift_left", "shift_right") or not _depends_on_data(call.args[1]):
-        return call
-    value, amount = call.args
+def _shift(shift: Any) -> Expr:
+    value, amount = shift.a, shift.b
+    if not _depends_on_data(amount):
+        return shift
     dtype = _dtype(value)
     zero, last = (tirx.IntImm(dtype, number) for number in (0, _bits(dtype) - 1))
     inside = tirx.And(amount >= zero, amount <= last)
-    if name == "shift_right" and dtype.startswith("int"):
-        return Call(call.ty, call.op, [value, tirx.Select(inside, amount, last)])
-    shifted = Call(call.ty, call.op, [value, tirx.Select(inside, amount, zero)])
+    if isinstance(shift, tirx.RShift) and dtype.startswith("int"):
+        return tirx.RShift(value, tirx.Select(inside, amount, last))
+    shifted = type(shift)(value, tirx.Select(inside, amount, zero))
     return tirx.Select(inside, shifted, zero)
 
 
