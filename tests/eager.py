@@ -15,7 +15,7 @@ def eager(problem: Problem) -> Plan:
     queue = [((0, 0, 0), next(order), 0, ())]
     while queue:
         (cost, demotion, kernels), _, covered, chosen = heapq.heappop(queue)
-        uncovered = problem.calls & ~covered
+        uncovered = problem.places.calls & ~covered
         if not uncovered:
             return problem.plan(chosen)
         for candidate, ranks in problem.starting_at.get(first(uncovered), ()):

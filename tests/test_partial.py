@@ -7,7 +7,8 @@ import pytest
 
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain, members
-from collage_dsl.search.partial import LEFT_ALONE, partial, without_left_alone
+from collage_dsl.search.partial import LEFT_ALONE, as_far_as_possible, without_left_alone
+from collage_dsl.search.plan import Problem
 from tests.random_relax import relax_graph
 
 T = Toolchain("t")
@@ -51,7 +52,7 @@ def test_as_few_as_possible_and_then_the_cheapest(seed: int) -> None:
     found = random_candidates(generator, graph)
     found = dict(list(found.items())[:9])
 
-    plan = partial(graph, found, lambda candidate: found[candidate])
+    plan = as_far_as_possible(Problem(graph, found, found.__getitem__))
     kernels = without_left_alone(plan)
 
     covered = 0
@@ -75,8 +76,9 @@ def test_lower_bounds_leave_the_cost_as_it_is_and_are_asked_of_candidates_alone(
         cost = found[candidate]
         return 9.0 if isinstance(cost, Infeasible) else 0.5 * cost
 
-    plan = partial(graph, found, lambda candidate: found[candidate])
-    bounded = partial(graph, found, lambda candidate: found[candidate], lower_bound=least)
+    plan = as_far_as_possible(Problem(graph, found, found.__getitem__))
+    problem = Problem(graph, found, found.__getitem__, lower_bound=least)
+    bounded = as_far_as_possible(problem)
 
     assert bounded.cost == pytest.approx(plan.cost)
     alone = [sum(c.toolchain is LEFT_ALONE for c in each.candidates) for each in (plan, bounded)]
@@ -86,7 +88,7 @@ def test_lower_bounds_leave_the_cost_as_it_is_and_are_asked_of_candidates_alone(
 def test_no_candidates_are_no_kernels() -> None:
     graph = relax_graph(random.Random(1), 4)
 
-    plan = partial(graph, [], lambda candidate: 1.0)
+    plan = as_far_as_possible(Problem(graph, [], lambda candidate: 1.0))
 
     assert not without_left_alone(plan).kernels
     assert plan.cost == 0

@@ -185,9 +185,14 @@ class CandidateKernel:
     graph: Graph = field(repr=False)
     sub_graph: SubGraph
     toolchain: Toolchain
+    _hash: int = field(init=False, repr=False, compare=False)
+    """Kept because a search asks for it many times."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.sub_graph, self.toolchain.name)))
 
     def __hash__(self) -> int:
-        return hash((self.sub_graph, self.toolchain.name))
+        return self._hash
 
     @property
     def nodes(self) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from collage_dsl.graph import CandidateKernel, members
+from collage_dsl.graph import CandidateKernel
 from collage_dsl.search.greedy import greedy, rank_of
 from collage_dsl.search.milp import has_solver
 from collage_dsl.search.moves import Key, Move, Moves
@@ -40,12 +40,11 @@ def beam(problem: Problem, *, width: int = WIDTH, because: str = ASKED_FOR) -> P
     if width < 1:
         raise ValueError(f"a beam keeps 1 state or more, not {width}")
     tally = Tally(problem, "beam", because)
-    candidates = usable(problem)
-    moves = Moves(problem, candidates)
+    moves = Moves(problem, usable(problem))
     quick = greedy(problem, moves)
     if quick is not None:
         tally.found(rank_of(problem, quick)[0])
-    worth, bound = _worth(problem, candidates)
+    worth, bound = _worth(problem, moves)
     while True:
         search = _Beam(problem, moves, worth, width, tally)
         found = search.best()
@@ -59,9 +58,7 @@ def beam(problem: Problem, *, width: int = WIDTH, because: str = ASKED_FOR) -> P
     return tally.plan(chosen, None if search.is_complete else bound)
 
 
-def _worth(
-    problem: Problem, candidates: tuple[CandidateKernel, ...]
-) -> tuple[Mapping[int, int], int]:
+def _worth(problem: Problem, moves: Moves) -> tuple[Mapping[int, int], int]:
     """The worth of each call, and a lower bound of the cost of every plan, in femtoseconds."""
     if has_solver():
         from collage_dsl.search.columns import relaxation
@@ -69,8 +66,8 @@ def _worth(
         relaxed = relaxation(problem)
         index = problem.graph.index
         return {index(n): round(w * SECOND) for n, w in relaxed.worth.items()}, relaxed.bound
-    problem.ask(candidates)
-    least = least_by_call(problem, candidates)
+    problem.ask(moves.candidates)
+    least = least_by_call(problem, moves)
     return least, sum(least.values())
 
 
@@ -126,8 +123,7 @@ class _Beam:
     def _surplus(self, move: Move, worth: Mapping[int, int]) -> int | None:
         """The cost of a candidate above the worth of its calls; None if it is infeasible."""
         price = self.problem.price(move.candidate)
-        calls = move.candidate.sub_graph.inside & self.problem.graph.calls
-        return None if price is None else price - sum(worth.get(i, 0) for i in members(calls))
+        return None if price is None else price - sum(worth.get(i, 0) for i in move.place.indexes)
 
 
 def _chosen(state: _State) -> tuple[CandidateKernel, ...]:

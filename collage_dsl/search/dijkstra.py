@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import NamedTuple
 
-from collage_dsl.graph import Kind, members
+from collage_dsl.graph import Kind
 from collage_dsl.search.moves import Key, Move, Moves
 from collage_dsl.search.plan import Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
@@ -150,7 +150,7 @@ class _Search:
         self.moves = moves
         self.tally = tally
         self.budget = budget
-        self.least = least_by_call(problem, moves.candidates)
+        self.least = least_by_call(problem, moves)
         self.worth: Mapping[int, int] = defaultdict(int)
         self.prices: dict[int, int | None] = {}
         if problem.is_informed:
@@ -179,8 +179,7 @@ class _Search:
 
     def _worth(self, move: Move) -> int:
         """The least that the calls of a candidate cost in any plan."""
-        calls = move.candidate.sub_graph.inside & self.problem.graph.calls
-        return sum(self.least.get(index, 0) for index in members(calls))
+        return sum(self.least.get(index, 0) for index in move.place.indexes)
 
     def reach(self, state: _State) -> None:
         """Put a state in the queue, unless an equally good state with the same key is known."""

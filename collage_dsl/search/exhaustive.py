@@ -37,7 +37,7 @@ def covers(problem: Problem) -> Iterator[tuple[CandidateKernel, ...]]:
 
 
 def _disjoint(problem: Problem, covered: OpSet) -> Iterator[tuple[CandidateKernel, ...]]:
-    uncovered = problem.calls & ~covered
+    uncovered = problem.places.calls & ~covered
     if not uncovered:
         yield ()
         return

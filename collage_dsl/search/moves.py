@@ -1,12 +1,12 @@
 """States and steps of a search: which nodes are covered, and which candidates may come next."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from collage_dsl.graph import CandidateKernel, OpSet, first, last, members, opset, spread
+from collage_dsl.graph import CandidateKernel, OpSet, members
 from collage_dsl.memory import uncollected
+from collage_dsl.search.places import Place
 from collage_dsl.search.plan import Problem
 
 Opening = tuple[OpSet, OpSet]
@@ -27,35 +27,6 @@ END = -1
 """The next call of a state in which all calls are covered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """
-    The nodes of a candidate, by rank. `start` is the first rank; the sets `inside` and `calls`
-    count from it. `call` is the rank of the first call.
-
-    `is_ragged`: as one kernel, it makes some nodes wait for nodes that they would not wait for
-    otherwise. That is, some node flows into the candidate, but not through it into all nodes
-    after it. Only then are `above`, all nodes that flow into it, and `below`, all nodes that it
-    flows into, set.
-    """
-
-    start: int
-    inside: OpSet
-    calls: OpSet
-    is_ragged: bool = False
-    above: OpSet = 0
-    below: OpSet = 0
-
-    @property
-    def call(self) -> int:
-        return self.start + first(self.calls)
-
-    @property
-    def end(self) -> int:
-        """The last rank."""
-        return self.start + last(self.inside)
-
-
 class Move(NamedTuple):
     """
     A candidate as a step of a search, with a number. Moves with the same nodes share a place.
@@ -73,20 +44,16 @@ class Moves:
     """The candidates of a problem, all convex, by the first call that they cover; larger first."""
 
     def __init__(self, problem: Problem, candidates: Iterable[CandidateKernel]) -> None:
-        self.problem = problem
-        self.graph = problem.graph
-        self.calls = problem.calls
+        self.calls = problem.places.calls
         starting: dict[int, list[Move]] = {}
         self.candidates = tuple(candidates)
-        self._places: dict[tuple[int, OpSet], Place] = {}
         self._takeable = 0
-        for candidate in self.candidates:
-            self._takeable |= candidate.sub_graph.inside
         with uncollected():
             for number, candidate in enumerate(self.candidates):
-                move = self._move(number, candidate)
-                if move.place.calls:
-                    starting.setdefault(move.place.call, []).append(move)
+                if place := problem.places.of(candidate.sub_graph.inside):
+                    move = Move(number, candidate, place, problem.demotion(candidate))
+                    starting.setdefault(place.call, []).append(move)
+                    self._takeable |= place.inside << place.start
             self._starting = {
                 rank: tuple(sorted(moves, key=lambda move: -move.place.inside.bit_count()))
                 for rank, moves in starting.items()
@@ -152,76 +119,19 @@ class Moves:
             return END, 0, ()
         raised = self._floor[call] - floor
         if openings or place.is_ragged:
-            openings = _kept(_opened(openings, place, floor), covered, raised)
+            opened = _opened(openings, place, self._takeable, floor)
+            openings = _kept(opened, covered, raised)
         return call, covered >> raised, openings
 
-    def _move(self, number: int, candidate: CandidateKernel) -> Move:
-        key = spread(candidate.sub_graph.inside)
-        place = self._places.get(key)
-        if place is None:
-            place = self._places[key] = self._place(candidate.sub_graph.inside)
-        return Move(number, candidate, place, self.problem.demotion(candidate))
 
-    def _place(self, inside: OpSet) -> Place:
-        exits = self.graph.exit(inside)
-        ranks = self.problem.ranked(inside)
-        start = first(ranks)
-        place = Place(start, ranks >> start, (ranks & self.calls) >> start)
-        leads_to_one = exits & exits - 1 == 0 and not inside & self._unused
-        return place if leads_to_one else self._ragged(place, inside, exits)
-
-    def _ragged(self, place: Place, inside: OpSet, exits: OpSet) -> Place:
-        """`place`, marked as ragged if the nodes `inside` as one kernel make others wait."""
-        below = 0
-        for index in members(exits):
-            below |= self.graph.downstream_of[index]
-        below &= ~inside
-        sources = self.graph.input(inside) & self._made
-        if not any(below & ~self._through(i, inside) for i in members(sources)):
-            return place
-        above = 0
-        for index in members(sources):
-            above |= self._upstream_of[index] | 1 << index
-        up, down = (self.problem.ranked(nodes & self._takeable) for nodes in (above, below))
-        return replace(place, is_ragged=True, above=up, below=down)
-
-    @cached_property
-    def _made(self) -> OpSet:
-        """The nodes with inputs: computed nodes, and inputs that other nodes lead to."""
-        return opset(i for i, inputs in enumerate(self.graph.inputs_of) if inputs)
-
-    @cached_property
-    def _unused(self) -> OpSet:
-        """The computed nodes that nothing uses and that are not results."""
-        used = self.graph.results
-        for inputs in self.graph.inputs_of:
-            used |= inputs
-        return self.graph.computed & ~used
-
-    def _through(self, source: int, inside: OpSet) -> OpSet:
-        """The nodes that `source` flows into through its users `inside`."""
-        reached = 0
-        for index in members(self.graph.users_of[source] & inside):
-            reached |= self.graph.downstream_of[index]
-        return reached
-
-    @cached_property
-    def _upstream_of(self) -> list[OpSet]:
-        above: list[OpSet] = []
-        for inputs in self.graph.inputs_of:
-            reached = inputs
-            for index in members(inputs):
-                reached |= above[index]
-            above.append(reached)
-        return above
-
-
-def _opened(openings: tuple[Opening, ...], place: Place, floor: int) -> tuple[Opening, ...]:
+def _opened(
+    openings: tuple[Opening, ...], place: Place, takeable: OpSet, floor: int
+) -> tuple[Opening, ...]:
     """`openings` after a kernel at `place` was taken."""
     if not place.is_ragged:
         return openings
     inside = place.inside << place.start - floor
-    above, below = place.above >> floor, place.below >> floor
+    above, below = (place.above & takeable) >> floor, (place.below & takeable) >> floor
     for up, down in openings:
         if down & inside:
             above |= up

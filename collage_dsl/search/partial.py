@@ -1,8 +1,7 @@
 """The cheapest plan for a graph in which calls without a feasible kernel are left to TVM."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 
 from collage_dsl.cost import Cost, CostFunction, Infeasible
 from collage_dsl.graph import (
@@ -15,55 +14,39 @@ from collage_dsl.graph import (
     tensor_results,
 )
 from collage_dsl.search.auto import auto
-from collage_dsl.search.plan import SECOND, Ahead, LowerBound, NoPlanError, Plan, Problem
+from collage_dsl.search.plan import SECOND, Ahead, NoPlanError, Plan, Problem
 
 LEFT_ALONE = Toolchain("(left alone)")
 """The target of calls that get no kernel. No target of a spec can have this name."""
 
 
-def partial(
-    graph: Graph,
-    candidates: Iterable[CandidateKernel],
-    cost: CostFunction,
-    *,
-    lower_bound: LowerBound | None = None,
-    ahead: Ahead | None = None,
-    known: Mapping[CandidateKernel, Cost] | None = None,
-) -> Plan:
+def as_far_as_possible(problem: Problem) -> Plan:
     """
     The cheapest of the plans that leave as few calls alone as possible.
 
-    A call that is left alone is a kernel of `LEFT_ALONE`, and costs nothing. Candidates without
-    a result that is used are left out. `lower_bound`, `ahead` and `known` are as in
-    `search.Problem`.
+    A call that is left alone is a kernel of `LEFT_ALONE`, and costs nothing. Candidates without a
+    result that is used are left out.
     """
-    found = [each for each in candidates if tensor_results(graph, each.sub_graph.inside)]
-    price = cache(cost)
-    alone = _alone(graph, graph.calls & ~_covered(found))
+    graph = problem.graph
+    used = [each for each in problem.candidates if tensor_results(graph, each.sub_graph.inside)]
+    alone = _alone(graph, graph.calls & ~_covered(used))
+
+    def bound(candidate: CandidateKernel) -> float:
+        return 0.0 if candidate.toolchain == LEFT_ALONE else problem.least(candidate) / SECOND
+
     try:
-        problem = Problem(
+        whole = Problem(
             graph,
-            [*found, *alone],
-            _with(alone, 0.0, price),
-            lower_bound=lower_bound and _none_if_alone(lower_bound),
-            ahead=ahead and _of_kernels(ahead),
-            known=known,
+            [*used, *alone],
+            _with(alone, 0.0, problem.cost),
+            lower_bound=bound if problem.has_bounds else None,
+            ahead=_of_kernels(problem.ask),
+            known=problem.priced,
+            places=problem.places,
         )
-        return auto(problem)
+        return auto(whole)
     except NoPlanError:
-        return _with_gaps(graph, found, price)
-
-
-def as_far_as_possible(problem: Problem) -> Plan:
-    """`partial`, for a problem."""
-    return partial(
-        problem.graph,
-        problem.candidates,
-        problem.cost,
-        lower_bound=(lambda each: problem.least(each) / SECOND) if problem.has_bounds else None,
-        ahead=problem.ask,
-        known=problem.priced,
-    )
+        return _with_gaps(problem, used)
 
 
 def without_left_alone(plan: Plan) -> Plan:
@@ -72,15 +55,16 @@ def without_left_alone(plan: Plan) -> Plan:
     return Plan(plan.graph, tuple(kernels))
 
 
-def _with_gaps(graph: Graph, found: Sequence[CandidateKernel], price: CostFunction) -> Plan:
+def _with_gaps(problem: Problem, found: Sequence[CandidateKernel]) -> Plan:
     """The plan if some candidates are infeasible, or no choice of them covers all their calls."""
+    graph, price = problem.graph, problem.cost
     prices = {each: seconds for each in found if not isinstance(seconds := price(each), Infeasible)}
     covered = _covered(prices)
     bare, others = _alone(graph, graph.calls & ~covered), _alone(graph, covered & graph.calls)
     # Leaving one call alone that has a kernel must cost more than running all kernels.
     fine = 1 + 2 * sum(prices.values())
     cost = _with(others, fine, _with(bare, 0.0, price))
-    plan = auto(Problem(graph, [*prices, *bare, *others], cost))
+    plan = auto(Problem(graph, [*prices, *bare, *others], cost, places=problem.places))
     kernels = (
         replace(kernel, cost=0.0) if kernel.candidate.toolchain == LEFT_ALONE else kernel
         for kernel in plan.kernels
@@ -100,10 +84,6 @@ def _with(some: Sequence[CandidateKernel], seconds: float, others: CostFunction)
         return seconds if candidate in known else others(candidate)
 
     return cost
-
-
-def _none_if_alone(bound: LowerBound) -> LowerBound:
-    return lambda each: 0.0 if each.toolchain == LEFT_ALONE else bound(each)
 
 
 def _covered(candidates: Iterable[CandidateKernel]) -> OpSet:

@@ -7,7 +7,8 @@ from heapq import heappop, heappush
 from math import floor, fsum, isfinite
 
 from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible, Variant
-from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, first, members, opset
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, first, members
+from collage_dsl.search.places import Places
 from collage_dsl.search.reporter import NO_REPORTER, Reporter, SearchRecord
 
 
@@ -120,7 +121,7 @@ class Problem:
     `lower_bound` of a candidate must not be above its cost; with it some strategies need fewer
     costs and find a plan that is just as good. `ahead` hears of several candidates before their
     costs are asked for. `reporter` is told what a search does. The costs `known` were asked for
-    before.
+    before. `places` are those of another problem for the same graph.
     """
 
     def __init__(
@@ -133,8 +134,10 @@ class Problem:
         ahead: Ahead | None = None,
         reporter: Reporter = NO_REPORTER,
         known: Mapping[CandidateKernel, Cost] | None = None,
+        places: Places | None = None,
     ) -> None:
         self.graph = graph
+        self.places = places or Places(graph)
         self.reporter = reporter
         self.candidates = tuple(dict.fromkeys(candidates))
         self.has_bounds = lower_bound is not None
@@ -229,18 +232,6 @@ class Problem:
     def _highest(self) -> int:
         return max((each.toolchain.priority for each in self.candidates), default=0)
 
-    # Searches cover calls depth first: one branch is complete before the next begins. So few
-    # branches are partly covered at the same time, and there are few sets of covered nodes.
-
-    @cached_property
-    def _rank(self) -> dict[int, int]:
-        return {index: rank for rank, index in enumerate(self.graph.depth_first)}
-
-    @cached_property
-    def calls(self) -> OpSet:
-        """All operator calls, by rank."""
-        return self.ranked(self.graph.calls)
-
     @cached_property
     def starting_at(self) -> dict[int, tuple[tuple[CandidateKernel, OpSet], ...]]:
         """
@@ -248,18 +239,15 @@ class Problem:
         Larger candidates come first, then the order in which they were proposed.
         """
         starts: dict[int, list[tuple[CandidateKernel, OpSet]]] = {}
+        calls = self.places.calls
         for candidate in self.candidates:
-            ranks = self.ranked(candidate.sub_graph.inside)
-            if ranks & self.calls:
-                starts.setdefault(first(ranks & self.calls), []).append((candidate, ranks))
+            ranks = self.places.ranked(candidate.sub_graph.inside)
+            if ranks & calls:
+                starts.setdefault(first(ranks & calls), []).append((candidate, ranks))
         return {
             rank: tuple(sorted(found, key=lambda pair: -pair[1].bit_count()))
             for rank, found in starts.items()
         }
-
-    def ranked(self, nodes: OpSet) -> OpSet:
-        """The ranks of `nodes`."""
-        return opset(self._rank[index] for index in members(nodes))
 
     def no_plan(self) -> NoPlanError:
         """The error that names the calls that no feasible candidate covers."""

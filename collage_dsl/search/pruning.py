@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from collage_dsl.graph import CandidateKernel, OpSet, members, spread
+from collage_dsl.search.moves import Moves
 from collage_dsl.search.plan import Problem
 
 
@@ -15,13 +16,7 @@ def usable(problem: Problem) -> tuple[CandidateKernel, ...]:
     candidate that shares a node with it. Those others are left out. After that, other calls may
     have only one candidate, so this is repeated.
     """
-    insides = {spread(each.sub_graph.inside) for each in problem.candidates}
-    convex = {inside for inside in insides if problem.graph.is_convex(inside[1])}
-    left = [
-        each
-        for each in problem.candidates
-        if _calls(each) and spread(each.sub_graph.inside) in convex
-    ]
+    left = [each for each in problem.candidates if problem.places.of(each.sub_graph.inside)]
     forced: set[CandidateKernel] = set()
     while alone := _only_ones(problem, left) - forced:
         forced |= alone
@@ -62,7 +57,7 @@ def undominated(
     return [each for _, each in best.values()]
 
 
-def least_by_call(problem: Problem, candidates: tuple[CandidateKernel, ...]) -> dict[int, int]:
+def least_by_call(problem: Problem, moves: Moves) -> dict[int, int]:
     """
     A lower bound for each call, in femtoseconds: in every plan, the kernels that cover some
     calls cost at least the sum of the bounds of all calls that they cover.
@@ -73,14 +68,15 @@ def least_by_call(problem: Problem, candidates: tuple[CandidateKernel, ...]) -> 
     if not problem.is_informed:
         return dict.fromkeys(members(problem.graph.calls), 0)
     least: dict[int, int] = {}
-    for each in candidates:
-        price = problem.estimate(each)
+    for move in moves:
+        price = problem.estimate(move.candidate)
         if price is None:
             continue
-        calls = _calls(each)
-        share = price // calls.bit_count()
-        for index in members(calls):
-            least[index] = min(share, least.get(index, share))
+        calls = move.place.indexes
+        share = price // len(calls)
+        for index in calls:
+            if index not in least or share < least[index]:
+                least[index] = share
     return least
 
 

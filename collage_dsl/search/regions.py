@@ -7,14 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from functools import partial as with_arguments
 from itertools import combinations
-from math import inf
+from math import fsum, inf
+from typing import NamedTuple
 
 from collage_dsl.cost import Cost, CostFunction, Infeasible
-from collage_dsl.graph import CandidateKernel, Graph, first, members
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members
 from collage_dsl.search.auto import auto
 from collage_dsl.search.coalesce import MayMerge, coalesce
 from collage_dsl.search.partial import as_far_as_possible
-from collage_dsl.search.plan import Ahead, LowerBound, NoPlanError, Plan, Problem
+from collage_dsl.search.plan import Ahead, LowerBound, NoPlanError, Plan, PlannedKernel, Problem
 from collage_dsl.search.reporter import NO_REPORTER, Reporter
 
 Solve = Callable[[Problem], Plan]
@@ -22,11 +23,26 @@ Solve = Callable[[Problem], Plan]
 
 Targets = frozenset[str]
 
+_LESS = 1 - 1e-9
+"""A promise counts as less only by more than sums of floating-point numbers err."""
+
 _ROUNDS = 12
 """How often regions are tried for some targets."""
 
 _MOST = 4
 """For more targets than this, only each alone, each two, and all together propose regions."""
+
+
+class _Share(NamedTuple):
+    """
+    The part of a call in the cost of its region: each kernel costs less by what is `saved` for each
+    of its calls, and of the rest a part `stays`. The region costs its `overhead` besides, in
+    seconds.
+    """
+
+    overhead: float
+    saved: float
+    stays: float
 
 
 class Regions:
@@ -67,7 +83,8 @@ class Regions:
         self._prices = Problem(graph, (), cost)
         self._plans: dict[Targets, Plan] = {}
         self._explored: dict[Targets, tuple[CandidateKernel, ...]] = {}
-        self._shares: dict[str, dict[int, tuple[float, float]]] = {}
+        self._shares: dict[str, dict[int, _Share]] = {}
+        self._large: set[CandidateKernel] = set()
 
     def plan(self, targets: Collection[str] | None = None, solve: Solve = auto) -> Plan:
         """
@@ -90,6 +107,7 @@ class Regions:
             ahead=self.ahead,
             reporter=self.reporter,
             known=self._prices.priced,
+            places=self._prices.places,
         )
 
     def _cost(self, candidate: CandidateKernel) -> Cost:
@@ -128,32 +146,49 @@ class Regions:
             plan = self._cheapest([*parts])
             merged = self._merged(plan)
             add(merged)
-            large = {each for each in merged.candidates if each in parts and _calls(each) > 1}
+            alone = (each for each in merged.candidates if each in parts)
+            large = {each for each in alone if _calls(each).bit_count() > 1}
             if large and len(parts) > len(large):
                 plan = self._cheapest([each for each in parts if each not in large])
+                self._large |= large
             self._divide(plan, merged)
+            self._solve(targets, [*parts, *regions])
             return regions
-        for merged in self._promising(parts, regions):
+        every = (plan for some, plan in self._plans.items() if some < targets)
+        known = min(every, key=lambda plan: plan.cost, default=None)
+        costs = []
+        for merged in self._promising(parts, regions, known.cost if known else inf):
+            costs.append(merged.cost)
             add(merged)
+        if known and len(costs) == 1 and known.cost <= costs[0]:
+            self._plans[targets] = known
+            return regions
         for _ in range(_ROUNDS):
-            try:
-                plan = self._plans[targets] = auto(self._problem([*parts, *regions]))
-            except NoPlanError:
+            cheapest = self._solve(targets, [*parts, *regions])
+            if not cheapest or not add(self._merged(cheapest)):
                 break
-            if not add(self._merged(plan)):
-                break
-            del self._plans[targets]
         return regions
 
+    def _solve(self, targets: Targets, candidates: Sequence[CandidateKernel]) -> Plan | None:
+        """The cheapest plan of `candidates`, if there is any, kept as that of `targets`."""
+        try:
+            plan = self._plans[targets] = auto(self._problem(candidates))
+        except NoPlanError:
+            return None
+        return plan
+
     def _promising(
-        self, parts: Mapping[CandidateKernel, None], regions: Mapping[CandidateKernel, None]
+        self,
+        parts: Mapping[CandidateKernel, None],
+        regions: Mapping[CandidateKernel, None],
+        least: float,
     ) -> Iterator[Plan]:
         """
-        Merged plans, of which each but the first promised to be cheaper than those before. What a
-        plan costs above its promise is shared among its cuts.
+        Merged plans, of which each but the first promised to be cheaper than those before, and than
+        `least`. What a plan costs above its promise is shared among its cuts.
         """
         plan, promise = self._cheapest([*parts]), inf
-        least, cut, tried = inf, 0.0, set[frozenset[CandidateKernel]]()
+        cut, tried = 0.0, {frozenset(plan.candidates)}
         for _ in range(_ROUNDS):
             merged = self._merged(plan)
             cut += max(0.0, merged.cost - promise) / max(1, self._cuts(plan))
@@ -162,10 +197,11 @@ class Regions:
             estimate = with_arguments(self._estimate, parts, cut)
             promised = self._cheapest([*parts, *regions], estimate)
             kernels = frozenset(promised.candidates)
-            if promised.cost >= least or kernels in tried:
+            promise = promised.cost + self._overhead(promised, parts)
+            if promise >= least * _LESS or kernels in tried:
                 return
             tried.add(kernels)
-            plan, promise = self._priced(promised), promised.cost
+            plan = self._priced(promised)
 
     def _cheapest(
         self,
@@ -182,7 +218,13 @@ class Regions:
         least = bound and (lambda each: estimate(each, bound(each)))
         known = {each: cost(each) for each in candidates if each in self._prices.priced}
         problem = Problem(
-            self.graph, candidates, cost, lower_bound=least, ahead=self.ahead, known=known
+            self.graph,
+            candidates,
+            cost,
+            lower_bound=least,
+            ahead=self.ahead,
+            known=known,
+            places=self._prices.places,
         )
         try:
             return auto(problem)
@@ -197,12 +239,25 @@ class Regions:
         cost: float,
     ) -> float:
         """What a kernel that costs so much alone is expected to cost in a plan with regions."""
-        target = candidate.target
-        if target not in self.may_merge:
+        if candidate.target not in self.may_merge:
             return cost + cut
-        shares = self._shares.get(target, {})
-        overhead, share = shares.get(first(candidate.sub_graph.inside), (0.0, 1.0))
-        return max(0.0, cost - overhead) * share if candidate in parts else cost
+        if candidate not in parts or candidate in self._large:
+            return cost
+        shares = self._shares.get(candidate.target, {})
+        found = [shares[index] for index in members(_calls(candidate)) if index in shares]
+        saved = sum(share.saved for share in found)
+        return max(0.0, cost - saved) * (found[0].stays if found else 1.0)
+
+    def _overhead(self, plan: Plan, parts: Mapping[CandidateKernel, None]) -> float:
+        """What merging does not save, since each target that merges has at least one region."""
+        found: dict[str, float] = {}
+        for each in plan.candidates:
+            shares = self._shares.get(each.target, {})
+            if each in parts and each not in self._large and shares:
+                share = shares.get(first(_calls(each)))
+                overhead = share.overhead if share else 0.0
+                found[each.target] = min(overhead, found.get(each.target, inf))
+        return fsum(found.values())
 
     def _cuts(self, plan: Plan) -> int:
         return sum(each.target not in self.may_merge for each in plan.candidates)
@@ -225,33 +280,37 @@ class Regions:
 
     def _divide(self, plan: Plan, merged: Plan) -> None:
         """
-        Divide the cost of each kernel of `merged` among those of `plan` that are inside it. What
-        merging saves is first taken from all of them alike, as launches are, then in proportion.
+        Divide the cost of each kernel of `merged` among those of `plan` that are inside it, and the
+        calls of these. What merging saves is first taken from all kernels alike, as launches are,
+        then in proportion.
         """
         owner = {
             index: kernel
             for kernel in merged.kernels
             for index in members(kernel.candidate.sub_graph.inside)
         }
-        parts: dict[CandidateKernel, list[float]] = {}
+        parts: dict[CandidateKernel, list[PlannedKernel]] = {}
         for kernel in plan.kernels:
             whole = owner.get(first(kernel.candidate.sub_graph.inside))
             if whole is not None and kernel.target == whole.target:
-                parts.setdefault(whole.candidate, []).append(kernel.cost)
+                parts.setdefault(whole.candidate, []).append(kernel)
         for kernel in merged.kernels:
-            costs = parts.get(kernel.candidate, [])
-            if len(costs) > 1:
+            inside = parts.get(kernel.candidate, [])
+            if len(inside) > 1:
+                costs = [each.cost for each in inside]
                 saved = (sum(costs) - kernel.cost) / (len(costs) - 1)
                 overhead = max(0.0, min(saved, *costs))
                 rest = sum(costs) - overhead * len(costs)
-                share = max(0.0, kernel.cost - overhead) / rest if rest else 1.0
-                inside = members(kernel.candidate.sub_graph.inside)
+                stays = max(0.0, kernel.cost - overhead) / rest if rest else 1.0
                 shares = self._shares.setdefault(kernel.target, {})
-                shares.update((index, (overhead, share)) for index in inside)
+                for each in inside:
+                    count = _calls(each.candidate).bit_count()
+                    share = _Share(overhead, overhead / count, stays)
+                    shares.update(dict.fromkeys(members(_calls(each.candidate)), share))
 
 
-def _calls(candidate: CandidateKernel) -> int:
-    return (candidate.sub_graph.inside & candidate.graph.calls).bit_count()
+def _calls(candidate: CandidateKernel) -> OpSet:
+    return candidate.sub_graph.inside & candidate.graph.calls
 
 
 def _fewer(targets: Targets) -> Iterator[Targets]:

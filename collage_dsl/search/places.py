@@ -1,0 +1,119 @@
+"""Where the nodes of a candidate lie in the order in which searches cover the calls of a graph."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from collage_dsl.graph import Graph, OpSet, first, last, members, opset, spread
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """
+    The nodes of a candidate, by rank. `start` is the first rank; the sets `inside` and `calls`
+    count from it. `call` is the rank of the first call.
+
+    `is_ragged`: as one kernel, it makes some nodes wait for nodes that they would not wait for
+    otherwise. That is, some node flows into the candidate, but not through it into all nodes
+    after it. Only then are `above`, all nodes that flow into it, and `below`, all nodes that it
+    flows into, set. `indexes` are the calls as nodes of the graph.
+    """
+
+    start: int
+    inside: OpSet
+    calls: OpSet
+    is_ragged: bool = False
+    above: OpSet = 0
+    below: OpSet = 0
+    indexes: tuple[int, ...] = ()
+
+    @property
+    def call(self) -> int:
+        return self.start + first(self.calls)
+
+    @property
+    def end(self) -> int:
+        """The last rank."""
+        return self.start + last(self.inside)
+
+
+class Places:
+    """
+    The places of sets of nodes of `graph`, found once each.
+
+    Searches cover calls depth first: one branch is complete before the next begins. So few branches
+    are partly covered at the same time, and there are few sets of covered nodes. The place of a
+    node in this order is its rank.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._rank = {index: rank for rank, index in enumerate(graph.depth_first)}
+        self._known: dict[tuple[int, OpSet], Place | None] = {}
+        self.calls = self.ranked(graph.calls)
+
+    def ranked(self, nodes: OpSet) -> OpSet:
+        """The ranks of `nodes`."""
+        return opset(self._rank[index] for index in members(nodes))
+
+    def of(self, inside: OpSet) -> Place | None:
+        """The place of a set of nodes; None if it has no call or is not convex."""
+        key = spread(inside)
+        if key not in self._known:
+            covers = inside & self.graph.calls and self.graph.is_convex(inside)
+            self._known[key] = self._place(inside) if covers else None
+        return self._known[key]
+
+    def _place(self, inside: OpSet) -> Place:
+        exits = self.graph.exit(inside)
+        ranks = self.ranked(inside)
+        start = first(ranks)
+        indexes = tuple(members(inside & self.graph.calls))
+        calls = (ranks & self.calls) >> start
+        place = Place(start, ranks >> start, calls, indexes=indexes)
+        leads_to_one = exits & exits - 1 == 0 and not inside & self._unused
+        return place if leads_to_one else self._ragged(place, inside, exits)
+
+    def _ragged(self, place: Place, inside: OpSet, exits: OpSet) -> Place:
+        """`place`, marked as ragged if the nodes `inside` as one kernel make others wait."""
+        below = 0
+        for index in members(exits):
+            below |= self.graph.downstream_of[index]
+        below &= ~inside
+        sources = self.graph.input(inside) & self._made
+        if not any(below & ~self._through(i, inside) for i in members(sources)):
+            return place
+        above = 0
+        for index in members(sources):
+            above |= self._upstream_of[index] | 1 << index
+        up, down = (self.ranked(nodes & self.graph.computed) for nodes in (above, below))
+        return replace(place, is_ragged=True, above=up, below=down)
+
+    @cached_property
+    def _made(self) -> OpSet:
+        """The nodes with inputs: computed nodes, and inputs that other nodes lead to."""
+        return opset(i for i, inputs in enumerate(self.graph.inputs_of) if inputs)
+
+    @cached_property
+    def _unused(self) -> OpSet:
+        """The computed nodes that nothing uses and that are not results."""
+        used = self.graph.results
+        for inputs in self.graph.inputs_of:
+            used |= inputs
+        return self.graph.computed & ~used
+
+    def _through(self, source: int, inside: OpSet) -> OpSet:
+        """The nodes that `source` flows into through its users `inside`."""
+        reached = 0
+        for index in members(self.graph.users_of[source] & inside):
+            reached |= self.graph.downstream_of[index]
+        return reached
+
+    @cached_property
+    def _upstream_of(self) -> list[OpSet]:
+        above: list[OpSet] = []
+        for inputs in self.graph.inputs_of:
+            reached = inputs
+            for index in members(inputs):
+                reached |= above[index]
+            above.append(reached)
+        return above
