@@ -154,15 +154,9 @@ class Regions:
             self._divide(plan, merged)
             self._solve(targets, [*parts, *regions])
             return regions
-        every = (plan for some, plan in self._plans.items() if some < targets)
-        known = min(every, key=lambda plan: plan.cost, default=None)
-        costs = []
-        for merged in self._promising(parts, regions, known.cost if known else inf):
-            costs.append(merged.cost)
+        known = (plan.cost for some, plan in self._plans.items() if some < targets)
+        for merged in self._promising(parts, regions, min(known, default=inf)):
             add(merged)
-        if known and len(costs) == 1 and known.cost <= costs[0]:
-            self._plans[targets] = known
-            return regions
         for _ in range(_ROUNDS):
             cheapest = self._solve(targets, [*parts, *regions])
             if not cheapest or not add(self._merged(cheapest)):
