@@ -160,7 +160,8 @@ class Regions:
         for _ in range(_ROUNDS):
             cheapest = self._solve(targets, [*parts, *regions])
             if not cheapest or not add(self._merged(cheapest)):
-                break
+                return regions
+        self._solve(targets, [*parts, *regions])
         return regions
 
     def _solve(self, targets: Targets, candidates: Sequence[CandidateKernel]) -> Plan | None:
