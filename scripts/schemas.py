@@ -3,7 +3,13 @@
 import json
 from pathlib import Path
 
-from collage_dsl.cli.documents import CodesDocument, ExplainDocument, OpsDocument, TestsDocument
+from collage_dsl.cli.documents import (
+    CodesDocument,
+    ExplainDocument,
+    OpsDocument,
+    StoreDocument,
+    TestsDocument,
+)
 from collage_dsl.language import forms
 from collage_dsl.report.documents import (
     CandidatesDocument,
@@ -25,6 +31,7 @@ COMMANDS: dict[str, type[Document]] = {
     "check": CheckDocument,
     "codes": CodesDocument,
     "compile": CompileDocument,
+    "costs": StoreDocument,
     "coverage": CoverageDocument,
     "doctor": DoctorDocument,
     "explain": ExplainDocument,

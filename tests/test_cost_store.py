@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from collage_dsl.cost import CostStore, CostTable, Infeasible, Measurement, StoreError, TableError
+from collage_dsl.cost import (
+    Context,
+    CostStore,
+    CostTable,
+    Infeasible,
+    Measurement,
+    StoreError,
+    StoreWarning,
+    TableError,
+)
 from tests.graphs import LIBRARY, candidate, graph_of
 
 KEY = ("kernel", "context")
@@ -52,17 +61,21 @@ def test_a_damaged_store_is_refused_and_left_as_it_is(tmp_path: Path, content: b
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("text", [b"TEXT NOT NULL", b"nn.conv2d"], ids=["schema", "row"])
-def test_a_text_that_is_no_text_is_a_damage(tmp_path: Path, text: bytes) -> None:
-    path = tmp_path / "costs.sqlite"
+def test_a_text_that_is_no_text_is_a_damage(tmp_path: Path) -> None:
+    path, text = tmp_path / "costs.sqlite", b"nn.conv2d"
     with CostStore(path) as store:
         store.put(Measurement(*KEY, "nn.conv2d", 1.0))
     content = path.read_bytes()
     assert text in content
     path.write_bytes(content.replace(text, text[:-1] + b"\xff"))
 
-    with pytest.raises(StoreError, match="cannot use the cost store"), CostStore(path) as store:
+    with CostStore(path, repairs=False) as store, pytest.raises(StoreError, match="cannot use"):
         store.find(*KEY)
+    with CostStore(path) as store:
+        with pytest.warns(StoreWarning, match="was damaged"):
+            assert store.find(*KEY) is None
+        store.put(Measurement(*KEY, "nn.conv2d", 1.0))
+        assert store.get(*KEY) == 1.0
 
 
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -151,13 +164,115 @@ def test_a_time_that_is_none_is_not_believed(tmp_path: Path, seconds: object) ->
     path = tmp_path / "costs.sqlite"
     with CostStore(path) as store:
         store.put(Measurement(*KEY, "nn.relu", 1.0))
+        store.put(Measurement("other", "context", "nn.relu", 2.0))
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute("UPDATE cost SET seconds = ?", (seconds,))
+        connection.execute("UPDATE cost SET seconds = ? WHERE kernel = 'kernel'", (seconds,))
     connection.close()
 
-    with CostStore(path) as store, pytest.raises(StoreError, match="for a time"):
-        store.get(*KEY)
+    with CostStore(path) as store:
+        with pytest.warns(StoreWarning, match="is no time"):
+            assert store.get(*KEY) is None
+        assert store.get("other", "context") == 2.0
+
+
+def measurements(count: int) -> list[Measurement]:
+    return [Measurement(f"kernel{i:05}", f"c{i % 2}", "nn.relu", i * 1e-6) for i in range(count)]
+
+
+@pytest.mark.parametrize("page", [1, 5, 40, -1])
+def test_what_can_be_read_of_a_damaged_store_is_kept(tmp_path: Path, page: int) -> None:
+    path, every = tmp_path / "costs.sqlite", measurements(5_000)
+    with CostStore(path) as store:
+        store.add([Context("c0", "machine", "llvm"), Context("c1")], every)
+    content = bytearray(path.read_bytes())
+    size = 4096
+    at = page * size if page > 0 else len(content) - size
+    content[at : at + size] = b"\xff" * size
+    path.write_bytes(content)
+
+    with pytest.warns(StoreWarning, match=r"it is .*damaged-"):
+        found_in(path, every)
+
+    (aside,) = (each for each in tmp_path.iterdir() if ".damaged-" in each.name)
+    assert aside.read_bytes() == content
+    assert {each.name for each in tmp_path.iterdir()} == {path.name, aside.name}
+    found = found_in(path, every)
+    assert page == 1 or len(found) > 4_000
+    with CostStore(path) as store:
+        assert store.faults() == []
+        store.put(Measurement(*KEY, "nn.relu", 1.0))
+        assert len(store) == len(found) + 1
+
+
+def found_in(path: Path, every: list[Measurement]) -> list[Measurement]:
+    with CostStore(path) as store:
+        return [each for each in every if store.find(each.kernel, each.context) == each]
+
+
+def test_one_of_two_users_sets_a_damaged_store_aside(tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as one, CostStore(path) as other:
+        one.put(Measurement(*KEY, "nn.relu", 1.0))
+        with pytest.warns(StoreWarning):
+            one.repair("by hand")
+        one.put(Measurement("new", "context", "nn.relu", 2.0))
+        other.repair("by hand")
+
+        assert other.get(*KEY) == 1.0
+        assert other.get("new", "context") == 2.0
+
+
+def test_what_a_store_knows_by_context(tmp_path: Path) -> None:
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        store.add([Context("c0", "machine", "llvm"), Context("c2")], measurements(5))
+        store.put(Measurement("none", "c1", "nn.relu", Infeasible("crashed")))
+
+        known = {each.context.key: each for each in store.known()}
+
+        assert {key: (each.costs, each.infeasible) for key, each in known.items()} == {
+            "c0": (3, 0),
+            "c1": (3, 1),
+        }
+        assert known["c0"].context == Context("c0", "machine", "llvm")
+        assert known["c1"].context == Context("c1")
+        assert list(store.measurements(["c0"])) == measurements(5)[::2]
+
+
+def test_what_is_older_elsewhere_does_not_replace_what_is_known(tmp_path: Path) -> None:
+    old, new = "2026-01-01 00:00:00", "2026-02-01 00:00:00"
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        store.put(Measurement("a", "c", "nn.relu", 1.0, measured_at=new))
+        store.put(Measurement("b", "c", "nn.relu", 1.0, measured_at=old))
+        others = [
+            Measurement("a", "c", "nn.relu", 2.0, measured_at=old),
+            Measurement("b", "c", "nn.relu", 2.0, measured_at=new),
+            Measurement("d", "c", "nn.relu", 2.0, measured_at=old),
+        ]
+
+        assert store.add([], others) == 2
+        assert [store.get(name, "c") for name in "abd"] == [1.0, 2.0, 2.0]
+
+
+def test_measurements_from_elsewhere_are_added_together_or_not_at_all(tmp_path: Path) -> None:
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        with pytest.raises(StoreError):
+            store.add([], [*measurements(3), Measurement(*KEY, "nn.relu", -1.0)])
+        assert len(store) == 0
+
+
+def test_what_is_removed(tmp_path: Path) -> None:
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        for name, at in (("a", "2026-01-01 00:00:00"), ("b", "2026-02-01 00:00:00")):
+            for context in "cd":
+                store.put(Measurement(name, context, "nn.relu", 1.0, measured_at=at))
+        store.put(Measurement("e", "c", "nn.relu", Infeasible("crashed")))
+
+        assert store.remove(["c"], before="2026-01-15 00:00:00") == 1
+        assert store.remove(["c"], only_infeasible=True) == 1
+        assert len(store) == 3
+        assert store.remove(["d"]) == 2
+        assert store.get("b", "c") == 1.0
 
 
 GRAPH = graph_of({"a": ["x"], "b": ["a", "x"]}, ["b"])

@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *{"reading", "yaml_texts"},
     },
     "builder": {"engine", "language", "rules", "graph"},
-    "cost": {"graph", "reading", "yaml_texts"},
+    "cost": {"graph", "reading", "scratch", "yaml_texts"},
     "search": {"graph", "cost", "memory"},
     "saturation": {"offline"},
     "frontend": {"graph", "offline", "saturation"},

@@ -36,6 +36,47 @@ class OpsDocument(Document):
     operators: list[OperatorDocument]
 
 
+class KnownDocument(Document):
+    """
+    How many costs a store has for a `context`, a hash of what they depend on besides the kernel:
+    the machine (`here` if it is this one), the target, and, as JSON, its options, the versions and
+    the way of timing. Dates are in UTC.
+    """
+
+    context: str
+    machine: str
+    here: bool
+    target: str
+    options: str
+    versions: str
+    timed: str
+    costs: int
+    infeasible: int
+    first: str
+    last: str
+
+
+class KernelCostDocument(Document):
+    """One cost: `seconds`, or the `reason` why there are none. `kernel` is a hash of the kernel."""
+
+    kernel: str
+    context: str
+    label: str
+    seconds: float | None
+    reason: str
+    variant: str
+    error: float | None
+    measured_at: str
+
+
+class StoreDocument(Document):
+    """The answer of `collage costs show`; `kernels` are null unless they are asked for."""
+
+    store: FileName
+    contexts: list[KnownDocument]
+    kernels: list[KernelCostDocument] | None
+
+
 class ExplainDocument(Document):
     """The answer of `collage explain CODE`; `page` is Markdown."""
 

@@ -481,6 +481,97 @@ def demo(model: Path | None, store: Path | None, num_cores: int, output_format: 
     run_demo(model, store, num_cores, output_format)
 
 
+@app.group()
+def costs() -> None:
+    """Look at the store of measured costs, and keep it in order."""
+
+
+_of_target = click.option(
+    "--target", default="*", help="Only costs of targets that fit this glob, such as llvm."
+)
+_of_machine = click.option(
+    "--machine", default="*", help="Only costs of machines that fit this glob."
+)
+
+
+@costs.command(name="show")
+@_of_target
+@_of_machine
+@click.option("--kernels", is_flag=True, help="Each cost too.")
+@_store
+@_output_format
+def costs_show(
+    target: str, machine: str, kernels: bool, store: Path | None, output_format: str
+) -> None:
+    """Say what is known: by target, machine, versions and way of timing."""
+    from collage_dsl.cli.costs import Wanted, show_costs
+
+    show_costs(store, Wanted(target, machine), output_format, with_kernels=kernels)
+
+
+@costs.command(name="export")
+@click.argument("file", type=_FILE)
+@_of_target
+@_of_machine
+@_store
+def costs_export(file: Path, target: str, machine: str, store: Path | None) -> None:
+    """Write costs to FILE, as JSON."""
+    from collage_dsl.cli.costs import Wanted, export_costs
+
+    export_costs(store, file, Wanted(target, machine))
+
+
+@costs.command(name="import")
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+@_store
+def costs_import(files: tuple[Path, ...], store: Path | None) -> None:
+    """Take the costs of FILES, which `collage costs export` wrote, into the store."""
+    from collage_dsl.cli.costs import take_costs
+
+    take_costs(store, files)
+
+
+@costs.command(name="merge")
+@click.argument("stores", nargs=-1, required=True, type=_FILE)
+@_store
+def costs_merge(stores: tuple[Path, ...], store: Path | None) -> None:
+    """Take the costs of other STORES into the store."""
+    from collage_dsl.cli.costs import take_costs
+
+    take_costs(store, stores)
+
+
+@costs.command(name="prune")
+@_of_target
+@_of_machine
+@click.option("--elsewhere", is_flag=True, help="Only costs of other machines.")
+@click.option("--outdated", is_flag=True, help="Only costs of other versions.")
+@click.option("--infeasible", is_flag=True, help="Only kernels that could not run.")
+@click.option(
+    "--older-than",
+    metavar="DAYS",
+    type=click.IntRange(min=0),
+    help="Only what was measured longer ago.",
+)
+@click.option("--dry-run", is_flag=True, help="Forget nothing; say how many it would be.")
+@_store
+def costs_prune(target: str, machine: str, store: Path | None, **options: Any) -> None:
+    """Forget costs: those that fit all of the options."""
+    from collage_dsl.cli.costs import Wanted, prune_costs
+
+    prune_costs(store, Wanted(target, machine), **options)
+
+
+@costs.command(name="verify")
+@click.option("--repair", "repairs", is_flag=True, help="Keep what can be read.")
+@_store
+def costs_verify(repairs: bool, store: Path | None) -> int:
+    """Look for damage in the store. Exit code 1 if there is any."""
+    from collage_dsl.cli.costs import verify_costs
+
+    return verify_costs(store, repairs=repairs)
+
+
 @app.command()
 @_output_format
 def doctor(output_format: str) -> int:

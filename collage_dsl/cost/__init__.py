@@ -9,12 +9,14 @@ from collage_dsl.cost.cost import (
     Variant,
     cheapest,
 )
+from collage_dsl.cost.measurement import Context, Known, Measurement
 from collage_dsl.cost.peak import Peak
 from collage_dsl.cost.sources import CostSource, CostSources, always_known, first_known
-from collage_dsl.cost.store import CostStore, Measurement, StoreError
+from collage_dsl.cost.store import CostStore, StoreError, StoreWarning
 from collage_dsl.cost.table import CostTable, TableError
 
 __all__ = [
+    "Context",
     "Copies",
     "Cost",
     "CostError",
@@ -24,9 +26,11 @@ __all__ = [
     "CostStore",
     "CostTable",
     "Infeasible",
+    "Known",
     "Measurement",
     "Peak",
     "StoreError",
+    "StoreWarning",
     "TableError",
     "Variant",
     "always_known",

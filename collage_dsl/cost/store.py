@@ -1,18 +1,31 @@
 """Keep measured costs on disk, so that no kernel is measured twice on one machine."""
 
+import json
 import os
 import sqlite3
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from math import inf
+from dataclasses import astuple
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
-from collage_dsl.cost.cost import Cost, Infeasible
+from collage_dsl.cost.cost import Cost
+from collage_dsl.cost.damage import file_number, is_store, set_aside
+from collage_dsl.cost.measurement import (
+    ROW,
+    Context,
+    Known,
+    Measurement,
+    columns_of,
+    measurement_of,
+)
+
+_Result = TypeVar("_Result")
 
 _APPLICATION = 0x436F6C6C
 """The application id in the header of the SQLite file, as characters: `Coll`."""
-_VERSION = 2
+_VERSION = 3
 _COLUMNS = "kernel, context, label, seconds, reason, measured_at"
 """The columns of version 1, which wrote no application id at first."""
 _SCHEMA = """
@@ -33,54 +46,69 @@ _VERSION_2 = (
     "ALTER TABLE cost ADD COLUMN variant TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE cost ADD COLUMN error REAL",
 )
-
+_VERSION_3 = """
+CREATE TABLE IF NOT EXISTS context (
+    context TEXT PRIMARY KEY,
+    machine TEXT NOT NULL,
+    target TEXT NOT NULL,
+    options TEXT NOT NULL,
+    versions TEXT NOT NULL,
+    timed TEXT NOT NULL
+) WITHOUT ROWID;
+"""
+_PUT = (
+    "INSERT OR REPLACE INTO cost"
+    " (kernel, context, label, seconds, reason, variant, error, measured_at)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, coalesce(?, CURRENT_TIMESTAMP))"
+)
+_DESCRIBE = "INSERT OR IGNORE INTO context VALUES (?, ?, ?, ?, ?, ?)"
 
 _OTHER = "move the file away, or name another with --store"
 _NO_SPACE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class StoreError(Exception):
     """The store cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """
-    One cost, of one kernel in one context.
+class DamagedStoreError(StoreError):
+    """The file of the store is not as SQLite has written it."""
 
-    `kernel` identifies what is computed (see `fingerprint`), `context` everything else that the
-    cost depends on: target, library versions, machine and method of measuring. `variant` names
-    the algorithm, which has the `error` (see `Variant`).
-    """
 
-    kernel: str
-    context: str
-    label: str
-    cost: Cost
-    variant: str = ""
-    error: float | None = None
+class StoreWarning(UserWarning):
+    """A damaged store was set aside."""
 
 
 class CostStore:
     """
     A SQLite file of measurements. Several processes may use it at once.
 
-    Raises `StoreError` if the file is damaged, belongs to another program, has a newer version or
-    cannot be written. The file is then left unchanged.
+    A damaged file is set aside, and what can be read of it is taken into a new one, with a
+    `StoreWarning`; unless `repairs` is false, or nothing says that the file is a store. Then, and
+    where the file belongs to another program, has a newer version or cannot be written, this raises
+    `StoreError`, and the file is left unchanged.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, repairs: bool = True) -> None:
         self.path = Path(path)
+        self.repairs = repairs
+        self._open()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
-        except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"cannot open the cost store {path}: {error}") from error
-        try:
-            self._prepare()
+            self._safely(self._prepare)
         except BaseException:
             self.close()
             raise
+
+    def _open(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            self._file = file_number(self.path)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"cannot open the cost store {self.path}: {error}") from error
 
     def __enter__(self) -> Self:
         return self
@@ -98,38 +126,106 @@ class CostStore:
 
     def find(self, kernel: str, context: str) -> Measurement | None:
         """The measurement of `kernel` in `context`, if there is one."""
+        return self._safely(lambda: self._find(kernel, context))
+
+    def _find(self, kernel: str, context: str) -> Measurement | None:
         rows = self._run(
-            "SELECT seconds, reason, label, variant, error FROM cost"
-            " WHERE kernel = ? AND context = ?",
-            (kernel, context),
+            f"SELECT {ROW} FROM cost WHERE kernel = ? AND context = ?", (kernel, context)
         )
-        if not rows:
-            return None
-        seconds, reason, label, variant, error = rows[0]
-        if reason is not None:
-            return Measurement(kernel, context, str(label), Infeasible(str(reason)), str(variant))
-        if not isinstance(seconds, float) or not 0 <= seconds < inf:
-            raise StoreError(f"{self._cannot_use()}: it has {seconds!r} for a time; {_OTHER}")
-        known = error if isinstance(error, float) else None
-        return Measurement(kernel, context, str(label), seconds, str(variant), known)
+        found = measurement_of(rows[0]) if rows else None
+        if rows and found is None:
+            raise DamagedStoreError(f"{self._cannot_use()}: {rows[0][3]!r} is no time; {_OTHER}")
+        return found
 
     def put(self, measurement: Measurement) -> None:
         """Keep `measurement`, and replace an older one of the same kernel and context."""
-        infeasible = isinstance(measurement.cost, Infeasible)
-        self._run(
-            "INSERT OR REPLACE INTO cost"
-            " (kernel, context, label, seconds, reason, variant, error)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                measurement.kernel,
-                measurement.context,
-                measurement.label,
-                None if infeasible else measurement.cost,
-                measurement.cost.reason if isinstance(measurement.cost, Infeasible) else None,
-                measurement.variant,
-                measurement.error,
-            ),
+        self._safely(lambda: self._run(_PUT, columns_of(measurement)))
+
+    def describe(self, context: Context) -> None:
+        """Keep what `context` means."""
+        self._safely(lambda: self._run(_DESCRIBE, astuple(context)))
+
+    def known(self) -> list[Known]:
+        """What the store has, by context: the last measured first."""
+        rows = self._run(
+            "SELECT cost.context, machine, target, options, versions, timed,"
+            " count(*), count(reason), min(measured_at), max(measured_at)"
+            " FROM cost LEFT JOIN context USING (context)"
+            " GROUP BY cost.context ORDER BY max(measured_at) DESC, cost.context"
         )
+        return [
+            Known(
+                Context(*(str(field or "") for field in row[:6])),
+                int(str(row[6])),
+                int(str(row[7])),
+                str(row[8]),
+                str(row[9]),
+            )
+            for row in rows
+        ]
+
+    def measurements(self, contexts: Collection[str]) -> Iterator[Measurement]:
+        """Every measurement in some contexts, by context, then by kernel."""
+        wanted = (json.dumps(sorted(contexts)),)
+        rows = self._run(
+            f"SELECT {ROW} FROM cost WHERE context IN (SELECT value FROM json_each(?))"
+            " ORDER BY context, kernel",
+            wanted,
+        )
+        yield from (found for row in rows if (found := measurement_of(row)))
+
+    def add(self, contexts: Iterable[Context], measurements: Iterable[Measurement]) -> int:
+        """
+        Keep measurements from elsewhere, all of them or none; one that the store has from the same
+        time or a later one stays. The number of those that are new or newer.
+        """
+        self._run("BEGIN IMMEDIATE")
+        try:
+            added = 0
+            for context in contexts:
+                self._run(_DESCRIBE, astuple(context))
+            for each in measurements:
+                known = self._find(each.kernel, each.context)
+                if known is None or known.measured_at < each.measured_at:
+                    self._run(_PUT, columns_of(each))
+                    added += 1
+            self._run("COMMIT")
+        except BaseException:
+            self._run("ROLLBACK")
+            raise
+        return added
+
+    def remove(
+        self,
+        contexts: Collection[str],
+        *,
+        before: str = "",
+        only_infeasible: bool = False,
+        is_trial: bool = False,
+    ) -> int:
+        """
+        Forget what was measured in some contexts, or of that only what was measured `before` a time
+        or has no cost. The number of measurements that are gone, or would be if this is no trial.
+        """
+        condition = " AND measured_at < ?" if before else ""
+        condition += " AND reason IS NOT NULL" if only_infeasible else ""
+        removed = 0
+        self._run("BEGIN IMMEDIATE")
+        for context in contexts:
+            values = (context, before) if before else (context,)
+            self._run(f"DELETE FROM cost WHERE context = ?{condition}", values)
+            removed += int(str(self._run("SELECT changes()")[0][0]))
+        self._run("DELETE FROM context WHERE context NOT IN (SELECT context FROM cost)")
+        self._run("ROLLBACK" if is_trial else "COMMIT")
+        return removed
+
+    def faults(self) -> list[str]:
+        """What is wrong with the file: what SQLite finds, and rows that are no measurements."""
+        found = [str(row[0]) for row in self._run("PRAGMA integrity_check")]
+        faults = [] if found == ["ok"] else found
+        rows = self._run(f"SELECT {ROW} FROM cost") if not faults else []
+        wrong = (row for row in rows if measurement_of(row) is None)
+        return [*faults, *(f"{row[3]!r} is no time, of {row[2]} ({row[0]})" for row in wrong)]
 
     def __len__(self) -> int:
         return int(str(self._run("SELECT count(*) FROM cost")[0][0]))
@@ -164,26 +260,59 @@ class CostStore:
         elif "variant" not in columns:
             for statement in _VERSION_2:
                 self._run(statement)
+        self._run(_VERSION_3)
         self._run(f"PRAGMA application_id = {_APPLICATION}")
         self._run(f"PRAGMA user_version = {_VERSION}")
         self._run("COMMIT")
+
+    def repair(self, fault: str) -> None:
+        """Set the file aside, and go on with a new one of what can be read of it."""
+        self.close()
+        try:
+            aside = set_aside(self.path, self._file, _made)
+        except OSError as error:
+            raise StoreError(f"cannot set the cost store aside: {error}; {_OTHER}") from error
+        if aside:
+            text = f"the cost store {self.path} was damaged ({fault}): it is {aside} now"
+            warnings.warn(f"{text}, and what could be read of it was kept", StoreWarning, 2)
+        self._open()
+
+    def _safely(self, work: Callable[[], _Result]) -> _Result:
+        """The result of `work`, which is done again after a repair where the file is damaged."""
+        try:
+            return work()
+        except DamagedStoreError as error:
+            if not self.repairs or not is_store(self.path, _APPLICATION):
+                raise
+            self.repair(str(error.__cause__ or error))
+            self._prepare()
+            return work()
 
     def _run(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
         try:
             with closing(self._connection.execute(statement, values)) as cursor:
                 return cursor.fetchall()
         except sqlite3.DatabaseError as error:
-            advice = _OTHER
             # Python itself, which cannot decode a text, gives no code.
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_SPACE:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in _NO_SPACE:
                 folder = self.path.absolute().parent
                 advice = f"is the disk of {folder} full? Name another file with --store"
-            raise StoreError(f"{self._cannot_use()}: {error}; {advice}") from error
+                raise StoreError(f"{self._cannot_use()}: {error}; {advice}") from error
+            kind = DamagedStoreError if code in (0, *_DAMAGE) else StoreError
+            raise kind(f"{self._cannot_use()}: {error}; {_OTHER}") from error
         except UnicodeDecodeError as error:
-            raise StoreError(f"{self._cannot_use()}: {error}; {_OTHER}") from error
+            raise DamagedStoreError(f"{self._cannot_use()}: {error}; {_OTHER}") from error
 
     def _cannot_use(self) -> str:
         return f"cannot use the cost store {self.path}"
+
+
+def _made(path: Path, rows: Iterable[Sequence[object]], contexts: Iterable[Context]) -> None:
+    """Write a store with those of some rows that are measurements."""
+    found = (measurement_of(row) for row in rows)
+    with CostStore(path, repairs=False) as store:
+        store.add(contexts, (each for each in found if each))
 
 
 def default_store_path() -> Path:

@@ -10,6 +10,7 @@ from collage_dsl.backends.registry import BackendOf, UnknownBackend
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.cost import (
+    Context,
     Cost,
     CostFunction,
     CostStore,
@@ -128,6 +129,7 @@ class MeasuredCost:
         self.timeout = timeout
         self._known: dict[_Key, tuple[Variant, ...]] = {}
         self._footprints: dict[int, tuple[Graph, int]] = {}
+        self._contexts: dict[str, Context] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
         cores = len(os.sched_getaffinity(0))
         self._workers = Workers[_Task, Timing | Overhead](measure, count=min(cores, _WORKERS))
@@ -205,9 +207,20 @@ class MeasuredCost:
         kernel = kernel_key(offered[0], backend, found, self.sizes, values)
         others = self._others(offered[0])
         contexts = (
-            context_of(each.toolchain, backend, *libraries, others=others) for each in offered
+            self._context(each.toolchain, backend, *libraries, others=others) for each in offered
         )
         return kernel, tuple(contexts), self._limit(offered[0].toolchain)
+
+    def _context(self, toolchain: Toolchain, *backends: Backend, others: int | None = None) -> str:
+        """The key of a context."""
+        context = context_of(toolchain, *backends, others=others)
+        self._contexts.setdefault(context.key, context)
+        return context.key
+
+    def _keep(self, measurement: Measurement) -> None:
+        """Store a measurement, and what its context means."""
+        self.store.describe(self._contexts[measurement.context])
+        self.store.put(measurement)
 
     def launch(self, toolchain: Toolchain, backend: Backend) -> Cost:
         """The cost of a kernel of `toolchain` besides its work, if it can be measured."""
@@ -231,7 +244,7 @@ class MeasuredCost:
 
     def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
         toolchain = replace(toolchain, variants=())
-        context = context_of(toolchain, backend)
+        context = self._context(toolchain, backend)
         tried = (context, self._limit(toolchain))
         known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
         if known is not None:
@@ -243,7 +256,7 @@ class MeasuredCost:
         assert isinstance(measured, Overhead)
         parts = {"launch": measured.launch, "entry": measured.entry}
         for name, seconds in parts.items():
-            self.store.put(Measurement(f"overhead.{name}", context, toolchain.name, seconds))
+            self._keep(Measurement(f"overhead.{name}", context, toolchain.name, seconds))
         return parts[part]
 
     def _work_alone(self, task: _Task) -> _Answer:
@@ -331,7 +344,7 @@ class MeasuredCost:
                 found = Measurement(name, context, label, Infeasible(measured.reason), variant)
             case Timing(seconds, error):
                 found = Measurement(kernel, context, label, seconds, variant, error)
-        self.store.put(found)
+        self._keep(found)
         return found
 
     def _measure(

@@ -3,13 +3,15 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
 
 import tvm
 
 from collage_dsl.backends.base import Backend
+from collage_dsl.backends.registry import UnknownBackend, find_backend
 from collage_dsl.backends.runtime.cores import processors
 from collage_dsl.backends.tvm import machine_target, num_cores
+from collage_dsl.cost import Context
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Measuring, Toolchain, tensors
 from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.timing import cpu_name
@@ -58,34 +60,80 @@ def dimensions(graph: Graph) -> frozenset[str]:
 
 def context_of(
     toolchain: Toolchain, backend: Backend, *libraries: Backend, others: int | None = None
-) -> str:
+) -> Context:
     """
-    A hash of everything that the cost of a kernel depends on, except the kernel itself.
-    `libraries` are those that the kernel is linked to. `others` are the bytes that its model reads
-    besides between two runs; None where all is in memory. The time limit is not part of it: a cost
-    that was measured within one limit holds for another.
+    Everything that the cost of a kernel depends on, except the kernel itself. `libraries` are those
+    that the kernel is linked to. `others` are the bytes that its model reads besides between two
+    runs; None where all is in memory. The time limit is not part of it: a cost that was measured
+    within one limit holds for another.
     """
     measure = replace(toolchain.measure, timeout=None, runs="rarely")
     cores = num_cores(toolchain)
-    tvm_version = tvm.__version__
-    return _hash(
+    made_for, name = machine_target(toolchain), cpu_name()
+    settings = [] if measure == Measuring() else astuple(measure)[:-1]
+    key = _hash(
         [
             toolchain.kind,
             toolchain.compiler,
             sorted(toolchain.options.items()),
             toolchain.variants,
-            machine_target(toolchain),
+            made_for,
             repr(backend),
             backend.version,
-            tvm_version,
-            cpu_name(),
+            tvm.__version__,
+            name,
             _METHOD,
             *([processors()] if processors() < cores else []),
-            *([] if measure == Measuring() else astuple(measure)[:-1]),
+            *settings,
             *([] if others is None else ["others", others]),
             *((repr(each), each.version) for each in libraries),
         ]
     )
+    return Context(
+        key,
+        name,
+        toolchain.compiler or toolchain.kind,
+        _text({**toolchain.options, "variants": toolchain.variants or None, CODE: made_for}),
+        _text(
+            {_TVM: tvm.__version__, _WAY: _METHOD}
+            | {each.name: each.version for each in (backend, *libraries)}
+        ),
+        _text({"runs": toolchain.measure.runs, **_unusual(measure), "others": others}),
+    )
+
+
+def is_outdated(context: Context) -> bool:
+    """Whether a context is of other versions than those that are installed, or unknown ones."""
+    known = json.loads(context.versions or "{}")
+    if known.pop(_TVM, None) != tvm.__version__ or known.pop(_WAY, None) != _METHOD:
+        return True
+    return any(_installed(name) != version for name, version in known.items())
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return find_backend(name).version
+    except (UnknownBackend, ModuleNotFoundError):
+        return None
+
+
+def _unusual(measure: Measuring) -> dict[str, object]:
+    """The settings of timing that are not the usual ones."""
+    usual = asdict(Measuring())
+    return {name: value for name, value in asdict(measure).items() if value != usual[name]}
+
+
+OWN = _TVM, _WAY = "TVM itself", "way of measuring"
+"""The names of versions besides those of backends."""
+
+CODE = "code for"
+"""The name of the option that says for which processor native code is."""
+
+
+def _text(fields: Mapping[str, object]) -> str:
+    """Names and values of fields that say something, as JSON."""
+    said = {name: value for name, value in fields.items() if value not in (None, "", {})}
+    return json.dumps(said, default=str)
 
 
 def _hash(content: object) -> str:

@@ -30,14 +30,14 @@ _LONGEST = 48
 
 def candidates_text(document: CandidatesDocument) -> str:
     rows = [(c.target, c.label, ", ".join(c.nodes), _named(c)) for c in document.candidates]
-    table = _table(*_without_empty(("target", "kernel", "nodes", "from the ONNX nodes"), rows))
-    return f"{table}{_count(len(rows), 'candidate')}\n"
+    found = table(*_without_empty(("target", "kernel", "nodes", "from the ONNX nodes"), rows))
+    return f"{found}{_count(len(rows), 'candidate')}\n"
 
 
 def plan_text(document: PlanDocument) -> str:
     rows = [_kernel_row(kernel) for kernel in document.kernels]
     head = ("target", "variant", "kernel", "result", "cost", "error", "from the ONNX nodes")
-    table = _table(*_without_empty(head, rows))
+    kernels = table(*_without_empty(head, rows))
     total = (
         f"{_count(document.operators, 'operator')} in {_count(len(rows), 'kernel')}, "
         f"estimated {seconds(document.cost)}{_copies(document)}\n"
@@ -45,7 +45,7 @@ def plan_text(document: PlanDocument) -> str:
     measurements = document.measurements
     found = search_text(document.search) if document.search else ""
     counted = measurements_text(measurements) if measurements else ""
-    return table + total + _variants(document) + _fast_math(document) + found + counted
+    return kernels + total + _variants(document) + _fast_math(document) + found + counted
 
 
 def _kernel_row(kernel: KernelDocument) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def compile_text(document: CompileDocument) -> str:
 def _race_text(document: RaceDocument) -> str:
     rows = [_contender_row(c, document.chosen) for c in document.contenders]
     lines = [
-        _table(("plan", "operators in kernels", "estimated", "measured", "spread", ""), rows),
+        table(("plan", "operators in kernels", "estimated", "measured", "spread", ""), rows),
         _gain(document),
         *(f"launching a kernel of {t}: {seconds(s)}" for t, s in document.launch.items()),
     ]
@@ -165,9 +165,9 @@ def run_text(document: RunDocument) -> str:
         )
         for name, value in document.outputs.items()
     ]
-    table = _table(("output", "type", "smallest", "largest", "mean"), rows)
+    outputs = table(("output", "type", "smallest", "largest", "mean"), rows)
     measured = document.measured
-    return f"{table}{seconds(measured.seconds)} a run, over {_count(measured.runs, 'run')}\n"
+    return f"{outputs}{seconds(measured.seconds)} a run, over {_count(measured.runs, 'run')}\n"
 
 
 def measurements_text(document: MeasurementsDocument) -> str:
@@ -227,7 +227,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Columns as wide as their widest cell, two spaces apart."""
     cells = [tuple(head), *(tuple(map(printable, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

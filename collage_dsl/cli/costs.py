@@ -1,0 +1,221 @@
+"""`collage costs`: look at the store of measured costs, and keep it in order."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from collage_dsl.cli.documents import KernelCostDocument, KnownDocument, StoreDocument
+from collage_dsl.cli.failure import WRONG, CommandError
+from collage_dsl.cli.output import show, write
+from collage_dsl.cost import CostStore, Infeasible, Known, Measurement, StoreError
+from collage_dsl.cost.exchange import exported, read
+from collage_dsl.cost.store import default_store_path
+from collage_dsl.measuring.key import CODE, OWN, is_outdated
+from collage_dsl.measuring.timing import cpu_name
+from collage_dsl.printable import json_text
+from collage_dsl.report.text import seconds, table
+from collage_dsl.scratch import replacement
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which contexts are asked for: globs of target and machine. Each may be left out."""
+
+    target: str = "*"
+    machine: str = "*"
+
+    def __call__(self, known: Known) -> bool:
+        context = known.context
+        is_target = fnmatchcase(context.target, self.target)
+        return is_target and fnmatchcase(context.machine, self.machine)
+
+
+def show_costs(
+    store: Path | None, wanted: Wanted, output_format: str, *, with_kernels: bool
+) -> None:
+    """Print what the store knows, by what it depends on."""
+    with _opened(store) as costs:
+        known = [each for each in costs.known() if wanted(each)]
+        kernels = list(costs.measurements([k.context.key for k in known])) if with_kernels else []
+        path = costs.path
+    if output_format == "json":
+        document = StoreDocument(
+            store=str(path),
+            contexts=[_document(each) for each in known],
+            kernels=[_cost(each) for each in kernels] if with_kernels else None,
+        )
+        write(json_text(document.plain()))
+        return
+    show(_text(path, known, kernels))
+
+
+def export_costs(store: Path | None, file: Path, wanted: Wanted) -> None:
+    """Write costs as JSON."""
+    with _opened(store) as costs:
+        known = [each for each in costs.known() if wanted(each)]
+        text = exported(costs, [each.context for each in known])
+    with replacement(file) as partial:
+        partial.write_text(text, "utf-8")
+    show(f"wrote {_count(sum(each.costs for each in known))} to {file}\n")
+
+
+def take_costs(store: Path | None, files: Sequence[Path]) -> None:
+    """Take the costs of other stores, or of files that `export_costs` wrote, into the store."""
+    path = store or default_store_path()
+    found = [(file, *read(_existing(file))) for file in files]
+    with CostStore(path) as costs:
+        for file, contexts, measurements in found:
+            added = costs.add(contexts, measurements)
+            kept = len(measurements) - added
+            same = f"; {kept} known already, as new" if kept else ""
+            show(f"{file}: {_count(added)} taken into {path}{same}\n")
+            if other := sorted({each.machine for each in contexts} - {cpu_name(), ""}):
+                show(f"  those of {', '.join(other)} are for such machines, and not used here\n")
+
+
+def prune_costs(
+    store: Path | None,
+    wanted: Wanted,
+    *,
+    elsewhere: bool,
+    outdated: bool,
+    infeasible: bool,
+    older_than: int | None,
+    dry_run: bool,
+) -> None:
+    """Forget costs."""
+    if not (elsewhere or outdated or infeasible or older_than is not None or wanted != Wanted()):
+        raise CommandError(
+            "say what to forget: --elsewhere, --outdated, --infeasible, --older-than, --target "
+            "or --machine"
+        )
+    conditions: list[Callable[[Known], bool]] = [wanted]
+    if elsewhere:
+        conditions.append(lambda each: each.context.machine != cpu_name())
+    if outdated:
+        conditions.append(lambda each: is_outdated(each.context))
+    before = ""
+    if older_than is not None:
+        before = (datetime.now(UTC) - timedelta(days=older_than)).strftime("%Y-%m-%d %H:%M:%S")
+    with _opened(store) as costs:
+        known = [each for each in costs.known() if all(fits(each) for fits in conditions)]
+        keys = [each.context.key for each in known]
+        removed = costs.remove(keys, before=before, only_infeasible=infeasible, is_trial=dry_run)
+        words = "would be forgotten" if dry_run else "forgotten"
+        show(f"{costs.path}: {_count(removed)} {words}, {len(costs) - removed * dry_run} kept\n")
+
+
+def verify_costs(store: Path | None, *, repairs: bool) -> int:
+    """Look for damage; the exit code is 1 if there is any that is not repaired."""
+    path = _existing(store or default_store_path())
+    try:
+        with CostStore(path, repairs=False) as costs:
+            faults, count = costs.faults(), len(costs)
+    except StoreError as error:
+        if not repairs:
+            raise
+        faults, count = [str(error)], 0
+    if not faults:
+        show(f"{path}: {_count(count)}, no damage\n")
+        return 0
+    show("".join(f"{path}: {fault}\n" for fault in faults[:20]))
+    if not repairs:
+        show("collage costs verify --repair sets the file aside, and keeps what can be read\n")
+        return WRONG
+    with CostStore(path) as costs:
+        costs.repair(faults[0])
+        show(f"{path}: {_count(len(costs))} kept\n")
+    return 0
+
+
+def _opened(store: Path | None) -> CostStore:
+    return CostStore(_existing(store or default_store_path()))
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise CommandError(f"there is no file {path}")
+    return path
+
+
+def _text(path: Path, known: Sequence[Known], kernels: Sequence[Measurement]) -> str:
+    parts = [f"{path}: {_count(sum(each.costs for each in known))}\n"]
+    if known:
+        head = ("target", "options", "costs", "infeasible", "measured", "timed", "machine")
+        described = [each for each in known if each.context.target]
+        parts.append(table((*head, "versions"), map(_row, described)))
+        if others := sum(each.costs for each in known if not each.context.target):
+            parts.append(f"{_count(others)} of older versions, which kept no description\n")
+    if kernels:
+        rows = ((m.measured_at, _price(m), m.variant, m.label) for m in kernels)
+        parts.append(table(("measured", "cost", "variant", "kernel"), rows))
+    return "\n".join(parts)
+
+
+def _row(known: Known) -> tuple[str, ...]:
+    context = known.context
+    dates = dict.fromkeys(date[:10] for date in (known.first, known.last))
+    machine = context.machine
+    return (
+        context.target,
+        ", ".join(f"{name} {value}" for name, value in _fields(context.options, CODE)),
+        str(known.costs),
+        str(known.infeasible),
+        " to ".join(dates),
+        ", ".join(f"{name} {value}" for name, value in _fields(context.timed)),
+        f"{machine} (here)" if machine == cpu_name() else machine,
+        ", ".join(
+            value if value.startswith(name) else f"{name} {value}"
+            for name, value in _fields(context.versions, *OWN)
+        ),
+    )
+
+
+def _fields(text: str, *left_out: str) -> Iterator[tuple[str, str]]:
+    """The names and values of fields that are kept as JSON, but not those `left_out`."""
+    for name, value in (json.loads(text) if text else {}).items():
+        if name not in left_out:
+            yield name, " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _price(measurement: Measurement) -> str:
+    cost = measurement.cost
+    return cost.reason if isinstance(cost, Infeasible) else seconds(cost)
+
+
+def _count(number: int) -> str:
+    return f"{number} cost{'' if number == 1 else 's'}"
+
+
+def _document(known: Known) -> KnownDocument:
+    context = known.context
+    return KnownDocument(
+        context=context.key,
+        machine=context.machine,
+        here=context.machine == cpu_name(),
+        target=context.target,
+        options=context.options,
+        versions=context.versions,
+        timed=context.timed,
+        costs=known.costs,
+        infeasible=known.infeasible,
+        first=known.first,
+        last=known.last,
+    )
+
+
+def _cost(measurement: Measurement) -> KernelCostDocument:
+    cost = measurement.cost
+    return KernelCostDocument(
+        kernel=measurement.kernel,
+        context=measurement.context,
+        label=measurement.label,
+        seconds=None if isinstance(cost, Infeasible) else cost,
+        reason=cost.reason if isinstance(cost, Infeasible) else "",
+        variant=measurement.variant,
+        error=measurement.error,
+        measured_at=measurement.measured_at,
+    )

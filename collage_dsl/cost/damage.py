@@ -1,0 +1,102 @@
+"""Set a damaged store of costs aside, and take what can be read of it into a new one."""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from collage_dsl.cost.measurement import ROW, Context
+from collage_dsl.scratch import scratch_folder
+
+_MAGIC = b"SQLite format 3\0"
+_APPLICATION_AT = 68
+"""Where the application id is in the file, in four bytes."""
+
+Rows = Iterable[Sequence[object]]
+Make = Callable[[Path, Rows, Iterable[Context]], None]
+"""Writes a store of these rows and contexts."""
+
+
+def is_store(path: Path, application: int) -> bool:
+    """Whether the file begins as a store of ours does, whatever follows."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_APPLICATION_AT + 4)
+    except OSError:
+        return False
+    return header.startswith(_MAGIC) and header[_APPLICATION_AT:] == application.to_bytes(4)
+
+
+def file_number(path: Path) -> int:
+    """What tells the file at `path` from another that takes its place."""
+    return path.stat().st_ino
+
+
+def set_aside(path: Path, number: int, make: Make) -> Path | None:
+    """
+    Rename the store at `path`, and put one there that `make` writes of what can be read. The new
+    name; None where another process has done so since the store had this `number`.
+    """
+    with _alone_in(path.parent), scratch_folder(path.parent) as scratch:
+        if file_number(path) != number:
+            return None
+        new = scratch / path.name
+        make(new, *_readable(path))
+        now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        aside = path.with_name(f"{path.name}.damaged-{now}")
+        log = path.with_name(f"{path.name}-wal")
+        if log.exists() and log.stat().st_size:
+            log.rename(aside.with_name(f"{aside.name}-wal"))
+        for end in ("-wal", "-shm"):
+            path.with_name(path.name + end).unlink(missing_ok=True)
+        path.rename(aside)
+        new.rename(path)
+        return aside
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """One process at a time."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
+def _readable(path: Path) -> tuple[list[Sequence[object]], list[Context]]:
+    """The rows that can be read, and the contexts."""
+    found: dict[tuple[object, object], Sequence[object]] = {}
+    contexts: dict[str, Context] = {}
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        connection.text_factory = _text
+        # From both ends, up to what is damaged.
+        for order in ("ASC", "DESC"):
+            for row in _rows(connection, f"SELECT {ROW} FROM cost ORDER BY kernel {order}"):
+                found[row[0], row[1]] = row
+        for row in _rows(connection, "SELECT * FROM context"):
+            contexts[str(row[0])] = Context(*map(str, row))
+    return list(found.values()), list(contexts.values())
+
+
+def _rows(connection: sqlite3.Connection, statement: str) -> Iterator[Sequence[object]]:
+    """The rows before the first that cannot be read, without those with a text that is none."""
+    try:
+        for row in connection.execute(statement):
+            if None not in row[:2] and not any(_is_broken(field) for field in row):
+                yield row
+    except sqlite3.DatabaseError:
+        return
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _is_broken(field: object) -> bool:
+    """Whether a text had bytes that are no UTF-8, for which `_text` has surrogates."""
+    return isinstance(field, str) and any("\udc80" <= each <= "\udcff" for each in field)

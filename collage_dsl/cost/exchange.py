@@ -1,0 +1,134 @@
+"""Costs as JSON, to take them from one store to another."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from collage_dsl.cost.cost import Infeasible
+from collage_dsl.cost.measurement import Context, Measurement
+from collage_dsl.cost.store import CostStore, StoreError
+from collage_dsl.reading import text_of
+
+_MOST_BYTES = 1 << 30
+"""The longest file that is read, for some millions of costs."""
+
+_TIME = r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ContextDocument(_Strict):
+    """What costs depend on besides the kernel; `key` is a hash of it all."""
+
+    key: str = Field(min_length=1)
+    machine: str = ""
+    target: str = ""
+    options: str = ""
+    versions: str = ""
+    timed: str = ""
+
+
+class CostDocument(_Strict):
+    """One cost: `seconds`, or the `reason` why the kernel cannot run. Times are in UTC."""
+
+    kernel: str = Field(min_length=1)
+    context: str
+    label: str
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    reason: str | None = None
+    variant: str = ""
+    error: Annotated[float, Field(ge=0)] | None = None
+    measured_at: str = Field(pattern=_TIME)
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.seconds is None) == (self.reason is None):
+            raise ValueError("a cost has either `seconds` or a `reason`")
+        return self
+
+
+class CostsDocument(_Strict):
+    """The costs of a store, or some of them."""
+
+    version: Literal[1] = 1
+    contexts: list[ContextDocument]
+    costs: list[CostDocument]
+
+    @model_validator(mode="after")
+    def _contexts_are_known(self) -> Self:
+        known = {each.key for each in self.contexts}
+        for each in self.costs:
+            if each.context not in known:
+                raise ValueError(f"the context `{each.context}` is not among `contexts`")
+        return self
+
+
+def exported(store: CostStore, contexts: Iterable[Context]) -> str:
+    """The measurements in some contexts, as JSON: a document of the form `CostsDocument`."""
+    kept = sorted(contexts, key=lambda each: each.key)
+    document = CostsDocument(
+        contexts=[ContextDocument(**_fields(each)) for each in kept],
+        costs=[_document(each) for each in store.measurements([context.key for context in kept])],
+    )
+    return json.dumps(document.model_dump(exclude_defaults=True) | {"version": 1}, indent=1) + "\n"
+
+
+def read(path: Path) -> tuple[list[Context], list[Measurement]]:
+    """
+    What a file has: a store, or JSON that `exported` wrote. Raises `StoreError`.
+    """
+    try:
+        with path.open("rb") as file:
+            is_sqlite = file.read(6) == b"SQLite"
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    if is_sqlite:
+        with CostStore(path, repairs=False) as store:
+            contexts = [each.context for each in store.known()]
+            return contexts, list(store.measurements([each.key for each in contexts]))
+    try:
+        document = CostsDocument.model_validate_json(text_of(path, _MOST_BYTES))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise StoreError(f"{path} has no costs: {where}: {first['msg']}") from error
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot read {path}: {error}") from error
+    return [Context(**each.model_dump()) for each in document.contexts], list(_costs(document))
+
+
+def _fields(context: Context) -> dict[str, str]:
+    names = ContextDocument.model_fields
+    return {name: getattr(context, name) for name in names}
+
+
+def _document(measurement: Measurement) -> CostDocument:
+    cost = measurement.cost
+    return CostDocument(
+        kernel=measurement.kernel,
+        context=measurement.context,
+        label=measurement.label,
+        seconds=None if isinstance(cost, Infeasible) else cost,
+        reason=cost.reason if isinstance(cost, Infeasible) else None,
+        variant=measurement.variant,
+        error=measurement.error,
+        measured_at=measurement.measured_at,
+    )
+
+
+def _costs(document: CostsDocument) -> Iterator[Measurement]:
+    for each in document.costs:
+        yield Measurement(
+            each.kernel,
+            each.context,
+            each.label,
+            Infeasible(str(each.reason)) if each.seconds is None else each.seconds,
+            each.variant,
+            each.error,
+            each.measured_at,
+        )

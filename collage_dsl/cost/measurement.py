@@ -1,0 +1,89 @@
+"""What a store of costs keeps: measurements, and what they depend on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from collage_dsl.cost.cost import Cost, Infeasible
+
+ROW = "kernel, context, label, seconds, reason, variant, error, measured_at"
+"""The columns of a measurement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """
+    One cost, of one kernel in one context.
+
+    `kernel` identifies what is computed (see `fingerprint`), `context` everything else that the
+    cost depends on: target, library versions, machine and method of measuring (see `Context`).
+    `variant` names the algorithm, which has the `error` (see `Variant`). `measured_at` is a date
+    and time in UTC, `2026-11-23 18:00:00`; empty for now.
+    """
+
+    kernel: str
+    context: str
+    label: str
+    cost: Cost
+    variant: str = ""
+    error: float | None = None
+    measured_at: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """
+    Everything that a cost depends on besides the kernel. `key` is a hash of it, and the name of the
+    context in a `Measurement`; the rest is for people. A cost that was measured before contexts
+    were described has one with a `key` alone.
+    """
+
+    key: str
+    machine: str = ""
+    target: str = ""
+    options: str = ""
+    versions: str = ""
+    timed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How many costs a store has for a context, and when the first and last were measured."""
+
+    context: Context
+    costs: int
+    infeasible: int
+    first: str
+    last: str
+
+
+def columns_of(measurement: Measurement) -> tuple[object, ...]:
+    """The values of its columns, of which the last is None for now."""
+    cost = measurement.cost
+    is_infeasible = isinstance(cost, Infeasible)
+    return (
+        measurement.kernel,
+        measurement.context,
+        measurement.label,
+        None if is_infeasible else cost,
+        cost.reason if isinstance(cost, Infeasible) else None,
+        measurement.variant,
+        measurement.error,
+        measurement.measured_at or None,
+    )
+
+
+def measurement_of(row: Sequence[object]) -> Measurement | None:
+    """The measurement with these columns; None if they are not one."""
+    kernel, context, label, seconds, reason, variant, error, measured_at = row
+    if reason is None and (not isinstance(seconds, float) or not 0 <= seconds < inf):
+        return None
+    return Measurement(
+        str(kernel),
+        str(context),
+        str(label),
+        seconds if isinstance(seconds, float) else Infeasible(str(reason)),
+        str(variant),
+        error if isinstance(error, float) else None,
+        str(measured_at),
+    )

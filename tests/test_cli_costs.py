@@ -1,0 +1,201 @@
+"""`collage costs`: look at a store, take costs from one to another, forget them, find damage."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import onnx
+import pytest
+
+from collage_dsl.cost import Context, CostStore, Infeasible, Measurement
+from collage_dsl.measuring.timing import cpu_name
+from tests.commands import assert_one_message, collage
+from tests.models import small_convolution
+
+ELSEWHERE = Context("there", "Z80", "llvm", "{}", '{"TVM itself": "0.1"}', '{"runs": "rarely"}')
+HERE = Context("here", cpu_name(), "onnxruntime", '{"num_cores": 2}', "{}", '{"runs": "often"}')
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "costs.sqlite"
+    old = (datetime.now(UTC) - timedelta(days=10)).strftime("%Y-%m-%d %H:%M:%S")
+    with CostStore(path) as costs:
+        costs.add(
+            [ELSEWHERE, HERE],
+            [
+                Measurement("a", "there", "nn.relu", 1e-6),
+                Measurement("b", "there", "nn.conv2d", Infeasible("crashed (SIGSEGV)")),
+                Measurement("a", "here", "nn.relu", 2e-6, "direct", measured_at=old),
+                Measurement("c", "nobody", "nn.relu", 3e-6),
+            ],
+        )
+    return path
+
+
+def shown(store: Path, *options: str) -> dict[str, object]:
+    done = collage("costs", "show", "--store", store, "--output-format", "json", *options)
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert isinstance(found, dict)
+    return found
+
+
+def names(store: Path) -> list[tuple[str, str]]:
+    with CostStore(store) as costs:
+        found = costs.measurements(["there", "here", "nobody"])
+        return sorted((each.kernel, each.context) for each in found)
+
+
+ALL = [("a", "here"), ("a", "there"), ("b", "there"), ("c", "nobody")]
+
+
+def test_what_a_store_knows_is_shown_by_what_it_depends_on(store: Path) -> None:
+    done = collage("costs", "show", "--store", store, "--kernels")
+
+    assert done.code == 0
+    assert done.out.startswith(f"{store}: 4 costs\n")
+    assert "1 cost of older versions" in done.out
+    (here,) = (line for line in done.out.splitlines() if line.startswith("onnxruntime"))
+    assert "num_cores 2" in here
+    assert "(here)" in here
+    assert "crashed (SIGSEGV)" in done.out
+    assert "nn.conv2d" in done.out
+
+
+def test_the_json_answer_and_its_filters(store: Path) -> None:
+    every = shown(store)["contexts"]
+    assert isinstance(every, list)
+    assert {each["context"]: each["costs"] for each in every} == {
+        "there": 2,
+        "here": 1,
+        "nobody": 1,
+    }
+    assert {each["context"] for each in every if each["here"]} == {"here"}
+    assert shown(store)["kernels"] is None
+
+    some = shown(store, "--target", "ll*", "--kernels")
+    assert isinstance(some["kernels"], list)
+    assert [each["label"] for each in some["kernels"]] == ["nn.relu", "nn.conv2d"]
+    assert shown(store, "--machine", "6502")["contexts"] == []
+
+
+@pytest.mark.parametrize("command", ["import", "merge"])
+def test_costs_are_taken_from_one_store_to_another(
+    store: Path, command: str, tmp_path: Path
+) -> None:
+    file = store
+    if command == "import":
+        file = tmp_path / "costs.json"
+        assert collage("costs", "export", file, "--store", store).code == 0
+    other = tmp_path / "other.sqlite"
+
+    done = collage("costs", command, file, "--store", other)
+
+    assert done.code == 0, done.err
+    assert "4 costs taken" in done.out
+    assert "those of Z80 are for such machines, and not used here" in done.out
+    assert names(other) == ALL
+    with CostStore(store) as one, CostStore(other) as two:
+        assert [k.context for k in one.known()] == [k.context for k in two.known()]
+        assert two.find("a", "here") == one.find("a", "here")
+    again = collage("costs", command, file, "--store", other)
+    assert "0 costs taken" in again.out
+
+
+COST = {"kernel": "a", "context": "c", "label": "x", "measured_at": "2026-01-01 00:00:00"}
+
+
+def document(cost: dict[str, object], context: str = "c", version: int = 1) -> str:
+    found = {"version": version, "contexts": [{"key": context}], "costs": [cost]}
+    return json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "has no costs"),
+        (document({**COST, "seconds": 1}, version=2), "version: Input should be 1"),
+        (document({"kernel": "a"}), "costs.0.context: Field required"),
+        (document({**COST, "seconds": 1}, "d"), "the context `c` is not among `contexts`"),
+        (document({**COST, "seconds": -1}), "costs.0.seconds: Input should be greater"),
+        (document(COST), "either `seconds` or a `reason`"),
+        (document({**COST, "seconds": 1, "measured_at": "now"}), "costs.0.measured_at: "),
+    ],
+)
+def test_a_file_that_has_no_costs_is_refused(store: Path, text: str, said: str) -> None:
+    file = store.with_name("wrong.json")
+    file.write_text(text)
+
+    done = collage("costs", "import", file, "--store", store)
+
+    assert_one_message(done, 2, said)
+    assert names(store) == ALL
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        (["--elsewhere"], [("a", "here")]),
+        (["--target", "onnxruntime"], [pair for pair in ALL if pair[1] != "here"]),
+        (["--infeasible"], [pair for pair in ALL if pair[0] != "b"]),
+        (["--older-than", "5"], [pair for pair in ALL if pair[1] != "here"]),
+        (["--older-than", "5", "--elsewhere"], ALL),
+        (["--outdated"], []),
+        (["--outdated", "--dry-run"], ALL),
+    ],
+)
+def test_what_is_forgotten(store: Path, options: list[str], left: list[tuple[str, str]]) -> None:
+    done = collage("costs", "prune", "--store", store, *options)
+
+    assert done.code == 0, done.err
+    assert names(store) == left
+    assert f"{len(left)} kept" in done.out or "--dry-run" in options
+
+
+def test_what_to_forget_has_to_be_said(store: Path) -> None:
+    assert_one_message(collage("costs", "prune", "--store", store), 2, "say what to forget")
+    assert names(store) == ALL
+
+
+def test_damage_is_found_and_repaired(store: Path) -> None:
+    with CostStore(store) as costs:
+        costs.add([], [Measurement(f"k{n}", "here", "nn.relu", 1.0) for n in range(2_000)])
+    assert collage("costs", "verify", "--store", store).out == f"{store}: 2004 costs, no damage\n"
+    content = bytearray(store.read_bytes())
+    content[5 * 4096 : 6 * 4096] = bytes(4096)
+    store.write_bytes(content)
+
+    found = collage("costs", "verify", "--store", store)
+    assert found.code in (1, 2)
+    assert store.read_bytes() == content
+
+    assert collage("costs", "verify", "--repair", "--store", store).code == 0
+    assert collage("costs", "verify", "--store", store).code == 0
+    with CostStore(store) as costs:
+        assert len(costs) > 1_500
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "prune --elsewhere", "export x.json"])
+def test_a_store_that_is_not_there_is_not_made(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "none.sqlite"
+
+    done = collage("costs", *command.split(), "--store", path)
+
+    assert_one_message(done, 2, f"there is no file {path}")
+    assert not path.exists()
+
+
+def test_what_was_measured_says_what_it_depends_on(tmp_path: Path) -> None:
+    model, store = tmp_path / "small.onnx", tmp_path / "costs.sqlite"
+    onnx.save(small_convolution(), model)
+    assert collage("plan", model, "-t", "native", "--store", store).code == 0
+
+    contexts = shown(store)["contexts"]
+    assert isinstance(contexts, list)
+    assert all(each["here"] for each in contexts)
+    assert {each["target"] for each in contexts} == {"llvm"}
+    assert all(json.loads(each["versions"])["TVM itself"] for each in contexts)
+    assert all(json.loads(each["timed"])["runs"] == "rarely" for each in contexts)
+    kept = collage("costs", "prune", "--outdated", "--store", store)
+    assert "0 costs forgotten" in kept.out
