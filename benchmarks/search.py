@@ -108,7 +108,7 @@ def timed(model: str, *, with_regions: bool) -> Row:
     graph = MODELS[model]()
     warm_up(collage.load(SPEC))
     specs = dict(collage.load(HORIZONTAL if model.startswith("branches") else SPEC))
-    if with_regions:
+    if with_regions and "compiler" in specs:
         limits = Limits(max_exits=None, taps=True)
         specs["compiler"] = replace(specs["compiler"], coalesce=True, limits=limits)
     start = process_time()

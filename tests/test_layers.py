@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"graph", "rules", "search", "cost", "source", "printable"},
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
-        *{"measuring", "report", "targets", "diagnostics", "memory", "resources"},
+        *{"measuring", "report", "targets", "diagnostics", "memory", "reading", "resources"},
+        "scratch",
     },
     "lsp": {"language", "rules", "graph", "diagnostics", "source", "printable", "resources"},
     # `collage run` loads and times what `realization` built, with no engine in between.

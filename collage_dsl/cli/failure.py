@@ -16,6 +16,7 @@ INTERRUPTED = 130
 _GIVEN = {
     "FormError",
     "FrontendError",
+    "LockError",
     "RuleError",
     "TableError",
     "TargetError",

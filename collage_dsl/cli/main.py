@@ -142,7 +142,7 @@ def app(context: click.Context, traceback: bool) -> None:
         keep_temporary_files_together()
 
 
-_BUILD = ("bench", "compile", "demo", "plan", "run")
+_BUILD = ("bench", "compile", "demo", "freeze", "plan", "run")
 """The commands that build kernels or run compilers, which make temporary files."""
 
 
@@ -425,11 +425,31 @@ def plan(costs: Path | None, picture: Path | None, output_format: str, **request
 @click.option(
     "--output", "-o", metavar="DIR", required=True, type=_FILE, help="The folder to write."
 )
+@click.option(
+    "--frozen",
+    metavar="FILE",
+    type=_FILE,
+    help="The kernels that `collage freeze` wrote there: measure and race nothing.",
+)
 def compile_(output: Path, output_format: str, **request: Any) -> None:
     """Measure, choose, build, race against each target alone, verify, save."""
     from collage_dsl.cli.models import Request, compile_to
 
     compile_to(Request(**request), output, output_format)
+
+
+@app.command()
+@_compiles
+@_sizes
+@_inputs
+@click.option(
+    "--output", "-o", metavar="FILE", required=True, type=_FILE, help="The lock to write."
+)
+def freeze(output: Path, output_format: str, **request: Any) -> None:
+    """Compile a model, and write which kernels were chosen, for `compile --frozen`."""
+    from collage_dsl.cli.models import Request, freeze_to
+
+    freeze_to(Request(**request), output, output_format)
 
 
 @app.command()

@@ -54,6 +54,7 @@ class Request:
     inputs: Path | None = None
     max_candidates: int | None = None
     sizes: tuple[str, ...] = ()
+    frozen: Path | None = None
 
 
 def show_candidates(
@@ -170,6 +171,15 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
     answer(compiled.report, compile_text(compiled.report) + written, output_format)
 
 
+def freeze_to(request: Request, file: Path, output_format: str) -> None:
+    """Compile the model, and write the lock of its kernels to a file."""
+    with replacement(file) as new:  # Before a long compilation, it is known that it can be written.
+        compiled = compiled_model(request)
+        new.write_text(compiled.lock().text(), "utf-8")
+    written = f"written to {printable(str(file))}\n"
+    answer(compiled.report, compile_text(compiled.report) + written, output_format)
+
+
 def compiled_model(request: Request, model: object = None) -> Compiled:
     """Compile the model of `request`, or `model` under its name, with progress on stderr."""
     specs = _specs(request)
@@ -186,6 +196,7 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             timeout=request.timeout,
             allow_extern=request.allow_extern,
             strategy=request.strategy,
+            frozen=request.frozen,
             watch=now.watch,
             reporter=now,
         )

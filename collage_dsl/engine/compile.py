@@ -10,12 +10,14 @@ import numpy as np
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, installed
 from collage_dsl.cost import Copies, CostSources
+from collage_dsl.engine.lock import Lock
 from collage_dsl.engine.planning import Planned, Planner, measurements_of
 from collage_dsl.engine.race import Contender, built, contenders_of, race
 from collage_dsl.engine.sizes import Part, WantedSizes, parts_of
 from collage_dsl.engine.steps import MIXED
 from collage_dsl.engine.verified import check_drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
+from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.cost import Counts
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import PLAN, REPORT, save
@@ -29,6 +31,7 @@ from collage_dsl.report.documents import (
     VerificationDocument,
 )
 from collage_dsl.rules import FusionSpec
+from collage_dsl.scratch import replacement
 from collage_dsl.search import NO_REPORTER, Plan, Reporter, Strategy
 from collage_dsl.targets.attach import TargetError
 
@@ -45,6 +48,8 @@ class Compiled:
     executable: ModelExecutable
     plan: Plan
     report: CompileDocument
+    lock: Callable[[], Lock]
+    """Makes the lock with which the model is compiled again to the same kernels."""
 
     def run(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
@@ -59,6 +64,11 @@ class Compiled:
             REPORT: self.report.model_dump_json(indent=2),
         }
         save(self.executable, Path(folder), documents)
+
+    def freeze(self, path: str | Path) -> None:
+        """Write the lock to a file, for `frozen` of `compile_model`."""
+        with replacement(Path(path)) as new:
+            new.write_text(self.lock().text(), "utf-8")
 
 
 def backends_of(specs: Sequence[FusionSpec], given: Sequence[Backend] = ()) -> BackendOf:
@@ -105,6 +115,7 @@ def compile_model(
     race_seconds: float = 2,
     allow_extern: bool = False,
     strategy: Strategy = "auto",
+    frozen: str | Path | Lock | None = None,
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
     reporter: Reporter = NO_REPORTER,
 ) -> Compiled:
@@ -127,7 +138,11 @@ def compile_model(
     of its own, all in one executable, which chooses by the shapes that come in.
 
         compile_model(model, specs, shapes={"x": ("n", 3, 224, 224)}, sizes={"n": (1, 8)})
+
+    `frozen` is the lock of an earlier compilation of this model for these targets. The same kernels
+    are built and verified then; nothing is measured or raced. Raises `LockError` for another lock.
     """
+    lock = Lock.load(frozen) if isinstance(frozen, str | Path) else frozen
     check_names(specs)
     backend_of = backends_of(specs, backends)
     for spec in specs:
@@ -137,6 +152,14 @@ def compile_model(
     for part in parts:
         check_drawn(part)
         runner(model, part.shapes)  # refuse now what could not be verified at the end
+    home = specs[0].target
+    if lock is not None:
+        kept = lock.plans_for(parts, specs, backend_of)
+        found = [
+            _Raced(part, Planned({chosen: plan}, Counts(), {}), Contender(chosen, plan, None), ())
+            for part, (chosen, plan) in zip(parts, kept, strict=True)
+        ]
+        return _built(model, name, found, specs, home, backend_of, backends, watch)
     planner = Planner(
         specs,
         backend_of,
@@ -150,7 +173,6 @@ def compile_model(
         watch,
         reporter,
     )
-    home = specs[0].target
     raced = []
     for part in parts:
         planned = planner.plans(part)
@@ -161,6 +183,20 @@ def compile_model(
         if len(parts) > 1:  # Those of all sizes are built together, once all are known.
             winner = replace(winner, executable=None)
         raced.append(_Raced(part, planned, winner, documents))
+    return _built(model, name, raced, specs, home, backend_of, backends, watch)
+
+
+def _built(
+    model: Any,
+    name: str,
+    raced: Sequence["_Raced"],
+    specs: Sequence[FusionSpec],
+    home: Toolchain,
+    backend_of: BackendOf,
+    backends: Sequence[Backend],
+    watch: Callable[[str, Counts], None],
+) -> Compiled:
+    """Build the plans that won, if that is not done yet, and verify them."""
     counts = raced[0].planned.counts
     executable, calls = raced[0].winner.executable, [raced[0].winner.calls]
     if executable is None:
@@ -180,7 +216,11 @@ def compile_model(
             for each, race in zip(raced[1:], races[1:], strict=True)
         ],
     )
-    return Compiled(executable, raced[0].plan, report)
+    winners = [(each.winner.name, each.plan) for each in raced]
+    parts = [each.part for each in raced]
+    return Compiled(
+        executable, raced[0].plan, report, lambda: Lock.of(parts, winners, specs, backend_of)
+    )
 
 
 @dataclass(frozen=True, slots=True)

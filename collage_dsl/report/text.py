@@ -1,6 +1,6 @@
 """Write the JSON answers of the commands as text for people."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from collage_dsl.printable import printable
 from collage_dsl.report.documents import (
@@ -105,16 +105,24 @@ def compile_text(document: CompileDocument) -> str:
 
 
 def _race_text(document: RaceDocument) -> str:
-    rows = [_contender_row(c, document.chosen) for c in document.contenders]
     lines = [
-        table(("plan", "operators in kernels", "estimated", "measured", "spread", ""), rows),
-        _gain(document),
+        *_contenders(document),
         *(f"launching a kernel of {t}: {seconds(s)}" for t, s in document.launch.items()),
     ]
     if document.verification:
         lines.append(_verification(document.verification))
     kernels = _variants(document.plan) + _fast_math(document.plan)
     return "\n".join(lines) + "\n" + kernels + measurements_text(document.measurements)
+
+
+def _contenders(document: RaceDocument) -> Iterator[str]:
+    if not document.contenders:
+        kernels = _count(len(document.plan.kernels), "kernel")
+        yield f"the plan `{document.chosen}` of {kernels}, as it was frozen"
+        return
+    rows = [_contender_row(c, document.chosen) for c in document.contenders]
+    yield table(("plan", "operators in kernels", "estimated", "measured", "spread", ""), rows)
+    yield _gain(document)
 
 
 def _verification(document: VerificationDocument) -> str:

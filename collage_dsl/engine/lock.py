@@ -1,0 +1,299 @@
+"""
+A result that is kept: the kernels of a compiled model, and everything that they were chosen for.
+
+A model that is compiled with its lock has the same kernels. Nothing is searched for, measured or
+raced, and on the same machine the built library is the same, byte for byte.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from collage_dsl.backends.registry import BackendOf
+from collage_dsl.backends.tvm import Tvm, machine_target
+from collage_dsl.engine.sizes import Part
+from collage_dsl.graph import (
+    CandidateKernel,
+    Composite,
+    Form,
+    Graph,
+    Node,
+    SubGraph,
+    Toolchain,
+    members,
+)
+from collage_dsl.language import to_text
+from collage_dsl.reading import text_of
+from collage_dsl.realization.place import makers
+from collage_dsl.rules import FusionSpec
+from collage_dsl.search import Plan, PlannedKernel
+from collage_dsl.search.plan import CyclicPlanError, in_execution_order
+
+_MOST_BYTES = 1 << 26
+"""The longest lock that is read, for some hundred thousand kernels."""
+
+
+class LockError(Exception):
+    """A lock is not for this model, these targets or this machine, or is no lock."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LockedComposite(_Strict):
+    """A part of a kernel that is a function of a library."""
+
+    label: str
+    nodes: list[str]
+    constants: list[str] = []
+    parts: list["LockedComposite"] = []
+
+    @classmethod
+    def of(cls, graph: Graph, composite: Composite) -> Self:
+        return cls(
+            label=composite.label,
+            nodes=_names(graph, composite.inside),
+            constants=_names(graph, composite.constants),
+            parts=[cls.of(graph, part) for part in composite.parts],
+        )
+
+    def composite(self, graph: Graph) -> Composite:
+        parts = tuple(part.composite(graph) for part in self.parts)
+        inside, constants = graph.set_of(*self.nodes), graph.set_of(*self.constants)
+        return Composite(self.label, inside, constants, parts)
+
+
+class LockedKernel(_Strict):
+    """
+    A kernel of a plan: its nodes by name, and what it cost when it was chosen, in seconds.
+    `variants` are the algorithms that may compute it; empty for any.
+    """
+
+    target: str
+    nodes: list[str]
+    constants: list[str] = []
+    composites: list[LockedComposite] = []
+    variants: list[str] = []
+    cost: float = Field(ge=0, allow_inf_nan=False)
+    copies: float = Field(default=0, ge=0, allow_inf_nan=False)
+
+    @classmethod
+    def of(cls, kernel: PlannedKernel) -> Self:
+        graph, sub_graph = kernel.candidate.graph, kernel.candidate.sub_graph
+        return cls(
+            target=kernel.target,
+            nodes=_names(graph, sub_graph.inside),
+            constants=_names(graph, sub_graph.constants),
+            composites=[LockedComposite.of(graph, each) for each in sub_graph.composites],
+            variants=list(kernel.candidate.toolchain.variants),
+            cost=kernel.cost,
+            copies=kernel.copies,
+        )
+
+    def kernel(self, graph: Graph, targets: Mapping[str, Toolchain]) -> PlannedKernel:
+        sub_graph = SubGraph(
+            graph.set_of(*self.nodes),
+            graph.set_of(*self.constants),
+            tuple(each.composite(graph) for each in self.composites),
+        )
+        toolchain = targets[self.target].only_by(frozenset(self.variants) or None)
+        return PlannedKernel(CandidateKernel(graph, sub_graph, toolchain), self.cost, self.copies)
+
+
+class LockedPlan(_Strict):
+    """The plan that was `chosen` for some sizes, by its name in the race."""
+
+    sizes: dict[str, int]
+    chosen: str
+    is_copying: bool = Field(description="whether kernels are on several devices")
+    kernels: list[LockedKernel] = Field(min_length=1)
+
+
+class Lock(_Strict):
+    """
+    The plans for a model. `model` is a hash of its graph and weights. `targets` are the specs as
+    text, `versions` and `processors` those of what made the kernels of each target.
+    """
+
+    version: Literal[1] = 1
+    model: str
+    targets: dict[str, str]
+    versions: dict[str, str]
+    processors: dict[str, str]
+    plans: list[LockedPlan] = Field(min_length=1)
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[Part],
+        plans: Sequence[tuple[str, Plan]],
+        specs: Sequence[FusionSpec],
+        backend_of: BackendOf,
+    ) -> Self:
+        """The lock of the plans that were chosen for the parts of a model, with their names."""
+        made_for = _Made.of(parts, specs, backend_of, [plan for _, plan in plans])
+        return cls(
+            model=made_for.model,
+            targets=made_for.targets,
+            versions=made_for.versions,
+            processors=made_for.processors,
+            plans=[
+                LockedPlan(
+                    sizes=dict(part.sizes),
+                    chosen=name,
+                    is_copying=plan.home is not None,
+                    kernels=[LockedKernel.of(kernel) for kernel in plan.kernels],
+                )
+                for part, (name, plan) in zip(parts, plans, strict=True)
+            ],
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The lock in a file. Raises `LockError`."""
+        try:
+            return cls.model_validate_json(text_of(path, _MOST_BYTES))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise LockError(f"{path} is no lock: {where}: {first['msg']}") from error
+        except (OSError, ValueError) as error:
+            raise LockError(f"cannot read the lock {path}: {error}") from error
+
+    def text(self) -> str:
+        return json.dumps(self.model_dump(), indent=1) + "\n"
+
+    def plans_for(
+        self, parts: Sequence[Part], specs: Sequence[FusionSpec], backend_of: BackendOf
+    ) -> list[tuple[str, Plan]]:
+        """
+        The plan for each part of a model, and its name. Raises `LockError` if the lock is not for
+        this model, these targets, sizes, versions or processors.
+        """
+        sizes = [dict(part.sizes) for part in parts]
+        if sizes != (locked := [each.sizes for each in self.plans]):
+            raise LockError(
+                f"the lock is for the sizes {_sizes(locked)}, not {_sizes(sizes)}: give the same "
+                "--sizes and --shape, or freeze the model anew"
+            )
+        self._check_targets(specs)
+        self._check("model", {"model": self.model}, {"model": _model(parts[0].graph)})
+        targets = {spec.name: spec.target for spec in specs}
+        plans = [
+            (each.chosen, _plan(each, part.graph, targets, specs[0].target))
+            for each, part in zip(self.plans, parts, strict=True)
+        ]
+        made_for = _Made.of(parts, specs, backend_of, [plan for _, plan in plans])
+        self._check("version", self.versions, made_for.versions)
+        self._check("processor", self.processors, made_for.processors)
+        return plans
+
+    def _check_targets(self, specs: Sequence[FusionSpec]) -> None:
+        given = {spec.name: to_text(spec) for spec in specs}
+        if list(given) != list(self.targets):
+            names = ", ".join(self.targets)
+            raise LockError(f"the lock is for the targets {names}, in this order")
+        self._check("target", self.targets, given)
+
+    def _check(self, what: str, locked: Mapping[str, str], found: Mapping[str, str]) -> None:
+        for name in dict.fromkeys([*locked, *found]):
+            was, is_ = locked.get(name), found.get(name)
+            if was == is_:
+                continue
+            match what:
+                case "model":
+                    said = "the model is not the one that was frozen"
+                case "target":
+                    said = f"the target `{name}` is not as it was when the model was frozen"
+                case _:
+                    said = f"the {what} of {name} was {was or 'another'} and is {is_ or 'another'}"
+            undo = "install that version" if what == "version" else "go back to what it was"
+            raise LockError(f"{said}: {undo}, or freeze the model anew with `collage freeze`")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What plans were made for."""
+
+    model: str
+    targets: dict[str, str]
+    versions: dict[str, str]
+    processors: dict[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[Part],
+        specs: Sequence[FusionSpec],
+        backend_of: BackendOf,
+        plans: Sequence[Plan],
+    ) -> Self:
+        candidates = [each for plan in plans for each in plan.candidates]
+        used = {each.toolchain.name: each.toolchain for each in candidates}
+        backends = {each for candidate in candidates for each in makers(candidate, backend_of)}
+        versions = {each.name: each.version for each in (*backends, Tvm())}
+        return cls(
+            _model(parts[0].graph),
+            {spec.name: to_text(spec) for spec in specs},
+            dict(sorted(versions.items())),
+            {name: json.dumps(machine_target(used[name]), sort_keys=True) for name in sorted(used)},
+        )
+
+
+def _plan(
+    locked: LockedPlan, graph: Graph, targets: Mapping[str, Toolchain], home: Toolchain
+) -> Plan:
+    try:
+        kernels = [each.kernel(graph, targets) for each in locked.kernels]
+    except (KeyError, ValueError) as error:
+        raise LockError(f"the lock has kernels that the model does not have: {error}") from error
+    covered = 0
+    for kernel in kernels:
+        inside = kernel.candidate.sub_graph.inside
+        if twice := graph.names(covered & inside):
+            raise LockError(f"two kernels of the lock have the node `{min(twice)}`")
+        covered |= inside
+    if missing := graph.names(graph.calls & ~covered):
+        raise LockError(f"no kernel of the lock has the node `{min(missing)}`")
+    by_candidate = {kernel.candidate: kernel for kernel in kernels}
+    try:
+        ordered = in_execution_order(graph, list(by_candidate))
+    except CyclicPlanError as error:
+        raise LockError(f"the kernels of the lock wait for each other: {error}") from error
+    kept = tuple(by_candidate[candidate] for candidate in ordered)
+    return Plan(graph, kept, home=home if locked.is_copying else None)
+
+
+def _names(graph: Graph, nodes: int) -> list[str]:
+    return [graph.nodes[index].name for index in members(nodes)]
+
+
+def _model(graph: Graph) -> str:
+    """A hash of a graph and of the values of its constants."""
+    digest = hashlib.sha256()
+    for node in graph.nodes:
+        for field in _fields(node):
+            digest.update(field)
+            digest.update(b"\0")
+    digest.update(repr(graph.outputs).encode())
+    return digest.hexdigest()
+
+
+def _fields(node: Node) -> Iterator[bytes]:
+    said = (node.name, node.form, node.op, node.type, node.inputs, sorted(node.attrs.items()))
+    yield repr(said).encode("utf-8", "surrogatepass")
+    if node.form is Form.CONSTANT and node.value is not None:
+        yield np.asarray(node.value).tobytes()
+
+
+def _sizes(sizes: Sequence[Mapping[str, int]]) -> str:
+    return ", ".join(
+        " ".join(f"{name}={size}" for name, size in each.items()) or "any" for each in sizes
+    )

@@ -1,0 +1,206 @@
+"""A model that is compiled with its lock: the same kernels, and nothing measured."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import collage_dsl as collage
+from collage_dsl.cost import CostTable
+from collage_dsl.engine.lock import Lock, LockError
+from collage_dsl.engine.specs import specs_of
+from collage_dsl.graph import CandidateKernel
+from tests.commands import assert_one_message
+from tests.commands import collage as run_collage
+from tests.models import small_convolution
+
+TARGETS = ("native", "onnxruntime")
+
+
+def price(kernel: CandidateKernel) -> float:
+    """Convolutions are for onnxruntime, all else is for TVM."""
+    ops = kernel.graph.operators(kernel.sub_graph.inside)
+    is_for_library = "nn.conv2d" in ops
+    return len(ops) * (1e-6 if is_for_library == (kernel.target == "onnxruntime") else 9e-6)
+
+
+def unknown(kernel: CandidateKernel) -> float:
+    raise AssertionError("a frozen model asks for no cost")
+
+
+def compiled(model: Any, **options: Any) -> collage.Compiled:
+    return collage.compile(model, TARGETS, race_seconds=0.01, **{"cost": price, **options})
+
+
+@pytest.fixture(scope="module")
+def model() -> onnx.ModelProto:
+    return small_convolution()
+
+
+@pytest.fixture(scope="module")
+def lock(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lock") / "model.lock"
+    compiled(model).freeze(path)
+    return path
+
+
+def test_a_frozen_model_has_the_same_plan_and_the_same_bytes(
+    model: onnx.ModelProto, tmp_path: Path
+) -> None:
+    first = compiled(model)
+    first.freeze(tmp_path / "model.lock")
+    first.save(tmp_path / "first")
+
+    again = compiled(model, frozen=tmp_path / "model.lock", cost=unknown)
+    again.save(tmp_path / "again")
+
+    assert [k.candidate for k in again.plan.kernels] != []
+    assert [k.label for k in again.plan.kernels] == [k.label for k in first.plan.kernels]
+    assert [k.target for k in again.plan.kernels] == [k.target for k in first.plan.kernels]
+    assert again.report.contenders == []
+    assert again.report.verification == first.report.verification
+    for name in ("model.so", "signature.json"):
+        one, other = ((tmp_path / folder / name).read_bytes() for folder in ("first", "again"))
+        assert one == other
+    again.freeze(tmp_path / "again.lock")
+    assert (tmp_path / "again.lock").read_text() == (tmp_path / "model.lock").read_text()
+
+
+def test_a_frozen_model_keeps_its_plan_for_each_size(tmp_path: Path) -> None:
+    model = small_convolution()
+    shape = tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)
+    options = {"shapes": {model.graph.input[0].name: ("n", *shape[1:])}, "sizes": {"n": (1, 2)}}
+    first = compiled(model, **options)
+    first.freeze(tmp_path / "model.lock")
+
+    again = compiled(model, **options, frozen=tmp_path / "model.lock", cost=unknown)
+
+    assert [each.sizes for each in again.report.sizes] == [{"n": 1}, {"n": 2}]
+    plans = [[k.nodes for k in each.plan.kernels] for each in first.report.sizes]
+    assert [[k.nodes for k in each.plan.kernels] for each in again.report.sizes] == plans
+    with pytest.raises(LockError, match=r"for the sizes any, n=1, n=2, not any: give the same"):
+        compiled(model, shapes=options["shapes"], frozen=tmp_path / "model.lock")
+
+
+def other_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    weights = result.graph.initializer[0]
+    array = numpy_helper.to_array(weights).copy()
+    array.flat[0] += np.float32(1)
+    weights.CopyFrom(numpy_helper.from_array(array, weights.name))
+    return result
+
+
+def test_a_lock_of_another_model_is_refused(model: onnx.ModelProto, lock: Path) -> None:
+    with pytest.raises(LockError, match="the model is not the one that was frozen"):
+        compiled(other_weights(model), frozen=lock)
+
+
+def test_a_lock_for_other_targets_is_refused(model: onnx.ModelProto, lock: Path) -> None:
+    with pytest.raises(LockError, match="for the targets tvm, onnxruntime, in this order"):
+        collage.compile(model, ["onnxruntime", "native"], frozen=lock)
+    native, library = specs_of(TARGETS)
+    from dataclasses import replace
+
+    changed = replace(native, target=replace(native.target, options={"num_cores": 7}))
+    with pytest.raises(LockError, match="the target `tvm` is not as it was"):
+        collage.compile(model, [changed, library], frozen=lock)
+
+
+def broken(change: Callable[[dict[str, Any]], object], lock: Path) -> Lock:
+    content = json.loads(lock.read_text())
+    change(content)
+    return Lock.model_validate(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda lock: lock["versions"].update(onnxruntime="0.1"),
+            r"the version of onnxruntime was 0\.1 and is .*: install that version, or freeze",
+        ),
+        (
+            lambda lock: lock["processors"].update(tvm="z80"),
+            "the processor of tvm was z80 and is .*: go back to what it was, or freeze",
+        ),
+        (lambda lock: lock["plans"][0]["kernels"].pop(), "no kernel of the lock has the node `"),
+        (
+            lambda lock: lock["plans"][0]["kernels"].append(lock["plans"][0]["kernels"][0]),
+            "two kernels of the lock have the node `",
+        ),
+        (
+            lambda lock: lock["plans"][0]["kernels"][0].update(nodes=["nobody"]),
+            "the lock has kernels that the model does not have: 'nobody'",
+        ),
+        (
+            lambda lock: lock["plans"][0]["kernels"][0].update(target="nobody"),
+            "the lock has kernels that the model does not have: 'nobody'",
+        ),
+    ],
+)
+def test_a_lock_that_does_not_fit_says_why(
+    model: onnx.ModelProto, lock: Path, change: Callable[[dict[str, Any]], object], said: str
+) -> None:
+    with pytest.raises(LockError, match=said):
+        compiled(model, frozen=broken(change, lock))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is no lock: the file: Invalid JSON"),
+        ('{"version": 2}', "is no lock: version: Input should be 1"),
+        ('{"model": ""}', "is no lock: targets: Field required"),
+    ],
+)
+def test_a_file_that_is_no_lock_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "model.lock"
+    path.write_text(text)
+
+    with pytest.raises(LockError, match=said):
+        Lock.load(path)
+    with pytest.raises(LockError, match="cannot read the lock"):
+        Lock.load(tmp_path / "none.lock")
+
+
+def test_the_commands_freeze_and_compile(tmp_path: Path) -> None:
+    model, lock, store = tmp_path / "small.onnx", tmp_path / "a.lock", tmp_path / "costs.sqlite"
+    onnx.save(small_convolution(), model)
+    both = ("-t", "native", "-t", "onnxruntime")
+
+    frozen = run_collage("freeze", model, *both, "--store", store, "-o", lock)
+    assert frozen.code == 0, frozen.err
+    assert f"written to {lock}" in frozen.out
+    saved = [
+        run_collage("compile", model, *both, "--store", other, "--frozen", lock, "-o", folder)
+        for other, folder in ((store, tmp_path / "a"), (tmp_path / "new.sqlite", tmp_path / "b"))
+    ]
+
+    assert [done.code for done in saved] == [0, 0]
+    assert all("as it was frozen" in done.out for done in saved)
+    assert all("0 distinct kernels: 0 measured now" in done.out for done in saved)
+    assert not (tmp_path / "new.sqlite").exists()
+    one, other = ((tmp_path / folder / "model.so").read_bytes() for folder in "ab")
+    assert one == other
+    refused = run_collage("compile", model, "-t", "native", "--frozen", lock, "-o", tmp_path / "c")
+    assert_one_message(refused, 1, "the lock is for the targets tvm, onnxruntime, in this order")
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_table_of_costs_gives_the_same_lock(tmp_path: Path) -> None:
+    (tmp_path / "costs.yaml").write_text("tvm: {ops: {'*': 1.0e-6}}")
+    table = CostTable.load(tmp_path / "costs.yaml")
+    native = specs_of(["native"])
+    locks = [
+        collage.compile(small_convolution(), native, cost=table, race_seconds=0.01).lock().text()
+        for _ in range(2)
+    ]
+
+    assert locks[0] == locks[1]
