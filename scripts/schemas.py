@@ -20,6 +20,7 @@ from collage_dsl.report.documents import (
     Document,
     GraphDocument,
     PlanDocument,
+    ReplayDocument,
     RunDocument,
 )
 from collage_dsl.report.why import NearDocument, WhyDocument
@@ -38,6 +39,7 @@ COMMANDS: dict[str, type[Document]] = {
     "near": NearDocument,
     "ops": OpsDocument,
     "plan": PlanDocument,
+    "replay": ReplayDocument,
     "run": RunDocument,
     "show": GraphDocument,
     "test": TestsDocument,

@@ -13,6 +13,7 @@ from onnx import numpy_helper
 import collage_dsl as collage
 from collage_dsl.cost import CostTable
 from collage_dsl.engine.lock import Lock, LockError
+from collage_dsl.engine.replay import replay
 from collage_dsl.engine.specs import specs_of
 from collage_dsl.graph import CandidateKernel
 from tests.commands import collage as run_collage
@@ -194,6 +195,68 @@ def test_the_commands_freeze_and_compile(tmp_path: Path) -> None:
         "error: the lock is for the targets tvm, onnxruntime, in this order\n"
     )
     assert not (tmp_path / "c").exists()
+
+
+def test_a_search_with_recorded_costs_finds_the_same_kernels(
+    model: onnx.ModelProto, lock: Path
+) -> None:
+    kept = Lock.load(lock)
+
+    (found,) = replay(model, specs_of(TARGETS), kept)
+
+    assert isinstance(found.plan, collage.Plan)
+    assert found.chosen == kept.plans[0].chosen
+    assert found.differences == []
+    assert len(found.plan.kernels) == len(kept.plans[0].kernels)
+    assert found.plan.cost == pytest.approx(sum(each.cost for each in kept.plans[0].kernels))
+    with pytest.raises(LockError, match="the model is not the one that was frozen"):
+        replay(other_weights(model), specs_of(TARGETS), kept)
+
+
+def make_dear(content: dict[str, Any]) -> None:
+    """Raise the costs of the kernels that were chosen."""
+    (plan,) = content["plans"]
+    chosen = [(each["target"], each["nodes"]) for each in plan["kernels"]]
+    for each in plan["costs"]:
+        if (each["target"], each["nodes"]) in chosen:
+            each["seconds"] = 1.0
+
+
+def test_a_search_with_other_costs_says_which_kernels_are_others(
+    model: onnx.ModelProto, lock: Path
+) -> None:
+    (found,) = replay(model, specs_of(TARGETS), broken(make_dear, lock))
+    assert isinstance(found.plan, collage.Plan)
+    assert found.differences
+    assert set(found.differences) <= {kernel.label for kernel in found.plan.kernels}
+
+
+def test_a_kernel_that_was_not_priced_is_infeasible(model: onnx.ModelProto, lock: Path) -> None:
+    kept = broken(lambda content: content["plans"][0].pop("costs"), lock)
+
+    with pytest.raises(collage.UncoveredError, match="not priced when the model was frozen"):
+        replay(model, specs_of(TARGETS), kept)
+
+
+def test_the_commands_freeze_and_replay(tmp_path: Path) -> None:
+    model, lock = tmp_path / "small.onnx", tmp_path / "a.lock"
+    onnx.save(small_convolution(), model)
+    store = tmp_path / "costs.sqlite"
+    both = ("-t", "native", "-t", "onnxruntime")
+    assert run_collage("freeze", model, *both, "--store", store, "-o", lock).code == 0
+
+    same = run_collage("replay", lock, model, *both)
+    assert same.code == 0, same.err
+    assert same.out.endswith("the kernels that were frozen\n")
+    content = json.loads(lock.read_text())
+    make_dear(content)
+    lock.write_text(json.dumps(content))
+
+    other = run_collage("replay", lock, model, *both, "--output-format", "json")
+    assert other.code == 1
+    (plan,) = json.loads(other.out)["plans"]
+    assert plan["differences"]
+    assert plan["reason"] == ""
 
 
 def test_a_table_of_costs_gives_the_same_lock(tmp_path: Path) -> None:

@@ -447,7 +447,8 @@ def compile_(output: Path, output_format: str, **request: Any) -> None:
 )
 def freeze(output: Path, output_format: str, **request: Any) -> None:
     """Compile a model, and write which kernels were chosen, for `compile --frozen`."""
-    from collage_dsl.cli.models import Request, freeze_to
+    from collage_dsl.cli.lock import freeze_to
+    from collage_dsl.cli.models import Request
 
     freeze_to(Request(**request), output, output_format)
 
@@ -461,6 +462,27 @@ def bench(output_format: str, **request: Any) -> None:
     from collage_dsl.cli.models import Request, compile_to
 
     compile_to(Request(**request), None, output_format)
+
+
+@app.command()
+@click.argument("lock", metavar="FILE", type=_FILE)
+@_model
+@_targets
+@_output_format
+@_shapes
+@_sizes
+@_num_cores
+@_strategy
+@_allow_extern
+def replay(lock: Path, output_format: str, **request: Any) -> int:
+    """
+    Search again with the costs in FILE, which `collage freeze` wrote. Nothing is measured. Exit
+    code 1 where other kernels are found.
+    """
+    from collage_dsl.cli.lock import show_replay
+    from collage_dsl.cli.models import Request
+
+    return show_replay(Request(**request), lock, output_format)
 
 
 @app.command()

@@ -82,7 +82,7 @@ def show_candidates(
 def show_plan(
     request: Request, table: Path | None, output_format: str, picture: Path | None = None
 ) -> None:
-    specs = _specs(request)
+    specs = targets_of(request)
     costs = CostTable.load(table) if table else None
     graph = from_onnx(request.model, shapes=parse_shapes(request.shapes))
     name = str(request.model)
@@ -109,7 +109,7 @@ def write_picture(file: Path, picture: str) -> None:
         raise CommandError(f"cannot write {file}: {error.strerror or error}") from error
 
 
-def _specs(request: Request) -> tuple[FusionSpec, ...]:
+def targets_of(request: Request) -> tuple[FusionSpec, ...]:
     return load_targets(
         request.targets,
         request.num_cores,
@@ -171,18 +171,9 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
     answer(compiled.report, compile_text(compiled.report) + written, output_format)
 
 
-def freeze_to(request: Request, file: Path, output_format: str) -> None:
-    """Compile the model, and write the lock of its kernels to a file."""
-    with replacement(file) as new:  # Before a long compilation, it is known that it can be written.
-        compiled = compiled_model(request)
-        new.write_text(compiled.lock().text(), "utf-8")
-    written = f"written to {printable(str(file))}\n"
-    answer(compiled.report, compile_text(compiled.report) + written, output_format)
-
-
 def compiled_model(request: Request, model: object = None) -> Compiled:
     """Compile the model of `request`, or `model` under its name, with progress on stderr."""
-    specs = _specs(request)
+    specs = targets_of(request)
     inputs = read_arrays(request.inputs) if request.inputs else None
     with progress_on_stderr() as now:
         return compile_model(

@@ -159,7 +159,7 @@ def compile_model(
             _Raced(part, Planned({chosen: plan}, Counts(), {}), Contender(chosen, plan, None), ())
             for part, (chosen, plan) in zip(parts, kept, strict=True)
         ]
-        return _built(model, name, found, specs, home, backend_of, backends, watch)
+        return _built(model, name, found, specs, home, backend_of, backends, watch, lock)
     planner = Planner(
         specs,
         backend_of,
@@ -195,6 +195,7 @@ def _built(
     backend_of: BackendOf,
     backends: Sequence[Backend],
     watch: Callable[[str, Counts], None],
+    lock: Lock | None = None,
 ) -> Compiled:
     """Build the plans that won, if that is not done yet, and verify them."""
     counts = raced[0].planned.counts
@@ -218,9 +219,12 @@ def _built(
     )
     winners = [(each.winner.name, each.plan) for each in raced]
     parts = [each.part for each in raced]
-    return Compiled(
-        executable, raced[0].plan, report, lambda: Lock.of(parts, winners, specs, backend_of)
-    )
+    costs = [each.planned.costs for each in raced]
+
+    def locked() -> Lock:
+        return lock or Lock.of(parts, winners, specs, backend_of, costs)
+
+    return Compiled(executable, raced[0].plan, report, locked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import Tvm, machine_target
+from collage_dsl.cost import Cost, CostFunction, Infeasible
 from collage_dsl.engine.sizes import Part
 from collage_dsl.graph import (
     CandidateKernel,
@@ -107,13 +108,57 @@ class LockedKernel(_Strict):
         return PlannedKernel(CandidateKernel(graph, sub_graph, toolchain), self.cost, self.copies)
 
 
+class LockedCost(_Strict):
+    """What a kernel cost when the plans were searched for: `seconds`, or the `reason` for none."""
+
+    target: str
+    nodes: list[str]
+    labels: list[str] = []
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, candidate: CandidateKernel, cost: Cost) -> Self:
+        target, nodes, labels = _key(candidate)
+        return cls(
+            target=target,
+            nodes=list(nodes),
+            labels=list(labels),
+            seconds=None if isinstance(cost, Infeasible) else cost,
+            reason=cost.reason if isinstance(cost, Infeasible) else None,
+        )
+
+    @property
+    def cost(self) -> Cost:
+        return Infeasible(self.reason or "") if self.seconds is None else self.seconds
+
+
 class LockedPlan(_Strict):
-    """The plan that was `chosen` for some sizes, by its name in the race."""
+    """
+    The plan that was `chosen` for some sizes, by its name in the race, and the costs of all kernels
+    that were priced for it.
+    """
 
     sizes: dict[str, int]
     chosen: str
     is_copying: bool = Field(description="whether kernels are on several devices")
     kernels: list[LockedKernel] = Field(min_length=1)
+    costs: list[LockedCost] = []
+
+    def recorded(self) -> CostFunction:
+        """The costs; infeasible for kernels that were not priced."""
+        known = {(each.target, *map(tuple, (each.nodes, each.labels))): each for each in self.costs}
+
+        def cost(candidate: CandidateKernel) -> Cost:
+            found = known.get(_key(candidate))
+            return found.cost if found else Infeasible("not priced when the model was frozen")
+
+        return cost
+
+    def differences(self, plan: Plan) -> list[str]:
+        """The labels of the kernels of `plan` that are not kernels of this plan."""
+        kept = {(each.target, *map(tuple, (each.nodes, _labels(each)))) for each in self.kernels}
+        return [each.label for each in plan.candidates if _key(each) not in kept]
 
 
 class Lock(_Strict):
@@ -136,8 +181,12 @@ class Lock(_Strict):
         plans: Sequence[tuple[str, Plan]],
         specs: Sequence[FusionSpec],
         backend_of: BackendOf,
+        costs: Sequence[Mapping[CandidateKernel, Cost]],
     ) -> Self:
-        """The lock of the plans that were chosen for the parts of a model, with their names."""
+        """
+        The lock of the plans that were chosen for the parts of a model, with their names, and with
+        the costs that were asked for.
+        """
         made_for = _Made.of(parts, specs, backend_of, [plan for _, plan in plans])
         return cls(
             model=made_for.model,
@@ -150,8 +199,9 @@ class Lock(_Strict):
                     chosen=name,
                     is_copying=plan.home is not None,
                     kernels=[LockedKernel.of(kernel) for kernel in plan.kernels],
+                    costs=[LockedCost.of(kernel, cost) for kernel, cost in priced.items()],
                 )
-                for part, (name, plan) in zip(parts, plans, strict=True)
+                for part, (name, plan), priced in zip(parts, plans, costs, strict=True)
             ],
         )
 
@@ -168,7 +218,8 @@ class Lock(_Strict):
             raise LockError(f"cannot read the lock {path}: {error}") from error
 
     def text(self) -> str:
-        return json.dumps(self.model_dump(), indent=1) + "\n"
+        """The lock as JSON, with a line for each kernel and cost."""
+        return _lines(self.model_dump(exclude_defaults=True) | {"version": self.version}) + "\n"
 
     def plans_for(
         self, parts: Sequence[Part], specs: Sequence[FusionSpec], backend_of: BackendOf
@@ -177,14 +228,7 @@ class Lock(_Strict):
         The plan for each part of a model, and its name. Raises `LockError` if the lock is not for
         this model, these targets, sizes, versions or processors.
         """
-        sizes = [dict(part.sizes) for part in parts]
-        if sizes != (locked := [each.sizes for each in self.plans]):
-            raise LockError(
-                f"the lock is for the sizes {_sizes(locked)}, not {_sizes(sizes)}: give the same "
-                "--sizes and --shape, or freeze the model anew"
-            )
-        self._check_targets(specs)
-        self._check("model", {"model": self.model}, {"model": _model(parts[0].graph)})
+        self.check(parts, specs)
         targets = {spec.name: spec.target for spec in specs}
         plans = [
             (each.chosen, _plan(each, part.graph, targets, specs[0].target))
@@ -194,6 +238,17 @@ class Lock(_Strict):
         self._check("version", self.versions, made_for.versions)
         self._check("processor", self.processors, made_for.processors)
         return plans
+
+    def check(self, parts: Sequence[Part], specs: Sequence[FusionSpec]) -> None:
+        """Raise `LockError` if the lock is not for this model, these targets and sizes."""
+        sizes = [dict(part.sizes) for part in parts]
+        if sizes != (locked := [each.sizes for each in self.plans]):
+            raise LockError(
+                f"the lock is for the sizes {_sizes(locked)}, not {_sizes(sizes)}: give the same "
+                "--sizes and --shape, or freeze the model anew"
+            )
+        self._check_targets(specs)
+        self._check("model", {"model": self.model}, {"model": _model(parts[0].graph)})
 
     def _check_targets(self, specs: Sequence[FusionSpec]) -> None:
         given = {spec.name: to_text(spec) for spec in specs}
@@ -269,6 +324,35 @@ def _plan(
         raise LockError(f"the kernels of the lock wait for each other: {error}") from error
     kept = tuple(by_candidate[candidate] for candidate in ordered)
     return Plan(graph, kept, home=home if locked.is_copying else None)
+
+
+_Key = tuple[str, tuple[str, ...], tuple[str, ...]]
+
+
+def _key(candidate: CandidateKernel) -> _Key:
+    """What tells a kernel from others: its target, nodes, and the labels of its composites."""
+    graph, sub_graph = candidate.graph, candidate.sub_graph
+    labels = tuple(each.label for each in sub_graph.composites)
+    return candidate.target, tuple(_names(graph, sub_graph.inside)), labels
+
+
+def _labels(kernel: LockedKernel) -> list[str]:
+    return [each.label for each in kernel.composites]
+
+
+def _lines(value: object, depth: int = 0) -> str:
+    """JSON, in which what has no list of objects inside is one line."""
+    pad = " " * depth
+    if isinstance(value, dict) and depth < _DEPTH:
+        inner = (f"{pad} {json.dumps(k)}: {_lines(v, depth + 1)}" for k, v in value.items())
+        return "{\n" + ",\n".join(inner) + f"\n{pad}}}"
+    if isinstance(value, list) and depth < _DEPTH:
+        return "[\n" + ",\n".join(f"{pad} {_lines(v, depth + 1)}" for v in value) + f"\n{pad}]"
+    return json.dumps(value)
+
+
+_DEPTH = 4
+"""Where lock, plans, plan and kernels end, and a kernel begins."""
 
 
 def _names(graph: Graph, nodes: int) -> list[str]:

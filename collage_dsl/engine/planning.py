@@ -2,20 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.cost import Copies, CostSources, CostStore, Infeasible, first_known
+from collage_dsl.cost import Copies, Cost, CostSources, CostStore, Infeasible, first_known
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import plans_of
 from collage_dsl.engine.variants import with_variants
-from collage_dsl.graph import Toolchain
+from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import Counts, MeasuredCost, supported
@@ -28,13 +28,14 @@ from collage_dsl.search import Plan, Reporter, Strategy
 @dataclass(frozen=True, slots=True)
 class Planned:
     """
-    The plan over all targets and that of each alone, or why there is none; what was measured; and
-    the seconds that it takes to launch a kernel of each target.
+    The plan over all targets and that of each alone, or why there is none; what was measured; the
+    seconds that it takes to launch a kernel of each target; and the costs that were asked for.
     """
 
     plans: Mapping[str, Plan | str]
     counts: Counts
     launch: Mapping[str, float]
+    costs: Mapping[CandidateKernel, Cost] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,17 @@ class Planner:
             home = specs[0].target
             copies = self.copies
             copying = CopyCost(copies, home.kind, self.backend_of) if copies else None
+            asked = copying.added_to(price) if copying else price
+            costs: dict[CandidateKernel, Cost] = {}
+
+            def recorded(candidate: CandidateKernel) -> Cost:
+                costs[candidate] = asked(candidate)
+                return costs[candidate]
+
             plans = plans_of(
                 part.graph,
                 specs,
-                copying.added_to(price) if copying else price,
+                recorded,
                 lookup(allow_extern=self.allow_extern, backends=self.backends),
                 self.strategy,
                 None if given else lower_bound(measuring()),
@@ -91,9 +99,9 @@ class Planner:
                 plans = {name: _with_copies(plan, copying, home) for name, plan in plans.items()}
             measured = measuring() if measuring.cache_info().currsize else None
             if measured is None:
-                return Planned(plans, Counts(), {})
+                return Planned(plans, Counts(), {}, costs)
             plans = {name: _with_variants(plan, measured) for name, plan in plans.items()}
-            return Planned(plans, measured.counts, self.launches(measured))
+            return Planned(plans, measured.counts, self.launches(measured), costs)
 
     def launches(self, measured: MeasuredCost) -> dict[str, float]:
         costs = {

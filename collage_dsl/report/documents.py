@@ -316,6 +316,26 @@ class CompileDocument(RaceDocument):
     )
 
 
+class ReplayedDocument(Document):
+    """
+    The plan that was found again for some sizes, or the `reason` why there is none. `differences`
+    are the kernels that were not chosen when the model was frozen.
+    """
+
+    sizes: dict[str, int]
+    chosen: str
+    plan: PlanDocument | None
+    reason: str
+    differences: list[str]
+
+
+class ReplayDocument(Document):
+    """The answer of `collage replay`; the first plan is that for any size."""
+
+    model: FileName
+    plans: list[ReplayedDocument]
+
+
 class RunDocument(Document):
     """The answer of `collage run`."""
 

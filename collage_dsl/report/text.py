@@ -13,6 +13,8 @@ from collage_dsl.report.documents import (
     MeasurementsDocument,
     PlanDocument,
     RaceDocument,
+    ReplayDocument,
+    ReplayedDocument,
     RunDocument,
     SearchDocument,
     VerificationDocument,
@@ -102,6 +104,21 @@ def compile_text(document: CompileDocument) -> str:
         named = ", ".join(f"{name} = {size}" for name, size in each.sizes.items())
         races.append(f"\n{printable(named)}:\n{_race_text(each)}")
     return head + "".join(races)
+
+
+def replay_text(document: ReplayDocument) -> str:
+    """The plans that were found again, and what is different."""
+    return "\n".join(_replayed(each, len(document.plans) > 1) for each in document.plans)
+
+
+def _replayed(document: ReplayedDocument, is_one_of_several: bool) -> str:
+    named = ", ".join(f"{name} = {size}" for name, size in document.sizes.items()) or "any size"
+    head = f"{printable(named)}:\n" if is_one_of_several else ""
+    if document.plan is None:
+        return f"{head}no plan `{printable(document.chosen)}`: {document.reason}\n"
+    other = ", ".join(map(_short, document.differences))
+    said = f"other kernels than were frozen: {other}" if other else "the kernels that were frozen"
+    return f"{head}{plan_text(document.plan)}{said}\n"
 
 
 def _race_text(document: RaceDocument) -> str:
