@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 MOST_BYTES = 1 << 20
 """The longest text that is read, where nothing else is said."""
@@ -17,6 +18,12 @@ def content_of(path: str | Path, most: int) -> bytes:
         if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
             raise OSError(None, "it is a pipe", str(path))
         return file.read(most)
+
+
+def first_fault(error: Any) -> str:
+    """Where the first fault of a pydantic `ValidationError` is, and what it is."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from collage_dsl.cli.documents import KernelCostDocument, KnownDocument, StoreDocument
+from collage_dsl.cli.documents import KnownDocument, StoreDocument
 from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.output import show, write
 from collage_dsl.cost import CostStore, Infeasible, Known, Measurement, StoreError
-from collage_dsl.cost.exchange import exported, read
+from collage_dsl.cost.exchange import document_of, exported, read
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.measuring.key import CODE, OWN, is_outdated
 from collage_dsl.measuring.timing import cpu_name
@@ -45,7 +45,7 @@ def show_costs(
         document = StoreDocument(
             store=str(path),
             contexts=[_document(each) for each in known],
-            kernels=[_cost(each) for each in kernels] if with_kernels else None,
+            kernels=[document_of(each) for each in kernels] if with_kernels else None,
         )
         write(json_text(document.plain()))
         return
@@ -204,18 +204,4 @@ def _document(known: Known) -> KnownDocument:
         infeasible=known.infeasible,
         first=known.first,
         last=known.last,
-    )
-
-
-def _cost(measurement: Measurement) -> KernelCostDocument:
-    cost = measurement.cost
-    return KernelCostDocument(
-        kernel=measurement.kernel,
-        context=measurement.context,
-        label=measurement.label,
-        seconds=None if isinstance(cost, Infeasible) else cost,
-        reason=cost.reason if isinstance(cost, Infeasible) else "",
-        variant=measurement.variant,
-        error=measurement.error,
-        measured_at=measurement.measured_at,
     )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from collage_dsl.cost.exchange import CostDocument
 from collage_dsl.report.documents import Document, FileName
 
 
@@ -56,25 +57,12 @@ class KnownDocument(Document):
     last: str
 
 
-class KernelCostDocument(Document):
-    """One cost: `seconds`, or the `reason` why there are none. `kernel` is a hash of the kernel."""
-
-    kernel: str
-    context: str
-    label: str
-    seconds: float | None
-    reason: str
-    variant: str
-    error: float | None
-    measured_at: str
-
-
 class StoreDocument(Document):
     """The answer of `collage costs show`; `kernels` are null unless they are asked for."""
 
     store: FileName
     contexts: list[KnownDocument]
-    kernels: list[KernelCostDocument] | None
+    kernels: list[CostDocument] | None
 
 
 class ExplainDocument(Document):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from collage_dsl.cost.cost import Infeasible
 from collage_dsl.cost.measurement import Context, Measurement
 from collage_dsl.cost.store import CostStore, StoreError
-from collage_dsl.reading import text_of
+from collage_dsl.reading import first_fault, text_of
 
 _MOST_BYTES = 1 << 30
 """The longest file that is read, for some millions of costs."""
@@ -73,7 +73,7 @@ def exported(store: CostStore, contexts: Iterable[Context]) -> str:
     kept = sorted(contexts, key=lambda each: each.key)
     document = CostsDocument(
         contexts=[ContextDocument(**_fields(each)) for each in kept],
-        costs=[_document(each) for each in store.measurements([context.key for context in kept])],
+        costs=[document_of(each) for each in store.measurements([context.key for context in kept])],
     )
     return json.dumps(document.model_dump(exclude_defaults=True) | {"version": 1}, indent=1) + "\n"
 
@@ -94,9 +94,7 @@ def read(path: Path) -> tuple[list[Context], list[Measurement]]:
     try:
         document = CostsDocument.model_validate_json(text_of(path, _MOST_BYTES))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise StoreError(f"{path} has no costs: {where}: {first['msg']}") from error
+        raise StoreError(f"{path} has no costs: {first_fault(error)}") from error
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot read {path}: {error}") from error
     return [Context(**each.model_dump()) for each in document.contexts], list(_costs(document))
@@ -107,7 +105,7 @@ def _fields(context: Context) -> dict[str, str]:
     return {name: getattr(context, name) for name in names}
 
 
-def _document(measurement: Measurement) -> CostDocument:
+def document_of(measurement: Measurement) -> CostDocument:
     cost = measurement.cost
     return CostDocument(
         kernel=measurement.kernel,

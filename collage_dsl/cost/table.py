@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from collage_dsl.cost.cost import Cost, Infeasible
 from collage_dsl.graph import CandidateKernel
-from collage_dsl.reading import text_of
+from collage_dsl.reading import first_fault, text_of
 from collage_dsl.yaml_texts import yaml_of
 
 
@@ -78,8 +78,6 @@ class CostTable:
             rows = yaml_of(text_of(path))
             return cls(TypeAdapter(dict[str, TargetCosts]).validate_python(rows))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the file"
-            raise TableError(f"cost table {path}: {where}: {first['msg']}") from error
+            raise TableError(f"cost table {path}: {first_fault(error)}") from error
         except (OSError, ValueError) as error:
             raise TableError(f"cannot read the cost table {path}: {error}") from error

@@ -30,7 +30,7 @@ from collage_dsl.graph import (
     members,
 )
 from collage_dsl.language import to_text
-from collage_dsl.reading import text_of
+from collage_dsl.reading import first_fault, text_of
 from collage_dsl.realization.place import makers
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan, PlannedKernel
@@ -211,9 +211,7 @@ class Lock(_Strict):
         try:
             return cls.model_validate_json(text_of(path, _MOST_BYTES))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the file"
-            raise LockError(f"{path} is no lock: {where}: {first['msg']}") from error
+            raise LockError(f"{path} is no lock: {first_fault(error)}") from error
         except (OSError, ValueError) as error:
             raise LockError(f"cannot read the lock {path}: {error}") from error
 
