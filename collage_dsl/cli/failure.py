@@ -64,10 +64,10 @@ class Failure:
 
 def explained(error: Exception) -> Failure:
     """The failure to report for `error`. An unexpected one is reported as a defect of ours."""
-    name = type(error).__name__
-    if name in _GIVEN:
+    names = {each.__name__ for each in type(error).__mro__}
+    if names & _GIVEN:
         return Failure(_message(error), WRONG)
-    if name in _ENVIRONMENT:
+    if names & _ENVIRONMENT:
         return Failure(_message(error), CANNOT)
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _EXTRA:
         return Failure(
@@ -81,7 +81,7 @@ def explained(error: Exception) -> Failure:
         return Failure(f"error: {printable(str(error))}", CANNOT)
     first = printable((str(error).strip().splitlines() or [""])[0])
     return Failure(
-        f"internal error: {name}: {first}\n"
+        f"internal error: {type(error).__name__}: {first}\n"
         "This is a defect of collage_dsl; `collage --traceback …` shows where it comes from.",
         CANNOT,
     )
