@@ -49,6 +49,11 @@ MODELS: Mapping[str, Callable[[], Graph]] = {
     "resnet10000": lambda: graphs.resnet(1000),
     "branches16": lambda: graphs.branches(16),
 }
+LARGE: Mapping[str, Callable[[], Graph]] = {
+    "chain30000": lambda: graphs.chain(10_000),
+    "resnet30000": lambda: graphs.resnet(3_000),
+}
+"""Models that are timed only if they are named."""
 
 FIRST = {"native": {"anchor": 10e-6, "other": 3e-6}, "library": {"anchor": 7e-6, "other": 4e-6}}
 FIRST["compiler"] = {"anchor": 8e-6, "other": 3.5e-6}
@@ -105,7 +110,7 @@ def price(candidate: CandidateKernel) -> float:
 
 
 def timed(model: str, *, with_regions: bool) -> Row:
-    graph = MODELS[model]()
+    graph = {**MODELS, **LARGE}[model]()
     warm_up(collage.load(SPEC))
     specs = dict(collage.load(HORIZONTAL if model.startswith("branches") else SPEC))
     if with_regions and "compiler" in specs:

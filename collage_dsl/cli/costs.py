@@ -12,8 +12,8 @@ from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.output import show, write
 from collage_dsl.cost import CostStore, Infeasible, Known, Measurement, StoreError
 from collage_dsl.cost.exchange import document_of, exported, read
+from collage_dsl.cost.measurement import CODE, OWN
 from collage_dsl.cost.store import default_store_path
-from collage_dsl.measuring.key import CODE, OWN, is_outdated
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.printable import json_text
 from collage_dsl.report.text import seconds, table
@@ -96,6 +96,8 @@ def prune_costs(
     if elsewhere:
         conditions.append(lambda each: each.context.machine != cpu_name())
     if outdated:
+        from collage_dsl.measuring.key import is_outdated  # needs TVM
+
         conditions.append(lambda each: is_outdated(each.context))
     before = ""
     if older_than is not None:

@@ -30,6 +30,13 @@ class Measurement:
     measured_at: str = field(default="", compare=False)
 
 
+OWN = TVM, WAY = "TVM itself", "way of measuring"
+"""The names of versions besides those of backends."""
+
+CODE = "code for"
+"""The name of the option that says for which processor native code is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """

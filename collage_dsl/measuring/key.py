@@ -11,7 +11,7 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
 from collage_dsl.backends.runtime.cores import processors
 from collage_dsl.backends.tvm import machine_target, num_cores
-from collage_dsl.cost import Context
+from collage_dsl.cost.measurement import CODE, TVM, WAY, Context
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Measuring, Toolchain, tensors
 from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.timing import cpu_name
@@ -95,7 +95,7 @@ def context_of(
         toolchain.compiler or toolchain.kind,
         _text({**toolchain.options, "variants": toolchain.variants or None, CODE: made_for}),
         _text(
-            {_TVM: tvm.__version__, _WAY: _METHOD}
+            {TVM: tvm.__version__, WAY: _METHOD}
             | {each.name: each.version for each in (backend, *libraries)}
         ),
         _text({"runs": toolchain.measure.runs, **_unusual(measure), "others": others}),
@@ -105,7 +105,7 @@ def context_of(
 def is_outdated(context: Context) -> bool:
     """Whether a context is of other versions than those that are installed, or unknown ones."""
     known = json.loads(context.versions or "{}")
-    if known.pop(_TVM, None) != tvm.__version__ or known.pop(_WAY, None) != _METHOD:
+    if known.pop(TVM, None) != tvm.__version__ or known.pop(WAY, None) != _METHOD:
         return True
     return any(_installed(name) != version for name, version in known.items())
 
@@ -121,13 +121,6 @@ def _unusual(measure: Measuring) -> dict[str, object]:
     """The settings of timing that are not the usual ones."""
     usual = asdict(Measuring())
     return {name: value for name, value in asdict(measure).items() if value != usual[name]}
-
-
-OWN = _TVM, _WAY = "TVM itself", "way of measuring"
-"""The names of versions besides those of backends."""
-
-CODE = "code for"
-"""The name of the option that says for which processor native code is."""
 
 
 def _text(fields: Mapping[str, object]) -> str:
