@@ -136,6 +136,14 @@ def broken(change: Callable[[dict[str, Any]], object], lock: Path) -> Lock:
             "two kernels of the lock have the node `",
         ),
         (
+            lambda lock: lock["plans"][0]["kernels"][0]["nodes"].append("x"),
+            "a kernel of the lock has the node `x`, which is no call",
+        ),
+        (
+            lambda lock: lock["plans"][0].update(chosen="nobody"),
+            "the lock has a plan `nobody`, which is that of no target",
+        ),
+        (
             lambda lock: lock["plans"][0]["kernels"][0].update(nodes=["nobody"]),
             "the lock has kernels that the model does not have: 'nobody'",
         ),

@@ -110,9 +110,10 @@ def run_onnxruntime(
 
 def _session(model: bytes, settings: Any) -> Any:
     """
-    A session with all optimisations. If they make something that onnxruntime itself refuses, as of
-    pooling without channels, or of products of signed bytes where those must not saturate, a
-    session without them.
+    A session with all optimisations, in which products of bytes do not saturate. onnxruntime
+    refuses that for products of two signed bytes, which are exact anyway, and with them for others
+    in the model: then what its optimisations make of the others may saturate. If they make
+    something else that it refuses, as of pooling without channels, a session without them.
     """
     from collage_dsl.offline import onnxruntime
 

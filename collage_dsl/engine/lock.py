@@ -19,6 +19,7 @@ from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import Tvm, machine_target
 from collage_dsl.cost import Cost, CostFunction, Infeasible
 from collage_dsl.engine.sizes import Part
+from collage_dsl.engine.steps import MIXED
 from collage_dsl.graph import (
     CandidateKernel,
     Composite,
@@ -246,6 +247,9 @@ class Lock(_Strict):
                 "--sizes and --shape, or freeze the model anew"
             )
         self._check_targets(specs)
+        for each in self.plans:
+            if each.chosen not in (MIXED, *self.targets):
+                raise LockError(f"the lock has a plan `{each.chosen}`, which is that of no target")
         self._check("model", {"model": self.model}, {"model": _model(parts[0].graph)})
 
     def _check_targets(self, specs: Sequence[FusionSpec]) -> None:
@@ -310,6 +314,8 @@ def _plan(
     covered = 0
     for kernel in kernels:
         inside = kernel.candidate.sub_graph.inside
+        if other := graph.names(inside & ~graph.computed):
+            raise LockError(f"a kernel of the lock has the node `{min(other)}`, which is no call")
         if twice := graph.names(covered & inside):
             raise LockError(f"two kernels of the lock have the node `{min(twice)}`")
         covered |= inside

@@ -130,6 +130,7 @@ class MeasuredCost:
         self._known: dict[_Key, tuple[Variant, ...]] = {}
         self._footprints: dict[int, tuple[Graph, int]] = {}
         self._contexts: dict[str, Context] = {}
+        self._keys: dict[object, str] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
         cores = len(os.sched_getaffinity(0))
         self._workers = Workers[_Task, Timing | Overhead](measure, count=min(cores, _WORKERS))
@@ -213,9 +214,12 @@ class MeasuredCost:
 
     def _context(self, toolchain: Toolchain, *backends: Backend, others: int | None = None) -> str:
         """The key of a context."""
-        context = context_of(toolchain, *backends, others=others)
-        self._contexts.setdefault(context.key, context)
-        return context.key
+        made_of = toolchain, backends, others
+        if made_of not in self._keys:
+            context = context_of(toolchain, *backends, others=others)
+            self._contexts[context.key] = context
+            self._keys[made_of] = context.key
+        return self._keys[made_of]
 
     def _keep(self, measurement: Measurement) -> None:
         """Store a measurement, and what its context means."""

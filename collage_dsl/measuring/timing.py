@@ -125,6 +125,7 @@ def _bytes(size: str) -> int:
     return int(number[:-1]) * units[number[-1]] if number[-1] in units else int(number)
 
 
+@cache
 def cpu_name() -> str:
     """The model name of the processor, as the system gives it."""
     described = Path("/proc/cpuinfo")
