@@ -23,6 +23,7 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.printable import json_text, printable
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.saving import check_writable
@@ -55,6 +56,9 @@ class Request:
     max_candidates: int | None = None
     sizes: tuple[str, ...] = ()
     frozen: Path | None = None
+    tracker: str | None = None
+    key: str | None = None
+    scheduler: str | None = None
 
 
 def show_candidates(
@@ -147,14 +151,17 @@ def _measured(
     request: Request, graph: Graph, specs: Sequence[FusionSpec], now: Now
 ) -> Iterator[MeasuredCost]:
     """Measured costs, kept in the store of `request`; `now` hears of them."""
+    elsewhere = Elsewhere(request.tracker, request.key, request.scheduler)
     with (
         CostStore(request.store or default_store_path()) as store,
+        elsewhere.spread() as spread,
         MeasuredCost(
             backends_of(specs),
             store,
             timeout=request.timeout,
             sizes=sizes_of(graph),
             watch=lambda counts: now.watch("measure", counts),
+            spread=spread,
         ) as cost,
     ):
         yield cost
@@ -188,6 +195,9 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             allow_extern=request.allow_extern,
             strategy=request.strategy,
             frozen=request.frozen,
+            tracker=request.tracker,
+            key=request.key,
+            scheduler=request.scheduler,
             watch=now.watch,
             reporter=now,
         )

@@ -1,6 +1,7 @@
 """Compile a model: plan, build and race several plans, keep the fastest, and verify it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from collage_dsl.engine.verified import check_drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.cost import Counts
+from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import PLAN, REPORT, save
 from collage_dsl.realization.verify import runner
@@ -116,6 +118,10 @@ def compile_model(
     allow_extern: bool = False,
     strategy: Strategy = "auto",
     frozen: str | Path | Lock | None = None,
+    tracker: str | None = None,
+    key: str | None = None,
+    scheduler: str | None = None,
+    executor: Executor | None = None,
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
     reporter: Reporter = NO_REPORTER,
 ) -> Compiled:
@@ -141,6 +147,11 @@ def compile_model(
 
     `frozen` is the lock of an earlier compilation of this model for these targets. The same kernels
     are built and verified then; nothing is measured or raced. Raises `LockError` for another lock.
+
+    Kernels are timed on the devices with the `key` at the `tracker` (`"HOST:PORT"`), and built by
+    any `executor`, or by the Dask cluster at the address `scheduler` (docs/fleet.md). The race and
+    the verification are here all the same: raises `RemoteError` where the devices have another
+    processor.
     """
     lock = Lock.load(frozen) if isinstance(frozen, str | Path) else frozen
     check_names(specs)
@@ -172,6 +183,7 @@ def compile_model(
         strategy,
         watch,
         reporter,
+        Elsewhere(tracker, key, scheduler, executor, is_raced=True),
     )
     raced = []
     for part in parts:

@@ -19,6 +19,7 @@ from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import Counts, MeasuredCost, supported
+from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.report.documents import MeasurementsDocument
 from collage_dsl.rules import FusionSpec
@@ -53,6 +54,7 @@ class Planner:
     strategy: Strategy
     watch: Callable[[str, Counts], None]
     reporter: Reporter
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
     def plans(self, part: Part) -> Planned:
         with ExitStack() as stack:
@@ -68,6 +70,7 @@ class Planner:
                         sizes=sizes_of(part.graph),
                         given=part.inputs,
                         watch=lambda c: self.watch("measure", c),
+                        spread=stack.enter_context(self.elsewhere.spread()),
                     )
                 )
 
@@ -119,6 +122,8 @@ def measurements_of(counts: Counts) -> MeasurementsDocument:
         reused=counts.reused,
         infeasible=counts.infeasible,
         reasons=counts.reasons,
+        queued=counts.queued,
+        lost=counts.lost,
     )
 
 

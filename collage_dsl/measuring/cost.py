@@ -21,9 +21,11 @@ from collage_dsl.cost import (
 )
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
+from collage_dsl.measuring.executors import Spread
 from collage_dsl.measuring.footprint import displaced, footprint
 from collage_dsl.measuring.found import FoundValues, is_found
 from collage_dsl.measuring.key import context_of, kernel_key
+from collage_dsl.measuring.machine import this_machine
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
     KernelTask,
@@ -52,7 +54,8 @@ class MeasuringError(Exception):
 class Counts:
     """
     How many distinct kernels were asked for, and where their costs came from. For each reason why
-    kernels are infeasible, how many are.
+    kernels are infeasible, how many are. `queued` are the seconds for which kernels waited for a
+    device of another machine, and `lost` is how many devices were lost and replaced.
     """
 
     found: int = 0
@@ -60,6 +63,8 @@ class Counts:
     reused: int = 0
     infeasible: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+    queued: float = 0.0
+    lost: int = 0
 
 
 LEAST_LAUNCH = 0.67
@@ -108,6 +113,8 @@ class MeasuredCost:
     Symbolic dimensions are timed at the numbers in `sizes`. A kernel with a dimension that is not
     in `sizes` is infeasible. Where the size of an operand is found only as the model runs, the
     kernel is timed on what the model gives for random inputs, or for those `given`.
+
+    With `spread`, kernels are built and timed where that says, and costs are those of its machine.
     """
 
     def __init__(
@@ -119,6 +126,7 @@ class MeasuredCost:
         sizes: Sizes | None = None,
         given: Mapping[str, Any] | None = None,
         watch: Callable[[Counts], None] = lambda counts: None,
+        spread: Spread | None = None,
     ) -> None:
         self.backend_of = backend_of
         self.sizes = sizes or {}
@@ -133,7 +141,11 @@ class MeasuredCost:
         self._keys: dict[object, str] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
         cores = len(os.sched_getaffinity(0))
-        self._workers = Workers[_Task, Timing | Overhead](measure, count=min(cores, _WORKERS))
+        self.spread = spread
+        self.machine = spread.machine if spread else this_machine()
+        self._workers = spread or Workers[_Task, Timing | Overhead](
+            measure, count=min(cores, _WORKERS)
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -216,7 +228,7 @@ class MeasuredCost:
         """The key of a context."""
         made_of = toolchain, backends, others
         if made_of not in self._keys:
-            context = context_of(toolchain, *backends, others=others)
+            context = context_of(toolchain, *backends, others=others, machine=self.machine)
             self._contexts[context.key] = context
             self._keys[made_of] = context.key
         return self._keys[made_of]
@@ -243,7 +255,8 @@ class MeasuredCost:
             return None
         graph = candidate.graph
         if id(graph) not in self._footprints:
-            self._footprints[id(graph)] = graph, displaced(footprint(graph, self.sizes))
+            used = footprint(graph, self.sizes)
+            self._footprints[id(graph)] = graph, displaced(used, self.machine.cache)
         return self._footprints[id(graph)][1]
 
     def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
@@ -270,8 +283,15 @@ class MeasuredCost:
         def job() -> Job[_Task, Any]:
             answers.append((yield from self._work(task)))
 
-        self._workers.run([job()])
+        self._run([job()])
         return answers[0]
+
+    def _run(self, jobs: Iterable[Job[_Task, Any]]) -> None:
+        try:
+            self._workers.run(jobs)
+        finally:
+            if self.spread:
+                self.counts.queued, self.counts.lost = self.spread.queued, self.spread.lost
 
     def _work(self, task: _Task) -> Generator[tuple[_Task, float], _Answer, _Answer]:
         """The answer of a worker. Raises `MeasuringError` if the machine is the cause."""
@@ -290,7 +310,7 @@ class MeasuredCost:
 
     def _price(self, wanted: Sequence[_Wanted]) -> None:
         """Find out the costs of kernels that are not known yet."""
-        self._workers.run([self._job(each) for each in wanted if self._measures(each)])
+        self._run([self._job(each) for each in wanted if self._measures(each)])
 
     def _measures(self, wanted: _Wanted) -> bool:
         """Whether a kernel must be measured. If so, the overheads that this needs are known now."""

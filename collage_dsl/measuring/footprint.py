@@ -27,15 +27,16 @@ def footprint(graph: Graph, sizes: Sizes) -> int:
     return constants + max(moved, default=0)
 
 
-def displaced(count: int) -> int:
+def displaced(count: int, cache: int | None = None) -> int:
     """
     How many bytes to read between two runs of a kernel, for a model that uses `count`: the next
     power of two, so that models of about the same size share costs. It is at most half of the
     last-level cache: what reads of one kernel displace is not all that was there before, since
-    caches do not always replace what was used least recently.
+    caches do not always replace what was used least recently. That `cache` has so many bytes, by
+    default as here.
     """
     wanted = 1 << ceil(log2(max(count, _LEAST)))
-    return min(wanted, last_level_cache_bytes() // 2)
+    return min(wanted, (cache or last_level_cache_bytes()) // 2)
 
 
 def _bytes(type_: TensorType, sizes: Sizes) -> int:

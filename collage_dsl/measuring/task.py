@@ -4,6 +4,7 @@ import ctypes
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -162,27 +163,29 @@ class Timing:
     error: float | None = None
 
 
-def measure(task: KernelTask | OverheadTask) -> Generator[None, None, Timing | Overhead]:
+def measure(
+    task: KernelTask | OverheadTask, made: Path | None = None
+) -> Generator[None, None, Timing | Overhead]:
     """
     The function that a worker runs: it builds, and times after a `yield`. An OSError means that the
-    machine is the cause.
+    machine is the cause. A kernel that was built elsewhere is in the library `made`.
     """
     task.backend.prepare()
     if isinstance(task, OverheadTask):
         return (yield from measure_overhead(task))
     for library in task.libraries:
         library.prepare()
-    return (yield from measure_kernel(task))
+    return (yield from measure_kernel(task, made))
 
 
-def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
+def measure_kernel(task: KernelTask, made: Path | None = None) -> Generator[None, None, Timing]:
     """
     The seconds of one run of the kernel from Python, with random data (from a fixed seed), timed as
     its target says: what it takes and gives is where the kernels beside it leave that.
 
     This includes the launch of the kernel and entering the executable; see `measure_overhead`.
     """
-    kernel = built(task, np.random.default_rng(0))
+    kernel = built(task, np.random.default_rng(0), made)
     run, taken = kernel.run, memory_of(kernel.inputs)
     error = _error(task, run())
     usual = replace(task.toolchain, variants=())
@@ -326,14 +329,27 @@ class BuiltKernel:
     inputs: Sequence[Any]
 
 
-def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
+def kernel_executable(task: KernelTask, generator: np.random.Generator) -> Any:
+    """The `relax.VMExecutable` of a kernel, with random weights."""
+    return _executable(kernel_module(task, generator), task)
+
+
+def _executable(module: tvm.IRModule, task: KernelTask) -> Any:
+    return build(module, build_target(task.toolchain), [task.backend, *task.libraries])
+
+
+def built(
+    task: KernelTask, generator: np.random.Generator, made: Path | None = None
+) -> BuiltKernel:
     """
     A kernel on random inputs: 0 and 1 for integers, or 0 where 1 is out of range as an index.
-    Raises `NoDevice` where its device lacks.
+    Raises `NoDevice` where its device lacks. One that was built elsewhere is in the library `made`.
     """
     device = device_named(device_name(task.toolchain.kind))
     module = kernel_module(task, generator)
-    run = _running(module, task.toolchain, [task.backend, *task.libraries], device)
+    prepare_cores(num_cores(task.toolchain))
+    executable = tvm.runtime.load_module(str(made)) if made else _executable(module, task)
+    run = _running(executable, task.toolchain, device)
 
     constants = {position for position, _ in task.constants}
     positions = [p for p in range(len(task.module[_FUNCTION].params)) if p not in constants]
@@ -355,11 +371,9 @@ def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
     return BuiltKernel(lambda: run(*drawn), drawn)
 
 
-def _running(
-    module: tvm.IRModule, toolchain: Toolchain, backends: Sequence[Backend], device: Any
-) -> Callable[..., object]:
-    """Runs the `main` of a module, and waits until its device is done."""
-    executable, cores = build(module, build_target(toolchain), backends), num_cores(toolchain)
+def _running(executable: Any, toolchain: Toolchain, device: Any) -> Callable[..., object]:
+    """Runs the `main` of an executable, and waits until its device is done."""
+    cores = num_cores(toolchain)
     prepare_cores(cores)
     machine = relax.VirtualMachine(executable, device)
     main = entry(machine, prepared_weights(machine), cores)
@@ -432,5 +446,6 @@ def _tiny_runner(toolchain: Toolchain, backend: Backend, *, kernels: int) -> Cal
     module = realize(graph, chain, lambda _: backend)
     device = device_named(device_name(toolchain.kind))
     data = tvm.runtime.tensor(np.random.default_rng(0).random((1, 16), np.float32), device)
-    run = _running(module, toolchain, [backend], device)
+    executable = build(module, build_target(toolchain), [backend])
+    run = _running(executable, toolchain, device)
     return lambda: run(data)

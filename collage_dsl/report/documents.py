@@ -158,6 +158,10 @@ class MeasurementsDocument(Document):
     reused: int
     infeasible: int
     reasons: dict[FileName, int] = Field(description="why, and how many for each reason")
+    queued: float = Field(
+        default=0.0, description="seconds that kernels waited for a device of another machine"
+    )
+    lost: int = Field(default=0, description="devices that were lost, and replaced by others")
 
 
 class SearchDocument(Document):

@@ -1,0 +1,81 @@
+"""Where kernels are built and timed, as a user says it."""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from collage_dsl.measuring.executors import Devices, Here, Spread
+from collage_dsl.measuring.machine import Machine, this_machine
+from collage_dsl.measuring.remote import RemoteError, Tracker
+
+_BUILDERS = 4
+"""The most processes that build kernels here. Each holds libraries and the weights of a kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """
+    `tracker` (`HOST:PORT`) lends the devices with the `key`, on which kernels are timed. Kernels
+    are built by `executor`, or by the Dask cluster at the address `scheduler`. What is not said is
+    done here. A model `is_raced` here after that, so the devices must have the processor of this
+    machine.
+    """
+
+    tracker: str | None = None
+    key: str | None = None
+    scheduler: str | None = None
+    executor: Executor | None = None
+    is_raced: bool = False
+
+    @contextmanager
+    def spread(self) -> Iterator[Spread | None]:
+        """What runs the tasks; None where all is done here. Raises `RemoteError`."""
+        if bool(self.tracker) != bool(self.key):
+            raise RemoteError("a tracker and a key are given together: `--tracker` and `--key`")
+        if not (self.tracker or self.scheduler or self.executor):
+            yield None
+            return
+        with ExitStack() as stack:
+            executor = self.executor
+            if self.scheduler:
+                executor = stack.enter_context(_of_dask(self.scheduler))
+            devices: Devices = Here()
+            if self.tracker and self.key:
+                devices = Tracker(self.tracker, self.key)
+                self._check(devices.machine)
+            spread = Spread(devices, executor, builders=min(this_machine().processors, _BUILDERS))
+            stack.callback(spread.stop)
+            yield spread
+
+    def _check(self, machine: Machine) -> None:
+        here = this_machine()
+        if self.is_raced and machine.processor != here.processor:
+            raise RemoteError(
+                f"plans are raced and verified here, and this machine is a {here.processor}: a "
+                f"{machine.processor} cannot stand in for it. Compile on one of the devices, or "
+                "use `collage plan`"
+            )
+
+
+@contextmanager
+def _of_dask(scheduler: str) -> Iterator[Executor]:
+    """The executor of a Dask cluster."""
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as missing:
+        advice = "install it with: pip install 'collage_dsl[dask]'"
+        raise RemoteError(
+            f"a scheduler needs {missing.name}, which is not installed; {advice}"
+        ) from None
+    try:
+        client: Any = Client(scheduler, timeout=_CONNECTING, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise RemoteError(f"the scheduler {scheduler} does not answer: {error}") from error
+    with client:
+        yield client.get_executor(pure=False)
+
+
+_CONNECTING = 10
+"""The seconds in which a scheduler must answer."""

@@ -1,0 +1,69 @@
+"""The machine that kernels are built for and timed on."""
+
+import json
+import platform
+from dataclasses import asdict, dataclass, fields, replace
+
+import tvm
+
+from collage_dsl.backends.runtime.cores import processors
+from collage_dsl.backends.tvm import host_cpu
+from collage_dsl.graph import Toolchain
+from collage_dsl.measuring.timing import cpu_name, last_level_cache_bytes
+
+METHOD = 2
+"""The version of our way of measuring; costs of another version are not reused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """
+    What a cost depends on besides the kernel and its target. Kernels cost the same on equal
+    machines. `processor` is LLVM's name for it, `cache` the bytes of the last-level cache, and
+    `method` the version of our way of measuring.
+    """
+
+    name: str
+    processor: str
+    architecture: str
+    processors: int
+    cache: int
+    tvm: str
+    method: int
+
+    def aimed(self, toolchain: Toolchain) -> Toolchain:
+        """`toolchain`, which names a processor: if it named none, that of this machine."""
+        if toolchain.kind != "llvm" or "mcpu" in toolchain.options:
+            return toolchain
+        return replace(toolchain, options={"mcpu": self.processor, **toolchain.options})
+
+    def difference(self, other: "Machine") -> str:
+        """Each property in which `other` differs; empty if there is none."""
+        ours, theirs = asdict(self), asdict(other)
+        return ", ".join(
+            f"{name} {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]
+        )
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Machine":
+        """Raises ValueError where the text describes no machine."""
+        found = json.loads(text)
+        names = {field.name for field in fields(cls)}
+        if not isinstance(found, dict) or set(found) != names:
+            raise ValueError(f"no description of a machine: {text[:200]}")
+        return cls(**found)
+
+
+def this_machine() -> Machine:
+    return Machine(
+        cpu_name(),
+        host_cpu(),
+        platform.machine(),
+        processors(),
+        last_level_cache_bytes(),
+        str(tvm.__version__),
+        METHOD,
+    )

@@ -1,0 +1,108 @@
+"""
+Tasks and their answers as JSON, to send them to another machine. Nothing in such a text is run when
+it is read: it holds numbers, texts, arrays, modules of TVM, and the classes named here.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import tvm
+
+from collage_dsl.backends.base import Backend
+from collage_dsl.backends.registry import UnknownBackend, find_backend
+from collage_dsl.graph import Measuring, Toolchain
+from collage_dsl.measuring.process import Failed
+from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, Timing
+
+_CLASSES: Mapping[str, type[Any]] = {
+    each.__name__: each
+    for each in (Failed, KernelTask, Measuring, Overhead, OverheadTask, Timing, Toolchain)
+}
+
+
+class NotSent(ValueError):  # noqa: N818 (a reason, like `Infeasible`)
+    """Something that cannot be sent to another machine, or that cannot be read here."""
+
+
+def text_of(value: object) -> str:
+    """A task, or an answer, as JSON. Raises `NotSent`."""
+    return json.dumps(_plain(value))
+
+
+def value_of(text: str) -> Any:
+    """
+    The task, or the answer, that `text_of` wrote. Raises `NotSent`, also where this machine has no
+    such backend, or has it in another version.
+    """
+    try:
+        return _value(json.loads(text))
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        raise NotSent(f"this is no task, and no answer: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if type(value).__name__ in _CLASSES:
+        parts = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return [type(value).__name__, parts]
+    match value:
+        case tuple():
+            return ["tuple", [_plain(each) for each in value]]
+        case list():
+            return ["list", [_plain(each) for each in value]]
+        case Mapping():
+            return ["dict", [[_plain(key), _plain(each)] for key, each in value.items()]]
+        case np.generic():
+            return _plain(value.item())
+        case np.ndarray() if value.dtype.kind not in "OSU":
+            data = b64encode(np.ascontiguousarray(value).tobytes()).decode()
+            return ["array", [str(value.dtype), list(value.shape), data]]
+        case tvm.IRModule():
+            return ["module", str(tvm.ir.save_json(value))]
+        case Backend():
+            return ["backend", [value.name, repr(value), value.version]]
+    raise NotSent(f"a {type(value).__name__} cannot be sent to another machine")
+
+
+def _value(found: Any) -> Any:
+    if not isinstance(found, list):
+        return found
+    kind, content = found
+    match kind:
+        case "tuple":
+            return tuple(map(_value, content))
+        case "list":
+            return list(map(_value, content))
+        case "dict":
+            return {_value(key): _value(each) for key, each in content}
+        case "array":
+            dtype, shape, data = content
+            return np.frombuffer(b64decode(data), _dtype(dtype)).reshape(shape).copy()
+        case "module":
+            return tvm.ir.load_json(content)
+        case "backend":
+            return _backend(*content)
+    return _CLASSES[kind](**{name: _value(each) for name, each in content.items()})
+
+
+def _dtype(name: str) -> Any:
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def _backend(name: str, described: str, version: str) -> Backend:
+    """The backend of this machine, which must be the one that was sent."""
+    try:
+        backend = find_backend(name)
+    except (UnknownBackend, ModuleNotFoundError) as error:
+        raise NotSent(f"the backend `{name}` is not installed: {error}") from error
+    if repr(backend) != described:
+        raise NotSent(f"the backend `{name}` is {backend!r}, and not {described}")
+    if backend.version != version:
+        raise NotSent(f"the backend `{name}` is {backend.version}, and not {version}")
+    return backend
