@@ -3,6 +3,7 @@
 import json
 import platform
 from dataclasses import asdict, dataclass, fields, replace
+from importlib.metadata import version
 
 import tvm
 
@@ -19,8 +20,8 @@ METHOD = 2
 class Machine:
     """
     What a cost depends on besides the kernel and its target. Kernels cost the same on equal
-    machines. `processor` is LLVM's name for it, `cache` the bytes of the last-level cache, and
-    `method` the version of our way of measuring.
+    machines. `processor` is LLVM's name for it, `cache` the bytes of the last-level cache, `tvm`
+    and `collage` the versions of both, and `method` that of our way of measuring.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Machine:
     processors: int
     cache: int
     tvm: str
+    collage: str
     method: int
 
     def aimed(self, toolchain: Toolchain) -> Toolchain:
@@ -65,5 +67,6 @@ def this_machine() -> Machine:
         processors(),
         last_level_cache_bytes(),
         str(tvm.__version__),
+        version("collage_dsl"),
         METHOD,
     )

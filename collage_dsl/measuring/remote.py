@@ -17,7 +17,7 @@ from tvm.rpc.base import TrackerCode
 from collage_dsl.measuring.artifact import Artifact
 from collage_dsl.measuring.executors import Answer, Lost, in_thread
 from collage_dsl.measuring.machine import Machine, this_machine
-from collage_dsl.measuring.wire import NotSent, value_of
+from collage_dsl.measuring.wire import NotRead, value_of
 
 MACHINE = "collage.machine"
 MEASURE = "collage.measure"
@@ -101,7 +101,7 @@ class Tracker:
         except Lost as error:
             raise RemoteError(str(error)) from error
         here = this_machine()
-        for name in ("architecture", "tvm", "method"):
+        for name in ("architecture", "tvm", "collage", "method"):
             ours, theirs = getattr(here, name), getattr(machine, name)
             if ours != theirs:
                 raise RemoteError(
@@ -180,7 +180,7 @@ class RemoteDevice:
                     f"{expected.difference(other)} ({self.address})"
                 )
             found: Answer = value_of(answer["answer"])
-        except (NotSent, ValueError, KeyError) as error:
+        except (NotRead, ValueError, KeyError) as error:
             raise RemoteError(f"{self.address} is of another version: {error}") from error
         return found
 

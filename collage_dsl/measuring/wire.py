@@ -26,7 +26,11 @@ _CLASSES: Mapping[str, type[Any]] = {
 
 
 class NotSent(ValueError):  # noqa: N818 (a reason, like `Infeasible`)
-    """Something that cannot be sent to another machine, or that cannot be read here."""
+    """Something that cannot be sent to another machine."""
+
+
+class NotRead(OSError):  # noqa: N818 (a reason, like `NoCompiler`)
+    """A text that this machine cannot read, since it has other backends, or other versions."""
 
 
 def text_of(value: object) -> str:
@@ -36,13 +40,13 @@ def text_of(value: object) -> str:
 
 def value_of(text: str) -> Any:
     """
-    The task, or the answer, that `text_of` wrote. Raises `NotSent`, also where this machine has no
+    The task, or the answer, that `text_of` wrote. Raises `NotRead`, also where this machine has no
     such backend, or has it in another version.
     """
     try:
         return _value(json.loads(text))
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise NotSent(f"this is no task, and no answer: {error}") from error
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise NotRead(f"this is no task, and no answer: {error}") from error
 
 
 def _plain(value: Any) -> Any:
@@ -63,6 +67,8 @@ def _plain(value: Any) -> Any:
         case np.ndarray() if value.dtype.kind not in "OSU":
             data = b64encode(np.ascontiguousarray(value).tobytes()).decode()
             return ["array", [str(value.dtype), list(value.shape), data]]
+        case np.ndarray() if all(isinstance(each, str) for each in value.flat):
+            return ["texts", [list(value.shape), [str(each) for each in value.flat]]]
         case tvm.IRModule():
             return ["module", str(tvm.ir.save_json(value))]
         case Backend():
@@ -84,6 +90,9 @@ def _value(found: Any) -> Any:
         case "array":
             dtype, shape, data = content
             return np.frombuffer(b64decode(data), _dtype(dtype)).reshape(shape).copy()
+        case "texts":
+            shape, texts = content
+            return np.array(texts, object).reshape(shape)
         case "module":
             return tvm.ir.load_json(content)
         case "backend":
@@ -100,9 +109,9 @@ def _backend(name: str, described: str, version: str) -> Backend:
     try:
         backend = find_backend(name)
     except (UnknownBackend, ModuleNotFoundError) as error:
-        raise NotSent(f"the backend `{name}` is not installed: {error}") from error
+        raise NotRead(f"the backend `{name}` is not installed: {error}") from error
     if repr(backend) != described:
-        raise NotSent(f"the backend `{name}` is {backend!r}, and not {described}")
+        raise NotRead(f"the backend `{name}` is {backend!r}, and not {described}")
     if backend.version != version:
-        raise NotSent(f"the backend `{name}` is {backend.version}, and not {version}")
+        raise NotRead(f"the backend `{name}` is {backend.version}, and not {version}")
     return backend

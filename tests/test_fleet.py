@@ -1,0 +1,622 @@
+"""Kernels are built by any executor, and timed on devices that a tracker lends."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import collage_dsl as collage
+from collage_dsl.backends.onnxruntime import OnnxRuntime
+from collage_dsl.backends.tvm import Tvm, machine_target
+from collage_dsl.cost import CostStore, Infeasible
+from collage_dsl.graph import CandidateKernel, Measuring, SubGraph, Toolchain
+from collage_dsl.measuring import remote as remote_module
+from collage_dsl.measuring.artifact import Artifact, build_artifact
+from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
+from collage_dsl.measuring.elsewhere import Elsewhere
+from collage_dsl.measuring.executors import Answer, Here, Lost, Spread, answered
+from collage_dsl.measuring.key import context_of
+from collage_dsl.measuring.machine import Machine, this_machine
+from collage_dsl.measuring.process import Failed
+from collage_dsl.measuring.remote import RemoteDevice, RemoteError, Tracker, address_of
+from collage_dsl.measuring.remote_server import Lane
+from collage_dsl.measuring.task import KernelTask, Timing, kernel_task
+from collage_dsl.measuring.wire import NotRead, NotSent, text_of, value_of
+from tests.commands import assert_one_message
+from tests.commands import collage as command
+from tests.fleet import KEY, Fleet, fleet, free_port, until
+from tests.models import small_convolution
+from tests.workers import done
+
+QUICK = Toolchain("quick", compiler="onnxruntime", measure=Measuring(repeats=3))
+"""A target whose kernels are built in a moment."""
+
+
+def kernels(count: int, toolchain: Toolchain = QUICK) -> list[CandidateKernel]:
+    """As many kernels, each of another size."""
+    found = []
+    for size in range(1, count + 1):
+        graph = collage.parse_graph(f"x: f32[{size},4]; y = nn.relu(x); return y;")
+        found.append(CandidateKernel(graph, SubGraph(graph.set_of("y")), toolchain))
+    return found
+
+
+def task(toolchain: Toolchain = QUICK) -> KernelTask:
+    backend = Tvm() if toolchain.compiler is None else OnnxRuntime()
+    return kernel_task(kernels(1, toolchain)[0], backend, {}, can_warm=True)
+
+
+def backend_of(toolchain: Toolchain) -> Any:
+    return OnnxRuntime() if toolchain.compiler else Tvm()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[CostStore]:
+    with CostStore(tmp_path / "costs.sqlite") as made:
+        yield made
+
+
+def priced(spread: Spread, store: CostStore, asked: Sequence[CandidateKernel]) -> MeasuredCost:
+    """All costs, asked for at once."""
+    with MeasuredCost(backend_of, store, spread=spread) as cost:
+        cost.ahead(asked)
+        assert all(isinstance(cost(each), float) for each in asked)
+    return cost
+
+
+# What goes to another machine.
+
+
+def test_a_task_arrives_as_it_was_sent() -> None:
+    sent = replace(
+        task(Toolchain("t", options={"num_cores": 2, "libs": ["onednn"]}, variants=("direct",))),
+        sizes={"n": 4},
+        constants=((0, np.array([[1.5, -2]], np.float32)), (1, None)),
+        given={2: np.array([3], np.int64), 3: np.array(["a", "b"], object), 4: [None, True]},
+        others=1 << 20,
+    )
+
+    found = value_of(text_of(sent))
+
+    assert text_of(found) == text_of(sent)
+    assert (found.toolchain, found.backend) == (sent.toolchain, sent.backend)
+    assert found.toolchain.options == sent.toolchain.options
+    np.testing.assert_array_equal(found.constants[0][1], sent.constants[0][1])
+    assert found.given[3].tolist() == ["a", "b"]
+    assert set(map(str, found.module.functions)) == set(map(str, sent.module.functions))
+
+
+@pytest.mark.parametrize("answer", [Timing(1e-6, 2e-7), Failed("crashed", passing=True)])
+def test_an_answer_arrives_as_it_was_sent(answer: Timing | Failed) -> None:
+    assert value_of(text_of(answer)) == answer
+
+
+def test_short_floats_arrive_as_they_were_sent() -> None:
+    import ml_dtypes
+
+    sent = np.array([1.5, -3], ml_dtypes.bfloat16)
+    found = value_of(text_of(sent))
+
+    assert found.dtype == sent.dtype
+    assert found.tolist() == sent.tolist()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["Popen", {"args": ["true"]}]',
+        '["subprocess.Popen", {"args": ["true"]}]',
+        '["Toolchain", {"nme": "t"}]',
+        '["array", ["object", [1], "gASVIAAAAA=="]]',
+        '["array", ["float32", [9], "AAAA"]]',
+        "[1, 2, 3]",
+        "[",
+    ],
+)
+def test_a_text_that_is_no_task_is_refused(text: str) -> None:
+    with pytest.raises(NotRead):
+        value_of(text)
+
+
+def test_what_is_no_data_is_not_sent() -> None:
+    with pytest.raises(NotSent, match="a function"):
+        text_of({"given": test_what_is_no_data_is_not_sent})
+
+
+def test_another_version_of_a_backend_is_trouble_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent = text_of(task())
+    monkeypatch.setattr(OnnxRuntime, "version", "2.0")
+
+    with pytest.raises(OSError, match=r"`onnxruntime` is 2\.0, and not onnxruntime 1"):
+        value_of(sent)
+
+
+# The machine.
+
+
+def other(**properties: object) -> Machine:
+    return replace(this_machine(), **properties)  # type: ignore[arg-type]
+
+
+def test_costs_of_another_machine_are_kept_apart() -> None:
+    toolchain, here = Toolchain("t"), this_machine()
+    machines = [here, other(name="Xeon"), other(processor="znver1"), other(tvm="0.28")]
+    keys = {context_of(toolchain, Tvm(), machine=each).key for each in machines}
+
+    assert len(keys) == len(machines)
+    assert context_of(toolchain, Tvm()) == context_of(toolchain, Tvm(), machine=here)
+    assert context_of(toolchain, Tvm(), machine=machines[1]).machine == "Xeon"
+
+
+def test_kernels_are_built_for_the_processor_of_the_device() -> None:
+    there = other(processor="znver1")
+
+    assert machine_target(there.aimed(Toolchain("t")))["mcpu"] == "znver1"
+    named = Toolchain("t", options={"mcpu": "skylake"})
+    assert there.aimed(named) is named
+    assert there.aimed(Toolchain("t", kind="cuda")).options == {}
+
+
+def test_a_machine_says_in_what_it_differs() -> None:
+    there = other(processors=99)
+
+    assert Machine.from_json(there.to_json()) == there
+    assert there.difference(this_machine()) == f"processors 99 and {this_machine().processors}"
+    with pytest.raises(ValueError, match="no description"):
+        Machine.from_json('{"name": "Xeon"}')
+
+
+# Built in one process, timed in another.
+
+
+def test_a_kernel_that_was_built_elsewhere_is_timed_here() -> None:
+    sent = text_of(task())
+    library = done(build_artifact(sent))  # type: ignore[arg-type]
+    here = Here()
+    try:
+        timed = here.measure(Artifact(sent, library), 60)
+    finally:
+        here.stop()
+
+    assert isinstance(timed, Timing)
+    assert timed.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [("abort()", "crashed (SIGABRT)"), ("for (;;) pause()", "took longer than 2 s")],
+)
+def test_a_library_that_crashes_or_hangs_fails_alone(
+    tmp_path: Path, code: str, reason: str
+) -> None:
+    source = tmp_path / "bad.c"
+    source.write_text(
+        "#include <stdlib.h>\n#include <unistd.h>\n"
+        f"__attribute__((constructor)) static void run(void) {{ {code}; }}\n"
+    )
+    library = source.with_suffix(".so")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    lane = Lane()
+    request = {"machine": lane.machine.to_json(), "limit": 2, "task": text_of(task())}
+
+    try:
+        answer = json.loads(lane.measure(json.dumps(request), library.read_bytes()))
+    finally:
+        lane.workers.stop()
+
+    failed = value_of(answer["answer"])
+    assert isinstance(failed, Failed)
+    assert failed.reason == reason
+    assert not failed.passing
+
+
+def test_a_device_of_another_kind_says_so() -> None:
+    lane = Lane()
+    there = other(name="Xeon").to_json()
+
+    answer = lane.measure(json.dumps({"machine": there, "limit": 1, "task": ""}), b"")
+
+    assert json.loads(answer) == {"machine": lane.machine.to_json()}
+
+
+# Any executor builds.
+
+
+def test_an_executor_builds_the_kernels(store: CostStore) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        cost = priced(Spread(Here(), threads), store, kernels(3))
+
+    assert (cost.counts.found, cost.counts.measured, cost.counts.lost) == (3, 3, 0)
+
+
+class Broken(Executor):
+    def submit(self, *_: object, **__: object) -> "Future[Any]":  # type: ignore[override]
+        future: Future[Any] = Future()
+        future.set_exception(RuntimeError("the cluster is gone"))
+        return future
+
+
+def test_an_executor_that_fails_is_no_fault_of_a_kernel(store: CostStore) -> None:
+    kernel, *_ = kernels(1)
+
+    with (
+        MeasuredCost(backend_of, store, spread=Spread(Here(), Broken())) as cost,
+        pytest.raises(MeasuringError, match="the cluster is gone"),
+    ):
+        cost(kernel)
+
+    assert len(store) == 4, "the overheads of both targets, which nobody builds"
+
+
+# Devices that are lost. `Scripted` stands for a fleet; a kernel takes a second each.
+
+
+class Scripted:
+    """Devices that answer as they are told, one answer after the other; then all is fine."""
+
+    machine = this_machine()
+
+    def __init__(self, *answers: Answer | Lost) -> None:
+        self.answers = list(answers)
+
+    def count(self) -> int:
+        return 1
+
+    def lent(self) -> Any:
+        from contextlib import nullcontext
+
+        return nullcontext(self)
+
+    def measure(self, artifact: Artifact, limit: float) -> Answer:
+        answer = self.answers.pop(0) if self.answers else Timing(1.0)
+        if isinstance(answer, Lost):
+            raise answer
+        return answer
+
+    def stop(self) -> None:
+        return
+
+
+@pytest.fixture
+def nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collage_dsl.measuring.executors.built", lambda *_: b"library")
+
+
+def spread_over(*answers: Answer | Lost) -> tuple[list[Answer], Spread]:
+    spread = Spread(Scripted(*answers))
+    return [answered(spread, task(), 60)], spread  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("nothing_is_built")
+@pytest.mark.parametrize("trouble", [Lost("gone"), Failed("no disk space", passing=True)])
+def test_a_kernel_whose_device_is_lost_is_timed_on_another(trouble: Failed | Lost) -> None:
+    answers, spread = spread_over(trouble, trouble)
+
+    assert answers == [Timing(1.0)]
+    assert spread.lost == 2
+
+
+@pytest.mark.usefixtures("nothing_is_built")
+def test_three_lost_devices_end_the_run_and_blame_no_kernel() -> None:
+    (answer,), spread = spread_over(*[Lost("10.0.0.5:9091 was lost")] * 3)
+
+    assert answer == Failed(
+        "3 devices were tried for one kernel; the last: 10.0.0.5:9091 was lost", passing=True
+    )
+    assert spread.lost == 3
+
+
+@pytest.mark.usefixtures("nothing_is_built")
+def test_what_is_wrong_with_a_kernel_is_not_tried_again() -> None:
+    answers, spread = spread_over(Failed("its results differ"))
+
+    assert answers == [Failed("its results differ")]
+    assert spread.lost == 0
+
+
+# A real tracker and real devices.
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[Fleet]:
+    with fleet(1) as made:
+        yield made
+
+
+def test_kernels_are_timed_on_a_device_of_a_tracker(one: Fleet, store: CostStore) -> None:
+    cost = priced(Spread(Tracker(one.address, KEY)), store, kernels(2))
+
+    assert (cost.counts.measured, cost.counts.infeasible, cost.counts.lost) == (2, 0, 0)
+    assert cost.counts.queued > 0
+    with MeasuredCost(backend_of, store) as here:
+        assert [here.known(each) for each in kernels(2)] == [cost(each) for each in kernels(2)], (
+            "the device is this machine"
+        )
+
+
+def test_a_device_is_free_again_when_its_client_is_gone(one: Fleet) -> None:
+    tracker = Tracker(one.address, KEY)
+
+    for _ in range(3):
+        with tracker.lent() as device:
+            assert device.machine() == this_machine()
+
+
+def test_a_key_without_devices_is_named(one: Fleet) -> None:
+    with pytest.raises(
+        RemoteError, match=r"no device with the key `none`.*collage serve --tracker"
+    ):
+        Tracker(one.address, "none")
+
+
+def test_what_is_no_tracker_is_named() -> None:
+    with pytest.raises(RemoteError, match="does not answer"):
+        Tracker(f"127.0.0.1:{free_port()}", KEY)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def answer() -> None:
+            client, _ = listener.accept()
+            with client:
+                client.sendall(b"HTTP")
+
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(answer)
+            with pytest.raises(RemoteError, match="no tracker of TVM"):
+                Tracker(f"127.0.0.1:{port}", KEY)
+
+
+@pytest.mark.parametrize("text", ["", "9190", "host", "host:", ":9190", "host:0", "host:x"])
+def test_an_address_has_a_host_and_a_port(text: str) -> None:
+    with pytest.raises(RemoteError, match="write HOST:PORT"):
+        address_of(text)
+    assert address_of("[::1]:9190") == ("::1", 9190)
+
+
+def test_a_command_times_on_a_device_of_a_tracker(one: Fleet, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(small_convolution(), path)
+    options = ("--tracker", one.address, "--key", KEY, "--store", tmp_path / "s.sqlite")
+
+    found = command("plan", path, "-t", "onnxruntime", *options, "--output-format", "json")
+
+    assert found.code == 0, found.err
+    counts = json.loads(found.out)["measurements"]
+    assert counts["measured"] == counts["found"] > 0
+    assert counts["queued"] > 0
+    assert counts["lost"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--tracker", "127.0.0.1:9190"), "given together"),
+        (("--key", KEY), "given together"),
+        (("--tracker", "nowhere", "--key", KEY), "write HOST:PORT"),
+        (("--scheduler", "127.0.0.1:1"), "the scheduler 127.0.0.1:1 does not answer"),
+    ],
+)
+def test_a_command_says_what_is_wrong_with_a_fleet(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(RemoteError, match=said), Elsewhere(*_fields(options)).spread():
+        pass
+
+
+def _fields(options: tuple[str, ...]) -> tuple[str | None, ...]:
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    return given.get("--tracker"), given.get("--key"), given.get("--scheduler")
+
+
+def test_a_wrong_tracker_ends_a_command_with_one_message(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(small_convolution(), path)
+
+    found = command("compile", path, "-t", "onnxruntime", "-o", tmp_path / "o", "--key", KEY)
+
+    assert found.code == 2
+    assert found.err.endswith(
+        "error: a tracker and a key are given together: `--tracker` and `--key`\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--tracker", "nowhere", "--key", KEY), "write HOST:PORT"),
+        (("--tracker", "127.0.0.1:9190", "--key", "a b"), "no spaces"),
+        (("--tracker", "127.0.0.1:9190", "--key", KEY, "--host", "203.0.113.1"), "cannot listen"),
+    ],
+)
+def test_a_device_that_cannot_be_offered_says_why(options: tuple[str, ...], said: str) -> None:
+    assert_one_message(command("serve", *options), 2, said)
+
+
+def test_a_model_is_raced_on_the_processor_that_it_is_measured_for(
+    one: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = other(processor="znver1")
+    monkeypatch.setattr(Tracker, "_described", lambda _: there)
+    where = Elsewhere(one.address, KEY, is_raced=True)
+
+    with pytest.raises(RemoteError, match="a znver1 cannot stand in"), where.spread():
+        pass
+    with replace(where, is_raced=False).spread() as spread:
+        assert spread is not None
+        assert spread.machine is there
+
+
+# Devices that are killed.
+
+
+def test_a_device_that_is_killed_in_mid_run_loses_nothing(
+    store: CostStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped before it gets a kernel, and killed when it has it: it cannot have answered."""
+    ask, killed = RemoteDevice._ask, []
+
+    def asked(device: RemoteDevice, name: str, patience: float, *arguments: object) -> str:
+        if name == remote_module.MEASURE and not killed:
+            process = both.devices[int(device.address.rpartition(":")[2])]
+            killed.append(process)
+            process.send_signal(signal.SIGSTOP)
+            ThreadPoolExecutor(1).submit(process.kill)
+        return ask(device, name, patience, *arguments)
+
+    monkeypatch.setattr(RemoteDevice, "_ask", asked)
+    with fleet(2) as both:
+        cost = priced(Spread(Tracker(both.address, KEY)), store, kernels(4))
+        assert len(killed) == 1
+        until(lambda: len(both.ports()) == 1)
+
+    assert cost.counts.lost == 1
+    assert (cost.counts.measured, cost.counts.infeasible) == (4, 0)
+    with MeasuredCost(backend_of, store) as again:
+        assert all(isinstance(again.known(each), float) for each in kernels(4))
+
+
+def children(process: int) -> set[int]:
+    """The processes that one has started, and those that they have."""
+    found = set()
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in map(int, path.read_text().split()):
+            found |= {child} | children(child)
+    return found
+
+
+@pytest.mark.slow
+def test_a_device_that_is_killed_leaves_no_process(store: CostStore) -> None:
+    with fleet(1) as alone:
+        priced(Spread(Tracker(alone.address, KEY)), store, kernels(1))
+        (process,) = alone.devices.values()
+        below = children(process.pid)
+        assert below
+        process.kill()
+        process.wait()
+        until(lambda: not any(os.path.exists(f"/proc/{child}/exe") for child in below))
+
+
+@pytest.mark.slow
+def test_where_no_device_is_left_the_run_ends_and_goes_on_later(store: CostStore) -> None:
+    asked = kernels(3)
+    with fleet(1) as alone:
+        tracker = Tracker(alone.address, KEY, patience=2)
+        priced(Spread(tracker), store, asked[:1])
+        for process in alone.devices.values():
+            process.kill()
+        with (
+            MeasuredCost(backend_of, store, spread=Spread(tracker)) as cost,
+            pytest.raises(MeasuringError, match=r"3 devices were tried.*none was left for 2 s"),
+        ):
+            cost.ahead(asked)
+        alone.serve()
+        again = priced(Spread(tracker), store, asked)
+
+    assert (again.counts.reused, again.counts.measured) == (1, 2)
+    assert not any(isinstance(again(each), Infeasible) for each in asked)
+
+
+@pytest.mark.slow
+def test_a_tracker_that_starts_again_finds_its_devices() -> None:
+    from tests.fleet import _TRACKER
+
+    with fleet(1) as made:
+        made.processes[0].kill()
+        made.processes[0].wait()
+        made.start(_TRACKER, made.port)
+        until(lambda: _count(made) == 1)
+        with Tracker(made.address, KEY).lent() as device:
+            assert device.machine() == this_machine()
+
+
+def _count(made: Fleet) -> int:
+    try:
+        return len(made.ports())
+    except OSError:
+        return 0
+
+
+@pytest.mark.slow
+def test_a_device_that_was_lent_and_not_used_is_offered_again(one: Fleet) -> None:
+    tracker = Tracker(one.address, KEY)
+    tracker._lease()
+
+    with tracker.lent() as device:
+        assert device.machine() == this_machine()
+
+
+@pytest.mark.slow
+def test_devices_that_differ_are_not_mixed(store: CostStore) -> None:
+    alien = "from collage_dsl.measuring import machine; machine.cpu_name = lambda: 'Z80';"
+    with fleet(1) as mixed:
+        tracker = Tracker(mixed.address, KEY)
+        mixed.serve(before=alien)
+        with (
+            MeasuredCost(backend_of, store, spread=Spread(tracker)) as cost,
+            pytest.raises(RemoteError, match=r"differ: name .* and Z80"),
+        ):
+            cost.ahead(kernels(8))
+
+
+@pytest.mark.slow
+def test_an_rpc_server_of_tvm_alone_is_refused(one: Fleet) -> None:
+    from tvm import rpc
+
+    host, port = one.address.split(":")
+    server = rpc.Server("127.0.0.1", free_port(), key="plain", tracker_addr=(host, int(port)))
+    try:
+        until(lambda: len(one.ports()) == 2)
+        with pytest.raises(RemoteError, match="cannot time kernels; start it with: collage serve"):
+            Tracker(one.address, "plain")
+    finally:
+        server.terminate()
+
+
+@pytest.mark.slow
+def test_the_same_kernels_cost_about_the_same_here_and_there(one: Fleet, tmp_path: Path) -> None:
+    """Costs of the two ways are of the same kind; a busy machine doubles some of them."""
+    asked = kernels(6, Toolchain("t", measure=Measuring(repeats=40)))
+    with CostStore(tmp_path / "there") as store:
+        there = priced(Spread(Tracker(one.address, KEY)), store, asked)
+    with CostStore(tmp_path / "here") as store, MeasuredCost(backend_of, store) as here:
+        ratios = sorted(float(there(each)) / float(here(each)) for each in asked)  # type: ignore[arg-type]
+
+    assert 1 / 3 < ratios[3] < 3
+
+
+@pytest.mark.slow
+def test_a_cluster_of_dask_builds_the_kernels(store: CostStore) -> None:
+    import distributed
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+        ) as cluster,
+        Elsewhere(scheduler=cluster.scheduler_address).spread() as spread,
+    ):
+        assert spread is not None
+        cost = priced(spread, store, kernels(4))
+        with distributed.Client(cluster) as client:
+            workers = client.run(_builders)
+
+    assert cost.counts.measured == 4
+    assert sum(workers.values()) == sum(1 for made in workers.values() if made), workers
+    assert sum(workers.values()) >= 1
+
+
+def _builders() -> int:
+    from collage_dsl.measuring import executors
+
+    return len(executors._every)
