@@ -14,7 +14,7 @@ from tvm.rpc import connect_tracker
 
 KEY = "box"
 
-_TRACKER = """
+TRACKER = """
 import sys
 from tvm.rpc.tracker import PopenTrackerServerState
 port = int(sys.argv[1])
@@ -79,7 +79,7 @@ def fleet(count: int) -> Iterator[Fleet]:
     """A tracker with so many devices; their processes end with the block."""
     made = Fleet(free_port())
     try:
-        made.start(_TRACKER, made.port)
+        made.start(TRACKER, made.port)
         until(lambda: is_open(made.port))
         made.serve(count)
         yield made
