@@ -6,9 +6,10 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,14 @@ def test_an_executor_builds_the_kernels(store: CostStore) -> None:
     assert (cost.counts.found, cost.counts.measured, cost.counts.lost) == (3, 3, 0)
 
 
+@pytest.mark.slow
+def test_processes_of_a_pool_build_the_kernels(store: CostStore) -> None:
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        cost = priced(Spread(Here(), pool), store, kernels(3))
+
+    assert cost.counts.measured == 3
+
+
 class Broken(Executor):
     def submit(self, *_: object, **__: object) -> "Future[Any]":  # type: ignore[override]
         future: Future[Any] = Future()
@@ -398,6 +407,17 @@ def test_a_command_times_on_a_device_of_a_tracker(one: Fleet, tmp_path: Path) ->
     assert counts["measured"] == counts["found"] > 0
     assert counts["queued"] > 0
     assert counts["lost"] == 0
+
+
+@pytest.mark.slow
+def test_a_model_is_compiled_with_costs_of_a_fleet(one: Fleet, tmp_path: Path) -> None:
+    where = {"tracker": one.address, "key": KEY, "store": tmp_path / "s.sqlite"}
+
+    compiled = collage.compile(small_convolution(), ["onnxruntime", "native"], **where)
+
+    assert compiled.report.measurements.queued > 0
+    assert compiled.report.measurements.infeasible == 0
+    assert compiled.report.verification.draws
 
 
 @pytest.mark.parametrize(
