@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
@@ -418,6 +419,16 @@ def test_a_model_is_compiled_with_costs_of_a_fleet(one: Fleet, tmp_path: Path) -
     assert compiled.report.measurements.queued > 0
     assert compiled.report.measurements.infeasible == 0
     assert compiled.report.verification.draws
+
+
+def test_a_scheduler_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+
+    with (
+        pytest.raises(RemoteError, match=r"needs distributed.*pip install 'collage_dsl\[dask\]'"),
+        Elsewhere(scheduler="tcp://127.0.0.1:8786").spread(),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(

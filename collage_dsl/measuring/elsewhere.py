@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,12 @@ from collage_dsl.measuring.remote import RemoteError, Tracker
 
 _BUILDERS = 4
 """The most processes that build kernels here. Each holds libraries and the weights of a kernel."""
+
+_AT_ONCE = 16
+"""So many kernels are given to an executor at once, since executors do not say what they can do."""
+
+_CONNECTING = 10
+"""The seconds in which a scheduler must answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +40,33 @@ class Elsewhere:
         """What runs the tasks; None where all is done here. Raises `RemoteError`."""
         if bool(self.tracker) != bool(self.key):
             raise RemoteError("a tracker and a key are given together: `--tracker` and `--key`")
-        if not (self.tracker or self.scheduler or self.executor):
+        if not (self.tracker or self.scheduler or self.executor is not None):
             yield None
             return
-        with ExitStack() as stack:
-            executor = self.executor
-            if self.scheduler:
-                executor = stack.enter_context(_of_dask(self.scheduler))
-            devices: Devices = Here()
-            if self.tracker and self.key:
-                devices = Tracker(self.tracker, self.key)
-                self._check(devices.machine)
-            spread = Spread(devices, executor, builders=min(this_machine().processors, _BUILDERS))
-            stack.callback(spread.stop)
-            yield spread
+        with self._executor() as (executor, builders):
+            spread = Spread(self._devices(), executor, builders=builders)
+            try:
+                yield spread
+            finally:
+                spread.stop()
+
+    @contextmanager
+    def _executor(self) -> Iterator[tuple[Executor | None, int]]:
+        """The executor, and how many kernels it is given at once."""
+        if self.scheduler:
+            with _of_dask(self.scheduler) as found:
+                yield found
+        elif self.executor is not None:
+            yield self.executor, _AT_ONCE
+        else:
+            yield None, min(this_machine().processors, _BUILDERS)
+
+    def _devices(self) -> Devices:
+        if not (self.tracker and self.key):
+            return Here()
+        devices = Tracker(self.tracker, self.key)
+        self._check(devices.machine)
+        return devices
 
     def _check(self, machine: Machine) -> None:
         here = this_machine()
@@ -60,8 +79,8 @@ class Elsewhere:
 
 
 @contextmanager
-def _of_dask(scheduler: str) -> Iterator[Executor]:
-    """The executor of a Dask cluster."""
+def _of_dask(scheduler: str) -> Iterator[tuple[Executor, int]]:
+    """The executor of a Dask cluster, and how many threads it has."""
     try:
         from distributed import Client
     except ModuleNotFoundError as missing:
@@ -74,8 +93,5 @@ def _of_dask(scheduler: str) -> Iterator[Executor]:
     except (OSError, ValueError) as error:
         raise RemoteError(f"the scheduler {scheduler} does not answer: {error}") from error
     with client:
-        yield client.get_executor(pure=False)
-
-
-_CONNECTING = 10
-"""The seconds in which a scheduler must answer."""
+        threads = sum(client.nthreads().values())
+        yield client.get_executor(pure=False), max(1, threads)

@@ -62,8 +62,9 @@ class _Measured:
 
 class Spread:
     """
-    Runs the jobs of `Workers` in two parts: kernels are built by `executor` (by default in
-    `builders` processes here), and each is timed on one of some `devices` as soon as one is free.
+    Runs the jobs of `Workers` in two parts: kernels are built, `builders` at once, by `executor`
+    (by default in processes here), and each is timed on one of some `devices` as soon as one is
+    free.
 
         Spread(Tracker("127.0.0.1:9190", "xeon"))
 
@@ -79,6 +80,7 @@ class Spread:
         self.executor = executor
         self.queued = 0.0
         self.lost = 0
+        self.builders = builders
         self._builders = Semaphore(builders)
 
     @property
@@ -86,7 +88,7 @@ class Spread:
         return self.devices.machine
 
     def run(self, jobs: Iterable[Job[Any, Any]]) -> None:
-        """Run the tasks of `jobs`. Two for each device are under way at once."""
+        """Run the tasks of `jobs`, one for each device and each builder at once."""
         count = max(1, self.devices.count())
         lanes, left = Semaphore(count), iter(jobs)
         doing: dict[Future[_Measured], Job[Any, Any]] = {}
@@ -100,7 +102,7 @@ class Spread:
 
         try:
             while True:
-                while len(doing) < 2 * count and (job := next(left, None)):
+                while len(doing) < count + self.builders and (job := next(left, None)):
                     go_on(job, None)
                 if not doing:
                     return
@@ -132,14 +134,14 @@ class Spread:
             return self._timed(Artifact(text, library), limit, since)
 
     def _built(self, task: str, limit: float) -> bytes | Failed:
-        if self.executor is None:
-            with self._builders:
+        with self._builders:
+            if self.executor is None:
                 return built(task, limit)
-        try:
-            return self.executor.submit(built, task, limit).result()
-        except Exception as error:  # An executor has its own reasons; `built` raises none.
-            said = str(error) or type(error).__name__
-            return Failed(f"the executor built no kernel: {said}", passing=True)
+            try:
+                return self.executor.submit(built, task, limit).result()
+            except Exception as error:  # An executor has its own reasons; `built` raises none.
+                said = str(error) or type(error).__name__
+                return Failed(f"the executor built no kernel: {said}", passing=True)
 
     def _timed(self, artifact: Artifact, limit: float, since: float) -> _Measured:
         """The answer of the first device that gives one. The kernel was ready at `since`."""

@@ -5,9 +5,9 @@ import select
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from tvm import rpc
@@ -25,6 +25,9 @@ MEASURE = "collage.measure"
 
 _MOST = 24
 """The most devices that are used at once. TVM keeps at most 32 sessions in one process."""
+
+_PERIOD = 1.0
+"""The seconds between two questions to the tracker, of a kernel that waits for a device."""
 
 _ANSWER = 30.0
 """The seconds in which a tracker must answer."""
@@ -55,7 +58,8 @@ class Tracker:
 
     All of them must be equal, have the version of TVM that this machine has, and its architecture:
     raises `RemoteError` else, or where there is no device. A kernel waits for a device that others
-    use for any time; where no device has the key any more, for `patience` seconds.
+    use for any time; where no device has the key any more, or the tracker does not answer, for
+    `patience` seconds.
     """
 
     def __init__(self, address: str, key: str, *, patience: float = 30) -> None:
@@ -63,7 +67,11 @@ class Tracker:
         self.key = key
         self.patience = patience
         self._at = address_of(address)
-        if not self.count():
+        try:
+            self._count = len(self._devices())
+        except OSError as error:
+            raise RemoteError(f"the tracker {self.address} does not answer: {error}") from error
+        if not self._count:
             raise RemoteError(
                 f"no device with the key `{key}` is at the tracker {address}; start one with: "
                 f"collage serve --tracker {address} --key {key}"
@@ -71,10 +79,9 @@ class Tracker:
         self.machine = self._described()
 
     def count(self) -> int:
-        try:
-            return min(_MOST, len(self._devices()))
-        except OSError as error:
-            raise RemoteError(f"the tracker {self.address} does not answer: {error}") from error
+        with suppress(OSError):  # A kernel that asks for a device waits for the tracker.
+            self._count = len(self._devices())
+        return min(_MOST, self._count)
 
     @contextmanager
     def lent(self) -> "Iterator[RemoteDevice]":
@@ -111,19 +118,26 @@ class Tracker:
         return machine
 
     def _lease(self) -> tuple[str, int, str]:
-        """The address of a device, and the word with which it lets us in."""
-        with self._connected() as connection:
-            base.sendjson(connection, [TrackerCode.REQUEST, self.key, "", 1])
-            last_seen = monotonic()
-            while not select.select([connection], [], [], 1)[0]:
-                if self._devices():
-                    last_seen = monotonic()
-                elif monotonic() - last_seen > self.patience:
-                    raise OSError(f"none was left for {self.patience:g} s")
-            code, (host, port, match) = base.recvjson(connection)
-        if code != TrackerCode.SUCCESS:
-            raise OSError("the tracker refused")
-        return str(host), int(port), str(match)
+        """
+        The address of a device, and the word with which it lets us in. Raises OSError if for too
+        long the tracker does not answer, or knows no device.
+        """
+        seen = monotonic()
+        while True:
+            try:
+                with self._connected() as connection:
+                    base.sendjson(connection, [TrackerCode.REQUEST, self.key, "", 1])
+                    while not select.select([connection], [], [], _PERIOD)[0]:
+                        if self._devices():
+                            seen = monotonic()
+                        elif monotonic() - seen > self.patience:
+                            raise OSError(f"none was left for {self.patience:g} s")
+                    _, (host, port, match) = base.recvjson(connection)
+                    return str(host), int(port), str(match)
+            except OSError:
+                if monotonic() - seen > self.patience:
+                    raise
+                sleep(_PERIOD)
 
     def _devices(self) -> list[Any]:
         """What the tracker says of each device with the key. Raises OSError."""
