@@ -20,6 +20,12 @@ from tvm.rpc.tracker import PopenTrackerServerState
 port = int(sys.argv[1])
 PopenTrackerServerState("127.0.0.1", port, port + 1, silent=True).thread.join()
 """
+SERVER_OF_TVM = """
+import sys
+from tvm.rpc.server import PopenRPCServerState
+port, tracker, key = int(sys.argv[1]), ("127.0.0.1", int(sys.argv[2])), sys.argv[3]
+PopenRPCServerState("127.0.0.1", port, port + 1, tracker_addr=tracker, key=key).thread.join()
+"""
 _SERVER = "import sys; from collage_dsl.cli.main import main; sys.argv[0] = 'collage'; main()"
 _DIES_WITH_PARENT = 1
 """`PR_SET_PDEATHSIG`."""

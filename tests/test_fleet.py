@@ -38,7 +38,7 @@ from collage_dsl.measuring.remote_server import Lane
 from collage_dsl.measuring.task import KernelTask, Timing, kernel_task
 from collage_dsl.measuring.wire import NotRead, NotSent, text_of, value_of
 from tests.commands import collage as command
-from tests.fleet import KEY, TRACKER, Fleet, fleet, free_port, is_open, until
+from tests.fleet import KEY, SERVER_OF_TVM, TRACKER, Fleet, fleet, free_port, is_open, until
 from tests.models import small_convolution
 from tests.workers import done
 
@@ -602,17 +602,15 @@ def test_devices_that_differ_are_not_mixed(store: CostStore) -> None:
 
 @pytest.mark.slow
 def test_an_rpc_server_of_tvm_alone_is_refused(one: Fleet) -> None:
-    from tvm import rpc
-
-    host, port = one.address.split(":")
-    at = free_port()
-    server = rpc.Server("127.0.0.1", at, at + 1, key="plain", tracker_addr=(host, int(port)))
+    port = free_port()
+    plain = one.start(SERVER_OF_TVM, port, one.port, "plain")
     try:
-        until(lambda: len(one.ports()) == 2)
+        until(lambda: port in one.ports())
         with pytest.raises(RemoteError, match="cannot time kernels; start it with: collage serve"):
             Tracker(one.address, "plain")
     finally:
-        server.terminate()
+        plain.kill()
+        plain.wait()
 
 
 @pytest.mark.slow
