@@ -26,7 +26,7 @@ from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.remote import RemoteDevice, Tracker
 from collage_dsl.measuring.task import kernel_task
 from collage_dsl.measuring.wire import text_of
-from tests.fleet import KEY, Fleet, fleet
+from tests.fleet import KEY, LocalFleet, local_fleet
 
 _LEASES = 20
 _QUESTIONS = 500
@@ -84,7 +84,7 @@ def kernel(device: RemoteDevice) -> tuple[float, float, int]:
     return to_build, perf_counter() - start, len(library)
 
 
-def memory(made: Fleet) -> float:
+def memory(made: LocalFleet) -> float:
     """The resident bytes of an idle device, without the process that times."""
     (process, *_) = made.devices.values()
     pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
@@ -94,7 +94,7 @@ def memory(made: Fleet) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--devices", type=int, default=2)
-    with fleet(parser.parse_args().devices) as made:
+    with local_fleet(parser.parse_args().devices) as made:
         tracker = Tracker(made.address, KEY)
         print(f"a lease, with one question: {lease(tracker) * 1e3:.1f} ms")
         print(f"upload: {upload(tracker) / 1e6:.0f} MB/s")

@@ -42,7 +42,7 @@ def started(code: str, *arguments: object) -> "subprocess.Popen[bytes]":
 
 
 @dataclass
-class Fleet:
+class LocalFleet:
     """A tracker and its devices: the processes, the latter by their ports."""
 
     port: int
@@ -81,9 +81,9 @@ class Fleet:
 
 
 @contextmanager
-def fleet(count: int) -> Iterator[Fleet]:
+def local_fleet(count: int) -> Iterator[LocalFleet]:
     """A tracker with so many devices; their processes end with the block."""
-    made = Fleet(free_port())
+    made = LocalFleet(free_port())
     try:
         made.start(TRACKER, made.port)
         until(lambda: is_open(made.port))

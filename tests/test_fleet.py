@@ -29,7 +29,7 @@ from collage_dsl.measuring import remote as remote_module
 from collage_dsl.measuring.artifact import Artifact, build_artifact
 from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
 from collage_dsl.measuring.elsewhere import Elsewhere
-from collage_dsl.measuring.executors import Answer, Here, Lost, Spread, answered
+from collage_dsl.measuring.executors import Answer, Fleet, Here, Lost, answered
 from collage_dsl.measuring.key import context_of
 from collage_dsl.measuring.machine import Machine, this_machine
 from collage_dsl.measuring.process import Failed
@@ -38,7 +38,16 @@ from collage_dsl.measuring.remote_server import Lane
 from collage_dsl.measuring.task import KernelTask, Timing, kernel_task
 from collage_dsl.measuring.wire import NotRead, NotSent, text_of, value_of
 from tests.commands import collage as command
-from tests.fleet import KEY, SERVER_OF_TVM, TRACKER, Fleet, fleet, free_port, is_open, until
+from tests.fleet import (
+    KEY,
+    SERVER_OF_TVM,
+    TRACKER,
+    LocalFleet,
+    free_port,
+    is_open,
+    local_fleet,
+    until,
+)
 from tests.models import small_convolution
 from tests.workers import done
 
@@ -70,9 +79,9 @@ def store(tmp_path: Path) -> Iterator[CostStore]:
         yield made
 
 
-def priced(spread: Spread, store: CostStore, asked: Sequence[CandidateKernel]) -> MeasuredCost:
+def priced(fleet: Fleet, store: CostStore, asked: Sequence[CandidateKernel]) -> MeasuredCost:
     """All costs, asked for at once."""
-    with MeasuredCost(backend_of, store, spread=spread) as cost:
+    with MeasuredCost(backend_of, store, fleet=fleet) as cost:
         cost.ahead(asked)
         assert all(isinstance(cost(each), float) for each in asked)
     return cost
@@ -240,7 +249,7 @@ def test_a_device_of_another_kind_says_so() -> None:
 
 def test_an_executor_builds_the_kernels(store: CostStore) -> None:
     with ThreadPoolExecutor(2) as threads:
-        cost = priced(Spread(Here(), threads), store, kernels(3))
+        cost = priced(Fleet(Here(), threads), store, kernels(3))
 
     assert (cost.counts.found, cost.counts.measured, cost.counts.lost) == (3, 3, 0)
 
@@ -248,7 +257,7 @@ def test_an_executor_builds_the_kernels(store: CostStore) -> None:
 @pytest.mark.slow
 def test_processes_of_a_pool_build_the_kernels(store: CostStore) -> None:
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        cost = priced(Spread(Here(), pool), store, kernels(3))
+        cost = priced(Fleet(Here(), pool), store, kernels(3))
 
     assert cost.counts.measured == 3
 
@@ -264,7 +273,7 @@ def test_an_executor_that_fails_is_no_fault_of_a_kernel(store: CostStore) -> Non
     kernel, *_ = kernels(1)
 
     with (
-        MeasuredCost(backend_of, store, spread=Spread(Here(), Broken())) as cost,
+        MeasuredCost(backend_of, store, fleet=Fleet(Here(), Broken())) as cost,
         pytest.raises(MeasuringError, match="the cluster is gone"),
     ):
         cost(kernel)
@@ -304,49 +313,49 @@ def nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collage_dsl.measuring.executors.built", lambda *_: b"library")
 
 
-def spread_over(*answers: Answer | Lost) -> tuple[list[Answer], Spread]:
-    spread = Spread(Scripted(*answers))
-    return [answered(spread, task(), 60)], spread  # type: ignore[arg-type]
+def fleet_over(*answers: Answer | Lost) -> tuple[list[Answer], Fleet]:
+    fleet = Fleet(Scripted(*answers))
+    return [answered(fleet, task(), 60)], fleet  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("nothing_is_built")
 @pytest.mark.parametrize("trouble", [Lost("gone"), Failed("no disk space", passing=True)])
 def test_a_kernel_whose_device_is_lost_is_timed_on_another(trouble: Failed | Lost) -> None:
-    answers, spread = spread_over(trouble, trouble)
+    answers, fleet = fleet_over(trouble, trouble)
 
     assert answers == [Timing(1.0)]
-    assert spread.lost == 2
+    assert fleet.lost == 2
 
 
 @pytest.mark.usefixtures("nothing_is_built")
 def test_three_lost_devices_end_the_run_and_blame_no_kernel() -> None:
-    (answer,), spread = spread_over(*[Lost("10.0.0.5:9091 was lost")] * 3)
+    (answer,), fleet = fleet_over(*[Lost("10.0.0.5:9091 was lost")] * 3)
 
     assert answer == Failed(
         "3 devices were tried for one kernel; the last: 10.0.0.5:9091 was lost", passing=True
     )
-    assert spread.lost == 3
+    assert fleet.lost == 3
 
 
 @pytest.mark.usefixtures("nothing_is_built")
 def test_what_is_wrong_with_a_kernel_is_not_tried_again() -> None:
-    answers, spread = spread_over(Failed("its results differ"))
+    answers, fleet = fleet_over(Failed("its results differ"))
 
     assert answers == [Failed("its results differ")]
-    assert spread.lost == 0
+    assert fleet.lost == 0
 
 
 # A real tracker and real devices.
 
 
 @pytest.fixture(scope="module")
-def one() -> Iterator[Fleet]:
-    with fleet(1) as made:
+def one() -> Iterator[LocalFleet]:
+    with local_fleet(1) as made:
         yield made
 
 
-def test_kernels_are_timed_on_a_device_of_a_tracker(one: Fleet, store: CostStore) -> None:
-    cost = priced(Spread(Tracker(one.address, KEY)), store, kernels(2))
+def test_kernels_are_timed_on_a_device_of_a_tracker(one: LocalFleet, store: CostStore) -> None:
+    cost = priced(Fleet(Tracker(one.address, KEY)), store, kernels(2))
 
     assert (cost.counts.measured, cost.counts.infeasible, cost.counts.lost) == (2, 0, 0)
     assert cost.counts.queued > 0
@@ -356,7 +365,7 @@ def test_kernels_are_timed_on_a_device_of_a_tracker(one: Fleet, store: CostStore
         )
 
 
-def test_a_device_is_free_again_when_its_client_is_gone(one: Fleet) -> None:
+def test_a_device_is_free_again_when_its_client_is_gone(one: LocalFleet) -> None:
     tracker = Tracker(one.address, KEY)
 
     for _ in range(3):
@@ -364,7 +373,7 @@ def test_a_device_is_free_again_when_its_client_is_gone(one: Fleet) -> None:
             assert device.machine() == this_machine()
 
 
-def test_a_key_without_devices_is_named(one: Fleet) -> None:
+def test_a_key_without_devices_is_named(one: LocalFleet) -> None:
     with pytest.raises(
         RemoteError, match=r"no device with the key `none`.*collage serve --tracker"
     ):
@@ -396,7 +405,7 @@ def test_an_address_has_a_host_and_a_port(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_command_times_on_a_device_of_a_tracker(one: Fleet, tmp_path: Path) -> None:
+def test_a_command_times_on_a_device_of_a_tracker(one: LocalFleet, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(small_convolution(), path)
     options = ("--tracker", one.address, "--key", KEY, "--store", tmp_path / "s.sqlite")
@@ -411,7 +420,7 @@ def test_a_command_times_on_a_device_of_a_tracker(one: Fleet, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_model_is_compiled_with_costs_of_a_fleet(one: Fleet, tmp_path: Path) -> None:
+def test_a_model_is_compiled_with_costs_of_a_fleet(one: LocalFleet, tmp_path: Path) -> None:
     where = {"tracker": one.address, "key": KEY, "store": tmp_path / "s.sqlite"}
 
     compiled = collage.compile(small_convolution(), ["onnxruntime", "native"], **where)
@@ -426,7 +435,7 @@ def test_a_scheduler_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with (
         pytest.raises(RemoteError, match=r"needs distributed.*pip install 'collage_dsl\[dask\]'"),
-        Elsewhere(scheduler="tcp://127.0.0.1:8786").spread(),
+        Elsewhere(scheduler="tcp://127.0.0.1:8786").fleet(),
     ):
         pass
 
@@ -444,7 +453,7 @@ def test_what_is_wrong_with_the_options_is_said(
     monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], said: str
 ) -> None:
     monkeypatch.setattr("collage_dsl.measuring.elsewhere._CONNECTING", 0.2)
-    with pytest.raises(RemoteError, match=said), Elsewhere(*_fields(options)).spread():
+    with pytest.raises(RemoteError, match=said), Elsewhere(*_fields(options)).fleet():
         pass
 
 
@@ -482,17 +491,17 @@ def test_a_device_that_cannot_be_offered_says_why(
 
 
 def test_a_model_is_raced_on_the_processor_that_it_is_measured_for(
-    one: Fleet, monkeypatch: pytest.MonkeyPatch
+    one: LocalFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = other(processor="znver1")
     monkeypatch.setattr(Tracker, "_described", lambda _: there)
     where = Elsewhere(one.address, KEY, is_raced=True)
 
-    with pytest.raises(RemoteError, match="a znver1 cannot stand in"), where.spread():
+    with pytest.raises(RemoteError, match="a znver1 cannot stand in"), where.fleet():
         pass
-    with replace(where, is_raced=False).spread() as spread:
-        assert spread is not None
-        assert spread.machine is there
+    with replace(where, is_raced=False).fleet() as fleet:
+        assert fleet is not None
+        assert fleet.machine is there
 
 
 # Devices that are killed.
@@ -514,8 +523,8 @@ def test_a_device_that_is_killed_in_mid_run_loses_nothing(
         return ask(device, name, patience, *arguments)
 
     monkeypatch.setattr(RemoteDevice, "_ask", asked)
-    with fleet(2) as both:
-        cost = priced(Spread(Tracker(both.address, KEY)), store, kernels(4))
+    with local_fleet(2) as both:
+        cost = priced(Fleet(Tracker(both.address, KEY)), store, kernels(4))
         assert len(killed) == 1
         until(lambda: len(both.ports()) == 1)
 
@@ -536,8 +545,8 @@ def children(process: int) -> set[int]:
 
 @pytest.mark.slow
 def test_a_device_that_is_killed_leaves_no_process(store: CostStore) -> None:
-    with fleet(1) as alone:
-        priced(Spread(Tracker(alone.address, KEY)), store, kernels(1))
+    with local_fleet(1) as alone:
+        priced(Fleet(Tracker(alone.address, KEY)), store, kernels(1))
         (process,) = alone.devices.values()
         below = children(process.pid)
         assert below
@@ -549,18 +558,18 @@ def test_a_device_that_is_killed_leaves_no_process(store: CostStore) -> None:
 @pytest.mark.slow
 def test_where_no_device_is_left_the_run_ends_and_goes_on_later(store: CostStore) -> None:
     asked = kernels(3)
-    with fleet(1) as alone:
+    with local_fleet(1) as alone:
         tracker = Tracker(alone.address, KEY, patience=2)
-        priced(Spread(tracker), store, asked[:1])
+        priced(Fleet(tracker), store, asked[:1])
         for process in alone.devices.values():
             process.kill()
         with (
-            MeasuredCost(backend_of, store, spread=Spread(tracker)) as cost,
+            MeasuredCost(backend_of, store, fleet=Fleet(tracker)) as cost,
             pytest.raises(MeasuringError, match=r"3 devices were tried.*none was left for 2 s"),
         ):
             cost.ahead(asked)
         alone.serve()
-        again = priced(Spread(tracker), store, asked)
+        again = priced(Fleet(tracker), store, asked)
 
     assert (again.counts.reused, again.counts.measured) == (1, 2)
     assert not any(isinstance(again(each), Infeasible) for each in asked)
@@ -568,7 +577,7 @@ def test_where_no_device_is_left_the_run_ends_and_goes_on_later(store: CostStore
 
 @pytest.mark.slow
 def test_a_tracker_that_starts_again_finds_its_devices() -> None:
-    with fleet(1) as made:
+    with local_fleet(1) as made:
         made.processes[0].kill()
         made.processes[0].wait()
         made.start(TRACKER, made.port)
@@ -579,7 +588,7 @@ def test_a_tracker_that_starts_again_finds_its_devices() -> None:
 
 
 @pytest.mark.slow
-def test_a_device_that_was_lent_and_not_used_is_offered_again(one: Fleet) -> None:
+def test_a_device_that_was_lent_and_not_used_is_offered_again(one: LocalFleet) -> None:
     tracker = Tracker(one.address, KEY)
     tracker._lease()
 
@@ -590,18 +599,18 @@ def test_a_device_that_was_lent_and_not_used_is_offered_again(one: Fleet) -> Non
 @pytest.mark.slow
 def test_devices_that_differ_are_not_mixed(store: CostStore) -> None:
     alien = "from collage_dsl.measuring import machine; machine.cpu_name = lambda: 'Z80';"
-    with fleet(1) as mixed:
+    with local_fleet(1) as mixed:
         tracker = Tracker(mixed.address, KEY)
         mixed.serve(before=alien)
         with (
-            MeasuredCost(backend_of, store, spread=Spread(tracker)) as cost,
+            MeasuredCost(backend_of, store, fleet=Fleet(tracker)) as cost,
             pytest.raises(RemoteError, match=r"differ: name .* and Z80"),
         ):
             cost.ahead(kernels(8))
 
 
 @pytest.mark.slow
-def test_an_rpc_server_of_tvm_alone_is_refused(one: Fleet) -> None:
+def test_an_rpc_server_of_tvm_alone_is_refused(one: LocalFleet) -> None:
     port = free_port()
     plain = one.start(SERVER_OF_TVM, port, one.port, "plain")
     try:
@@ -614,11 +623,13 @@ def test_an_rpc_server_of_tvm_alone_is_refused(one: Fleet) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_kernels_cost_about_the_same_here_and_there(one: Fleet, tmp_path: Path) -> None:
+def test_the_same_kernels_cost_about_the_same_here_and_there(
+    one: LocalFleet, tmp_path: Path
+) -> None:
     """Costs of the two ways are of the same kind; a busy machine doubles some of them."""
     asked = kernels(6, Toolchain("t", measure=Measuring(repeats=40)))
     with CostStore(tmp_path / "there") as store:
-        there = priced(Spread(Tracker(one.address, KEY)), store, asked)
+        there = priced(Fleet(Tracker(one.address, KEY)), store, asked)
     with CostStore(tmp_path / "here") as store, MeasuredCost(backend_of, store) as here:
         ratios = sorted(float(there(each)) / float(here(each)) for each in asked)  # type: ignore[arg-type]
 
@@ -633,10 +644,10 @@ def test_a_cluster_of_dask_builds_the_kernels(store: CostStore) -> None:
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
         ) as cluster,
-        Elsewhere(scheduler=cluster.scheduler_address).spread() as spread,
+        Elsewhere(scheduler=cluster.scheduler_address).fleet() as fleet,
     ):
-        assert spread is not None
-        cost = priced(spread, store, kernels(4))
+        assert fleet is not None
+        cost = priced(fleet, store, kernels(4))
         with distributed.Client(cluster) as client:
             workers = client.run(_builders)
 

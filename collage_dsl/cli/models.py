@@ -154,14 +154,14 @@ def _measured(
     elsewhere = Elsewhere(request.tracker, request.key, request.scheduler)
     with (
         CostStore(request.store or default_store_path()) as store,
-        elsewhere.spread() as spread,
+        elsewhere.fleet() as fleet,
         MeasuredCost(
             backends_of(specs),
             store,
             timeout=request.timeout,
             sizes=sizes_of(graph),
             watch=lambda counts: now.watch("measure", counts),
-            spread=spread,
+            fleet=fleet,
         ) as cost,
     ):
         yield cost

@@ -70,7 +70,7 @@ class Planner:
                         sizes=sizes_of(part.graph),
                         given=part.inputs,
                         watch=lambda c: self.watch("measure", c),
-                        spread=stack.enter_context(self.elsewhere.spread()),
+                        fleet=stack.enter_context(self.elsewhere.fleet()),
                     )
                 )
 

@@ -21,7 +21,7 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.sizes import with_sizes
 from collage_dsl.measuring.cost import LEAST_LAUNCH, MeasuredCost, MeasuringError
-from collage_dsl.measuring.executors import Spread
+from collage_dsl.measuring.executors import Fleet
 
 _MEMORY = 6.5e10
 """Assumed bytes a second that a core moves at most, unless measurements here give more."""
@@ -48,7 +48,7 @@ def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
 
     @cache
     def peak() -> Peak:
-        return Peak(memory=memory(cost.store, cost.spread), cores=1)
+        return Peak(memory=memory(cost.store, cost.fleet), cores=1)
 
     @cache
     def launch(toolchain: Toolchain) -> float:
@@ -74,12 +74,12 @@ def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
     return least
 
 
-def memory(store: CostStore, spread: Spread | None = None) -> float:
+def memory(store: CostStore, fleet: Fleet | None = None) -> float:
     """
-    The most bytes that one core of this machine, or of that of `spread`, moves from and to memory
+    The most bytes that one core of this machine, or of that of `fleet`, moves from and to memory
     in a second.
     """
-    with MeasuredCost(lambda _: Tvm(), store, spread=spread) as cost:
+    with MeasuredCost(lambda _: Tvm(), store, fleet=fleet) as cost:
         try:
             fastest = max(_rate(cost, graph) for graph in (_addition(), _maximum()))
         except MeasuringError:

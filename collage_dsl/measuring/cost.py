@@ -21,7 +21,7 @@ from collage_dsl.cost import (
 )
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
-from collage_dsl.measuring.executors import Spread
+from collage_dsl.measuring.executors import Fleet
 from collage_dsl.measuring.footprint import displaced, footprint
 from collage_dsl.measuring.found import FoundValues, is_found
 from collage_dsl.measuring.key import context_of, kernel_key
@@ -114,7 +114,7 @@ class MeasuredCost:
     in `sizes` is infeasible. Where the size of an operand is found only as the model runs, the
     kernel is timed on what the model gives for random inputs, or for those `given`.
 
-    With `spread`, kernels are built and timed where that says, and costs are those of its machine.
+    With `fleet`, kernels are built and timed where that says, and costs are those of its machine.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class MeasuredCost:
         sizes: Sizes | None = None,
         given: Mapping[str, Any] | None = None,
         watch: Callable[[Counts], None] = lambda counts: None,
-        spread: Spread | None = None,
+        fleet: Fleet | None = None,
     ) -> None:
         self.backend_of = backend_of
         self.sizes = sizes or {}
@@ -141,9 +141,9 @@ class MeasuredCost:
         self._keys: dict[object, str] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
         cores = len(os.sched_getaffinity(0))
-        self.spread = spread
-        self.machine = spread.machine if spread else this_machine()
-        self._workers = spread or Workers[_Task, Timing | Overhead](
+        self.fleet = fleet
+        self.machine = fleet.machine if fleet else this_machine()
+        self._workers = fleet or Workers[_Task, Timing | Overhead](
             measure, count=min(cores, _WORKERS)
         )
 
@@ -290,8 +290,8 @@ class MeasuredCost:
         try:
             self._workers.run(jobs)
         finally:
-            if self.spread:
-                self.counts.queued, self.counts.lost = self.spread.queued, self.spread.lost
+            if self.fleet:
+                self.counts.queued, self.counts.lost = self.fleet.queued, self.fleet.lost
 
     def _work(self, task: _Task) -> Generator[tuple[_Task, float], _Answer, _Answer]:
         """The answer of a worker. Raises `MeasuringError` if the machine is the cause."""

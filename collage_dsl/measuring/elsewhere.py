@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from collage_dsl.measuring.executors import Devices, Here, Spread
+from collage_dsl.measuring.executors import Devices, Fleet, Here
 from collage_dsl.measuring.machine import Machine, this_machine
 from collage_dsl.measuring.remote import RemoteError, Tracker
 
@@ -36,7 +36,7 @@ class Elsewhere:
     is_raced: bool = False
 
     @contextmanager
-    def spread(self) -> Iterator[Spread | None]:
+    def fleet(self) -> Iterator[Fleet | None]:
         """What runs the tasks; None where all is done here. Raises `RemoteError`."""
         if bool(self.tracker) != bool(self.key):
             raise RemoteError("a tracker and a key are given together: `--tracker` and `--key`")
@@ -44,11 +44,11 @@ class Elsewhere:
             yield None
             return
         with self._executor() as (executor, builders):
-            spread = Spread(self._devices(), executor, builders=builders)
+            fleet = Fleet(self._devices(), executor, builders=builders)
             try:
-                yield spread
+                yield fleet
             finally:
-                spread.stop()
+                fleet.stop()
 
     @contextmanager
     def _executor(self) -> Iterator[tuple[Executor | None, int]]:

@@ -60,13 +60,13 @@ class _Measured:
     lost: int = 0
 
 
-class Spread:
+class Fleet:
     """
     Runs the jobs of `Workers` in two parts: kernels are built, `builders` at once, by `executor`
     (by default in processes here), and each is timed on one of some `devices` as soon as one is
     free.
 
-        Spread(Tracker("127.0.0.1:9190", "xeon"))
+        Fleet(Tracker("127.0.0.1:9190", "xeon"))
 
     The time limit of a task holds for each part. The time to wait for an executor or a device does
     not count; `queued` is the sum of the latter. A kernel whose device is lost is timed on another,
