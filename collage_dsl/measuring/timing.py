@@ -89,7 +89,7 @@ def interleaved(calls: list[Call], num_cores: int, *, budget: float) -> list[lis
 
 def evict() -> None:
     """Replace the contents of the last-level cache."""
-    buffer = _buffer()
+    buffer = _buffer()[: last_level_cache_bytes() * 5 // 4 // 8]
     np.add(buffer, 1, out=buffer)
 
 
@@ -106,7 +106,7 @@ def read(arrays: Iterable[np.ndarray[Any, Any]]) -> None:
 
 @cache
 def _buffer() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.ones(last_level_cache_bytes() * 5 // 4 // 8, np.int64)  # zeros share one page
+    return np.ones(2 * last_level_cache_bytes() // 8, np.int64)  # zeros share one page
 
 
 @cache
