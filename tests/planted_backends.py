@@ -18,8 +18,8 @@ class OffWhenLarge(Faulty):
     def fail(self, graph: Graph) -> Graph:
         relu = next(index for index, node in enumerate(graph.nodes) if node.op == self.on)
         node, scalar = graph.nodes[relu], TensorType("float32", ())
-        limit = Node("limit", Form.CONSTANT, scalar, value=np.float32(50))
-        part = Node("part", Form.CONSTANT, scalar, value=np.float32(1e-3))
+        limit = Node("limit", Form.CONSTANT, scalar, value=np.array(50, np.float32))
+        part = Node("part", Form.CONSTANT, scalar, value=np.array(1e-3, np.float32))
         first = len(graph.nodes)
         more = [
             limit,
