@@ -46,9 +46,9 @@ class Variant:
     """
     One algorithm of a backend for a kernel, and what the kernel costs with it.
 
-    `error` is the largest difference of its results from those of the backend's first variant,
-    relative to the largest result, on random data; None for the first variant itself, and where
-    it is not known. `name` is empty for the only algorithm of a backend.
+    `error` is the largest difference of its results from those of another implementation, relative
+    to the largest result, on random data; None for the first variant, and where it is not known.
+    `name` is empty for the only algorithm of a backend.
     """
 
     name: str
