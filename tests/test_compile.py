@@ -270,13 +270,23 @@ def test_a_backend_that_fails_makes_only_that_kernel_infeasible(
     assert [k.target for k in plan.kernels if k.label == "nn.relu"] == ["tvm"]
 
 
-def test_a_backend_that_computes_wrong_is_caught_and_its_kernel_named(tmp_path: Path) -> None:
-    with pytest.raises(VerificationError) as caught:
+def test_a_kernel_that_computes_wrong_has_no_cost(tmp_path: Path) -> None:
+    with pytest.raises(collage.UncoveredError, match="relu: its results differ from those of"):
         collage.compile(
             small_convolution(),
             [faulty("wrong")],
             backends=[Wrong()],
             store=tmp_path / "costs.sqlite",
+        )
+
+
+def test_a_backend_that_computes_wrong_is_caught_and_its_kernel_named() -> None:
+    with pytest.raises(VerificationError) as caught:
+        collage.compile(
+            small_convolution(),
+            [faulty("wrong")],
+            backends=[Wrong()],
+            cost=lambda _: 1e-6,
             race_seconds=0.05,
         )
 

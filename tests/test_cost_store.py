@@ -1,6 +1,9 @@
 """The store of measured costs, and cost tables."""
 
 import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,10 +14,13 @@ from collage_dsl.cost import (
     CostTable,
     Infeasible,
     Measurement,
+    Refusal,
     StoreError,
     StoreWarning,
     TableError,
 )
+from collage_dsl.cost.damage import file_number, set_aside
+from collage_dsl.cost.measurement import refusal_of
 from tests.graphs import LIBRARY, candidate, graph_of
 
 KEY = ("kernel", "context")
@@ -149,6 +155,62 @@ def old_store(folder: Path) -> Path:
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     return path
+
+
+REASONS = {
+    "took longer than 60 s": Refusal.TIME,
+    "crashed (SIGSEGV)": Refusal.CRASH,
+    "ended with exit code 3": Refusal.CRASH,
+    "its results differ from those of `direct` by 1e+00": Refusal.WRONG,
+    "TVM has no operator for `x`": Refusal.UNSUPPORTED,
+}
+
+
+def without_kinds(folder: Path) -> Path:
+    """A store as version 3 wrote it: the kinds of reasons are in their words only."""
+    path = folder / "costs.sqlite"
+    with CostStore(path) as store:
+        for reason in REASONS:
+            store.put(Measurement(reason, "c", "nn.relu", Infeasible(reason)))
+        store.put(Measurement("a", "c", "nn.relu", 1.0))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE cost DROP COLUMN kind")
+        connection.execute("PRAGMA user_version = 3")
+        connection.commit()
+    return path
+
+
+def kinds(store: CostStore) -> dict[str, Refusal]:
+    found = store.measurements(["c"])
+    return {each.kernel: each.cost.kind for each in found if isinstance(each.cost, Infeasible)}
+
+
+def test_the_reasons_of_an_older_version_get_their_kinds(tmp_path: Path) -> None:
+    path = without_kinds(tmp_path)
+    for _ in range(2):
+        with CostStore(path) as store:
+            assert kinds(store) == REASONS
+            assert store.get("a", "c") == 1.0
+            (known,) = store.known()
+            assert known.kinds == Counter(REASONS.values())
+            assert known.retried
+
+
+def test_the_rows_of_a_damaged_store_of_an_older_version_can_be_read(tmp_path: Path) -> None:
+    found: list[Sequence[object]] = []
+
+    def make(new: Path, rows: Iterable[Sequence[object]], _: object) -> None:
+        new.touch()
+        found.extend(rows)
+
+    path = without_kinds(tmp_path)
+    set_aside(path, file_number(path), make)
+
+    assert {str(row[0]) for row in found} == {*REASONS, "a"}
+
+
+def test_a_reason_of_a_kind_that_a_newer_version_knows_stays() -> None:
+    assert refusal_of("struck by lightning") is Refusal.UNSUPPORTED
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan")])

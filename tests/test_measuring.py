@@ -12,7 +12,7 @@ import pytest
 import collage_dsl as collage
 from collage_dsl import builder as build
 from collage_dsl.backends.tvm import Tvm
-from collage_dsl.cost import CostStore, Infeasible
+from collage_dsl.cost import CostStore, Infeasible, Refusal
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
 from collage_dsl.language.forms import from_json, from_yaml, to_form, to_json, to_yaml
 from collage_dsl.language.measuring import duration
@@ -205,6 +205,7 @@ def test_a_kernel_costs_what_its_target_says(
     # The first call is not timed; after the next five the shortest would be another.
     made = clock(monkeypatch, 9, 5, 1, 4, 2, 3, 0.5)
     monkeypatch.setattr(task_module, "built", lambda *_: BuiltKernel(made.call, []))
+    monkeypatch.setattr(task_module, "by_onnx", lambda _: None)
     monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: lambda: None)
     toolchain = Toolchain("t", measure=replace(PATIENT, percentile=percentile))
     task = kernel_task(kernel(toolchain), Tvm(), {}, can_warm=True)
@@ -249,7 +250,7 @@ class Asked:
         if isinstance(task, OverheadTask):
             return Overhead(launch=0.25, entry=0.5)
         if timeout < 2:
-            return Failed(f"took longer than {timeout:g} s", timed_out=True)
+            return Failed(f"took longer than {timeout:g} s", Refusal.TIME)
         return Timing(2.0)
 
     @property

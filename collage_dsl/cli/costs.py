@@ -12,6 +12,7 @@ from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.output import show, write
 from collage_dsl.cost import CostStore, Infeasible, Known, Measurement, StoreError
 from collage_dsl.cost.exchange import document_of, exported, read
+from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import CODE, OWN
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.measuring.timing import cpu_name
@@ -146,14 +147,23 @@ def _existing(path: Path) -> Path:
 def _text(path: Path, known: Sequence[Known], kernels: Sequence[Measurement]) -> str:
     parts = [f"{path}: {_count(sum(each.costs for each in known))}\n"]
     if known:
-        head = ("target", "options", "costs", "infeasible", "measured", "timed", "machine")
+        head = (
+            "target",
+            "options",
+            "costs",
+            "infeasible",
+            "tried again",
+            "measured",
+            "timed",
+            "machine",
+        )
         described = [each for each in known if each.context.target]
         parts.append(table((*head, "versions"), map(_row, described)))
         if others := sum(each.costs for each in known if not each.context.target):
             parts.append(f"{_count(others)} of older versions, which kept no description\n")
     if kernels:
-        rows = ((m.measured_at, _price(m), m.variant, m.label) for m in kernels)
-        parts.append(table(("measured", "cost", "variant", "kernel"), rows))
+        rows = ((m.measured_at, _price(m), expiry(m), m.variant, m.label) for m in kernels)
+        parts.append(table(("measured", "cost", "tried again", "variant", "kernel"), rows))
     return "\n".join(parts)
 
 
@@ -165,7 +175,8 @@ def _row(known: Known) -> tuple[str, ...]:
         context.target,
         ", ".join(f"{name} {value}" for name, value in _fields(context.options, CODE)),
         str(known.costs),
-        str(known.infeasible),
+        _infeasible(known),
+        known.retried[:10],
         " to ".join(dates),
         ", ".join(f"{name} {value}" for name, value in _fields(context.timed)),
         f"{machine} (here)" if machine == cpu_name() else machine,
@@ -183,9 +194,15 @@ def _fields(text: str, *left_out: str) -> Iterator[tuple[str, str]]:
             yield name, " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def _infeasible(known: Known) -> str:
+    """How many kernels have no cost, and for which kinds of reasons: `3 (2 time-out, 1 crash)`."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in known.kinds.items())
+    return f"{known.infeasible} ({kinds})" if kinds else str(known.infeasible)
+
+
 def _price(measurement: Measurement) -> str:
     cost = measurement.cost
-    return cost.reason if isinstance(cost, Infeasible) else seconds(cost)
+    return f"{cost.kind}: {cost.reason}" if isinstance(cost, Infeasible) else seconds(cost)
 
 
 def _count(number: int) -> str:
@@ -204,6 +221,8 @@ def _document(known: Known) -> KnownDocument:
         timed=context.timed,
         costs=known.costs,
         infeasible=known.infeasible,
+        kinds={kind.value: count for kind, count in known.kinds.items()},
+        retried=known.retried,
         first=known.first,
         last=known.last,
     )

@@ -41,7 +41,8 @@ class KnownDocument(Document):
     """
     How many costs a store has for a `context`, a hash of what they depend on besides the kernel:
     the machine (`here` if it is this one), the target, and, as JSON, its options, the versions and
-    the way of timing. Dates are in UTC.
+    the way of timing. `kinds` are the kinds of reasons why some are infeasible, each with their
+    number; the first that may pass is tried again at the time `retried`. Dates are in UTC.
     """
 
     context: str
@@ -53,6 +54,8 @@ class KnownDocument(Document):
     timed: str
     costs: int
     infeasible: int
+    kinds: dict[str, int]
+    retried: str
     first: str
     last: str
 

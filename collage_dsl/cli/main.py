@@ -83,6 +83,13 @@ _timeout = click.option(
     show_default=True,
     help="Seconds that one kernel may take to be built and timed, where its target does not say.",
 )
+_memory = click.option(
+    "--memory",
+    type=click.FloatRange(min=0.1),
+    metavar="GIB",
+    help="GiB of memory that one kernel may take while it is built and timed. Default: half of the "
+    "machine's.",
+)
 _strategy = click.option(
     "--strategy",
     type=click.Choice(["auto", "dijkstra", "milp", "beam", "exhaustive"]),
@@ -119,6 +126,7 @@ def _compiles(command: _Command) -> _Command:
         _max_candidates,
         _strategy,
         _timeout,
+        _memory,
         _num_cores,
         _store,
         _shapes,

@@ -23,6 +23,7 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.measuring.memory import GIB
 from collage_dsl.printable import json_text, printable
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.saving import check_writable
@@ -55,6 +56,12 @@ class Request:
     max_candidates: int | None = None
     sizes: tuple[str, ...] = ()
     frozen: Path | None = None
+    memory: float | None = None
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The bytes that a kernel may take; None for the usual limit."""
+        return None if self.memory is None else int(self.memory * GIB)
 
 
 def show_candidates(
@@ -153,6 +160,7 @@ def _measured(
             backends_of(specs),
             store,
             timeout=request.timeout,
+            memory=request.memory_bytes,
             sizes=sizes_of(graph),
             watch=lambda counts: now.watch("measure", counts),
         ) as cost,
@@ -185,6 +193,7 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             sizes=parse_sizes(request.sizes),
             inputs=inputs,
             timeout=request.timeout,
+            memory=request.memory_bytes,
             allow_extern=request.allow_extern,
             strategy=request.strategy,
             frozen=request.frozen,

@@ -6,6 +6,7 @@ from collage_dsl.cost.cost import (
     CostError,
     CostFunction,
     Infeasible,
+    Refusal,
     Variant,
     cheapest,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Known",
     "Measurement",
     "Peak",
+    "Refusal",
     "StoreError",
     "StoreWarning",
     "TableError",

@@ -7,7 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from collage_dsl.cost.cost import Infeasible
+from collage_dsl.cost.cost import Infeasible, Refusal
+from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import Context, Measurement
 from collage_dsl.cost.store import CostStore, StoreError
 from collage_dsl.reading import first_fault, text_of
@@ -34,7 +35,10 @@ class ContextDocument(_Strict):
 
 
 class CostDocument(_Strict):
-    """One cost: `seconds`, or the `reason` why the kernel cannot run. Times are in UTC."""
+    """
+    One cost: `seconds`, or the `reason` why the kernel cannot run, and its `kind`. One that may
+    pass is tried again at the time `retried`. Times are in UTC.
+    """
 
     kernel: str = Field(min_length=1)
     context: str
@@ -43,6 +47,8 @@ class CostDocument(_Strict):
     reason: str | None = None
     variant: str = ""
     error: Annotated[float, Field(ge=0)] | None = None
+    kind: Refusal | None = None
+    retried: str = ""
     measured_at: str = Field(pattern=_TIME)
 
     @model_validator(mode="after")
@@ -115,6 +121,8 @@ def document_of(measurement: Measurement) -> CostDocument:
         reason=cost.reason if isinstance(cost, Infeasible) else None,
         variant=measurement.variant,
         error=measurement.error,
+        kind=cost.kind if isinstance(cost, Infeasible) else None,
+        retried=expiry(measurement),
         measured_at=measurement.measured_at,
     )
 
@@ -125,8 +133,12 @@ def _costs(document: CostsDocument) -> Iterator[Measurement]:
             each.kernel,
             each.context,
             each.label,
-            Infeasible(str(each.reason)) if each.seconds is None else each.seconds,
+            _refused(each) if each.seconds is None else each.seconds,
             each.variant,
             each.error,
             each.measured_at,
         )
+
+
+def _refused(cost: CostDocument) -> Infeasible:
+    return Infeasible(str(cost.reason), cost.kind or Refusal.UNSUPPORTED)

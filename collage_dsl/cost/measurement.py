@@ -1,12 +1,12 @@
 """What a store of costs keeps: measurements, and what they depend on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from collage_dsl.cost.cost import Cost, Infeasible
+from collage_dsl.cost.cost import Cost, Infeasible, Refusal
 
-ROW = "kernel, context, label, seconds, reason, variant, error, measured_at"
+ROW = "kernel, context, label, seconds, reason, variant, error, kind, measured_at"
 """The columns of a measurement."""
 
 
@@ -55,13 +55,19 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """How many costs a store has for a context, and when the first and last were measured."""
+    """
+    How many costs a store has for a context, and when the first and last were measured. `kinds` are
+    the kinds of reasons why kernels are infeasible, each with their number; `retried` is when the
+    first of those is tried again whose reason may pass, and empty if there is none.
+    """
 
     context: Context
     costs: int
     infeasible: int
     first: str
     last: str
+    kinds: Mapping[Refusal, int] = field(default_factory=dict)
+    retried: str = ""
 
 
 def columns_of(measurement: Measurement) -> tuple[object, ...]:
@@ -76,21 +82,28 @@ def columns_of(measurement: Measurement) -> tuple[object, ...]:
         cost.reason if isinstance(cost, Infeasible) else None,
         measurement.variant,
         measurement.error,
+        cost.kind.value if isinstance(cost, Infeasible) else "",
         measurement.measured_at or None,
     )
 
 
 def measurement_of(row: Sequence[object]) -> Measurement | None:
     """The measurement with these columns; None if they are not one."""
-    kernel, context, label, seconds, reason, variant, error, measured_at = row
+    kernel, context, label, seconds, reason, variant, error, kind, measured_at = row
     if reason is None and (not isinstance(seconds, float) or not 0 <= seconds < inf):
         return None
     return Measurement(
         str(kernel),
         str(context),
         str(label),
-        seconds if isinstance(seconds, float) else Infeasible(str(reason)),
+        seconds if isinstance(seconds, float) else Infeasible(str(reason), refusal_of(kind)),
         str(variant),
         error if isinstance(error, float) else None,
         str(measured_at),
     )
+
+
+def refusal_of(kind: object) -> Refusal:
+    """The kind of reason with this name; that of another version, or none, is not supported."""
+    known = {each.value: each for each in Refusal}
+    return known.get(str(kind), Refusal.UNSUPPORTED)

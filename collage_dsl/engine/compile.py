@@ -112,6 +112,7 @@ def compile_model(
     sizes: WantedSizes | None = None,
     inputs: Mapping[str, Array] | None = None,
     timeout: float = 60,
+    memory: int | None = None,
     race_seconds: float = 2,
     allow_extern: bool = False,
     strategy: Strategy = "auto",
@@ -127,6 +128,8 @@ def compile_model(
     several draws of random inputs; a difference raises `VerificationError`. `inputs` are real
     ones, to race the plans on and to compare first. `watch` hears the name of each step and the
     kernels counted, `reporter` what the search for each plan explores and prices.
+    A kernel that is not built and timed within `timeout` seconds and `memory` bytes (half of the
+    memory of the machine, if nothing is said) is not used.
     `backends` come before those that are installed: they make kernels, and say what they support.
     `allow_extern` lets predicates of the specs run host code. `strategy` is
     how plans are searched for. The sources `cost` are asked in turn what a kernel costs; what
@@ -168,6 +171,7 @@ def compile_model(
         copies,
         store,
         timeout,
+        memory,
         allow_extern,
         strategy,
         watch,

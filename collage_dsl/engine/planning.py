@@ -49,6 +49,7 @@ class Planner:
     copies: Copies | None
     store: str | Path | None
     timeout: float
+    memory: int | None
     allow_extern: bool
     strategy: Strategy
     watch: Callable[[str, Counts], None]
@@ -65,6 +66,7 @@ class Planner:
                         self.backend_of,
                         costs,
                         timeout=self.timeout,
+                        memory=self.memory,
                         sizes=sizes_of(part.graph),
                         given=part.inputs,
                         watch=lambda c: self.watch("measure", c),
@@ -119,6 +121,8 @@ def measurements_of(counts: Counts) -> MeasurementsDocument:
         reused=counts.reused,
         infeasible=counts.infeasible,
         reasons=counts.reasons,
+        kinds=counts.kinds,
+        retried=counts.retried,
     )
 
 

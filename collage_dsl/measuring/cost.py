@@ -16,14 +16,17 @@ from collage_dsl.cost import (
     CostStore,
     Infeasible,
     Measurement,
+    Refusal,
     Variant,
     cheapest,
 )
+from collage_dsl.cost.expiry import expiry, is_expired
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
 from collage_dsl.measuring.footprint import displaced, footprint
 from collage_dsl.measuring.found import FoundValues, is_found
 from collage_dsl.measuring.key import context_of, kernel_key
+from collage_dsl.measuring.memory import default_limit
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
     KernelTask,
@@ -52,7 +55,8 @@ class MeasuringError(Exception):
 class Counts:
     """
     How many distinct kernels were asked for, and where their costs came from. For each reason why
-    kernels are infeasible, how many are.
+    kernels are infeasible, and each kind of reason, how many are. The first of those whose reason
+    may pass is measured again from the time `retried` on; it is empty if there is none.
     """
 
     found: int = 0
@@ -60,6 +64,8 @@ class Counts:
     reused: int = 0
     infeasible: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+    kinds: dict[str, int] = field(default_factory=dict)
+    retried: str = ""
 
 
 LEAST_LAUNCH = 0.67
@@ -70,6 +76,8 @@ _QUICK = 0.75
 
 _WORKERS = 4
 """The most processes that build kernels. Each holds libraries and the weights of a kernel."""
+
+_MIB = 1 << 20
 
 _Key = tuple[str, tuple[str, ...], float]
 """A kernel, the contexts of its variants, and a time limit."""
@@ -94,10 +102,12 @@ class MeasuredCost:
 
     A cost is looked up in `store` by what the kernel computes, its target, the versions of
     the libraries and the machine. If it is not there, the kernel is built and timed in another
-    process. A kernel that cannot be built, crashes, or takes longer than `timeout` seconds (or
-    the limit of its target) is infeasible; this is stored too. Trouble of the machine, and not of
-    the kernel (no compiler, no memory), raises `MeasuringError` and is not stored. `watch` is
-    called after every change of the counts.
+    process. A kernel that cannot be built, crashes, gives a wrong result, takes longer than
+    `timeout` seconds (or the limit of its target) or more than `memory` bytes (half of those of the
+    machine) is infeasible. This is stored too, with the kind of the reason. A time-out, a crash and
+    exhausted memory may pass: after some days (see `expiry`) the kernel is measured again. Trouble
+    of the machine, and not of the kernel (no compiler, a process that is killed again and again),
+    raises `MeasuringError` and is not stored. `watch` is called after every change of the counts.
 
     If a backend has several variants for a kernel, each is measured and stored by itself, and the
     kernel costs what the cheapest does.
@@ -116,6 +126,7 @@ class MeasuredCost:
         store: CostStore,
         *,
         timeout: float = 60,
+        memory: int | None = None,
         sizes: Sizes | None = None,
         given: Mapping[str, Any] | None = None,
         watch: Callable[[Counts], None] = lambda counts: None,
@@ -127,13 +138,16 @@ class MeasuredCost:
         self.watch = watch
         self.counts = Counts()
         self.timeout = timeout
+        self.memory = default_limit() if memory is None else memory
         self._known: dict[_Key, tuple[Variant, ...]] = {}
         self._footprints: dict[int, tuple[Graph, int]] = {}
         self._contexts: dict[str, Context] = {}
         self._keys: dict[object, str] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
         cores = len(os.sched_getaffinity(0))
-        self._workers = Workers[_Task, Timing | Overhead](measure, count=min(cores, _WORKERS))
+        self._workers = Workers[_Task, Timing | Overhead](
+            measure, count=min(cores, _WORKERS), memory=self.memory
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -255,7 +269,7 @@ class MeasuredCost:
             return known
         measured = self._work_alone(OverheadTask(toolchain, backend))
         if isinstance(measured, Failed):
-            self._no_overhead[tried] = Infeasible(measured.reason)
+            self._no_overhead[tried] = Infeasible(measured.reason, measured.kind)
             return self._no_overhead[tried]
         assert isinstance(measured, Overhead)
         parts = {"launch": measured.launch, "entry": measured.entry}
@@ -297,15 +311,14 @@ class MeasuredCost:
         self.counts.found += 1
         self.watch(self.counts)
         if reason := unsupported(wanted.offered[0], self.backend_of, wanted.kernel):
-            refused = Infeasible(reason)
-            known = tuple(Variant(each.toolchain.variant, refused) for each in wanted.offered)
-            self._learned(wanted, known)
+            variants = (each.toolchain.variant for each in wanted.offered)
+            self._learned(wanted, tuple(Variant(name, Infeasible(reason)) for name in variants))
             return False
         stored = self._stored(wanted)
         found = [each for each in stored if each is not None]
         if len(found) == len(stored):
             self.counts.reused += 1
-            self._learned(wanted, map(_variant_of, found))
+            self._learned(wanted, map(_variant_of, found), found)
             return False
         for each in wanted.offered:
             self._entry(each.toolchain)
@@ -320,32 +333,50 @@ class MeasuredCost:
         stored = self._stored(wanted)
         for candidate, context, known in zip(wanted.offered, wanted.key[1], stored, strict=True):
             every.append(known or (yield from self._new(candidate, wanted, context)))
-        self._learned(wanted, map(_variant_of, every))
+        self._learned(wanted, map(_variant_of, every), every)
 
-    def _learned(self, wanted: _Wanted, variants: Iterable[Variant]) -> None:
+    def _learned(
+        self,
+        wanted: _Wanted,
+        variants: Iterable[Variant],
+        measured: Sequence[Measurement] = (),
+    ) -> None:
         self._known[wanted.key] = tuple(variants)
+        for when in filter(None, map(expiry, measured)):
+            self.counts.retried = min(when, self.counts.retried or when)
         self._count(cheapest(self._known[wanted.key]).cost)
 
     def _stored(self, wanted: _Wanted) -> list[Measurement | None]:
         """What the store has for each variant of a kernel."""
-        names = _names(wanted)
+        names = self._names(wanted)
         return [self._first(names, context) for context in wanted.key[1]]
+
+    def _names(self, wanted: _Wanted) -> tuple[str, str, str]:
+        """
+        The names of a kernel in the store. The others are those of one that was too slow for its
+        time limit, or too large for its memory: it may have a cost with other limits.
+        """
+        kernel, _, limit = wanted.key
+        memory = f"{kernel} in {self.memory // _MIB} MiB"
+        return kernel, f"{kernel} in {limit:g} s", memory
 
     def _first(self, names: Sequence[str], context: str) -> Measurement | None:
         found = (self.store.find(name, context) for name in names)
-        return next((each for each in found if each is not None), None)
+        return next((each for each in found if each is not None and not is_expired(each)), None)
 
     def _new(
         self, candidate: CandidateKernel, wanted: _Wanted, context: str
     ) -> Generator[tuple[_Task, float], _Answer, Measurement]:
         """A measurement that was not in the store, and is now."""
         measured = yield from self._measure(candidate)
-        kernel, too_slow = _names(wanted)
+        kernel, too_slow, too_large = self._names(wanted)
         label, variant = candidate.label, candidate.toolchain.variant
         match measured:
             case Failed():
-                name = too_slow if measured.timed_out else kernel
-                found = Measurement(name, context, label, Infeasible(measured.reason), variant)
+                names = {Refusal.TIME: too_slow, Refusal.MEMORY: too_large}
+                name = names.get(measured.kind, kernel)
+                refused = Infeasible(measured.reason, measured.kind)
+                found = Measurement(name, context, label, refused, variant)
             case Timing(seconds, error):
                 found = Measurement(kernel, context, label, seconds, variant, error)
         self._keep(found)
@@ -392,8 +423,9 @@ class MeasuredCost:
     def _count(self, cost: Cost) -> None:
         if isinstance(cost, Infeasible):
             self.counts.infeasible += 1
-            reasons = self.counts.reasons
+            reasons, kinds = self.counts.reasons, self.counts.kinds
             reasons[cost.reason] = reasons.get(cost.reason, 0) + 1
+            kinds[cost.kind] = kinds.get(cost.kind, 0) + 1
         self.watch(self.counts)
 
 
@@ -422,15 +454,6 @@ def supported(cost: CostFunction, backend_of: BackendOf) -> CostFunction:
         return Infeasible(reason) if reason else cost(candidate)
 
     return checked
-
-
-def _names(wanted: _Wanted) -> tuple[str, str]:
-    """
-    The names of a kernel in the store. The second is that of one that was too slow for its time
-    limit: it may be fast enough for another.
-    """
-    kernel, _, limit = wanted.key
-    return kernel, f"{kernel} in {limit:g} s"
 
 
 def _variant_of(measured: Measurement) -> Variant:

@@ -27,17 +27,22 @@ from collage_dsl.graph import (
     SubGraph,
     TensorType,
     Toolchain,
+    extract,
+    members,
+    opset,
     steers,
 )
-from collage_dsl.graph.sizes import Sizes, size_of
+from collage_dsl.graph.operators import CALL_TIR
+from collage_dsl.graph.sizes import Sizes, size_of, with_sizes
+from collage_dsl.measuring.checked import RANGES, Right, by_onnx, largest_error
 from collage_dsl.measuring.timing import evict, low, read, read_other, times_after
 from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
-from collage_dsl.realization.difference import relative_error, tolerance
 from collage_dsl.realization.entry import entry, prepared_weights
 from collage_dsl.realization.lower import build
+from collage_dsl.realization.outline import Outlined
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.place import kernel_of
+from collage_dsl.realization.place import constants_of, kernel_of
 from collage_dsl.realization.signature import ExecutableError
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +63,8 @@ class KernelTask:
     that may decide what is computed. `sizes` are the numbers of its symbolic dimensions. `can_warm`
     says that the backend can run the small kernel that measures overheads. `libraries` are the
     backends of the libraries that the kernel is linked to. `given` are the values of the parameters
-    at these positions, since their types do not say what to draw. `others` are the bytes that the
+    at these positions, since their types do not say what to draw. `check` is what its results are
+    compared with, if there is something. `others` are the bytes that the
     model reads besides between two runs of the kernel; None if the kernel finds all in memory.
     """
 
@@ -72,6 +78,19 @@ class KernelTask:
     constants: tuple[tuple[int, Array | None], ...] = ()
     given: Mapping[int, Any] = field(default_factory=dict, hash=False)
     others: int | None = None
+    check: "Check | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """
+    What a kernel computes: a graph whose parameters are those of the kernel at the positions
+    `takes`, and whose outputs are the results of the kernel at the places `gives`.
+    """
+
+    graph: Graph
+    takes: tuple[int, ...]
+    gives: tuple[int, ...]
 
 
 def kernel_task(
@@ -110,6 +129,24 @@ def kernel_task(
         tuple(_constants(candidate.graph, outlined.arguments)),
         {p: given[i] for p, i in enumerate(outlined.arguments) if given and i in given},
         others,
+        _check(candidate, outlined, sizes),
+    )
+
+
+def _check(candidate: CandidateKernel, outlined: Outlined, sizes: Sizes) -> Check | None:
+    """What a kernel computes, with the constants bound that decide it; None if TVM alone knows."""
+    graph, inside = candidate.graph, candidate.sub_graph.inside
+    if any(graph.nodes[index].op == CALL_TIR for index in members(inside & graph.calls)):
+        return None
+    steering = opset(i for i in members(constants_of(graph, inside)) if steers(graph.nodes[i]))
+    found = extract(graph, inside, steering)
+    params = [*outlined.arguments, *(i for i in outlined.weights if not steering >> i & 1)]
+    if not set(found.arguments) <= set(params):
+        return None
+    return Check(
+        with_sizes(found.graph, sizes),
+        tuple(params.index(index) for index in found.arguments),
+        tuple(outlined.results[index] for index in found.results),
     )
 
 
@@ -147,15 +184,11 @@ def native_of(toolchain: Toolchain) -> Toolchain:
     return Toolchain(NATIVE, measure=toolchain.measure)
 
 
-class WrongResult(Exception):  # noqa: N818 (a reason, like `Infeasible`)
-    """A variant does not compute what the first variant does."""
-
-
 @dataclass(frozen=True, slots=True)
 class Timing:
     """
     The seconds of one run of a kernel, and the error of a variant that is not the first: the
-    largest difference from what the first gives, relative to the largest result.
+    largest difference from what another implementation gives, relative to the largest result.
     """
 
     seconds: float
@@ -184,7 +217,7 @@ def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
     """
     kernel = built(task, np.random.default_rng(0))
     run, taken = kernel.run, memory_of(kernel.inputs)
-    error = _error(task, run())
+    error = _error(task, kernel)
     usual = replace(task.toolchain, variants=())
     if task.can_warm:
         warm = _tiny_runner(usual, task.backend, kernels=1)
@@ -222,32 +255,79 @@ def _bytes(tensor: Any) -> Array:
     return np.ctypeslib.as_array(address, (size,))
 
 
-def _error(task: KernelTask, result: Any) -> float | None:
-    """The error of a variant. That of the first is not known; its result is kept for others."""
-    if not task.backend.variants:
+def _error(task: KernelTask, kernel: "BuiltKernel") -> float | None:
+    """
+    The error of a variant that is not the first, on several ranges of operands. Raises
+    `WrongResult` for any kernel that does not compute what another implementation does.
+    """
+    right = _right(task, kernel)
+    if right is None:
+        kernel.run()
         return None
-    first = task.backend.variants[0]
-    if task.toolchain.variant in ("", first):
-        _reference[:] = [(task, result)]
+    errors = [
+        largest_error(kernel.results, right, operands, draw)
+        for draw, operands in _draws(task, kernel)
+    ]
+    known = [error for error in errors if error is not None]
+    return None if _is_first(task) or not known else max(known)
+
+
+def _right(task: KernelTask, kernel: "BuiltKernel") -> Right | None:
+    """
+    What the results of a kernel are compared with: onnxruntime; where that has no such kernel, the
+    first variant of its backend.
+    """
+    check = task.check
+    by_reference = by_onnx(check.graph) if check else None
+    if check and by_reference:
+
+        def taken(operands: Sequence[Any]) -> list[Any]:
+            values = kernel.values(operands)
+            return [values[position] for position in check.takes]
+
+        return by_reference.after(taken)
+    if _is_first(task):
+        _first_variant[:] = [(task, kernel)]
         return None
-    worst = 0.0
-    for actual, expected in zip(arrays_of(result), _expected(task, first), strict=True):
-        error = relative_error(actual, expected)
-        if error > tolerance(expected):
-            raise WrongResult(f"its results differ from those of `{first}` by {error:.0e}")
-        worst = max(worst, error)
-    return worst
+    first = _first(task)
+    return Right(task.backend.variants[0], first.results, lambda _: ())
 
 
-_reference: list[tuple[KernelTask, Any]] = []
-"""The last kernel that ran by the first variant of its backend, and its result; empty at first."""
+def _is_first(task: KernelTask) -> bool:
+    """Whether a kernel is by the first variant of its backend, or by the only one."""
+    variants = task.backend.variants
+    return not variants or task.toolchain.variant in ("", variants[0])
 
 
-def _expected(task: KernelTask, first: str) -> list[Array]:
-    if not _reference or not _is_same_kernel(_reference[0][0], task):
-        by_first = replace(task, toolchain=replace(task.toolchain, variants=(first,)))
-        _reference[:] = [(by_first, built(by_first, np.random.default_rng(0)).run())]
-    return arrays_of(_reference[0][1])
+_first_variant: "list[tuple[KernelTask, BuiltKernel]]" = []
+"""The last kernel by the first variant of its backend that had no reference; empty at first."""
+
+
+def _first(task: KernelTask) -> "BuiltKernel":
+    """The kernel by the first variant of its backend."""
+    if not _first_variant or not _is_same_kernel(_first_variant[0][0], task):
+        variants = task.backend.variants[:1]
+        by_first = replace(task, toolchain=replace(task.toolchain, variants=variants))
+        _first_variant[:] = [(by_first, built(by_first, np.random.default_rng(0)))]
+    return _first_variant[0][1]
+
+
+def _draws(task: KernelTask, kernel: "BuiltKernel") -> Iterator[tuple[str, Sequence[Any]]]:
+    """Operands of a kernel: the usual ones, and floating point numbers of other ranges."""
+    yield "usual", kernel.inputs
+    drawn = {
+        at: each
+        for at, each in enumerate(kernel.inputs)
+        if isinstance(each, tvm.runtime.Tensor)
+        and "float" in str(each.dtype)
+        and kernel.positions[at] not in task.given
+    }
+    for range_ in RANGES if drawn else ():
+        operands, generator = list(kernel.inputs), np.random.default_rng(1)
+        for at, each in drawn.items():
+            array = range_.drawn(generator, tuple(map(int, each.shape)), str(each.dtype))
+            operands[at] = tvm.runtime.tensor(array, each.device)
+        yield range_.name, operands
 
 
 def _is_same_kernel(one: KernelTask, other: KernelTask) -> bool:
@@ -300,30 +380,70 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
 
 def kernel_module(task: KernelTask, generator: np.random.Generator) -> tvm.IRModule:
     """The module that is timed: the kernel with random weights, and a `main` that calls it."""
-    function, count = task.module[_FUNCTION], task.weights
+    return _module(task, *_constants_drawn(task, generator))
+
+
+_Values = Mapping[int, Array]
+"""Values of some parameters of a kernel, by position."""
+
+
+def _module(task: KernelTask, weights: _Values, constants: _Values) -> tvm.IRModule:
+    function = task.module[_FUNCTION]
     called = {v: f for v, f in task.module.functions_items() if v.name_hint != _FUNCTION}
-    if count:
-        last = len(function.params) - bool(_dimensions(function))
-        params = function.params[last - count : last]
-        function = function.bind_params({p: _weights(_tensor(p.ty, {}), generator) for p in params})
-    return alone(function, called, task.toolchain, task.backend, _drawn(task, generator))
+    if weights:
+        params = function.params
+        function = function.bind_params({params[at]: array for at, array in weights.items()})
+    return alone(function, called, task.toolchain, task.backend, constants)
 
 
-def _drawn(task: KernelTask, generator: np.random.Generator) -> dict[int, Array]:
-    """Values for the constants among the parameters of a kernel."""
-    params = task.module[_FUNCTION].params
-    return {
-        position: _weights(_tensor(params[position].ty, {}), generator) if value is None else value
-        for position, value in task.constants
-    }
+def _constants_drawn(task: KernelTask, generator: np.random.Generator) -> tuple[_Values, _Values]:
+    """Values for the weights of a kernel, and for the constants among its other parameters."""
+    function, count = task.module[_FUNCTION], task.weights
+    last, params = len(function.params) - bool(_dimensions(function)), function.params
+
+    def drawn(position: int) -> Array:
+        return _weights(_tensor(params[position].ty, {}), generator)
+
+    weights = {position: drawn(position) for position in range(last - count, last)}
+    constants = {at: drawn(at) if value is None else value for at, value in task.constants}
+    return weights, constants
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltKernel:
-    """A kernel that can run: `run` runs it on `inputs` and gives its results."""
+    """
+    A kernel that can run: `call` gives its results for operands such as `inputs`. Those are its
+    parameters at `positions`; at the others there are `constants`. `places` are those of its
+    results that are compared.
+    """
 
-    run: Callable[[], Any]
+    call: Callable[..., Any]
     inputs: Sequence[Any]
+    positions: Sequence[int] = ()
+    constants: Mapping[int, Array] = field(default_factory=dict)
+    places: Sequence[int] | None = None
+
+    def run(self) -> Any:
+        """What it gives for `inputs`."""
+        return self.call(*self.inputs)
+
+    def results(self, operands: Sequence[Any]) -> list[Array]:
+        """The tensors that it gives, in the order in which they are compared."""
+        found = arrays_of(self.call(*operands))
+        places = range(len(found)) if self.places is None else self.places
+        return [found[place] for place in places if place < len(found)]
+
+    def values(self, operands: Sequence[Any]) -> dict[int, Any]:
+        """The value of each parameter, by position."""
+        given = zip(self.positions, map(_plain, operands), strict=True)
+        return {**self.constants, **dict(given)}
+
+
+def _plain(operand: Any) -> Any:
+    """An operand as onnxruntime takes it."""
+    if isinstance(operand, Held):
+        return operand.content
+    return operand.numpy() if isinstance(operand, tvm.runtime.Tensor) else operand
 
 
 def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
@@ -332,14 +452,15 @@ def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
     Raises `NoDevice` where its device lacks.
     """
     device = device_named(device_name(task.toolchain.kind))
-    module = kernel_module(task, generator)
+    weights, constants = _constants_drawn(task, generator)
+    module = _module(task, weights, constants)
     run = _running(module, task.toolchain, [task.backend, *task.libraries], device)
 
-    constants = {position for position, _ in task.constants}
-    positions = [p for p in range(len(task.module[_FUNCTION].params)) if p not in constants]
+    known = {**weights, **constants}
+    positions = [p for p in range(len(task.module[_FUNCTION].params)) if p not in known]
 
     def inputs(largest: int) -> list[Any]:
-        params = zip(positions, module["main"].params, strict=False)
+        params = zip(positions, module["main"].params, strict=True)
         return [
             _as_argument(task.given[position], param.ty, device)
             if position in task.given
@@ -352,7 +473,8 @@ def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
         run(*drawn)
     except (ExecutableError, EngineError):
         drawn = inputs(0)
-    return BuiltKernel(lambda: run(*drawn), drawn)
+    places = task.check.gives if task.check else None
+    return BuiltKernel(run, drawn, positions, known, places)
 
 
 def _running(

@@ -151,13 +151,18 @@ class KernelDocument(CandidateDocument):
 
 
 class MeasurementsDocument(Document):
-    """The number of distinct kernels whose cost was asked for, and the sources of the costs."""
+    """
+    The number of distinct kernels whose cost was asked for, and the sources of the costs. From
+    `retried` on (UTC), the first kernel is measured again whose reason may pass.
+    """
 
     found: int
     measured: int
     reused: int
     infeasible: int
     reasons: dict[FileName, int] = Field(description="why, and how many for each reason")
+    kinds: dict[str, int] = Field({}, description="how many for each kind of reason")
+    retried: str = ""
 
 
 class SearchDocument(Document):

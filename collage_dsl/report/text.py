@@ -201,7 +201,10 @@ def measurements_text(document: MeasurementsDocument) -> str:
         f"{document.reused} reused, {document.infeasible} infeasible\n"
     )
     reasons = sorted(document.reasons.items(), key=lambda item: -item[1])[:_REASONS]
-    return first + "".join(f"  {count} x {printable(reason)}\n" for reason, count in reasons)
+    listed = "".join(f"  {count} x {printable(reason)}\n" for reason, count in reasons)
+    if not document.retried:
+        return first + listed
+    return f"{first}{listed}  what may have passed by then is tried again from {document.retried}\n"
 
 
 def seconds(value: float) -> str:
