@@ -15,7 +15,7 @@ from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import CostStore, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
 from collage_dsl.language.forms import from_json, from_yaml, to_form, to_json, to_yaml
-from collage_dsl.language.measuring import duration
+from collage_dsl.language.measuring import duration, percentage
 from collage_dsl.measuring import key as key_module
 from collage_dsl.measuring import task as task_module
 from collage_dsl.measuring import timing
@@ -60,7 +60,7 @@ def test_what_is_not_said_is_as_usual() -> None:
     said = spec_with("repeats 5; timeout 30s;").target.measure
 
     assert said == Measuring(repeats=5, timeout=30)
-    assert spec_with("").target.measure == Toolchain("t").measure == Measuring(15, 20, 0.3, None)
+    assert spec_with("").target.measure == Toolchain("t").measure == Measuring(50, 20, 0.3, None)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,16 @@ def test_a_time_is_written_in_the_unit_that_suits_it(seconds: float, text: str) 
     assert duration(seconds) == text
 
 
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(0.02, "2%"), (0.025, "2.5%"), (0.5, "50%"), (1e-9, "0.0000001%"), (1, "100%"), (0, "0%")],
+)
+def test_a_part_is_written_as_a_percentage(part: float, text: str) -> None:
+    assert percentage(part) == text
+    with pytest.raises(ValueError, match="cannot be written"):
+        percentage(-0.5)
+
+
 @pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
 def test_what_is_no_time_is_not_written(seconds: float) -> None:
     with pytest.raises(ValueError, match="cannot be written"):
@@ -90,7 +100,7 @@ def test_what_is_no_time_is_not_written(seconds: float) -> None:
 
 
 def test_settings_travel_in_targets_and_in_json_and_yaml() -> None:
-    spec = spec_with("repeats 5; percentile 50; budget 2s; timeout 30s;")
+    spec = spec_with("repeats 5; percentile 50; budget 2s; timeout 30s; noise_margin 3%;")
     specs = {spec.name: spec}
 
     assert collage.extract(collage.attach({"kind": "llvm"}, spec)) == spec
@@ -100,6 +110,7 @@ def test_settings_travel_in_targets_and_in_json_and_yaml() -> None:
         "percentile": 50,
         "budget": 2.0,
         "timeout": 30.0,
+        "noise_margin": 0.03,
     }
     assert "measure" not in to_form({"t": spec_with("")})["targets"][0]["target"]
 
