@@ -13,6 +13,7 @@ from collage_dsl.cli.output import show, write
 from collage_dsl.cost import CostStore, Infeasible, Known, Measurement, StoreError
 from collage_dsl.cost.exchange import document_of, exported, read
 from collage_dsl.cost.measurement import CODE, OWN
+from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.printable import json_text
@@ -152,8 +153,9 @@ def _text(path: Path, known: Sequence[Known], kernels: Sequence[Measurement]) ->
         if others := sum(each.costs for each in known if not each.context.target):
             parts.append(f"{_count(others)} of older versions, which kept no description\n")
     if kernels:
-        rows = ((m.measured_at, _price(m), m.variant, m.label) for m in kernels)
-        parts.append(table(("measured", "cost", "variant", "kernel"), rows))
+        columns = ("measured", "cost", "from", "to", "times", "method", "variant", "kernel")
+        rows = ((m.measured_at, _price(m), *_spread(m.spread), m.variant, m.label) for m in kernels)
+        parts.append(table(columns, rows))
     return "\n".join(parts)
 
 
@@ -186,6 +188,13 @@ def _fields(text: str, *left_out: str) -> Iterator[tuple[str, str]]:
 def _price(measurement: Measurement) -> str:
     cost = measurement.cost
     return cost.reason if isinstance(cost, Infeasible) else seconds(cost)
+
+
+def _spread(spread: Spread | None) -> tuple[str, ...]:
+    if spread is None:
+        return ("",) * 4
+    at = "" if spread.speed == 1 else f", at {spread.speed:.0%} of the usual speed"
+    return seconds(spread.low), seconds(spread.high), str(spread.count), spread.method + at
 
 
 def _count(number: int) -> str:

@@ -12,6 +12,7 @@ from collage_dsl.cost.cost import (
 from collage_dsl.cost.measurement import Context, Known, Measurement
 from collage_dsl.cost.peak import Peak
 from collage_dsl.cost.sources import CostSource, CostSources, always_known, first_known
+from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import CostStore, StoreError, StoreWarning
 from collage_dsl.cost.table import CostTable, TableError
 
@@ -29,6 +30,7 @@ __all__ = [
     "Known",
     "Measurement",
     "Peak",
+    "Spread",
     "StoreError",
     "StoreWarning",
     "TableError",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from collage_dsl.cost.cost import Infeasible
 from collage_dsl.cost.measurement import Context, Measurement
+from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import CostStore, StoreError
 from collage_dsl.reading import first_fault, text_of
 
@@ -33,6 +35,25 @@ class ContextDocument(_Strict):
     timed: str = ""
 
 
+class SpreadDocument(_Strict):
+    """
+    How exactly a cost is known: it is between `low` and `high` seconds, as `count` times say by a
+    `method`. At another `speed` of the machine than usual, all are corrected for it.
+    """
+
+    low: float = Field(ge=0, allow_inf_nan=False)
+    high: float = Field(ge=0, allow_inf_nan=False)
+    count: int = Field(ge=1)
+    method: str
+    speed: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise ValueError("`low` is not above `high`")
+        return self
+
+
 class CostDocument(_Strict):
     """One cost: `seconds`, or the `reason` why the kernel cannot run. Times are in UTC."""
 
@@ -43,6 +64,7 @@ class CostDocument(_Strict):
     reason: str | None = None
     variant: str = ""
     error: Annotated[float, Field(ge=0)] | None = None
+    spread: SpreadDocument | None = None
     measured_at: str = Field(pattern=_TIME)
 
     @model_validator(mode="after")
@@ -115,6 +137,7 @@ def document_of(measurement: Measurement) -> CostDocument:
         reason=cost.reason if isinstance(cost, Infeasible) else None,
         variant=measurement.variant,
         error=measurement.error,
+        spread=SpreadDocument(**asdict(measurement.spread)) if measurement.spread else None,
         measured_at=measurement.measured_at,
     )
 
@@ -128,5 +151,6 @@ def _costs(document: CostsDocument) -> Iterator[Measurement]:
             Infeasible(str(each.reason)) if each.seconds is None else each.seconds,
             each.variant,
             each.error,
+            Spread(**each.spread.model_dump()) if each.spread else None,
             each.measured_at,
         )

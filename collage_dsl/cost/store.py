@@ -25,7 +25,7 @@ _Result = TypeVar("_Result")
 
 _APPLICATION = 0x436F6C6C
 """The application id in the header of the SQLite file, as characters: `Coll`."""
-_VERSION = 3
+_VERSION = 4
 _COLUMNS = "kernel, context, label, seconds, reason, measured_at"
 """The columns of version 1, which wrote no application id at first."""
 _SCHEMA = """
@@ -38,6 +38,11 @@ CREATE TABLE cost (
     measured_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
     variant TEXT NOT NULL DEFAULT '',
     error REAL,
+    low REAL,
+    high REAL,
+    count INTEGER,
+    method TEXT,
+    speed REAL,
     PRIMARY KEY (kernel, context),
     CHECK ((seconds IS NULL) <> (reason IS NULL))
 ) WITHOUT ROWID;
@@ -56,10 +61,13 @@ CREATE TABLE IF NOT EXISTS context (
     timed TEXT NOT NULL
 ) WITHOUT ROWID;
 """
+_VERSION_4 = tuple(
+    f"ALTER TABLE cost ADD COLUMN {column}"
+    for column in ("low REAL", "high REAL", "count INTEGER", "method TEXT", "speed REAL")
+)
 _PUT = (
-    "INSERT OR REPLACE INTO cost"
-    " (kernel, context, label, seconds, reason, variant, error, measured_at)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, coalesce(?, CURRENT_TIMESTAMP))"
+    f"INSERT OR REPLACE INTO cost ({ROW}) VALUES ({'?, ' * ROW.count(',')}"
+    "coalesce(?, CURRENT_TIMESTAMP))"
 )
 _DESCRIBE = "INSERT OR IGNORE INTO context VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -257,8 +265,8 @@ class CostStore:
         columns = [row[1] for row in self._run("PRAGMA table_info(cost)")]
         if not columns:
             self._run(_SCHEMA)
-        elif "variant" not in columns:
-            for statement in _VERSION_2:
+        for added, statements in (("variant", _VERSION_2), ("speed", _VERSION_4)):
+            for statement in statements if columns and added not in columns else ():
                 self._run(statement)
         self._run(_VERSION_3)
         self._run(f"PRAGMA application_id = {_APPLICATION}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import BackendOf, UnknownBackend
+from collage_dsl.backends.registry import NATIVE, BackendOf, UnknownBackend
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.cost import (
@@ -19,6 +19,7 @@ from collage_dsl.cost import (
     Variant,
     cheapest,
 )
+from collage_dsl.cost.spread import Spread, are_equal
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
 from collage_dsl.measuring.footprint import displaced, footprint
@@ -26,6 +27,8 @@ from collage_dsl.measuring.found import FoundValues, is_found
 from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
+    InTurn,
+    InTurnTask,
     KernelTask,
     Overhead,
     OverheadTask,
@@ -34,6 +37,7 @@ from collage_dsl.measuring.task import (
     measure,
     native_of,
 )
+from collage_dsl.measuring.timing import IN_TURN, PERCENTILE, REFERENCE_RUNS, method
 from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.place import (
     kept_composites,
@@ -71,11 +75,17 @@ _QUICK = 0.75
 _WORKERS = 4
 """The most processes that build kernels. Each holds libraries and the weights of a kernel."""
 
+_MACHINE = Toolchain(NATIVE)
+"""The target in whose context the speed of the machine is kept."""
+
 _Key = tuple[str, tuple[str, ...], float]
 """A kernel, the contexts of its variants, and a time limit."""
 
-_Task = KernelTask | OverheadTask
-_Answer = Timing | Overhead | Failed
+_Task = KernelTask | OverheadTask | InTurnTask
+_Answer = Timing | Overhead | InTurn | Failed
+
+_REFERENCE = "machine.reference"
+"""The name of the seconds of `timing.reference` in the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +110,8 @@ class MeasuredCost:
     called after every change of the counts.
 
     If a backend has several variants for a kernel, each is measured and stored by itself, and the
-    kernel costs what the cheapest does.
+    kernel costs what the cheapest does. Variants that are about as cheap are timed again, in turn;
+    of those that cost the same, within the noise margin, the first counts.
 
     Kernels that are asked for together, with `ahead`, are built side by side on the cores of this
     machine. While one is timed, nothing is built.
@@ -127,13 +138,16 @@ class MeasuredCost:
         self.watch = watch
         self.counts = Counts()
         self.timeout = timeout
-        self._known: dict[_Key, tuple[Variant, ...]] = {}
+        self._known: dict[_Key, tuple[Measurement, ...]] = {}
+        self._equal: dict[_Key, float] = {}
         self._footprints: dict[int, tuple[Graph, int]] = {}
         self._contexts: dict[str, Context] = {}
         self._keys: dict[object, str] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
         cores = len(os.sched_getaffinity(0))
-        self._workers = Workers[_Task, Timing | Overhead](measure, count=min(cores, _WORKERS))
+        self._workers = Workers[_Task, Timing | Overhead | InTurn](
+            measure, count=min(cores, _WORKERS)
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -147,7 +161,7 @@ class MeasuredCost:
             return wanted
         if wanted.key not in self._known:
             self._price([wanted])
-        return cheapest(self._known[wanted.key]).cost
+        return self._equal.get(wanted.key, self._chosen(wanted).cost)
 
     def known(self, candidate: CandidateKernel) -> Cost:
         """The cost that is in the store; infeasible where there is none. Nothing is measured."""
@@ -160,277 +174,55 @@ class MeasuredCost:
         found = [each for each in stored if each is not None]
         if len(found) < len(stored):
             return Infeasible("its cost has not been measured")
-        return cheapest(tuple(map(_variant_of, found))).cost
+        return _cheapest(found, _margin(candidate)).cost
 
-    def ahead(self, candidates: Iterable[CandidateKernel]) -> None:
-        """Find out the costs of kernels that will be asked for."""
-        wanted = (self._wanted(candidate) for candidate in candidates)
-        by_key = {each.key: each for each in wanted if not isinstance(each, Infeasible)}
-        self._price([each for key, each in by_key.items() if key not in self._known])
-
-    def _wanted(self, candidate: CandidateKernel) -> _Wanted | Infeasible:
-        """What is to be looked up and measured of a candidate, or why it is not."""
-        backend = self.backend_of(candidate.toolchain)
-        found = kernel_view(candidate, backend)
-        if name := _unsized(candidate.graph, found.arguments, self.sizes):
-            return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")
-        values = self._values(candidate, found)
-        if isinstance(values, str):
-            return Infeasible(values)
-        try:
-            makers(candidate, self.backend_of)
-        except (UnknownBackend, ModuleNotFoundError) as error:
-            return Infeasible(str(error))
-        offered = _offered(candidate, backend)
-        if not offered:
-            return Infeasible(without_variant(candidate, backend))
-        return _Wanted(self._key(offered, backend, found), offered, backend, found.graph)
-
-    def _values(self, candidate: CandidateKernel, found: Extract) -> Mapping[int, Any] | str:
-        """The values of operands whose sizes are found as the model runs, or why there are none."""
-        graph = candidate.graph
-        if not any(is_found(graph, index) for index in found.arguments):
-            return {}
-        return self.found.of(graph, found.arguments)
-
-    def variants(self, candidate: CandidateKernel) -> tuple[Variant, ...]:
-        """The variants of a kernel whose cost was asked for; empty for other kernels."""
-        backend = self.backend_of(candidate.toolchain)
-        if not backend.variants:
-            return ()
-        found, offered = kernel_view(candidate, backend), _offered(candidate, backend)
-        return self._known.get(self._key(offered, backend, found), ())
-
-    def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> _Key:
-        """The names of the candidates in the store, and the time limit."""
-        _, *libraries = makers(offered[0], self.backend_of)
-        values = self._values(offered[0], found)
-        kernel = kernel_key(offered[0], backend, found, self.sizes, values)
-        others = self._others(offered[0])
-        contexts = (
-            self._context(each.toolchain, backend, *libraries, others=others) for each in offered
-        )
-        return kernel, tuple(contexts), self._limit(offered[0].toolchain)
-
-    def _context(self, toolchain: Toolchain, *backends: Backend, others: int | None = None) -> str:
-        """The key of a context."""
-        made_of = toolchain, backends, others
-        if made_of not in self._keys:
-            context = context_of(toolchain, *backends, others=others)
-            self._contexts[context.key] = context
-            self._keys[made_of] = context.key
-        return self._keys[made_of]
-
-    def _keep(self, measurement: Measurement) -> None:
-        """Store a measurement, and what its context means."""
-        self.store.describe(self._contexts[measurement.context])
-        self.store.put(measurement)
-
-    def launch(self, toolchain: Toolchain, backend: Backend) -> Cost:
-        """The cost of a kernel of `toolchain` besides its work, if it can be measured."""
-        return self._overhead("launch", toolchain, backend)
-
-    def _entry(self, toolchain: Toolchain) -> float:
-        """What a run of any executable costs besides its kernels: the same for all backends."""
-        entry = self._overhead("entry", native_of(toolchain), Tvm())
-        if isinstance(entry, Infeasible):
-            raise MeasuringError(f"cannot measure kernels here: {entry.reason}")
-        return entry
-
-    def _others(self, candidate: CandidateKernel) -> int | None:
-        """The bytes that the model reads between two runs of a kernel; None if it runs rarely."""
-        if candidate.toolchain.measure.runs == "rarely":
-            return None
-        graph = candidate.graph
-        if id(graph) not in self._footprints:
-            self._footprints[id(graph)] = graph, displaced(footprint(graph, self.sizes))
-        return self._footprints[id(graph)][1]
-
-    def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
-        toolchain = replace(toolchain, variants=())
-        context = self._context(toolchain, backend)
-        tried = (context, self._limit(toolchain))
-        known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
-        if known is not None:
-            return known
-        measured = self._work_alone(OverheadTask(toolchain, backend))
-        if isinstance(measured, Failed):
-            self._no_overhead[tried] = Infeasible(measured.reason)
-            return self._no_overhead[tried]
-        assert isinstance(measured, Overhead)
-        parts = {"launch": measured.launch, "entry": measured.entry}
-        for name, seconds in parts.items():
-            self._keep(Measurement(f"overhead.{name}", context, toolchain.name, seconds))
-        return parts[part]
-
-    def _work_alone(self, task: _Task) -> _Answer:
-        """The answer of a worker, which has no other task then."""
-        answers: list[_Answer] = []
-
-        def job() -> Job[_Task, Any]:
-            answers.append((yield from self._work(task)))
-
-        self._workers.run([job()])
-        return answers[0]
-
-    def _work(self, task: _Task) -> Generator[tuple[_Task, float], _Answer, _Answer]:
-        """The answer of a worker. Raises `MeasuringError` if the machine is the cause."""
-        limit = self._limit(task.toolchain)
-        if isinstance(task, OverheadTask):  # many kernels, to which no limit of a target applies
-            limit = max(limit, self.timeout)
-        answer = yield task, limit
-        if isinstance(answer, Failed) and answer.passing:
-            raise MeasuringError(f"cannot measure kernels: {answer.reason}")
-        return answer
-
-    def _limit(self, toolchain: Toolchain) -> float:
-        """The seconds after which a kernel of `toolchain` is refused."""
-        said = toolchain.measure.timeout
-        return self.timeout if said is None else said
-
-    def _price(self, wanted: Sequence[_Wanted]) -> None:
-        """Find out the costs of kernels that are not known yet."""
-        self._workers.run([self._job(each) for each in wanted if self._measures(each)])
-
-    def _measures(self, wanted: _Wanted) -> bool:
-        """Whether a kernel must be measured. If so, the overheads that this needs are known now."""
-        self.counts.found += 1
-        self.watch(self.counts)
-        if reason := unsupported(wanted.offered[0], self.backend_of, wanted.kernel):
-            refused = Infeasible(reason)
-            known = tuple(Variant(each.toolchain.variant, refused) for each in wanted.offered)
-            self._learned(wanted, known)
-            return False
-        stored = self._stored(wanted)
-        found = [each for each in stored if each is not None]
-        if len(found) == len(stored):
-            self.counts.reused += 1
-            self._learned(wanted, map(_variant_of, found))
-            return False
-        for each in wanted.offered:
-            self._entry(each.toolchain)
-            self.launch(each.toolchain, wanted.backend)
-        return True
-
-    def _job(self, wanted: _Wanted) -> Job[_Task, Any]:
-        """Measure the variants of a kernel that are not in the store."""
-        self.counts.measured += 1
-        self.watch(self.counts)
-        every = []
-        stored = self._stored(wanted)
-        for candidate, context, known in zip(wanted.offered, wanted.key[1], stored, strict=True):
-            every.append(known or (yield from self._new(candidate, wanted, context)))
-        self._learned(wanted, map(_variant_of, every))
-
-    def _learned(self, wanted: _Wanted, variants: Iterable[Variant]) -> None:
-        self._known[wanted.key] = tuple(variants)
-        self._count(cheapest(self._known[wanted.key]).cost)
-
-    def _stored(self, wanted: _Wanted) -> list[Measurement | None]:
-        """What the store has for each variant of a kernel."""
-        names = _names(wanted)
-        return [self._first(names, context) for context in wanted.key[1]]
-
-    def _first(self, names: Sequence[str], context: str) -> Measurement | None:
-        found = (self.store.find(name, context) for name in names)
-        return next((each for each in found if each is not None), None)
-
-    def _new(
-        self, candidate: CandidateKernel, wanted: _Wanted, context: str
-    ) -> Generator[tuple[_Task, float], _Answer, Measurement]:
-        """A measurement that was not in the store, and is now."""
-        measured = yield from self._measure(candidate)
-        kernel, too_slow = _names(wanted)
-        label, variant = candidate.label, candidate.toolchain.variant
-        match measured:
-            case Failed():
-                name = too_slow if measured.timed_out else kernel
-                found = Measurement(name, context, label, Infeasible(measured.reason), variant)
-            case Timing(seconds, error):
-                found = Measurement(kernel, context, label, seconds, variant, error)
-        self._keep(found)
-        return found
-
-    def _measure(
-        self, candidate: CandidateKernel
-    ) -> Generator[tuple[_Task, float], _Answer, Timing | Failed]:
-        """The seconds of a kernel, without the cost of entering the executable."""
-        toolchain = candidate.toolchain
-        backend, *libraries = makers(candidate, self.backend_of)
-        if toolchain.variant == IN_PLACE:
-            return self._in_place(candidate, backend)
-        entry = self._entry(toolchain)
-        launch = self.launch(toolchain, backend)
-        least = 0.0 if isinstance(launch, Infeasible) else launch * _QUICK
-        given = self._values(candidate, kernel_view(candidate, backend))
-        assert not isinstance(given, str)
-        task = kernel_task(
-            candidate,
-            backend,
-            self.sizes,
-            can_warm=not isinstance(launch, Infeasible),
-            libraries=tuple(libraries),
-            given=given,
-            others=self._others(candidate),
-        )
-        measured = yield from self._work(task)
-        assert not isinstance(measured, Overhead)
-        if isinstance(measured, Failed):
-            return measured
-        return replace(measured, seconds=max(measured.seconds - entry, least))
-
-    def _in_place(self, candidate: CandidateKernel, backend: Backend) -> Timing | Failed:
+    def settle(self, groups: Iterable[Sequence[CandidateKernel]]) -> bool:
         """
-        What runs no code. Its operands are views of its result, in place of tensors that they would
-        have anyway. So it costs less than a launch, and as much as the lower bound says.
+        Let the kernels of a group, of which any can take the place of another, cost the same where
+        they do so within the noise margin: as much as the dearest of those, which breaks no lower
+        bound. Kernels that may cost the same are timed in turn first, if they were not yet. Says
+        whether a cost has changed.
         """
-        launch = self.launch(candidate.toolchain, backend)
-        if isinstance(launch, Infeasible):
-            return Failed(launch.reason)
-        return Timing(launch * LEAST_LAUNCH)
+        groups = list(groups)
+        before = dict(self._equal), dict(self._known)
+        close = {tuple(w.key for w, _ in found): found for found in map(self._close, groups)}
+        unsure = [found for found in close.values() if _must_run_in_turn(found)]
+        for wanted, _ in (each for found in unsure for each in found):
+            self._know_overheads(wanted)
+        self._workers.run([self._in_turn(found) for found in unsure])
+        equal: dict[_Key, float] = {}
+        for group in groups:  # A kernel may be in several groups, where a model repeats itself.
+            for key, cost in self._made_equal(group).items():
+                equal[key] = max(cost, equal.get(key, cost))
+        self._equal |= equal
+        return before != (self._equal, self._known)
 
-    def _count(self, cost: Cost) -> None:
-        if isinstance(cost, Infeasible):
-            self.counts.infeasible += 1
-            reasons = self.counts.reasons
-            reasons[cost.reason] = reasons.get(cost.reason, 0) + 1
-        self.watch(self.counts)
-
-
-def unsupported(candidate: CandidateKernel, backend_of: BackendOf, kernel: Graph) -> str | None:
-    """
-    Why a backend, or a library that a composite is for, cannot run a candidate, of which `kernel`
-    is the graph.
-    """
-    backend, *libraries = makers(candidate, backend_of)
-    if reason := backend.supports(kernel):
-        return reason
-    by_name = {library.name: library for library in libraries}
-    for each in kept_composites(candidate, backend) if libraries else ():
-        part = extract(candidate.graph, each.inside, each.constants).graph
-        if reason := by_name[library_of(each.label)].supports(part):
-            return f"{each.label}: {reason}"
-    return None
+    def _must_run_in_turn(group: "Sequence[tuple[_Wanted, Measurement]]") -> bool:
+    """Whether there are several kernels, of which some were not timed in turn with others yet."""
+    spreads = [measured.spread for _, measured in group if measured.variant != IN_PLACE]
+    known = [each for each in spreads if each is not None]
+    return len(spreads) > 1 and not all(each.method.endswith(IN_TURN) for each in known)
 
 
-def supported(cost: CostFunction, backend_of: BackendOf) -> CostFunction:
-    """`cost`, but infeasible for what no backend can run."""
-
-    def checked(candidate: CandidateKernel) -> Cost:
-        kernel = kernel_view(candidate, backend_of(candidate.toolchain)).graph
-        reason = unsupported(candidate, backend_of, kernel)
-        return Infeasible(reason) if reason else cost(candidate)
-
-    return checked
+def _by_variant(wanted: _Wanted, measured: Measurement) -> CandidateKernel:
+    """The candidate by the variant that was measured."""
+    found = (each for each in wanted.offered if each.toolchain.variant == measured.variant)
+    return next(found)
 
 
-def _names(wanted: _Wanted) -> tuple[str, str]:
-    """
-    The names of a kernel in the store. The second is that of one that was too slow for its time
-    limit: it may be fast enough for another.
-    """
-    kernel, _, limit = wanted.key
-    return kernel, f"{kernel} in {limit:g} s"
+def _cheapest(measured: Sequence[Measurement], margin: float) -> Measurement:
+    """As `cost.cheapest`, of measured variants."""
+    variants = [_variant_of(each) for each in measured]
+    return measured[variants.index(cheapest(variants, margin))]
+
+
+def _margin(candidate: CandidateKernel) -> float:
+    return candidate.toolchain.measure.noise_margin
+
+
+def _refused(candidate: CandidateKernel, wanted: _Wanted, reason: Infeasible) -> Measurement:
+    """What is known of a kernel that its backend does not support; it is not kept."""
+    return Measurement(wanted.key[0], "", candidate.label, reason, candidate.toolchain.variant)
 
 
 def _variant_of(measured: Measurement) -> Variant:

@@ -16,6 +16,7 @@ from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.runtime.cores import prepare_cores, wake
 from collage_dsl.backends.tvm import Tvm, num_cores
+from collage_dsl.cost.spread import Spread, are_equal
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import (
@@ -30,7 +31,18 @@ from collage_dsl.graph import (
     steers,
 )
 from collage_dsl.graph.sizes import Sizes, size_of
-from collage_dsl.measuring.timing import evict, low, read, read_other, times_after
+from collage_dsl.measuring.interval import interval
+from collage_dsl.measuring.timing import (
+    Timed,
+    evict,
+    low,
+    method,
+    read,
+    read_other,
+    reference,
+    times_after,
+    times_at_one_speed,
+)
 from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
 from collage_dsl.realization.difference import relative_error, tolerance
@@ -60,6 +72,7 @@ class KernelTask:
     backends of the libraries that the kernel is linked to. `given` are the values of the parameters
     at these positions, since their types do not say what to draw. `others` are the bytes that the
     model reads besides between two runs of the kernel; None if the kernel finds all in memory.
+    `reference` are the seconds of `timing.reference` at the usual speed of the machine, if known.
     """
 
     module: Any
@@ -72,6 +85,18 @@ class KernelTask:
     constants: tuple[tuple[int, Array | None], ...] = ()
     given: Mapping[int, Any] = field(default_factory=dict, hash=False)
     others: int | None = None
+    reference: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InTurnTask:
+    """Kernels that are timed in turn, in one process."""
+
+    kernels: tuple[KernelTask, ...]
+
+    @property
+    def toolchain(self) -> Toolchain:
+        return self.kernels[0].toolchain
 
 
 def kernel_task(
@@ -83,6 +108,7 @@ def kernel_task(
     libraries: tuple[Backend, ...] = (),
     given: Mapping[int, Any] | None = None,
     others: int | None = None,
+    reference: float | None = None,
 ) -> KernelTask:
     """
     The task to time a candidate. Constants that decide what is computed keep their values. `given`
@@ -110,6 +136,7 @@ def kernel_task(
         tuple(_constants(candidate.graph, outlined.arguments)),
         {p: given[i] for p, i in enumerate(outlined.arguments) if given and i in given},
         others,
+        reference,
     )
 
 
@@ -133,11 +160,14 @@ class OverheadTask:
 class Overhead:
     """
     The cost of a call besides the work, in seconds: `launch` for each kernel of a plan, `entry`
-    once for a whole run.
+    once for a whole run. `reference` are the seconds of `timing.reference` at that time.
     """
 
     launch: float
     entry: float
+    reference: float | None = None
+    launch_spread: Spread | None = None
+    entry_spread: Spread | None = None
 
 
 def native_of(toolchain: Toolchain) -> Toolchain:
@@ -160,19 +190,31 @@ class Timing:
 
     seconds: float
     error: float | None = None
+    spread: Spread | None = None
 
 
-def measure(task: KernelTask | OverheadTask) -> Generator[None, None, Timing | Overhead]:
+@dataclass(frozen=True, slots=True)
+class InTurn:
+    """The timings of kernels that ran in turn."""
+
+    timings: tuple[Timing, ...]
+
+
+def measure(
+    task: KernelTask | OverheadTask | InTurnTask,
+) -> Generator[None, None, Timing | Overhead | InTurn]:
     """
     The function that a worker runs: it builds, and times after a `yield`. An OSError means that the
     machine is the cause.
     """
-    task.backend.prepare()
     if isinstance(task, OverheadTask):
+        task.backend.prepare()
         return (yield from measure_overhead(task))
-    for library in task.libraries:
-        library.prepare()
-    return (yield from measure_kernel(task))
+    if isinstance(task, KernelTask):
+        return (yield from measure_kernel(task))
+    kernels = [prepared(each) for each in task.kernels]
+    yield
+    return InTurn(tuple(_timings(kernels, in_turn=True)))
 
 
 def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
@@ -182,6 +224,37 @@ def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
 
     This includes the launch of the kernel and entering the executable; see `measure_overhead`.
     """
+    kernel = prepared(task)
+    yield
+    (timing,) = _timings([kernel])
+    return timing
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A kernel that is built, and only needs to be timed."""
+
+    timed: Timed
+    error: float | None
+    reference: float | None
+
+
+def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[Timing]:
+    """What kernels take that run in turn, corrected for the speed of the machine."""
+    every, now = times_at_one_speed([each.timed for each in kernels])
+    for kernel, times in zip(kernels, every, strict=True):
+        how, usual = kernel.timed.measure, kernel.reference or now
+        speed = 1.0 if are_equal(usual, now, how.noise_margin) else usual / now
+        shortest, longest = interval(times, how.percentile)
+        said = method(kernel.timed.num_cores, how.percentile, in_turn=in_turn)
+        spread = Spread(shortest * speed, longest * speed, len(times), said, speed)
+        yield Timing(low(times, how.percentile) * speed, kernel.error, spread)
+
+
+def prepared(task: KernelTask) -> Prepared:
+    """The kernel of a task, built, with random data, and run once."""
+    for maker in (task.backend, *task.libraries):
+        maker.prepare()
     kernel = built(task, np.random.default_rng(0))
     run, taken = kernel.run, memory_of(kernel.inputs)
     error = _error(task, run())
@@ -203,9 +276,7 @@ def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
         warm()
         wake(cores)  # While a model runs, the threads are awake when a kernel begins.
 
-    yield
-    seconds = low(times_after(ready, run, num_cores=cores, measure=how), how.percentile)
-    return Timing(seconds, error)
+    return Prepared(Timed(ready, run, cores, how), error, task.reference)
 
 
 def memory_of(values: Any) -> list[Array]:
@@ -284,18 +355,28 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     usual = task.toolchain.measure
     how = replace(usual, repeats=2 * usual.repeats)
 
-    def seconds(run: Callable[[], object]) -> float:
+    def taken(run: Callable[[], object]) -> list[float]:
         def before() -> None:
             evict() if how.runs == "rarely" else read_other(_SMALL)
             run()
 
-        times = times_after(before, run, num_cores=cores, measure=how)
-        return low(times, how.percentile)
+        return times_after(before, run, num_cores=cores, measure=how)
 
     yield
-    alone, chained = seconds(one), seconds(many)
+    every, percentile = (taken(one), taken(many)), how.percentile
+    alone, chained = (low(times, percentile) for times in every)
     launch = max(0.0, (chained - alone) / (several - 1))
-    return Overhead(launch, max(0.0, alone - launch))
+    (least, most), (chained_least, chained_most) = (interval(each, percentile) for each in every)
+    count, said = min(map(len, every)), method(cores, percentile)
+    quick = max(0.0, (chained_least - most) / (several - 1))
+    slow = max(0.0, (chained_most - least) / (several - 1))
+    return Overhead(
+        launch,
+        max(0.0, alone - launch),
+        reference(),
+        Spread(quick, slow, count, said),
+        Spread(max(0.0, least - launch), max(0.0, most - launch), count, said),
+    )
 
 
 def kernel_module(task: KernelTask, generator: np.random.Generator) -> tvm.IRModule:
