@@ -197,7 +197,397 @@ class MeasuredCost:
         self._equal |= equal
         return before != (self._equal, self._known)
 
-    def _must_run_in_turn(group: "Sequence[tuple[_Wanted, Measurement]]") -> bool:
+    def _close(self, group: Sequence[CandidateKernel]) -> "list[tuple[_Wanted, Measurement]]":
+        """The distinct kernels of a group that may cost as little as the cheapest."""
+        found = self._measured(group)
+        can_run = [each for _, each in found if not isinstance(each.cost, Infeasible)]
+        least = _cheapest(can_run, 0) if can_run else None
+        return [
+            (wanted, each)
+            for wanted, each in found
+            if least and may_be_equal(each, least, _margin(wanted.offered[0]))
+        ]
+
+    def _measured(self, group: Sequence[CandidateKernel]) -> "list[tuple[_Wanted, Measurement]]":
+        """The distinct kernels of a group that were measured, by their chosen variants."""
+        wanted = (self._wanted(each) for each in group)
+        known = {w.key: w for w in wanted if isinstance(w, _Wanted) and w.key in self._known}
+        return [(each, self._chosen(each)) for each in known.values()]
+
+    def _chosen(self, wanted: _Wanted) -> Measurement:
+        return _cheapest(self._known[wanted.key], _margin(wanted.offered[0]))
+
+    def _made_equal(self, group: Sequence[CandidateKernel]) -> dict[_Key, float]:
+        """The costs of the kernels of a group, in which those that are equal have one."""
+        found = self._measured(group)
+        costs = {
+            wanted.key: each.cost for wanted, each in found if not isinstance(each.cost, Infeasible)
+        }
+        margin = max((_margin(wanted.offered[0]) for wanted, _ in found), default=0.0)
+        least = min(costs.values(), default=0.0)
+        equal = {key: cost for key, cost in costs.items() if are_equal(cost, least, margin)}
+        return costs | dict.fromkeys(equal, max(equal.values(), default=0.0))
+
+    def _in_turn(self, group: "Sequence[tuple[_Wanted, Measurement]]") -> Job[_Task, Any]:
+        """Time kernels again, in turn, and keep what they take if all of them can run."""
+        candidates = [_by_variant(wanted, measured) for wanted, measured in group]
+        new = yield from self._timed_in_turn(candidates, [measured for _, measured in group])
+        for (wanted, old), measured in zip(group, new, strict=True):
+            known = self._known[wanted.key]
+            self._known[wanted.key] = tuple(measured if each is old else each for each in known)
+
+    def _timed_in_turn(
+        self, candidates: Sequence[CandidateKernel], known: Sequence[Measurement]
+    ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
+        """New measurements in place of those `known`, which stay where a kernel fails now."""
+        tasks = tuple(map(self._task, candidates))
+        answer = yield InTurnTask(tasks), sum(self._limit(each.toolchain) for each in candidates)
+        if not isinstance(answer, InTurn):
+            return list(known)
+        new = []
+        for candidate, old, timing in zip(candidates, known, answer.timings, strict=True):
+            timing = self._without_entry(candidate, timing)
+            new.append(replace(old, cost=timing.seconds, spread=timing.spread, measured_at=""))
+            self._keep(new[-1])
+        return new
+
+    def ahead(self, candidates: Iterable[CandidateKernel]) -> None:
+        """Find out the costs of kernels that will be asked for."""
+        wanted = (self._wanted(candidate) for candidate in candidates)
+        by_key = {each.key: each for each in wanted if not isinstance(each, Infeasible)}
+        self._price([each for key, each in by_key.items() if key not in self._known])
+
+    def _wanted(self, candidate: CandidateKernel) -> _Wanted | Infeasible:
+        """What is to be looked up and measured of a candidate, or why it is not."""
+        backend = self.backend_of(candidate.toolchain)
+        found = kernel_view(candidate, backend)
+        if name := _unsized(candidate.graph, found.arguments, self.sizes):
+            return Infeasible(f"`{name}` has dimensions that `sizes` have no numbers for")
+        values = self._values(candidate, found)
+        if isinstance(values, str):
+            return Infeasible(values)
+        try:
+            makers(candidate, self.backend_of)
+        except (UnknownBackend, ModuleNotFoundError) as error:
+            return Infeasible(str(error))
+        offered = _offered(candidate, backend)
+        if not offered:
+            return Infeasible(without_variant(candidate, backend))
+        return _Wanted(self._key(offered, backend, found), offered, backend, found.graph)
+
+    def _values(self, candidate: CandidateKernel, found: Extract) -> Mapping[int, Any] | str:
+        """The values of operands whose sizes are found as the model runs, or why there are none."""
+        graph = candidate.graph
+        if not any(is_found(graph, index) for index in found.arguments):
+            return {}
+        return self.found.of(graph, found.arguments)
+
+    def variants(self, candidate: CandidateKernel) -> tuple[Variant, ...]:
+        """The variants of a kernel whose cost was asked for; empty for other kernels."""
+        backend = self.backend_of(candidate.toolchain)
+        if not backend.variants:
+            return ()
+        found, offered = kernel_view(candidate, backend), _offered(candidate, backend)
+        known = self._known.get(self._key(offered, backend, found), ())
+        return tuple(map(_variant_of, known))
+
+    def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> _Key:
+        """The names of the candidates in the store, and the time limit."""
+        _, *libraries = makers(offered[0], self.backend_of)
+        values = self._values(offered[0], found)
+        kernel = kernel_key(offered[0], backend, found, self.sizes, values)
+        others = self._others(offered[0])
+        contexts = (
+            self._context(each.toolchain, backend, *libraries, others=others) for each in offered
+        )
+        return kernel, tuple(contexts), self._limit(offered[0].toolchain)
+
+    def _context(self, toolchain: Toolchain, *backends: Backend, others: int | None = None) -> str:
+        """The key of a context."""
+        made_of = toolchain, backends, others
+        if made_of not in self._keys:
+            context = context_of(toolchain, *backends, others=others)
+            self._contexts[context.key] = context
+            self._keys[made_of] = context.key
+        return self._keys[made_of]
+
+    def _keep(self, measurement: Measurement) -> None:
+        """Store a measurement, and what its context means."""
+        self.store.describe(self._contexts[measurement.context])
+        self.store.put(measurement)
+
+    def launch(self, toolchain: Toolchain, backend: Backend) -> Cost:
+        """The cost of a kernel of `toolchain` besides its work, if it can be measured."""
+        return self._overhead("launch", toolchain, backend)
+
+    def _entry(self, toolchain: Toolchain) -> float:
+        """What a run of any executable costs besides its kernels: the same for all backends."""
+        entry = self._overhead("entry", native_of(toolchain), Tvm())
+        if isinstance(entry, Infeasible):
+            raise MeasuringError(f"cannot measure kernels here: {entry.reason}")
+        return entry
+
+    def _others(self, candidate: CandidateKernel) -> int | None:
+        """The bytes that the model reads between two runs of a kernel; None if it runs rarely."""
+        if candidate.toolchain.measure.runs == "rarely":
+            return None
+        graph = candidate.graph
+        if id(graph) not in self._footprints:
+            self._footprints[id(graph)] = graph, displaced(footprint(graph, self.sizes))
+        return self._footprints[id(graph)][1]
+
+    def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
+        toolchain = replace(toolchain, variants=())
+        context = self._context(toolchain, backend)
+        tried = (context, self._limit(toolchain))
+        known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
+        if known is not None:
+            return known
+        measured = self._work_alone(OverheadTask(toolchain, backend))
+        if isinstance(measured, Failed):
+            self._no_overhead[tried] = Infeasible(measured.reason)
+            return self._no_overhead[tried]
+        assert isinstance(measured, Overhead)
+        parts = {
+            "launch": (measured.launch, measured.launch_spread),
+            "entry": (measured.entry, measured.entry_spread),
+        }
+        for name, (seconds, spread) in parts.items():
+            name, label = f"overhead.{name}", toolchain.name
+            self._keep(Measurement(name, context, label, seconds, spread=spread))
+        self._know_reference(measured)
+        return parts[part][0]
+
+    def _know_reference(self, measured: Overhead) -> None:
+        """Keep the first speed of this machine that was measured."""
+        if measured.reference is None or self._reference() is not None:
+            return
+        context, count = self._context(_MACHINE, Tvm()), REFERENCE_RUNS
+        seconds, said = measured.reference, method(1, PERCENTILE)
+        spread = Spread(seconds, seconds, count, said)
+        self._keep(Measurement(_REFERENCE, context, "reference", seconds, spread=spread))
+
+    def _reference(self) -> float | None:
+        """The seconds of `timing.reference` at the usual speed of this machine, if known."""
+        found = self.store.get(_REFERENCE, self._context(_MACHINE, Tvm()))
+        return None if isinstance(found, Infeasible) else found
+
+    def _work_alone(self, task: _Task) -> _Answer:
+        """The answer of a worker, which has no other task then."""
+        answers: list[_Answer] = []
+
+        def job() -> Job[_Task, Any]:
+            answers.append((yield from self._work(task)))
+
+        self._workers.run([job()])
+        return answers[0]
+
+    def _work(self, task: _Task) -> Generator[tuple[_Task, float], _Answer, _Answer]:
+        """The answer of a worker. Raises `MeasuringError` if the machine is the cause."""
+        limit = self._limit(task.toolchain)
+        if isinstance(task, OverheadTask):  # many kernels, to which no limit of a target applies
+            limit = max(limit, self.timeout)
+        answer = yield task, limit
+        if isinstance(answer, Failed) and answer.passing:
+            raise MeasuringError(f"cannot measure kernels: {answer.reason}")
+        return answer
+
+    def _limit(self, toolchain: Toolchain) -> float:
+        """The seconds after which a kernel of `toolchain` is refused."""
+        said = toolchain.measure.timeout
+        return self.timeout if said is None else said
+
+    def _price(self, wanted: Sequence[_Wanted]) -> None:
+        """Find out the costs of kernels that are not known yet."""
+        self._workers.run([self._job(each) for each in wanted if self._measures(each)])
+
+    def _measures(self, wanted: _Wanted) -> bool:
+        """Whether a kernel must be measured. If so, the overheads that this needs are known now."""
+        self.counts.found += 1
+        self.watch(self.counts)
+        if reason := unsupported(wanted.offered[0], self.backend_of, wanted.kernel):
+            refused = Infeasible(reason)
+            known = [_refused(each, wanted, refused) for each in wanted.offered]
+            self._learned(wanted, known)
+            return False
+        stored = self._stored(wanted)
+        found = [each for each in stored if each is not None]
+        if len(found) == len(stored):
+            self.counts.reused += 1
+            self._learned(wanted, found)
+            return False
+        self._know_overheads(wanted)
+        return True
+
+    def _know_overheads(self, wanted: _Wanted) -> None:
+        """Measure now, alone, what the costs of a kernel need besides its own time."""
+        for each in wanted.offered:
+            self._entry(each.toolchain)
+            self.launch(each.toolchain, wanted.backend)
+
+    def _job(self, wanted: _Wanted) -> Job[_Task, Any]:
+        """Measure the variants of a kernel that are not in the store."""
+        self.counts.measured += 1
+        self.watch(self.counts)
+        every = []
+        stored = self._stored(wanted)
+        for candidate, context, known in zip(wanted.offered, wanted.key[1], stored, strict=True):
+            every.append(known or (yield from self._new(candidate, wanted, context)))
+        every = yield from self._variants_in_turn(wanted, every)
+        self._learned(wanted, every)
+
+    def _variants_in_turn(
+        self, wanted: _Wanted, every: list[Measurement]
+    ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
+        """The measurements of variants, of which those about as cheap as the cheapest are new."""
+        margin = _margin(wanted.offered[0])
+        least = _cheapest(every, 0)
+        close = [each for each in every if may_be_equal(each, least, margin)]
+        if not _must_run_in_turn([(wanted, each) for each in close]):
+            return every
+        candidates = [_by_variant(wanted, each) for each in close]
+        new = yield from self._timed_in_turn(candidates, close)
+        by_variant = {each.variant: each for each in new}
+        return [by_variant.get(each.variant, each) for each in every]
+
+    def _learned(self, wanted: _Wanted, measured: Iterable[Measurement]) -> None:
+        self._known[wanted.key] = tuple(measured)
+        self._count(self._chosen(wanted).cost)
+
+    def _stored(self, wanted: _Wanted) -> list[Measurement | None]:
+        """What the store has for each variant of a kernel."""
+        names = _names(wanted)
+        return [self._first(names, context) for context in wanted.key[1]]
+
+    def _first(self, names: Sequence[str], context: str) -> Measurement | None:
+        found = (self.store.find(name, context) for name in names)
+        return next((each for each in found if each is not None), None)
+
+    def _new(
+        self, candidate: CandidateKernel, wanted: _Wanted, context: str
+    ) -> Generator[tuple[_Task, float], _Answer, Measurement]:
+        """A measurement that was not in the store, and is now."""
+        measured = yield from self._measure(candidate)
+        kernel, too_slow = _names(wanted)
+        label, variant = candidate.label, candidate.toolchain.variant
+        match measured:
+            case Failed():
+                name = too_slow if measured.timed_out else kernel
+                found = Measurement(name, context, label, Infeasible(measured.reason), variant)
+            case Timing(seconds, error, spread):
+                found = Measurement(kernel, context, label, seconds, variant, error, spread)
+        self._keep(found)
+        return found
+
+    def _measure(
+        self, candidate: CandidateKernel
+    ) -> Generator[tuple[_Task, float], _Answer, Timing | Failed]:
+        """The seconds of a kernel, without the cost of entering the executable."""
+        toolchain = candidate.toolchain
+        backend = self.backend_of(toolchain)
+        if toolchain.variant == IN_PLACE:
+            return self._in_place(candidate, backend)
+        measured = yield from self._work(self._task(candidate))
+        assert not isinstance(measured, Overhead | InTurn)
+        return (
+            measured if isinstance(measured, Failed) else self._without_entry(candidate, measured)
+        )
+
+    def _without_entry(self, candidate: CandidateKernel, measured: Timing) -> Timing:
+        """A timing less what the call of any executable takes, but not less than a quick kernel."""
+        entry = self._entry(candidate.toolchain)
+        launch = self.launch(candidate.toolchain, self.backend_of(candidate.toolchain))
+        least = 0.0 if isinstance(launch, Infeasible) else launch * _QUICK
+        spread = measured.spread
+        if spread is not None:
+            low, high = max(spread.low - entry, least), max(spread.high - entry, least)
+            spread = replace(spread, low=low, high=high)
+        return replace(measured, seconds=max(measured.seconds - entry, least), spread=spread)
+
+    def _task(self, candidate: CandidateKernel) -> KernelTask:
+        """The task to time a candidate."""
+        backend, *libraries = makers(candidate, self.backend_of)
+        launch = self.launch(candidate.toolchain, backend)
+        given = self._values(candidate, kernel_view(candidate, backend))
+        assert not isinstance(given, str)
+        return kernel_task(
+            candidate,
+            backend,
+            self.sizes,
+            can_warm=not isinstance(launch, Infeasible),
+            libraries=tuple(libraries),
+            given=given,
+            others=self._others(candidate),
+            reference=self._reference(),
+        )
+
+    def _in_place(self, candidate: CandidateKernel, backend: Backend) -> Timing | Failed:
+        """
+        What runs no code. Its operands are views of its result, in place of tensors that they would
+        have anyway. So it costs less than a launch, and as much as the lower bound says.
+        """
+        launch = self.launch(candidate.toolchain, backend)
+        if isinstance(launch, Infeasible):
+            return Failed(launch.reason)
+        seconds = launch * LEAST_LAUNCH
+        return Timing(seconds, spread=Spread(seconds, seconds, 1, "a part of a launch"))
+
+    def _count(self, cost: Cost) -> None:
+        if isinstance(cost, Infeasible):
+            self.counts.infeasible += 1
+            reasons = self.counts.reasons
+            reasons[cost.reason] = reasons.get(cost.reason, 0) + 1
+        self.watch(self.counts)
+
+
+def unsupported(candidate: CandidateKernel, backend_of: BackendOf, kernel: Graph) -> str | None:
+    """
+    Why a backend, or a library that a composite is for, cannot run a candidate, of which `kernel`
+    is the graph.
+    """
+    backend, *libraries = makers(candidate, backend_of)
+    if reason := backend.supports(kernel):
+        return reason
+    by_name = {library.name: library for library in libraries}
+    for each in kept_composites(candidate, backend) if libraries else ():
+        part = extract(candidate.graph, each.inside, each.constants).graph
+        if reason := by_name[library_of(each.label)].supports(part):
+            return f"{each.label}: {reason}"
+    return None
+
+
+def supported(cost: CostFunction, backend_of: BackendOf) -> CostFunction:
+    """`cost`, but infeasible for what no backend can run."""
+
+    def checked(candidate: CandidateKernel) -> Cost:
+        kernel = kernel_view(candidate, backend_of(candidate.toolchain)).graph
+        reason = unsupported(candidate, backend_of, kernel)
+        return Infeasible(reason) if reason else cost(candidate)
+
+    return checked
+
+
+def _names(wanted: _Wanted) -> tuple[str, str]:
+    """
+    The names of a kernel in the store. The second is that of one that was too slow for its time
+    limit: it may be fast enough for another.
+    """
+    kernel, _, limit = wanted.key
+    return kernel, f"{kernel} in {limit:g} s"
+
+
+def may_be_equal(one: Measurement, other: Measurement, margin: float) -> bool:
+    """Whether two kernels may cost the same, as their spreads say, or the margin if none does."""
+    if isinstance(one.cost, Infeasible) or isinstance(other.cost, Infeasible):
+        return False
+    if are_equal(one.cost, other.cost, margin):
+        return True
+    if one.spread is None or other.spread is None:
+        return False
+    return one.spread.low <= other.spread.high and other.spread.low <= one.spread.high
+
+
+def _must_run_in_turn(group: "Sequence[tuple[_Wanted, Measurement]]") -> bool:
     """Whether there are several kernels, of which some were not timed in turn with others yet."""
     spreads = [measured.spread for _, measured in group if measured.variant != IN_PLACE]
     known = [each for each in spreads if each is not None]
