@@ -28,6 +28,7 @@ from collage_dsl.graph import (
     SubGraph,
     TensorType,
     Toolchain,
+    members,
     steers,
 )
 from collage_dsl.graph.sizes import Sizes, size_of
@@ -49,7 +50,8 @@ from collage_dsl.realization.difference import relative_error, tolerance
 from collage_dsl.realization.entry import entry, prepared_weights
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.place import kernel_of
+from collage_dsl.realization.place import kernel_of, kernel_view
+from collage_dsl.realization.ranges import POSITIVE, USUAL, Range, range_of
 from collage_dsl.realization.signature import ExecutableError
 
 Array = np.ndarray[Any, Any]
@@ -73,6 +75,7 @@ class KernelTask:
     at these positions, since their types do not say what to draw. `others` are the bytes that the
     model reads besides between two runs of the kernel; None if the kernel finds all in memory.
     `reference` are the seconds of `timing.reference` at the usual speed of the machine, if known.
+    `ranges` are those from which the parameters are drawn, if not the usual ones.
     """
 
     module: Any
@@ -86,6 +89,7 @@ class KernelTask:
     given: Mapping[int, Any] = field(default_factory=dict, hash=False)
     others: int | None = None
     reference: float | None = None
+    ranges: Mapping[int, Range] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,20 @@ def kernel_task(
         {p: given[i] for p, i in enumerate(outlined.arguments) if given and i in given},
         others,
         reference,
+        _ranges(candidate, backend, outlined.arguments),
     )
+
+
+def _ranges(
+    candidate: CandidateKernel, backend: Backend, arguments: Sequence[int]
+) -> dict[int, Range]:
+    """The ranges of the arguments of a kernel, by position."""
+    view = kernel_view(candidate, backend)
+    found = {
+        origin: range_of(view.graph, index)
+        for origin, index in zip(view.arguments, members(view.graph.parameters), strict=True)
+    }
+    return {at: found[origin] for at, origin in enumerate(arguments) if origin in found}
 
 
 def _constants(graph: Graph, arguments: Sequence[int]) -> Iterator[tuple[int, Array | None]]:
@@ -409,8 +426,9 @@ class BuiltKernel:
 
 def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
     """
-    A kernel on random inputs: 0 and 1 for integers, or 0 where 1 is out of range as an index.
-    Raises `NoDevice` where its device lacks.
+    A kernel on random inputs from its ranges. Where these are out of range, integers are the least
+    ones; where results are not finite, other numbers are positive, if they are finite then. Raises
+    `NoDevice` where its device lacks.
     """
     device = device_named(device_name(task.toolchain.kind))
     module = kernel_module(task, generator)
@@ -419,21 +437,42 @@ def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
     constants = {position for position, _ in task.constants}
     positions = [p for p in range(len(task.module[_FUNCTION].params)) if p not in constants]
 
-    def inputs(largest: int) -> list[Any]:
+    def inputs(as_safe: Callable[[TensorType, Range | None], Range | None]) -> list[Any]:
         params = zip(positions, module["main"].params, strict=False)
         return [
             _as_argument(task.given[position], param.ty, device)
             if position in task.given
-            else _argument(param.ty, task.sizes, generator, device, largest)
+            else _argument(
+                param.ty, task.sizes, generator, device, as_safe, task.ranges.get(position)
+            )
             for position, param in params
         ]
 
-    drawn = inputs(1)
+    drawn = inputs(lambda type_, range_: range_)
     try:
-        run(*drawn)
+        result = run(*drawn)
     except (ExecutableError, EngineError):
-        drawn = inputs(0)
+        drawn = inputs(_lowest)
+        return BuiltKernel(lambda: run(*drawn), drawn)
+    if not _is_finite(result) and _is_finite(run(*(positive := inputs(_positive)))):
+        drawn = positive
     return BuiltKernel(lambda: run(*drawn), drawn)
+
+
+def _lowest(type_: TensorType, range_: Range | None) -> Range | None:
+    """Of integers the least only, which is a valid index of any tensor."""
+    least = range_[0] if range_ else 0
+    return range_ if "float" in type_.dtype else (least, least + 1)
+
+
+def _positive(type_: TensorType, range_: Range | None) -> Range | None:
+    return POSITIVE if "float" in type_.dtype else range_
+
+
+def _is_finite(result: Any) -> bool:
+    """Whether all floating point numbers of a result are finite."""
+    numbers = (each for each in arrays_of(result) if "float" in str(each.dtype))
+    return all(np.isfinite(each.astype(np.float32)).all() for each in numbers)
 
 
 def _running(
@@ -467,12 +506,17 @@ def _as_argument(value: Any, type_: Any, device: Any) -> Any:
 
 
 def _argument(
-    type_: Any, sizes: Sizes, generator: np.random.Generator, device: Any, largest: int
+    type_: Any,
+    sizes: Sizes,
+    generator: np.random.Generator,
+    device: Any,
+    as_safe: Callable[[TensorType, Range | None], Range | None],
+    range_: Range | None,
 ) -> Any:
     if isinstance(type_, relax.ShapeType):
         return tvm.runtime.ShapeTuple([sizes[str(dim.name)] for dim in type_.values])
-    array = random_array(_tensor(type_, sizes), generator, largest)
-    return tvm.runtime.tensor(array, device)
+    tensor = _tensor(type_, sizes)
+    return tvm.runtime.tensor(random_array(tensor, generator, as_safe(tensor, range_)), device)
 
 
 def _tensor(type_: Any, sizes: Sizes) -> TensorType:
@@ -482,15 +526,18 @@ def _tensor(type_: Any, sizes: Sizes) -> TensorType:
     return TensorType(found.dtype, tuple(size_of(dim, sizes) for dim in found.shape or ()))
 
 
-def random_array(type_: TensorType, generator: np.random.Generator, largest: int = 1) -> Array:
+def random_array(
+    type_: TensorType, generator: np.random.Generator, range_: Range | None = None
+) -> Array:
     """
-    Moderate positive and negative values; for integers 0 to `largest`, since most integers are
-    indices.
+    Numbers in a range; without one, moderate positive and negative values, and for integers 0 and
+    1, since most integers are indices.
     """
     shape = type_.static_shape
     if "float" in type_.dtype:
-        return generator.uniform(-1, 1, shape).astype(type_.dtype)
-    return generator.integers(0, largest, shape, endpoint=True).astype(type_.dtype)
+        return generator.uniform(*(range_ or USUAL), shape).astype(type_.dtype)
+    least, end = map(int, range_ or (0, 2))
+    return generator.integers(least, end, shape).astype(type_.dtype)
 
 
 def _weights(type_: TensorType, generator: np.random.Generator) -> Array:
