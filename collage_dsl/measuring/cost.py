@@ -161,6 +161,10 @@ class MeasuredCost:
             return wanted
         if wanted.key not in self._known:
             self._price([wanted])
+        return self._cost(wanted)
+
+    def _cost(self, wanted: _Wanted) -> Cost:
+        """The cost of a kernel that is known: its own, or that of all that are equal to it."""
         return self._equal.get(wanted.key, self._chosen(wanted).cost)
 
     def known(self, candidate: CandidateKernel) -> Cost:
@@ -184,7 +188,8 @@ class MeasuredCost:
         whether a cost has changed.
         """
         groups = list(groups)
-        before = dict(self._equal), dict(self._known)
+        every = [wanted for group in groups for wanted, _ in self._measured(group)]
+        before = list(map(self._cost, every))
         close = {tuple(w.key for w, _ in found): found for found in map(self._close, groups)}
         unsure = [found for found in close.values() if _must_run_in_turn(found)]
         for wanted, _ in (each for found in unsure for each in found):
@@ -195,7 +200,7 @@ class MeasuredCost:
             for key, cost in self._made_equal(group).items():
                 equal[key] = max(cost, equal.get(key, cost))
         self._equal |= equal
-        return before != (self._equal, self._known)
+        return before != list(map(self._cost, every))
 
     def _close(self, group: Sequence[CandidateKernel]) -> "list[tuple[_Wanted, Measurement]]":
         """The distinct kernels of a group that may cost as little as the cheapest."""
