@@ -15,11 +15,12 @@ from collage_dsl.cost import (
     Infeasible,
     Measurement,
     Refusal,
+    Spread,
     StoreError,
     StoreWarning,
     TableError,
 )
-from collage_dsl.cost.damage import file_number, set_aside
+from collage_dsl.cost.damage import _columns, _readable, file_number, set_aside
 from collage_dsl.cost.measurement import refusal_of
 from tests.graphs import LIBRARY, candidate, graph_of
 
@@ -137,6 +138,67 @@ def test_a_store_from_before_there_were_variants_gets_columns_for_them(tmp_path:
         assert store.find(*KEY) == Measurement(*KEY, "nn.relu", 1.0)
         found = store.find("other", "context")
         assert found == Measurement("other", "context", "nn.conv2d", 2.0, "winograd4", 3e-6)
+
+
+SPREAD = Spread(0.9, 1.2, 17, "percentile 20 of CPU times", 0.8)
+
+
+def test_how_exactly_a_cost_is_known_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as store:
+        store.put(Measurement(*KEY, "nn.relu", 1.0, spread=SPREAD))
+
+    with CostStore(path) as store:
+        found = store.find(*KEY)
+        assert found is not None
+        assert found.spread == SPREAD
+        assert store.add([], [Measurement("other", "context", "nn.relu", 1.0, spread=SPREAD)]) == 1
+        assert store.faults() == []
+
+
+def test_stores_from_before_spreads_were_kept_get_columns_for_them(tmp_path: Path) -> None:
+    path = old_store(tmp_path)
+    with sqlite3.connect(path) as connection:  # as version 3 wrote it
+        connection.execute("ALTER TABLE cost ADD COLUMN variant TEXT NOT NULL DEFAULT ''")
+        connection.execute("ALTER TABLE cost ADD COLUMN error REAL")
+        connection.execute(f"PRAGMA application_id = {0x436F6C6C}")
+        connection.execute("PRAGMA user_version = 3")
+    connection.close()
+
+    with CostStore(path) as store:
+        assert store.find(*KEY) == Measurement(*KEY, "nn.relu", 1.0)
+        store.put(Measurement("other", "context", "nn.relu", 1.0, spread=SPREAD))
+    with CostStore(path) as store:
+        found = store.find("other", "context")
+        assert found is not None
+        assert found.spread == SPREAD
+
+
+def test_a_damaged_store_of_an_old_version_is_read_too(tmp_path: Path) -> None:
+    path = old_store(tmp_path)
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA application_id = {0x436F6C6C}")
+    connection.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert _columns(connection).count("NULL") == 7
+    rows, contexts = _readable(path)
+    assert [row[:4] for row in rows] == [(*KEY, "nn.relu", 1.0)]
+    assert contexts == []
+
+
+@pytest.mark.parametrize(
+    "wrong", ["low = 2, high = 1", "low = 'a'", "count = NULL", "high = 9e999"]
+)
+def test_a_spread_that_is_none_is_left_out(tmp_path: Path, wrong: str) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as store:
+        store.put(Measurement(*KEY, "nn.relu", 1.0, spread=SPREAD))
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"UPDATE cost SET {wrong}")
+    connection.close()
+
+    with CostStore(path) as store:
+        assert store.find(*KEY) == Measurement(*KEY, "nn.relu", 1.0)
 
 
 def old_store(folder: Path) -> Path:

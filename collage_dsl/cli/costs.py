@@ -14,6 +14,7 @@ from collage_dsl.cost import CostStore, Infeasible, Known, Measurement, StoreErr
 from collage_dsl.cost.exchange import document_of, exported, read
 from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import CODE, OWN
+from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.printable import json_text
@@ -162,8 +163,12 @@ def _text(path: Path, known: Sequence[Known], kernels: Sequence[Measurement]) ->
         if others := sum(each.costs for each in known if not each.context.target):
             parts.append(f"{_count(others)} of older versions, which kept no description\n")
     if kernels:
-        rows = ((m.measured_at, _price(m), expiry(m), m.variant, m.label) for m in kernels)
-        parts.append(table(("measured", "cost", "tried again", "variant", "kernel"), rows))
+        columns = ("measured", "cost", "from", "to", "times", "method", "tried again", "variant")
+        rows = (
+            (m.measured_at, _price(m), *_spread(m.spread), expiry(m), m.variant, m.label)
+            for m in kernels
+        )
+        parts.append(table((*columns, "kernel"), rows))
     return "\n".join(parts)
 
 
@@ -203,6 +208,13 @@ def _infeasible(known: Known) -> str:
 def _price(measurement: Measurement) -> str:
     cost = measurement.cost
     return f"{cost.kind}: {cost.reason}" if isinstance(cost, Infeasible) else seconds(cost)
+
+
+def _spread(spread: Spread | None) -> tuple[str, ...]:
+    if spread is None:
+        return ("",) * 4
+    at = "" if spread.speed == 1 else f", at {spread.speed:.0%} of the usual speed"
+    return seconds(spread.low), seconds(spread.high), str(spread.count), spread.method + at
 
 
 def _count(number: int) -> str:

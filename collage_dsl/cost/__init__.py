@@ -13,6 +13,7 @@ from collage_dsl.cost.cost import (
 from collage_dsl.cost.measurement import Context, Known, Measurement
 from collage_dsl.cost.peak import Peak
 from collage_dsl.cost.sources import CostSource, CostSources, always_known, first_known
+from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import CostStore, StoreError, StoreWarning
 from collage_dsl.cost.table import CostTable, TableError
 
@@ -31,6 +32,7 @@ __all__ = [
     "Measurement",
     "Peak",
     "Refusal",
+    "Spread",
     "StoreError",
     "StoreWarning",
     "TableError",

@@ -56,10 +56,14 @@ class Variant:
     error: float | None = None
 
 
-def cheapest(variants: Sequence[Variant]) -> Variant:
-    """The first of the variants that cost the least; the first of all if none can run."""
+def cheapest(variants: Sequence[Variant], margin: float = 0.0) -> Variant:
+    """
+    The first of the variants that cost the least, or at most the part `margin` more; the first of
+    all if none can run.
+    """
     costs = {k: v.cost for k, v in enumerate(variants) if not isinstance(v.cost, Infeasible)}
-    return variants[min(costs, key=lambda index: costs[index], default=0)]
+    most = (1 + margin) * min(costs.values(), default=0.0)
+    return variants[next((index for index, cost in costs.items() if cost <= most), 0)]
 
 
 CostFunction = Callable[[CandidateKernel], Cost]

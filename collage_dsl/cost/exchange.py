@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from collage_dsl.cost.cost import Infeasible, Refusal
 from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import Context, Measurement
+from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import CostStore, StoreError
 from collage_dsl.reading import first_fault, text_of
 
@@ -34,6 +36,25 @@ class ContextDocument(_Strict):
     timed: str = ""
 
 
+class SpreadDocument(_Strict):
+    """
+    How exactly a cost is known: it is between `low` and `high` seconds, as `count` times say by a
+    `method`. At another `speed` of the machine than usual, all are corrected for it.
+    """
+
+    low: float = Field(ge=0, allow_inf_nan=False)
+    high: float = Field(ge=0, allow_inf_nan=False)
+    count: int = Field(ge=1)
+    method: str
+    speed: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise ValueError("`low` is not above `high`")
+        return self
+
+
 class CostDocument(_Strict):
     """
     One cost: `seconds`, or the `reason` why the kernel cannot run, and its `kind`. One that may
@@ -49,6 +70,7 @@ class CostDocument(_Strict):
     error: Annotated[float, Field(ge=0)] | None = None
     kind: Refusal | None = None
     retried: str = ""
+    spread: SpreadDocument | None = None
     measured_at: str = Field(pattern=_TIME)
 
     @model_validator(mode="after")
@@ -123,6 +145,7 @@ def document_of(measurement: Measurement) -> CostDocument:
         error=measurement.error,
         kind=cost.kind if isinstance(cost, Infeasible) else None,
         retried=expiry(measurement),
+        spread=SpreadDocument(**asdict(measurement.spread)) if measurement.spread else None,
         measured_at=measurement.measured_at,
     )
 
@@ -136,6 +159,7 @@ def _costs(document: CostsDocument) -> Iterator[Measurement]:
             _refused(each) if each.seconds is None else each.seconds,
             each.variant,
             each.error,
+            Spread(**each.spread.model_dump()) if each.spread else None,
             each.measured_at,
         )
 

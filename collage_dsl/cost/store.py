@@ -40,6 +40,12 @@ CREATE TABLE cost (
     measured_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
     variant TEXT NOT NULL DEFAULT '',
     error REAL,
+    low REAL,
+    high REAL,
+    count INTEGER,
+    method TEXT,
+    speed REAL,
+    kind TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (kernel, context),
     CHECK ((seconds IS NULL) <> (reason IS NULL))
 ) WITHOUT ROWID;
@@ -58,7 +64,11 @@ CREATE TABLE IF NOT EXISTS context (
     timed TEXT NOT NULL
 ) WITHOUT ROWID;
 """
-_KINDS = (
+_VERSION_4 = (
+    *(
+        f"ALTER TABLE cost ADD COLUMN {column}"
+        for column in ("low REAL", "high REAL", "count INTEGER", "method TEXT", "speed REAL")
+    ),
     "ALTER TABLE cost ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
     f"UPDATE cost SET kind = '{Refusal.TIME}' WHERE reason LIKE 'took longer than %'",
     f"UPDATE cost SET kind = '{Refusal.CRASH}' WHERE reason LIKE 'crashed (%'",
@@ -66,11 +76,10 @@ _KINDS = (
     f"UPDATE cost SET kind = '{Refusal.WRONG}' WHERE reason LIKE 'its results differ %'",
     f"UPDATE cost SET kind = '{Refusal.UNSUPPORTED}' WHERE reason IS NOT NULL AND kind = ''",
 )
-"""Version 4: the kind of each reason, which older versions said only in words."""
+"""How exactly each cost is known, and the kind of each reason, which was said in words only."""
 _PUT = (
-    "INSERT OR REPLACE INTO cost"
-    " (kernel, context, label, seconds, reason, variant, error, kind, measured_at)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, CURRENT_TIMESTAMP))"
+    f"INSERT OR REPLACE INTO cost ({ROW}) VALUES ({'?, ' * ROW.count(',')}"
+    "coalesce(?, CURRENT_TIMESTAMP))"
 )
 _DESCRIBE = "INSERT OR IGNORE INTO context VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -288,11 +297,8 @@ class CostStore:
         columns = [row[1] for row in self._run("PRAGMA table_info(cost)")]
         if not columns:
             self._run(_SCHEMA)
-        elif "variant" not in columns:
-            for statement in _VERSION_2:
-                self._run(statement)
-        if "kind" not in columns:
-            for statement in _KINDS:
+        for added, statements in (("variant", _VERSION_2), ("kind", _VERSION_4)):
+            for statement in statements if columns and added not in columns else ():
                 self._run(statement)
         self._run(_VERSION_3)
         self._run(f"PRAGMA application_id = {_APPLICATION}")

@@ -1,6 +1,6 @@
 """`CollagePartition`: a pass of TVM that runs the four steps on any Relax module."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -8,13 +8,14 @@ from typing import Any
 
 from collage_dsl.backends.base import Backend, LibraryBackend, Placement
 from collage_dsl.backends.registry import Absent, known
-from collage_dsl.cost import Copies, CostFunction, CostSources, CostStore, first_known
+from collage_dsl.cost import Copies, Cost, CostFunction, CostSources, CostStore, first_known
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import proposed, regions
+from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import (
     CandidateKernel,
@@ -37,7 +38,7 @@ from collage_dsl.realization.partition import module_pass, partition
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
-from collage_dsl.search import LowerBound
+from collage_dsl.search import LowerBound, Plan
 from collage_dsl.search.partial import as_far_as_possible, without_left_alone
 from collage_dsl.targets.default import default_target
 from collage_dsl.targets.gather import current_targets
@@ -145,7 +146,21 @@ class _Steps:
     ) -> Sequence[CandidateKernel]:
         found = proposed(graph, self.specs, self.specs, self.lookup, self.refusal(graph, default))
         ahead = self.pricing.ahead if self.pricing else None
-        plan = regions(graph, found, cost, self.specs, bound, ahead).plan(solve=as_far_as_possible)
+        costs: dict[CandidateKernel, Cost] = {}
+
+        def recorded(candidate: CandidateKernel) -> Cost:
+            costs[candidate] = cost(candidate)
+            return costs[candidate]
+
+        def searched() -> Plan:
+            costs.clear()
+            space = regions(graph, found, recorded, self.specs, bound, ahead)
+            return space.plan(solve=as_far_as_possible)
+
+        def settle(groups: Iterable[Sequence[CandidateKernel]]) -> bool:
+            return self.pricing is not None and self.pricing.settle(groups)
+
+        plan = without_ties(searched, lambda plan: plan, costs, settle)
         plan = without_left_alone(plan)
         return (with_variants(plan, self.pricing) if self.pricing else plan).candidates
 

@@ -13,7 +13,8 @@ from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
-from collage_dsl.engine.steps import plans_of
+from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
@@ -86,16 +87,25 @@ class Planner:
                 costs[candidate] = asked(candidate)
                 return costs[candidate]
 
-            plans = plans_of(
-                part.graph,
-                specs,
-                recorded,
-                lookup(allow_extern=self.allow_extern, backends=self.backends),
-                self.strategy,
-                None if given else lower_bound(measuring()),
-                self.reporter,
-                DefaultDevice(home.kind, copies is not None),
-                None if given else measuring().ahead,
+            def found() -> dict[str, Plan | str]:
+                costs.clear()
+                return plans_of(
+                    part.graph,
+                    specs,
+                    recorded,
+                    lookup(allow_extern=self.allow_extern, backends=self.backends),
+                    self.strategy,
+                    None if given else lower_bound(measuring()),
+                    self.reporter,
+                    DefaultDevice(home.kind, copies is not None),
+                    None if given else measuring().ahead,
+                )
+
+            plans = without_ties(
+                found,
+                lambda plans: plans[MIXED],
+                costs,
+                lambda groups: bool(measuring.cache_info().currsize) and measuring().settle(groups),
             )
             if copying:
                 plans = {name: _with_copies(plan, copying, home) for name, plan in plans.items()}

@@ -68,8 +68,8 @@ def by_onnx(graph: Graph) -> Right | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """A range of floating point numbers, from which operands of a shape and dtype are drawn."""
+class Draw:
+    """A way to draw floating point numbers as operands of a shape and dtype."""
 
     name: str
     drawn: Callable[[np.random.Generator, tuple[int, ...], str], Array]
@@ -91,8 +91,8 @@ def _small(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -
 _ZEROS = 0.25
 """The part of small operands that is zero."""
 
-RANGES = (Range("large", _large), Range("small", _small))
-"""The ranges besides the usual one, in which a kernel is timed."""
+DRAWS = (Draw("large", _large), Draw("small", _small))
+"""Those besides the usual one, on which a kernel is timed."""
 
 
 def largest_error(

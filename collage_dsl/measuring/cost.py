@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import BackendOf, UnknownBackend
+from collage_dsl.backends.registry import NATIVE, BackendOf, UnknownBackend
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.cost import (
@@ -21,6 +21,7 @@ from collage_dsl.cost import (
     cheapest,
 )
 from collage_dsl.cost.expiry import expiry, is_expired
+from collage_dsl.cost.spread import Spread, are_equal
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
 from collage_dsl.measuring.footprint import displaced, footprint
@@ -29,6 +30,8 @@ from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.measuring.memory import default_limit
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
+    InTurn,
+    InTurnTask,
     KernelTask,
     Overhead,
     OverheadTask,
@@ -37,6 +40,7 @@ from collage_dsl.measuring.task import (
     measure,
     native_of,
 )
+from collage_dsl.measuring.timing import IN_TURN, PERCENTILE, REFERENCE_RUNS, method
 from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.place import (
     kept_composites,
@@ -78,12 +82,17 @@ _WORKERS = 4
 """The most processes that build kernels. Each holds libraries and the weights of a kernel."""
 
 _MIB = 1 << 20
+_MACHINE = Toolchain(NATIVE)
+"""The target in whose context the speed of the machine is kept."""
 
 _Key = tuple[str, tuple[str, ...], float]
 """A kernel, the contexts of its variants, and a time limit."""
 
-_Task = KernelTask | OverheadTask
-_Answer = Timing | Overhead | Failed
+_Task = KernelTask | OverheadTask | InTurnTask
+_Answer = Timing | Overhead | InTurn | Failed
+
+_REFERENCE = "machine.reference"
+"""The name of the seconds of `timing.reference` in the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,8 @@ class MeasuredCost:
     raises `MeasuringError` and is not stored. `watch` is called after every change of the counts.
 
     If a backend has several variants for a kernel, each is measured and stored by itself, and the
-    kernel costs what the cheapest does.
+    kernel costs what the cheapest does. Variants that are about as cheap are timed again, in turn;
+    of those that cost the same, within the noise margin, the first counts.
 
     Kernels that are asked for together, with `ahead`, are built side by side on the cores of this
     machine. While one is timed, nothing is built.
@@ -139,13 +149,14 @@ class MeasuredCost:
         self.counts = Counts()
         self.timeout = timeout
         self.memory = default_limit() if memory is None else memory
-        self._known: dict[_Key, tuple[Variant, ...]] = {}
+        self._known: dict[_Key, tuple[Measurement, ...]] = {}
+        self._equal: dict[_Key, float] = {}
         self._footprints: dict[int, tuple[Graph, int]] = {}
         self._contexts: dict[str, Context] = {}
         self._keys: dict[object, str] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
         cores = len(os.sched_getaffinity(0))
-        self._workers = Workers[_Task, Timing | Overhead](
+        self._workers = Workers[_Task, Timing | Overhead | InTurn](
             measure, count=min(cores, _WORKERS), memory=self.memory
         )
 
@@ -161,7 +172,11 @@ class MeasuredCost:
             return wanted
         if wanted.key not in self._known:
             self._price([wanted])
-        return cheapest(self._known[wanted.key]).cost
+        return self._cost(wanted)
+
+    def _cost(self, wanted: _Wanted) -> Cost:
+        """The cost of a kernel that is known: its own, or that of all that are equal to it."""
+        return self._equal.get(wanted.key, self._chosen(wanted).cost)
 
     def known(self, candidate: CandidateKernel) -> Cost:
         """The cost that is in the store; infeasible where there is none. Nothing is measured."""
@@ -174,7 +189,83 @@ class MeasuredCost:
         found = [each for each in stored if each is not None]
         if len(found) < len(stored):
             return Infeasible("its cost has not been measured")
-        return cheapest(tuple(map(_variant_of, found))).cost
+        return _cheapest(found, _margin(candidate)).cost
+
+    def settle(self, groups: Iterable[Sequence[CandidateKernel]]) -> bool:
+        """
+        Let the kernels of a group, of which any can take the place of another, cost the same where
+        they do so within the noise margin: as much as the dearest of those, which breaks no lower
+        bound. Kernels that may cost the same are timed in turn first, if they were not yet. Says
+        whether a cost has changed.
+        """
+        groups = list(groups)
+        every = [wanted for group in groups for wanted, _ in self._measured(group)]
+        before = list(map(self._cost, every))
+        close = {tuple(w.key for w, _ in found): found for found in map(self._close, groups)}
+        unsure = [found for found in close.values() if _must_run_in_turn(found)]
+        for wanted, _ in (each for found in unsure for each in found):
+            self._know_overheads(wanted)
+        self._workers.run([self._in_turn(found) for found in unsure])
+        equal: dict[_Key, float] = {}
+        for group in groups:  # A kernel may be in several groups, where a model repeats itself.
+            for key, cost in self._made_equal(group).items():
+                equal[key] = max(cost, equal.get(key, cost))
+        self._equal |= equal
+        return before != list(map(self._cost, every))
+
+    def _close(self, group: Sequence[CandidateKernel]) -> "list[tuple[_Wanted, Measurement]]":
+        """The distinct kernels of a group that may cost as little as the cheapest."""
+        found = self._measured(group)
+        can_run = [each for _, each in found if not isinstance(each.cost, Infeasible)]
+        least = _cheapest(can_run, 0) if can_run else None
+        return [
+            (wanted, each)
+            for wanted, each in found
+            if least and may_be_equal(each, least, _margin(wanted.offered[0]))
+        ]
+
+    def _measured(self, group: Sequence[CandidateKernel]) -> "list[tuple[_Wanted, Measurement]]":
+        """The distinct kernels of a group that were measured, by their chosen variants."""
+        wanted = (self._wanted(each) for each in group)
+        known = {w.key: w for w in wanted if isinstance(w, _Wanted) and w.key in self._known}
+        return [(each, self._chosen(each)) for each in known.values()]
+
+    def _chosen(self, wanted: _Wanted) -> Measurement:
+        return _cheapest(self._known[wanted.key], _margin(wanted.offered[0]))
+
+    def _made_equal(self, group: Sequence[CandidateKernel]) -> dict[_Key, float]:
+        """The costs of the kernels of a group, in which those that are equal have one."""
+        found = self._measured(group)
+        costs = {
+            wanted.key: each.cost for wanted, each in found if not isinstance(each.cost, Infeasible)
+        }
+        margin = max((_margin(wanted.offered[0]) for wanted, _ in found), default=0.0)
+        least = min(costs.values(), default=0.0)
+        equal = {key: cost for key, cost in costs.items() if are_equal(cost, least, margin)}
+        return costs | dict.fromkeys(equal, max(equal.values(), default=0.0))
+
+    def _in_turn(self, group: "Sequence[tuple[_Wanted, Measurement]]") -> Job[_Task, Any]:
+        """Time kernels again, in turn, and keep what they take if all of them can run."""
+        candidates = [_by_variant(wanted, measured) for wanted, measured in group]
+        new = yield from self._timed_in_turn(candidates, [measured for _, measured in group])
+        for (wanted, old), measured in zip(group, new, strict=True):
+            known = self._known[wanted.key]
+            self._known[wanted.key] = tuple(measured if each is old else each for each in known)
+
+    def _timed_in_turn(
+        self, candidates: Sequence[CandidateKernel], known: Sequence[Measurement]
+    ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
+        """New measurements in place of those `known`, which stay where a kernel fails now."""
+        tasks = tuple(map(self._task, candidates))
+        answer = yield InTurnTask(tasks), sum(self._limit(each.toolchain) for each in candidates)
+        if not isinstance(answer, InTurn):
+            return list(known)
+        new = []
+        for candidate, old, timing in zip(candidates, known, answer.timings, strict=True):
+            timing = self._without_entry(candidate, timing)
+            new.append(replace(old, cost=timing.seconds, spread=timing.spread, measured_at=""))
+            self._keep(new[-1])
+        return new
 
     def ahead(self, candidates: Iterable[CandidateKernel]) -> None:
         """Find out the costs of kernels that will be asked for."""
@@ -213,7 +304,8 @@ class MeasuredCost:
         if not backend.variants:
             return ()
         found, offered = kernel_view(candidate, backend), _offered(candidate, backend)
-        return self._known.get(self._key(offered, backend, found), ())
+        known = self._known.get(self._key(offered, backend, found), ())
+        return tuple(map(_variant_of, known))
 
     def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> _Key:
         """The names of the candidates in the store, and the time limit."""
@@ -272,10 +364,29 @@ class MeasuredCost:
             self._no_overhead[tried] = Infeasible(measured.reason, measured.kind)
             return self._no_overhead[tried]
         assert isinstance(measured, Overhead)
-        parts = {"launch": measured.launch, "entry": measured.entry}
-        for name, seconds in parts.items():
-            self._keep(Measurement(f"overhead.{name}", context, toolchain.name, seconds))
-        return parts[part]
+        parts = {
+            "launch": (measured.launch, measured.launch_spread),
+            "entry": (measured.entry, measured.entry_spread),
+        }
+        for name, (seconds, spread) in parts.items():
+            name, label = f"overhead.{name}", toolchain.name
+            self._keep(Measurement(name, context, label, seconds, spread=spread))
+        self._know_reference(measured)
+        return parts[part][0]
+
+    def _know_reference(self, measured: Overhead) -> None:
+        """Keep the first speed of this machine that was measured."""
+        if measured.reference is None or self._reference() is not None:
+            return
+        context, count = self._context(_MACHINE, Tvm()), REFERENCE_RUNS
+        seconds, said = measured.reference, method(1, PERCENTILE)
+        spread = Spread(seconds, seconds, count, said)
+        self._keep(Measurement(_REFERENCE, context, "reference", seconds, spread=spread))
+
+    def _reference(self) -> float | None:
+        """The seconds of `timing.reference` at the usual speed of this machine, if known."""
+        found = self.store.get(_REFERENCE, self._context(_MACHINE, Tvm()))
+        return None if isinstance(found, Infeasible) else found
 
     def _work_alone(self, task: _Task) -> _Answer:
         """The answer of a worker, which has no other task then."""
@@ -311,19 +422,24 @@ class MeasuredCost:
         self.counts.found += 1
         self.watch(self.counts)
         if reason := unsupported(wanted.offered[0], self.backend_of, wanted.kernel):
-            variants = (each.toolchain.variant for each in wanted.offered)
-            self._learned(wanted, tuple(Variant(name, Infeasible(reason)) for name in variants))
+            refused = Infeasible(reason)
+            known = [_refused(each, wanted, refused) for each in wanted.offered]
+            self._learned(wanted, known)
             return False
         stored = self._stored(wanted)
         found = [each for each in stored if each is not None]
         if len(found) == len(stored):
             self.counts.reused += 1
-            self._learned(wanted, map(_variant_of, found), found)
+            self._learned(wanted, found)
             return False
+        self._know_overheads(wanted)
+        return True
+
+    def _know_overheads(self, wanted: _Wanted) -> None:
+        """Measure now, alone, what the costs of a kernel need besides its own time."""
         for each in wanted.offered:
             self._entry(each.toolchain)
             self.launch(each.toolchain, wanted.backend)
-        return True
 
     def _job(self, wanted: _Wanted) -> Job[_Task, Any]:
         """Measure the variants of a kernel that are not in the store."""
@@ -333,18 +449,28 @@ class MeasuredCost:
         stored = self._stored(wanted)
         for candidate, context, known in zip(wanted.offered, wanted.key[1], stored, strict=True):
             every.append(known or (yield from self._new(candidate, wanted, context)))
-        self._learned(wanted, map(_variant_of, every), every)
+        every = yield from self._variants_in_turn(wanted, every)
+        self._learned(wanted, every)
 
-    def _learned(
-        self,
-        wanted: _Wanted,
-        variants: Iterable[Variant],
-        measured: Sequence[Measurement] = (),
-    ) -> None:
-        self._known[wanted.key] = tuple(variants)
-        for when in filter(None, map(expiry, measured)):
+    def _variants_in_turn(
+        self, wanted: _Wanted, every: list[Measurement]
+    ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
+        """The measurements of variants, of which those about as cheap as the cheapest are new."""
+        margin = _margin(wanted.offered[0])
+        least = _cheapest(every, 0)
+        close = [each for each in every if may_be_equal(each, least, margin)]
+        if not _must_run_in_turn([(wanted, each) for each in close]):
+            return every
+        candidates = [_by_variant(wanted, each) for each in close]
+        new = yield from self._timed_in_turn(candidates, close)
+        by_variant = {each.variant: each for each in new}
+        return [by_variant.get(each.variant, each) for each in every]
+
+    def _learned(self, wanted: _Wanted, measured: Iterable[Measurement]) -> None:
+        self._known[wanted.key] = tuple(measured)
+        for when in filter(None, map(expiry, self._known[wanted.key])):
             self.counts.retried = min(when, self.counts.retried or when)
-        self._count(cheapest(self._known[wanted.key]).cost)
+        self._count(self._chosen(wanted).cost)
 
     def _stored(self, wanted: _Wanted) -> list[Measurement | None]:
         """What the store has for each variant of a kernel."""
@@ -377,8 +503,8 @@ class MeasuredCost:
                 name = names.get(measured.kind, kernel)
                 refused = Infeasible(measured.reason, measured.kind)
                 found = Measurement(name, context, label, refused, variant)
-            case Timing(seconds, error):
-                found = Measurement(kernel, context, label, seconds, variant, error)
+            case Timing(seconds, error, spread):
+                found = Measurement(kernel, context, label, seconds, variant, error, spread)
         self._keep(found)
         return found
 
@@ -387,15 +513,33 @@ class MeasuredCost:
     ) -> Generator[tuple[_Task, float], _Answer, Timing | Failed]:
         """The seconds of a kernel, without the cost of entering the executable."""
         toolchain = candidate.toolchain
-        backend, *libraries = makers(candidate, self.backend_of)
+        backend = self.backend_of(toolchain)
         if toolchain.variant == IN_PLACE:
             return self._in_place(candidate, backend)
-        entry = self._entry(toolchain)
-        launch = self.launch(toolchain, backend)
+        measured = yield from self._work(self._task(candidate))
+        assert not isinstance(measured, Overhead | InTurn)
+        return (
+            measured if isinstance(measured, Failed) else self._without_entry(candidate, measured)
+        )
+
+    def _without_entry(self, candidate: CandidateKernel, measured: Timing) -> Timing:
+        """A timing less what the call of any executable takes, but not less than a quick kernel."""
+        entry = self._entry(candidate.toolchain)
+        launch = self.launch(candidate.toolchain, self.backend_of(candidate.toolchain))
         least = 0.0 if isinstance(launch, Infeasible) else launch * _QUICK
+        spread = measured.spread
+        if spread is not None:
+            low, high = max(spread.low - entry, least), max(spread.high - entry, least)
+            spread = replace(spread, low=low, high=high)
+        return replace(measured, seconds=max(measured.seconds - entry, least), spread=spread)
+
+    def _task(self, candidate: CandidateKernel) -> KernelTask:
+        """The task to time a candidate."""
+        backend, *libraries = makers(candidate, self.backend_of)
+        launch = self.launch(candidate.toolchain, backend)
         given = self._values(candidate, kernel_view(candidate, backend))
         assert not isinstance(given, str)
-        task = kernel_task(
+        return kernel_task(
             candidate,
             backend,
             self.sizes,
@@ -403,12 +547,8 @@ class MeasuredCost:
             libraries=tuple(libraries),
             given=given,
             others=self._others(candidate),
+            reference=self._reference(),
         )
-        measured = yield from self._work(task)
-        assert not isinstance(measured, Overhead)
-        if isinstance(measured, Failed):
-            return measured
-        return replace(measured, seconds=max(measured.seconds - entry, least))
 
     def _in_place(self, candidate: CandidateKernel, backend: Backend) -> Timing | Failed:
         """
@@ -418,7 +558,8 @@ class MeasuredCost:
         launch = self.launch(candidate.toolchain, backend)
         if isinstance(launch, Infeasible):
             return Failed(launch.reason)
-        return Timing(launch * LEAST_LAUNCH)
+        seconds = launch * LEAST_LAUNCH
+        return Timing(seconds, spread=Spread(seconds, seconds, 1, "a part of a launch"))
 
     def _count(self, cost: Cost) -> None:
         if isinstance(cost, Infeasible):
@@ -454,6 +595,45 @@ def supported(cost: CostFunction, backend_of: BackendOf) -> CostFunction:
         return Infeasible(reason) if reason else cost(candidate)
 
     return checked
+
+
+def may_be_equal(one: Measurement, other: Measurement, margin: float) -> bool:
+    """Whether two kernels may cost the same, as their spreads say, or the margin if none does."""
+    if isinstance(one.cost, Infeasible) or isinstance(other.cost, Infeasible):
+        return False
+    if are_equal(one.cost, other.cost, margin):
+        return True
+    if one.spread is None or other.spread is None:
+        return False
+    return one.spread.low <= other.spread.high and other.spread.low <= one.spread.high
+
+
+def _must_run_in_turn(group: "Sequence[tuple[_Wanted, Measurement]]") -> bool:
+    """Whether there are several kernels, of which some were not timed in turn with others yet."""
+    spreads = [measured.spread for _, measured in group if measured.variant != IN_PLACE]
+    known = [each for each in spreads if each is not None]
+    return len(spreads) > 1 and not all(each.method.endswith(IN_TURN) for each in known)
+
+
+def _by_variant(wanted: _Wanted, measured: Measurement) -> CandidateKernel:
+    """The candidate by the variant that was measured."""
+    found = (each for each in wanted.offered if each.toolchain.variant == measured.variant)
+    return next(found)
+
+
+def _cheapest(measured: Sequence[Measurement], margin: float) -> Measurement:
+    """As `cost.cheapest`, of measured variants."""
+    variants = [_variant_of(each) for each in measured]
+    return measured[variants.index(cheapest(variants, margin))]
+
+
+def _margin(candidate: CandidateKernel) -> float:
+    return candidate.toolchain.measure.noise_margin
+
+
+def _refused(candidate: CandidateKernel, wanted: _Wanted, reason: Infeasible) -> Measurement:
+    """What is known of a kernel that its backend does not support; it is not kept."""
+    return Measurement(wanted.key[0], "", candidate.label, reason, candidate.toolchain.variant)
 
 
 def _variant_of(measured: Measurement) -> Variant:

@@ -16,6 +16,7 @@ from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.runtime.cores import prepare_cores, wake
 from collage_dsl.backends.tvm import Tvm, num_cores
+from collage_dsl.cost.spread import Spread, are_equal
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import (
@@ -34,15 +35,27 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.operators import CALL_TIR
 from collage_dsl.graph.sizes import Sizes, size_of, with_sizes
-from collage_dsl.measuring.checked import RANGES, Right, by_onnx, largest_error
-from collage_dsl.measuring.timing import evict, low, read, read_other, times_after
+from collage_dsl.measuring.checked import DRAWS, Right, by_onnx, largest_error
+from collage_dsl.measuring.interval import interval
+from collage_dsl.measuring.timing import (
+    Timed,
+    evict,
+    low,
+    method,
+    read,
+    read_other,
+    reference,
+    times_after,
+    times_at_one_speed,
+)
 from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
 from collage_dsl.realization.entry import entry, prepared_weights
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.outline import Outlined
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.place import constants_of, kernel_of
+from collage_dsl.realization.place import constants_of, kernel_of, kernel_view
+from collage_dsl.realization.ranges import POSITIVE, USUAL, Range, range_of
 from collage_dsl.realization.signature import ExecutableError
 
 Array = np.ndarray[Any, Any]
@@ -66,6 +79,8 @@ class KernelTask:
     at these positions, since their types do not say what to draw. `check` is what its results are
     compared with, if there is something. `others` are the bytes that the
     model reads besides between two runs of the kernel; None if the kernel finds all in memory.
+    `reference` are the seconds of `timing.reference` at the usual speed of the machine, if known.
+    `ranges` are those from which the parameters are drawn, if not the usual ones.
     """
 
     module: Any
@@ -78,6 +93,8 @@ class KernelTask:
     constants: tuple[tuple[int, Array | None], ...] = ()
     given: Mapping[int, Any] = field(default_factory=dict, hash=False)
     others: int | None = None
+    reference: float | None = None
+    ranges: Mapping[int, Range] = field(default_factory=dict, hash=False)
     check: "Check | None" = None
 
 
@@ -93,6 +110,17 @@ class Check:
     gives: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class InTurnTask:
+    """Kernels that are timed in turn, in one process."""
+
+    kernels: tuple[KernelTask, ...]
+
+    @property
+    def toolchain(self) -> Toolchain:
+        return self.kernels[0].toolchain
+
+
 def kernel_task(
     candidate: CandidateKernel,
     backend: Backend,
@@ -102,6 +130,7 @@ def kernel_task(
     libraries: tuple[Backend, ...] = (),
     given: Mapping[int, Any] | None = None,
     others: int | None = None,
+    reference: float | None = None,
 ) -> KernelTask:
     """
     The task to time a candidate. Constants that decide what is computed keep their values. `given`
@@ -129,6 +158,8 @@ def kernel_task(
         tuple(_constants(candidate.graph, outlined.arguments)),
         {p: given[i] for p, i in enumerate(outlined.arguments) if given and i in given},
         others,
+        reference,
+        _ranges(candidate, backend, outlined.arguments),
         _check(candidate, outlined, sizes),
     )
 
@@ -148,6 +179,18 @@ def _check(candidate: CandidateKernel, outlined: Outlined, sizes: Sizes) -> Chec
         tuple(params.index(index) for index in found.arguments),
         tuple(outlined.results[index] for index in found.results),
     )
+
+
+def _ranges(
+    candidate: CandidateKernel, backend: Backend, arguments: Sequence[int]
+) -> dict[int, Range]:
+    """The ranges of the arguments of a kernel, by position."""
+    view = kernel_view(candidate, backend)
+    found = {
+        origin: range_of(view.graph, index)
+        for origin, index in zip(view.arguments, members(view.graph.parameters), strict=True)
+    }
+    return {at: found[origin] for at, origin in enumerate(arguments) if origin in found}
 
 
 def _constants(graph: Graph, arguments: Sequence[int]) -> Iterator[tuple[int, Array | None]]:
@@ -170,11 +213,14 @@ class OverheadTask:
 class Overhead:
     """
     The cost of a call besides the work, in seconds: `launch` for each kernel of a plan, `entry`
-    once for a whole run.
+    once for a whole run. `reference` are the seconds of `timing.reference` at that time.
     """
 
     launch: float
     entry: float
+    reference: float | None = None
+    launch_spread: Spread | None = None
+    entry_spread: Spread | None = None
 
 
 def native_of(toolchain: Toolchain) -> Toolchain:
@@ -193,19 +239,31 @@ class Timing:
 
     seconds: float
     error: float | None = None
+    spread: Spread | None = None
 
 
-def measure(task: KernelTask | OverheadTask) -> Generator[None, None, Timing | Overhead]:
+@dataclass(frozen=True, slots=True)
+class InTurn:
+    """The timings of kernels that ran in turn."""
+
+    timings: tuple[Timing, ...]
+
+
+def measure(
+    task: KernelTask | OverheadTask | InTurnTask,
+) -> Generator[None, None, Timing | Overhead | InTurn]:
     """
     The function that a worker runs: it builds, and times after a `yield`. An OSError means that the
     machine is the cause.
     """
-    task.backend.prepare()
     if isinstance(task, OverheadTask):
+        task.backend.prepare()
         return (yield from measure_overhead(task))
-    for library in task.libraries:
-        library.prepare()
-    return (yield from measure_kernel(task))
+    if isinstance(task, KernelTask):
+        return (yield from measure_kernel(task))
+    kernels = [prepared(each) for each in task.kernels]
+    yield
+    return InTurn(tuple(_timings(kernels, in_turn=True)))
 
 
 def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
@@ -215,6 +273,37 @@ def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
 
     This includes the launch of the kernel and entering the executable; see `measure_overhead`.
     """
+    kernel = prepared(task)
+    yield
+    (timing,) = _timings([kernel])
+    return timing
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A kernel that is built, and only needs to be timed."""
+
+    timed: Timed
+    error: float | None
+    reference: float | None
+
+
+def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[Timing]:
+    """What kernels take that run in turn, corrected for the speed of the machine."""
+    every, now = times_at_one_speed([each.timed for each in kernels])
+    for kernel, times in zip(kernels, every, strict=True):
+        how, usual = kernel.timed.measure, kernel.reference or now
+        speed = 1.0 if are_equal(usual, now, how.noise_margin) else usual / now
+        shortest, longest = interval(times, how.percentile)
+        said = method(kernel.timed.num_cores, how.percentile, in_turn=in_turn)
+        spread = Spread(shortest * speed, longest * speed, len(times), said, speed)
+        yield Timing(low(times, how.percentile) * speed, kernel.error, spread)
+
+
+def prepared(task: KernelTask) -> Prepared:
+    """The kernel of a task, built, with random data, and run once."""
+    for maker in (task.backend, *task.libraries):
+        maker.prepare()
     kernel = built(task, np.random.default_rng(0))
     run, taken = kernel.run, memory_of(kernel.inputs)
     error = _error(task, kernel)
@@ -236,9 +325,7 @@ def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
         warm()
         wake(cores)  # While a model runs, the threads are awake when a kernel begins.
 
-    yield
-    seconds = low(times_after(ready, run, num_cores=cores, measure=how), how.percentile)
-    return Timing(seconds, error)
+    return Prepared(Timed(ready, run, cores, how), error, task.reference)
 
 
 def memory_of(values: Any) -> list[Array]:
@@ -322,12 +409,12 @@ def _draws(task: KernelTask, kernel: "BuiltKernel") -> Iterator[tuple[str, Seque
         and "float" in str(each.dtype)
         and kernel.positions[at] not in task.given
     }
-    for range_ in RANGES if drawn else ():
+    for draw in DRAWS if drawn else ():
         operands, generator = list(kernel.inputs), np.random.default_rng(1)
         for at, each in drawn.items():
-            array = range_.drawn(generator, tuple(map(int, each.shape)), str(each.dtype))
+            array = draw.drawn(generator, tuple(map(int, each.shape)), str(each.dtype))
             operands[at] = tvm.runtime.tensor(array, each.device)
-        yield range_.name, operands
+        yield draw.name, operands
 
 
 def _is_same_kernel(one: KernelTask, other: KernelTask) -> bool:
@@ -364,18 +451,28 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     usual = task.toolchain.measure
     how = replace(usual, repeats=2 * usual.repeats)
 
-    def seconds(run: Callable[[], object]) -> float:
+    def taken(run: Callable[[], object]) -> list[float]:
         def before() -> None:
             evict() if how.runs == "rarely" else read_other(_SMALL)
             run()
 
-        times = times_after(before, run, num_cores=cores, measure=how)
-        return low(times, how.percentile)
+        return times_after(before, run, num_cores=cores, measure=how)
 
     yield
-    alone, chained = seconds(one), seconds(many)
+    every, percentile = (taken(one), taken(many)), how.percentile
+    alone, chained = (low(times, percentile) for times in every)
     launch = max(0.0, (chained - alone) / (several - 1))
-    return Overhead(launch, max(0.0, alone - launch))
+    (least, most), (chained_least, chained_most) = (interval(each, percentile) for each in every)
+    count, said = min(map(len, every)), method(cores, percentile)
+    quick = max(0.0, (chained_least - most) / (several - 1))
+    slow = max(0.0, (chained_most - least) / (several - 1))
+    return Overhead(
+        launch,
+        max(0.0, alone - launch),
+        reference(),
+        Spread(quick, slow, count, said),
+        Spread(max(0.0, least - launch), max(0.0, most - launch), count, said),
+    )
 
 
 def kernel_module(task: KernelTask, generator: np.random.Generator) -> tvm.IRModule:
@@ -448,8 +545,9 @@ def _plain(operand: Any) -> Any:
 
 def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
     """
-    A kernel on random inputs: 0 and 1 for integers, or 0 where 1 is out of range as an index.
-    Raises `NoDevice` where its device lacks.
+    A kernel on random inputs from its ranges. Where these are out of range, integers are the least
+    ones; where results are not finite, other numbers are positive, if they are finite then. Raises
+    `NoDevice` where its device lacks.
     """
     device = device_named(device_name(task.toolchain.kind))
     weights, constants = _constants_drawn(task, generator)
@@ -459,22 +557,43 @@ def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
     known = {**weights, **constants}
     positions = [p for p in range(len(task.module[_FUNCTION].params)) if p not in known]
 
-    def inputs(largest: int) -> list[Any]:
+    def inputs(as_safe: Callable[[TensorType, Range | None], Range | None]) -> list[Any]:
         params = zip(positions, module["main"].params, strict=True)
         return [
             _as_argument(task.given[position], param.ty, device)
             if position in task.given
-            else _argument(param.ty, task.sizes, generator, device, largest)
+            else _argument(
+                param.ty, task.sizes, generator, device, as_safe, task.ranges.get(position)
+            )
             for position, param in params
         ]
 
-    drawn = inputs(1)
+    drawn = inputs(lambda type_, range_: range_)
     try:
-        run(*drawn)
+        result = run(*drawn)
     except (ExecutableError, EngineError):
-        drawn = inputs(0)
+        drawn = inputs(_lowest)
+    else:
+        if not _is_finite(result) and _is_finite(run(*(positive := inputs(_positive)))):
+            drawn = positive
     places = task.check.gives if task.check else None
     return BuiltKernel(run, drawn, positions, known, places)
+
+
+def _lowest(type_: TensorType, range_: Range | None) -> Range | None:
+    """Of integers the least only, which is a valid index of any tensor."""
+    least = range_[0] if range_ else 0
+    return range_ if "float" in type_.dtype else (least, least + 1)
+
+
+def _positive(type_: TensorType, range_: Range | None) -> Range | None:
+    return POSITIVE if "float" in type_.dtype else range_
+
+
+def _is_finite(result: Any) -> bool:
+    """Whether all floating point numbers of a result are finite."""
+    numbers = (each for each in arrays_of(result) if "float" in str(each.dtype))
+    return all(np.isfinite(each.astype(np.float32)).all() for each in numbers)
 
 
 def _running(
@@ -508,12 +627,17 @@ def _as_argument(value: Any, type_: Any, device: Any) -> Any:
 
 
 def _argument(
-    type_: Any, sizes: Sizes, generator: np.random.Generator, device: Any, largest: int
+    type_: Any,
+    sizes: Sizes,
+    generator: np.random.Generator,
+    device: Any,
+    as_safe: Callable[[TensorType, Range | None], Range | None],
+    range_: Range | None,
 ) -> Any:
     if isinstance(type_, relax.ShapeType):
         return tvm.runtime.ShapeTuple([sizes[str(dim.name)] for dim in type_.values])
-    array = random_array(_tensor(type_, sizes), generator, largest)
-    return tvm.runtime.tensor(array, device)
+    tensor = _tensor(type_, sizes)
+    return tvm.runtime.tensor(random_array(tensor, generator, as_safe(tensor, range_)), device)
 
 
 def _tensor(type_: Any, sizes: Sizes) -> TensorType:
@@ -523,15 +647,18 @@ def _tensor(type_: Any, sizes: Sizes) -> TensorType:
     return TensorType(found.dtype, tuple(size_of(dim, sizes) for dim in found.shape or ()))
 
 
-def random_array(type_: TensorType, generator: np.random.Generator, largest: int = 1) -> Array:
+def random_array(
+    type_: TensorType, generator: np.random.Generator, range_: Range | None = None
+) -> Array:
     """
-    Moderate positive and negative values; for integers 0 to `largest`, since most integers are
-    indices.
+    Numbers in a range; without one, moderate positive and negative values, and for integers 0 and
+    1, since most integers are indices.
     """
     shape = type_.static_shape
     if "float" in type_.dtype:
-        return generator.uniform(-1, 1, shape).astype(type_.dtype)
-    return generator.integers(0, largest, shape, endpoint=True).astype(type_.dtype)
+        return generator.uniform(*(range_ or USUAL), shape).astype(type_.dtype)
+    least, end = map(int, range_ or (0, 2))
+    return generator.integers(least, end, shape).astype(type_.dtype)
 
 
 def _weights(type_: TensorType, generator: np.random.Generator) -> Array:
