@@ -180,7 +180,7 @@ def test_a_damaged_store_of_an_old_version_is_read_too(tmp_path: Path) -> None:
         connection.execute(f"PRAGMA application_id = {0x436F6C6C}")
     connection.close()
     with closing(sqlite3.connect(path)) as connection:
-        assert _columns(connection).count("NULL") == 7
+        assert _columns(connection).count("NULL") == 8
     rows, contexts = _readable(path)
     assert [row[:4] for row in rows] == [(*KEY, "nn.relu", 1.0)]
     assert contexts == []
@@ -236,7 +236,8 @@ def without_kinds(folder: Path) -> Path:
             store.put(Measurement(reason, "c", "nn.relu", Infeasible(reason)))
         store.put(Measurement("a", "c", "nn.relu", 1.0))
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("ALTER TABLE cost DROP COLUMN kind")
+        for column in ("kind", "low", "high", "count", "method", "speed"):
+            connection.execute(f"ALTER TABLE cost DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 3")
         connection.commit()
     return path

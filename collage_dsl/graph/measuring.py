@@ -18,16 +18,16 @@ class Measuring:
     kernel that is not built and timed within `timeout` seconds is refused; with None, whoever
     measures sets that limit.
 
-    `runs` says what is planned for. A model that runs `rarely` finds all its data in memory. One
-    that runs `often` finds its activations where the kernel before left them, and its weights where
-    one run of the model has left them (docs/measuring.md).
+    `runs` says what is planned for. A model that runs `often` finds its activations where the
+    kernel before left them, and its weights where one run of the model has left them. One that runs
+    `rarely` finds all its data in memory (docs/measuring.md).
     """
 
     repeats: int = 50
     percentile: int = 20
     budget: float = 0.3
     timeout: float | None = None
-    runs: Runs = "rarely"
+    runs: Runs = "often"
     noise_margin: float = 0.02
 
     @property

@@ -131,8 +131,8 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "`budget 2s;`. It is 300ms where nothing is said.",
         "timeout": "A kernel that is not built and timed within this time is refused: "
         "`timeout 30s;`. Where nothing is said, `--timeout` counts.",
-        "runs": "`runs rarely;`, as where nothing is said: all data is in memory when a kernel "
-        "begins. `runs often;`: it is where a run of the model leaves it.",
+        "runs": "`runs often;`, as where nothing is said: when a kernel begins, its data is where "
+        "a run of the model leaves it. `runs rarely;`: all data is in memory.",
         "noise_margin": "How exact a cost has to be: runs are repeated until it is known within "
         "this part, and costs that differ by less count as equal: `noise_margin 2%;`, as where "
         "nothing is said.",

@@ -30,6 +30,7 @@ from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.measuring.memory import default_limit
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
+    SMALL,
     InTurn,
     InTurnTask,
     KernelTask,
@@ -354,7 +355,8 @@ class MeasuredCost:
 
     def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
         toolchain = replace(toolchain, variants=())
-        context = self._context(toolchain, backend)
+        others = None if toolchain.measure.runs == "rarely" else SMALL
+        context = self._context(toolchain, backend, others=others)
         tried = (context, self._limit(toolchain))
         known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
         if known is not None:

@@ -67,7 +67,7 @@ def context_of(
     runs; None where all is in memory. The time limit is not part of it: a cost that was measured
     within one limit holds for another.
     """
-    measure = replace(toolchain.measure, timeout=None, runs="rarely")
+    measure = replace(toolchain.measure, timeout=None, runs=Measuring().runs)
     cores = num_cores(toolchain)
     made_for, name = machine_target(toolchain), cpu_name()
     settings = [] if measure == Measuring() else _settings(measure)

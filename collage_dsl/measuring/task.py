@@ -435,7 +435,7 @@ def arrays_of(result: Any) -> list[Array]:
     return [each.numpy() for each in values if not isinstance(each, Held)]
 
 
-_SMALL = 1 << 20
+SMALL = 1 << 20
 """The bytes that are read between two runs of what has no model."""
 
 
@@ -453,7 +453,7 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
 
     def taken(run: Callable[[], object]) -> list[float]:
         def before() -> None:
-            evict() if how.runs == "rarely" else read_other(_SMALL)
+            evict() if how.runs == "rarely" else read_other(SMALL)
             run()
 
         return times_after(before, run, num_cores=cores, measure=how)
