@@ -228,7 +228,14 @@ def measured(cost: float, low: float, high: float) -> Measurement:
 def test_which_kernels_may_cost_the_same(other: Measurement, equal: bool) -> None:
     one = measured(1.0, 0.99, 1.01)
 
-    assert may_be_equal(one, other, 0.02) == may_be_equal(other, one, 0.02) == equal
+    assert may_be_equal([one], [other], 0.02) == may_be_equal([other], [one], 0.02) == equal
+
+
+def test_spreads_of_several_kernels_add_up() -> None:
+    one, parts = measured(2.2, 2.1, 2.3), [measured(1.0, 0.9, 1.04), measured(1.0, 0.9, 1.07)]
+
+    assert may_be_equal([one], parts, 0.02)
+    assert not may_be_equal([one], [parts[0], parts[0]], 0.02)
 
 
 def test_of_equal_variants_the_first_counts() -> None:

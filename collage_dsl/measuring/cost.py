@@ -1,8 +1,9 @@
 """The cost function that measures: it builds and times each distinct kernel once per machine."""
 
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import fsum
 from typing import Any, Self
 
 from collage_dsl.backends.base import Backend
@@ -98,6 +99,13 @@ class _Wanted:
     kernel: Graph
 
 
+_Way = tuple[tuple[_Wanted, Measurement], ...]
+"""Kernels that compute some nodes together, with what was measured of them."""
+
+Ways = Sequence[Sequence[CandidateKernel]]
+"""Different kernels, each alone or several together, for the same nodes."""
+
+
 class MeasuredCost:
     """
     A `CostFunction`: the seconds that a kernel takes, its launch included.
@@ -180,75 +188,59 @@ class MeasuredCost:
             return Infeasible("its cost has not been measured")
         return _cheapest(found, _margin(candidate)).cost
 
-    def settle(self, groups: Iterable[Sequence[CandidateKernel]]) -> bool:
+    def settle(self, groups: Iterable[Ways]) -> bool:
         """
-        Let the kernels of a group, of which any can take the place of another, cost the same where
-        they do so within the noise margin: as much as the dearest of those, which breaks no lower
-        bound. Kernels that may cost the same are timed in turn first, if they were not yet. Says
-        whether a cost has changed.
+        Let the ways of a group, to compute the same nodes, cost the same where they do so within
+        the noise margin: as much as the dearest of those, which breaks no lower bound. Kernels of
+        ways that may cost the same are timed in turn first, if they were not yet. Says whether a
+        cost has changed.
         """
         groups = list(groups)
-        every = [wanted for group in groups for wanted, _ in self._measured(group)]
+        every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
         before = list(map(self._cost, every))
-        close = {tuple(w.key for w, _ in found): found for found in map(self._close, groups)}
-        unsure = [found for found in close.values() if _must_run_in_turn(found)]
-        for wanted, _ in (each for found in unsure for each in found):
+        close = (_parts(_close(self._ways(group))) for group in groups)
+        unsure = {tuple(w.key for w, _ in parts): parts for parts in close if _is_unsure(parts)}
+        for wanted, _ in (each for parts in unsure.values() for each in parts):
             self._know_overheads(wanted)
-        self._workers.run([self._in_turn(found) for found in unsure])
+        self._workers.run([self._in_turn(parts) for parts in unsure.values()])
         equal: dict[_Key, float] = {}
         for group in groups:  # A kernel may be in several groups, where a model repeats itself.
-            for key, cost in self._made_equal(group).items():
+            for key, cost in _made_equal(self._ways(group)):
                 equal[key] = max(cost, equal.get(key, cost))
         self._equal |= equal
         return before != list(map(self._cost, every))
 
-    def _close(self, group: Sequence[CandidateKernel]) -> "list[tuple[_Wanted, Measurement]]":
-        """The distinct kernels of a group that may cost as little as the cheapest."""
-        found = self._measured(group)
-        can_run = [each for _, each in found if not isinstance(each.cost, Infeasible)]
-        least = _cheapest(can_run, 0) if can_run else None
-        return [
-            (wanted, each)
-            for wanted, each in found
-            if least and may_be_equal(each, least, _margin(wanted.offered[0]))
-        ]
-
-    def _measured(self, group: Sequence[CandidateKernel]) -> "list[tuple[_Wanted, Measurement]]":
-        """The distinct kernels of a group that were measured, by their chosen variants."""
-        wanted = (self._wanted(each) for each in group)
-        known = {w.key: w for w in wanted if isinstance(w, _Wanted) and w.key in self._known}
-        return [(each, self._chosen(each)) for each in known.values()]
+    def _ways(self, group: Ways) -> list[_Way]:
+        """Those of which all kernels were measured and can run, by their chosen variants."""
+        ways = []
+        for way in group:
+            wanted = [w for w in map(self._wanted, way) if isinstance(w, _Wanted)]
+            parts = [(w, self._chosen(w)) for w in wanted if w.key in self._known]
+            can_run = (not isinstance(measured.cost, Infeasible) for _, measured in parts)
+            if len(parts) == len(way) and all(can_run):
+                ways.append(tuple(parts))
+        return ways
 
     def _chosen(self, wanted: _Wanted) -> Measurement:
         return _cheapest(self._known[wanted.key], _margin(wanted.offered[0]))
 
-    def _made_equal(self, group: Sequence[CandidateKernel]) -> dict[_Key, float]:
-        """The costs of the kernels of a group, in which those that are equal have one."""
-        found = self._measured(group)
-        costs = {
-            wanted.key: each.cost for wanted, each in found if not isinstance(each.cost, Infeasible)
-        }
-        margin = max((_margin(wanted.offered[0]) for wanted, _ in found), default=0.0)
-        least = min(costs.values(), default=0.0)
-        equal = {key: cost for key, cost in costs.items() if are_equal(cost, least, margin)}
-        return costs | dict.fromkeys(equal, max(equal.values(), default=0.0))
-
-    def _in_turn(self, group: "Sequence[tuple[_Wanted, Measurement]]") -> Job[_Task, Any]:
+    def _in_turn(self, parts: _Way) -> Job[_Task, Any]:
         """Time kernels again, in turn, and keep what they take if all of them can run."""
-        candidates = [_by_variant(wanted, measured) for wanted, measured in group]
-        new = yield from self._timed_in_turn(candidates, [measured for _, measured in group])
-        for (wanted, old), measured in zip(group, new, strict=True):
+        new = yield from self._timed_in_turn(parts)
+        for (wanted, old), measured in zip(parts, new, strict=True):
             known = self._known[wanted.key]
             self._known[wanted.key] = tuple(measured if each is old else each for each in known)
 
     def _timed_in_turn(
-        self, candidates: Sequence[CandidateKernel], known: Sequence[Measurement]
+        self, parts: _Way
     ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
-        """New measurements in place of those `known`, which stay where a kernel fails now."""
+        """New measurements of kernels; the known ones where any kernel fails now."""
+        candidates = [_by_variant(wanted, measured) for wanted, measured in parts]
+        known = [measured for _, measured in parts]
         tasks = tuple(map(self._task, candidates))
         answer = yield InTurnTask(tasks), sum(self._limit(each.toolchain) for each in candidates)
         if not isinstance(answer, InTurn):
-            return list(known)
+            return known
         new = []
         for candidate, old, timing in zip(candidates, known, answer.timings, strict=True):
             timing = self._without_entry(candidate, timing)
@@ -447,11 +439,10 @@ class MeasuredCost:
         """The measurements of variants, of which those about as cheap as the cheapest are new."""
         margin = _margin(wanted.offered[0])
         least = _cheapest(every, 0)
-        close = [each for each in every if may_be_equal(each, least, margin)]
-        if not _must_run_in_turn([(wanted, each) for each in close]):
+        close = tuple((wanted, each) for each in every if may_be_equal([each], [least], margin))
+        if not _is_unsure(close):
             return every
-        candidates = [_by_variant(wanted, each) for each in close]
-        new = yield from self._timed_in_turn(candidates, close)
+        new = yield from self._timed_in_turn(close)
         by_variant = {each.variant: each for each in new}
         return [by_variant.get(each.variant, each) for each in every]
 
@@ -581,20 +572,88 @@ def _names(wanted: _Wanted) -> tuple[str, str]:
     return kernel, f"{kernel} in {limit:g} s"
 
 
-def may_be_equal(one: Measurement, other: Measurement, margin: float) -> bool:
-    """Whether two kernels may cost the same, as their spreads say, or the margin if none does."""
-    if isinstance(one.cost, Infeasible) or isinstance(other.cost, Infeasible):
+def may_be_equal(one: Sequence[Measurement], other: Sequence[Measurement], margin: float) -> bool:
+    """
+    Whether kernels may cost as much together as others do: the margin or their spreads say so.
+    """
+    costs, other_costs = (
+        [each.cost for each in some if not isinstance(each.cost, Infeasible)]
+        for some in (one, other)
+    )
+    if len(costs) < len(one) or len(other_costs) < len(other):
         return False
-    if are_equal(one.cost, other.cost, margin):
+    if are_equal(fsum(costs), fsum(other_costs), margin):
         return True
-    if one.spread is None or other.spread is None:
-        return False
-    return one.spread.low <= other.spread.high and other.spread.low <= one.spread.high
+    low, high = _range(one)
+    other_low, other_high = _range(other)
+    return low <= other_high and other_low <= high
 
 
-def _must_run_in_turn(group: "Sequence[tuple[_Wanted, Measurement]]") -> bool:
+def _range(measured: Sequence[Measurement]) -> tuple[float, float]:
+    """Between what kernels cost together, as their spreads say."""
+    known = [(each.spread, each.cost) for each in measured]
+    lows = (cost if spread is None else spread.low for spread, cost in known)
+    highs = (cost if spread is None else spread.high for spread, cost in known)
+    return fsum(lows), fsum(highs)  # type: ignore[arg-type]
+
+
+def _close(ways: Sequence[_Way]) -> list[_Way]:
+    """Those that may cost as little as the cheapest, if there are several."""
+    least = min(ways, key=_total, default=())
+    close = [way for way in ways if may_be_equal(_measured(way), _measured(least), _most(ways))]
+    return close if len(close) > 1 else []
+
+
+def _made_equal(ways: Sequence[_Way]) -> Iterator[tuple[_Key, float]]:
+    """
+    What the kernels of ways cost, of which those that are equal to the cheapest cost as much as the
+    dearest. Those that a search would not prefer then cost a little more, because sums are rounded.
+    """
+    least = min(map(_total, ways), default=0.0)
+    equal = [way for way in ways if are_equal(_total(way), least, _most(ways))]
+    dearest = max(map(_total, equal), default=0.0)
+    best = min(map(_order, equal), default=(0, 0))
+    for way in equal if len(equal) > 1 else ():
+        level = dearest if _order(way) == best else dearest * (1 + _MORE)
+        for wanted, measured in way:
+            assert not isinstance(measured.cost, Infeasible)
+            part = level if len(way) == 1 else measured.cost * (level / _total(way))
+            yield wanted.key, part
+
+
+def _order(way: _Way) -> tuple[int, int]:
+    """Which of equal ways a search prefers: those of a high priority, then of few kernels."""
+    calls = (
+        len(wanted.offered[0].nodes) * wanted.offered[0].toolchain.priority for wanted, _ in way
+    )
+    return -sum(calls), len(way)
+
+
+_MORE = 1e-8
+"""What a way costs more, as a part, that is not preferred."""
+
+
+def _measured(way: _Way) -> list[Measurement]:
+    return [measured for _, measured in way]
+
+
+def _total(way: _Way) -> float:
+    return fsum(m.cost for _, m in way if not isinstance(m.cost, Infeasible))
+
+
+def _most(ways: Sequence[_Way]) -> float:
+    """The largest noise margin of some kernels."""
+    return max((_margin(wanted.offered[0]) for way in ways for wanted, _ in way), default=0.0)
+
+
+def _parts(ways: Iterable[_Way]) -> _Way:
+    """The distinct kernels of some ways."""
+    return tuple({part[0].key: part for way in ways for part in way}.values())
+
+
+def _is_unsure(parts: _Way) -> bool:
     """Whether there are several kernels, of which some were not timed in turn with others yet."""
-    spreads = [measured.spread for _, measured in group if measured.variant != IN_PLACE]
+    spreads = [measured.spread for _, measured in parts if measured.variant != IN_PLACE]
     known = [each for each in spreads if each is not None]
     return len(spreads) > 1 and not all(each.method.endswith(IN_TURN) for each in known)
 
