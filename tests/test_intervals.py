@@ -10,10 +10,10 @@ import pytest
 from collage_dsl.cost import Infeasible, Measurement, Spread, Variant, cheapest
 from collage_dsl.graph import Measuring
 from collage_dsl.measuring import timing
-from collage_dsl.measuring.cost import may_be_equal
 from collage_dsl.measuring.interval import interval, is_exact, ranks
 from collage_dsl.measuring.task import Prepared, _timings
 from collage_dsl.measuring.timing import Timed, sample, times_in_turn
+from collage_dsl.measuring.ways import may_be_equal
 
 
 def coverage(count: int, percentile: int, low: int, high: int) -> float:

@@ -1,9 +1,8 @@
 """The cost function that measures: it builds and times each distinct kernel once per machine."""
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import fsum
 from typing import Any, Self
 
 from collage_dsl.backends.base import Backend
@@ -18,9 +17,8 @@ from collage_dsl.cost import (
     Infeasible,
     Measurement,
     Variant,
-    cheapest,
 )
-from collage_dsl.cost.spread import Spread, are_equal
+from collage_dsl.cost.spread import Spread
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
 from collage_dsl.measuring.footprint import displaced, footprint
@@ -38,7 +36,22 @@ from collage_dsl.measuring.task import (
     measure,
     native_of,
 )
-from collage_dsl.measuring.timing import IN_TURN, PERCENTILE, REFERENCE_RUNS, method
+from collage_dsl.measuring.timing import PERCENTILE, REFERENCE_RUNS, method
+from collage_dsl.measuring.ways import (
+    Key,
+    Wanted,
+    Way,
+    Ways,
+    by_variant,
+    cheapest_of,
+    close_ways,
+    is_unsure,
+    made_equal,
+    margin_of,
+    may_be_equal,
+    parts_of,
+    variant_of,
+)
 from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.place import (
     kept_composites,
@@ -79,31 +92,11 @@ _WORKERS = 4
 _MACHINE = Toolchain(NATIVE)
 """The target in whose context the speed of the machine is kept."""
 
-_Key = tuple[str, tuple[str, ...], float]
-"""A kernel, the contexts of its variants, and a time limit."""
-
 _Task = KernelTask | OverheadTask | InTurnTask
 _Answer = Timing | Overhead | InTurn | Failed
 
 _REFERENCE = "machine.reference"
 """The name of the seconds of `timing.reference` in the store."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A kernel whose cost is asked for: the same candidate by each variant, and its key."""
-
-    key: _Key
-    offered: Sequence[CandidateKernel]
-    backend: Backend
-    kernel: Graph
-
-
-_Way = tuple[tuple[_Wanted, Measurement], ...]
-"""Kernels that compute some nodes together, with what was measured of them."""
-
-Ways = Sequence[Sequence[CandidateKernel]]
-"""Different kernels, each alone or several together, for the same nodes."""
 
 
 class MeasuredCost:
@@ -146,8 +139,8 @@ class MeasuredCost:
         self.watch = watch
         self.counts = Counts()
         self.timeout = timeout
-        self._known: dict[_Key, tuple[Measurement, ...]] = {}
-        self._equal: dict[_Key, float] = {}
+        self._known: dict[Key, tuple[Measurement, ...]] = {}
+        self._equal: dict[Key, float] = {}
         self._footprints: dict[int, tuple[Graph, int]] = {}
         self._contexts: dict[str, Context] = {}
         self._keys: dict[object, str] = {}
@@ -171,7 +164,7 @@ class MeasuredCost:
             self._price([wanted])
         return self._cost(wanted)
 
-    def _cost(self, wanted: _Wanted) -> Cost:
+    def _cost(self, wanted: Wanted) -> Cost:
         """The cost of a kernel that is known: its own, or that of all that are equal to it."""
         return self._equal.get(wanted.key, self._chosen(wanted).cost)
 
@@ -186,7 +179,7 @@ class MeasuredCost:
         found = [each for each in stored if each is not None]
         if len(found) < len(stored):
             return Infeasible("its cost has not been measured")
-        return _cheapest(found, _margin(candidate)).cost
+        return cheapest_of(found, margin_of(candidate)).cost
 
     def settle(self, groups: Iterable[Ways]) -> bool:
         """
@@ -198,33 +191,33 @@ class MeasuredCost:
         groups = list(groups)
         every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
         before = list(map(self._cost, every))
-        close = (_parts(_close(self._ways(group))) for group in groups)
-        unsure = {tuple(w.key for w, _ in parts): parts for parts in close if _is_unsure(parts)}
+        close = (parts_of(close_ways(self._ways(group))) for group in groups)
+        unsure = {tuple(w.key for w, _ in parts): parts for parts in close if is_unsure(parts)}
         for wanted, _ in (each for parts in unsure.values() for each in parts):
             self._know_overheads(wanted)
         self._workers.run([self._in_turn(parts) for parts in unsure.values()])
-        equal: dict[_Key, float] = {}
+        equal: dict[Key, float] = {}
         for group in groups:  # A kernel may be in several groups, where a model repeats itself.
-            for key, cost in _made_equal(self._ways(group)):
+            for key, cost in made_equal(self._ways(group)):
                 equal[key] = max(cost, equal.get(key, cost))
         self._equal |= equal
         return before != list(map(self._cost, every))
 
-    def _ways(self, group: Ways) -> list[_Way]:
+    def _ways(self, group: Ways) -> list[Way]:
         """Those of which all kernels were measured and can run, by their chosen variants."""
         ways = []
         for way in group:
-            wanted = [w for w in map(self._wanted, way) if isinstance(w, _Wanted)]
+            wanted = [w for w in map(self._wanted, way) if isinstance(w, Wanted)]
             parts = [(w, self._chosen(w)) for w in wanted if w.key in self._known]
             can_run = (not isinstance(measured.cost, Infeasible) for _, measured in parts)
             if len(parts) == len(way) and all(can_run):
                 ways.append(tuple(parts))
         return ways
 
-    def _chosen(self, wanted: _Wanted) -> Measurement:
-        return _cheapest(self._known[wanted.key], _margin(wanted.offered[0]))
+    def _chosen(self, wanted: Wanted) -> Measurement:
+        return cheapest_of(self._known[wanted.key], margin_of(wanted.offered[0]))
 
-    def _in_turn(self, parts: _Way) -> Job[_Task, Any]:
+    def _in_turn(self, parts: Way) -> Job[_Task, Any]:
         """Time kernels again, in turn, and keep what they take if all of them can run."""
         new = yield from self._timed_in_turn(parts)
         for (wanted, old), measured in zip(parts, new, strict=True):
@@ -232,10 +225,10 @@ class MeasuredCost:
             self._known[wanted.key] = tuple(measured if each is old else each for each in known)
 
     def _timed_in_turn(
-        self, parts: _Way
+        self, parts: Way
     ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
         """New measurements of kernels; the known ones where any kernel fails now."""
-        candidates = [_by_variant(wanted, measured) for wanted, measured in parts]
+        candidates = [by_variant(wanted, measured) for wanted, measured in parts]
         known = [measured for _, measured in parts]
         tasks = tuple(map(self._task, candidates))
         answer = yield InTurnTask(tasks), sum(self._limit(each.toolchain) for each in candidates)
@@ -254,7 +247,7 @@ class MeasuredCost:
         by_key = {each.key: each for each in wanted if not isinstance(each, Infeasible)}
         self._price([each for key, each in by_key.items() if key not in self._known])
 
-    def _wanted(self, candidate: CandidateKernel) -> _Wanted | Infeasible:
+    def _wanted(self, candidate: CandidateKernel) -> Wanted | Infeasible:
         """What is to be looked up and measured of a candidate, or why it is not."""
         backend = self.backend_of(candidate.toolchain)
         found = kernel_view(candidate, backend)
@@ -270,7 +263,7 @@ class MeasuredCost:
         offered = _offered(candidate, backend)
         if not offered:
             return Infeasible(without_variant(candidate, backend))
-        return _Wanted(self._key(offered, backend, found), offered, backend, found.graph)
+        return Wanted(self._key(offered, backend, found), offered, backend, found.graph)
 
     def _values(self, candidate: CandidateKernel, found: Extract) -> Mapping[int, Any] | str:
         """The values of operands whose sizes are found as the model runs, or why there are none."""
@@ -286,9 +279,9 @@ class MeasuredCost:
             return ()
         found, offered = kernel_view(candidate, backend), _offered(candidate, backend)
         known = self._known.get(self._key(offered, backend, found), ())
-        return tuple(map(_variant_of, known))
+        return tuple(map(variant_of, known))
 
-    def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> _Key:
+    def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> Key:
         """The names of the candidates in the store, and the time limit."""
         _, *libraries = makers(offered[0], self.backend_of)
         values = self._values(offered[0], found)
@@ -394,11 +387,11 @@ class MeasuredCost:
         said = toolchain.measure.timeout
         return self.timeout if said is None else said
 
-    def _price(self, wanted: Sequence[_Wanted]) -> None:
+    def _price(self, wanted: Sequence[Wanted]) -> None:
         """Find out the costs of kernels that are not known yet."""
         self._workers.run([self._job(each) for each in wanted if self._measures(each)])
 
-    def _measures(self, wanted: _Wanted) -> bool:
+    def _measures(self, wanted: Wanted) -> bool:
         """Whether a kernel must be measured. If so, the overheads that this needs are known now."""
         self.counts.found += 1
         self.watch(self.counts)
@@ -416,13 +409,13 @@ class MeasuredCost:
         self._know_overheads(wanted)
         return True
 
-    def _know_overheads(self, wanted: _Wanted) -> None:
+    def _know_overheads(self, wanted: Wanted) -> None:
         """Measure now, alone, what the costs of a kernel need besides its own time."""
         for each in wanted.offered:
             self._entry(each.toolchain)
             self.launch(each.toolchain, wanted.backend)
 
-    def _job(self, wanted: _Wanted) -> Job[_Task, Any]:
+    def _job(self, wanted: Wanted) -> Job[_Task, Any]:
         """Measure the variants of a kernel that are not in the store."""
         self.counts.measured += 1
         self.watch(self.counts)
@@ -434,23 +427,23 @@ class MeasuredCost:
         self._learned(wanted, every)
 
     def _variants_in_turn(
-        self, wanted: _Wanted, every: list[Measurement]
+        self, wanted: Wanted, every: list[Measurement]
     ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
         """The measurements of variants, of which those about as cheap as the cheapest are new."""
-        margin = _margin(wanted.offered[0])
-        least = _cheapest(every, 0)
+        margin = margin_of(wanted.offered[0])
+        least = cheapest_of(every, 0)
         close = tuple((wanted, each) for each in every if may_be_equal([each], [least], margin))
-        if not _is_unsure(close):
+        if not is_unsure(close):
             return every
         new = yield from self._timed_in_turn(close)
         by_variant = {each.variant: each for each in new}
         return [by_variant.get(each.variant, each) for each in every]
 
-    def _learned(self, wanted: _Wanted, measured: Iterable[Measurement]) -> None:
+    def _learned(self, wanted: Wanted, measured: Iterable[Measurement]) -> None:
         self._known[wanted.key] = tuple(measured)
         self._count(self._chosen(wanted).cost)
 
-    def _stored(self, wanted: _Wanted) -> list[Measurement | None]:
+    def _stored(self, wanted: Wanted) -> list[Measurement | None]:
         """What the store has for each variant of a kernel."""
         names = _names(wanted)
         return [self._first(names, context) for context in wanted.key[1]]
@@ -460,7 +453,7 @@ class MeasuredCost:
         return next((each for each in found if each is not None), None)
 
     def _new(
-        self, candidate: CandidateKernel, wanted: _Wanted, context: str
+        self, candidate: CandidateKernel, wanted: Wanted, context: str
     ) -> Generator[tuple[_Task, float], _Answer, Measurement]:
         """A measurement that was not in the store, and is now."""
         measured = yield from self._measure(candidate)
@@ -563,7 +556,7 @@ def supported(cost: CostFunction, backend_of: BackendOf) -> CostFunction:
     return checked
 
 
-def _names(wanted: _Wanted) -> tuple[str, str]:
+def _names(wanted: Wanted) -> tuple[str, str]:
     """
     The names of a kernel in the store. The second is that of one that was too slow for its time
     limit: it may be fast enough for another.
@@ -572,115 +565,9 @@ def _names(wanted: _Wanted) -> tuple[str, str]:
     return kernel, f"{kernel} in {limit:g} s"
 
 
-def may_be_equal(one: Sequence[Measurement], other: Sequence[Measurement], margin: float) -> bool:
-    """
-    Whether kernels may cost as much together as others do: the margin or their spreads say so.
-    """
-    costs, other_costs = (
-        [each.cost for each in some if not isinstance(each.cost, Infeasible)]
-        for some in (one, other)
-    )
-    if len(costs) < len(one) or len(other_costs) < len(other):
-        return False
-    if are_equal(fsum(costs), fsum(other_costs), margin):
-        return True
-    low, high = _range(one)
-    other_low, other_high = _range(other)
-    return low <= other_high and other_low <= high
-
-
-def _range(measured: Sequence[Measurement]) -> tuple[float, float]:
-    """Between what kernels cost together, as their spreads say."""
-    known = [(each.spread, each.cost) for each in measured]
-    lows = (cost if spread is None else spread.low for spread, cost in known)
-    highs = (cost if spread is None else spread.high for spread, cost in known)
-    return fsum(lows), fsum(highs)  # type: ignore[arg-type]
-
-
-def _close(ways: Sequence[_Way]) -> list[_Way]:
-    """Those that may cost as little as the cheapest, if there are several."""
-    least = min(ways, key=_total, default=())
-    close = [way for way in ways if may_be_equal(_measured(way), _measured(least), _most(ways))]
-    return close if len(close) > 1 else []
-
-
-def _made_equal(ways: Sequence[_Way]) -> Iterator[tuple[_Key, float]]:
-    """
-    What the kernels of ways cost, of which those that are equal to the cheapest cost as much as the
-    dearest. Those that a search would not prefer then cost a little more, because sums are rounded.
-    """
-    least = min(map(_total, ways), default=0.0)
-    equal = [way for way in ways if are_equal(_total(way), least, _most(ways))]
-    dearest = max(map(_total, equal), default=0.0)
-    best = min(map(_order, equal), default=(0, 0))
-    for way in equal if len(equal) > 1 else ():
-        level = dearest if _order(way) == best else dearest * (1 + _MORE)
-        for wanted, measured in way:
-            assert not isinstance(measured.cost, Infeasible)
-            part = level if len(way) == 1 else measured.cost * (level / _total(way))
-            yield wanted.key, part
-
-
-def _order(way: _Way) -> tuple[int, int]:
-    """Which of equal ways a search prefers: those of a high priority, then of few kernels."""
-    calls = (
-        len(wanted.offered[0].nodes) * wanted.offered[0].toolchain.priority for wanted, _ in way
-    )
-    return -sum(calls), len(way)
-
-
-_MORE = 1e-8
-"""What a way costs more, as a part, that is not preferred."""
-
-
-def _measured(way: _Way) -> list[Measurement]:
-    return [measured for _, measured in way]
-
-
-def _total(way: _Way) -> float:
-    return fsum(m.cost for _, m in way if not isinstance(m.cost, Infeasible))
-
-
-def _most(ways: Sequence[_Way]) -> float:
-    """The largest noise margin of some kernels."""
-    return max((_margin(wanted.offered[0]) for way in ways for wanted, _ in way), default=0.0)
-
-
-def _parts(ways: Iterable[_Way]) -> _Way:
-    """The distinct kernels of some ways."""
-    return tuple({part[0].key: part for way in ways for part in way}.values())
-
-
-def _is_unsure(parts: _Way) -> bool:
-    """Whether there are several kernels, of which some were not timed in turn with others yet."""
-    spreads = [measured.spread for _, measured in parts if measured.variant != IN_PLACE]
-    known = [each for each in spreads if each is not None]
-    return len(spreads) > 1 and not all(each.method.endswith(IN_TURN) for each in known)
-
-
-def _by_variant(wanted: _Wanted, measured: Measurement) -> CandidateKernel:
-    """The candidate by the variant that was measured."""
-    found = (each for each in wanted.offered if each.toolchain.variant == measured.variant)
-    return next(found)
-
-
-def _cheapest(measured: Sequence[Measurement], margin: float) -> Measurement:
-    """As `cost.cheapest`, of measured variants."""
-    variants = [_variant_of(each) for each in measured]
-    return measured[variants.index(cheapest(variants, margin))]
-
-
-def _margin(candidate: CandidateKernel) -> float:
-    return candidate.toolchain.measure.noise_margin
-
-
-def _refused(candidate: CandidateKernel, wanted: _Wanted, reason: Infeasible) -> Measurement:
+def _refused(candidate: CandidateKernel, wanted: Wanted, reason: Infeasible) -> Measurement:
     """What is known of a kernel that its backend does not support; it is not kept."""
     return Measurement(wanted.key[0], "", candidate.label, reason, candidate.toolchain.variant)
-
-
-def _variant_of(measured: Measurement) -> Variant:
-    return Variant(measured.variant, measured.cost, measured.error)
 
 
 def _offered(candidate: CandidateKernel, backend: Backend) -> list[CandidateKernel]:
