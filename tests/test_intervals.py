@@ -10,9 +10,10 @@ import pytest
 from collage_dsl.cost import Infeasible, Measurement, Spread, Variant, cheapest
 from collage_dsl.graph import Measuring
 from collage_dsl.measuring import timing
-from collage_dsl.measuring.cost import may_be_equal
 from collage_dsl.measuring.interval import interval, is_exact, ranks
-from collage_dsl.measuring.timing import Timed, sample, times_at_one_speed, times_in_turn
+from collage_dsl.measuring.task import Prepared, _timings
+from collage_dsl.measuring.timing import Timed, sample, times_in_turn
+from collage_dsl.measuring.ways import may_be_equal
 
 
 def coverage(count: int, percentile: int, low: int, high: int) -> float:
@@ -164,26 +165,41 @@ def test_calls_run_in_turn_until_each_is_settled(machine: Machine) -> None:
 # The speed of the machine.
 
 
+def kernel(machine: Machine, lengths: Iterator[float], usual: float | None) -> Prepared:
+    timed = Timed(lambda: None, lambda: machine.run(next(lengths)), 1, QUICK)
+    return Prepared(timed, None, usual)
+
+
 @pytest.mark.parametrize(
-    ("speeds", "rounds"),
-    [([1.0, 1.0], 1), ([1.0, 1.01], 1), ([1.0, 1.5, 1.5], 2), ([1.0, 1.5, 2.0, 2.5], 3)],
+    ("usual", "slower", "seconds", "speed"),
+    [
+        (1.0, [1.0] * 5, 2.0, 1.0),
+        (1.0, [1.015] * 5, 2.03, 1.0),
+        (1.0, [1.25] * 5, 2.0, 0.8),
+        (1.0, [0.8] * 5, 2.0, 1.25),
+        (1.0, [1.25, 1.25, 1.0, 1.0, 1.25], 2.0, 1.0),
+        (None, [1.25] * 5, 2.5, 1.0),
+    ],
 )
-def test_times_are_taken_at_one_speed(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, speeds: list[float], rounds: int
+def test_times_are_corrected_for_the_speed_of_the_machine(
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    usual: float | None,
+    slower: list[float],
+    seconds: float,
+    speed: float,
 ) -> None:
-    left: Iterator[float] = iter(speeds)
-    monkeypatch.setattr(timing, "reference", lambda: next(left))
-    calls = []
+    """The machine is slower by these factors in the rounds."""
+    reference = iter(slower)
+    monkeypatch.setattr(timing, "_reference", lambda: lambda: machine.run(next(reference)))
 
-    def call() -> None:
-        calls.append(1)
-        machine.run(1.0)
+    (found,) = _timings([kernel(machine, iter([2.0 * each for each in slower]), usual)])
 
-    (times,), found = times_at_one_speed([Timed(lambda: None, call, 1, QUICK)])
-
-    assert len(times) == 5
-    assert len(calls) == 5 * rounds
-    assert found == speeds[-1]
+    assert found.seconds == pytest.approx(seconds)
+    assert found.spread is not None
+    assert found.spread.speed == pytest.approx(speed)
+    assert found.spread.low == pytest.approx(2.0 * min(slower) * speed)
+    assert found.spread.high == pytest.approx(2.0 * max(slower) * speed)
 
 
 def test_the_reference_takes_some_time() -> None:
@@ -212,7 +228,14 @@ def measured(cost: float, low: float, high: float) -> Measurement:
 def test_which_kernels_may_cost_the_same(other: Measurement, equal: bool) -> None:
     one = measured(1.0, 0.99, 1.01)
 
-    assert may_be_equal(one, other, 0.02) == may_be_equal(other, one, 0.02) == equal
+    assert may_be_equal([one], [other], 0.02) == may_be_equal([other], [one], 0.02) == equal
+
+
+def test_spreads_of_several_kernels_add_up() -> None:
+    one, parts = measured(2.2, 2.1, 2.3), [measured(1.0, 0.9, 1.04), measured(1.0, 0.9, 1.07)]
+
+    assert may_be_equal([one], parts, 0.02)
+    assert not may_be_equal([one], [parts[0], parts[0]], 0.02)
 
 
 def test_of_equal_variants_the_first_counts() -> None:

@@ -222,7 +222,6 @@ def test_a_kernel_costs_what_its_target_says(
     monkeypatch.setattr(task_module, "built", lambda *_: BuiltKernel(made.call, []))
     monkeypatch.setattr(task_module, "by_onnx", lambda _: None)
     monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: lambda: None)
-    monkeypatch.setattr(timing, "reference", lambda: 1.0)
     toolchain = Toolchain("t", measure=replace(PATIENT, percentile=percentile))
     task = kernel_task(kernel(toolchain), Tvm(), {}, can_warm=True)
 
@@ -247,7 +246,7 @@ def test_overheads_are_timed_like_kernels_with_twice_the_runs(
 
     done(measure(OverheadTask(Toolchain("t", measure=PATIENT), Tvm())))
 
-    assert asked == [replace(PATIENT, repeats=10)] * 2
+    assert asked == [replace(PATIENT, repeats=10, budget=5 * PATIENT.budget)] * 2
     assert made.calls == 2 * 6  # one each before a percentile of 50 is known
 
 

@@ -1,7 +1,7 @@
 """Kernels that cost the same within noise: they are timed in turn, and noise chooses no plan."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
 from pathlib import Path
@@ -13,7 +13,7 @@ from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import Cost, CostStore, Infeasible, Spread
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import MIXED, plans_of
-from collage_dsl.engine.ties import rivals, without_ties
+from collage_dsl.engine.ties import Ways, rivals, without_ties
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.process import Failed
@@ -93,6 +93,10 @@ def kernels(*toolchains: Toolchain) -> list[CandidateKernel]:
     return [CandidateKernel(GRAPH, inside, toolchain) for toolchain in toolchains]
 
 
+def ways(group: Sequence[CandidateKernel]) -> Ways:
+    return [(each,) for each in group]
+
+
 def costs_after(
     cost: MeasuredCost, answers: Answers, alone: Mapping[str, float], turn: Mapping[str, float]
 ) -> list[Cost]:
@@ -100,10 +104,10 @@ def costs_after(
     group = kernels(A, B, C)
     before = [cost(each) for each in group]
     assert before == [alone[name] for name in "abc"]
-    changed = cost.settle([group])
+    changed = cost.settle([ways(group)])
     after = [cost(each) for each in group]
     assert changed == (after != before) or answers.turns
-    assert not cost.settle([group]), "they are settled now"
+    assert not cost.settle([ways(group)]), "they are settled now"
     return after
 
 
@@ -154,7 +158,7 @@ def test_kernels_that_were_timed_in_turn_are_not_again(
     with MeasuredCost(lambda _: Tvm(), cost.store) as later:
         group = kernels(A, B, C)
         assert [later(each) for each in group] == [1.002, 1.015, 2.0]
-        assert later.settle([group])
+        assert later.settle([ways(group)])
         assert [later(each) for each in group] == [1.015, 1.015, 2.0]
     assert len(answers.turns) == 1
 
@@ -188,7 +192,7 @@ def plan_of(cost: MeasuredCost, graph: Graph, priority: int, *, settles: bool) -
         asked[candidate] = cost(candidate)
         return asked[candidate]
 
-    def settle(groups: Sequence[Sequence[CandidateKernel]]) -> bool:
+    def settle(groups: Iterable[Ways]) -> bool:
         return settles and cost.settle(groups)
 
     plans = without_ties(
@@ -230,8 +234,53 @@ def test_the_rivals_of_a_kernel_are_the_feasible_ones_for_its_nodes() -> None:
 
     costs: dict[CandidateKernel, Cost] = {y[0]: 1.0, y[1]: 5.0, y[2]: Infeasible("no"), other: 1.0}
 
-    assert rivals(plan, costs) == [(y[0], y[1])]
+    assert rivals(plan, costs) == [[(y[0],), (y[1],)]]
     assert rivals(plan, {y[0]: 1.0}) == []
+
+
+def parts_and_whole() -> tuple[list[CandidateKernel], CandidateKernel, CandidateKernel]:
+    """A kernel for each call, one for the first two, and one for the second and third."""
+    alone = [CandidateKernel(CHAIN, SubGraph(CHAIN.set_of(name)), A) for name in "abcd"]
+    whole, other = (CandidateKernel(CHAIN, SubGraph(CHAIN.set_of(*n)), B) for n in ("ab", "bc"))
+    return alone, whole, other
+
+
+def test_the_rival_of_several_kernels_is_one_for_all_their_nodes() -> None:
+    alone, whole, other = parts_and_whole()
+    cost = {**dict.fromkeys(alone, 1.0), whole: 2.5}
+
+    plan = collage.choose(CHAIN, [*alone, whole], cost=cost.__getitem__)
+    assert rivals(plan, cost) == [[(whole,), (alone[0], alone[1])]]
+    with_whole = collage.choose(CHAIN, [*alone, whole], cost={**cost, whole: 1.5}.__getitem__)
+    assert rivals(with_whole, {**cost, other: 1.0}) == []
+
+
+@pytest.mark.parametrize(
+    ("whole_cost", "chosen"), [(1.9, 3), (1.99, 3), (2.03, 3), (2.06, 4), (2.2, 4)]
+)
+def test_one_kernel_is_preferred_to_several_that_cost_the_same(
+    cost: MeasuredCost, answers: Answers, whole_cost: float, chosen: int
+) -> None:
+    alone, whole, _ = parts_and_whole()
+    answers.alone = answers.in_turn = {"a": 1.0, "b": whole_cost}.__getitem__
+    asked: dict[CandidateKernel, Cost] = {}
+
+    def recorded(candidate: CandidateKernel) -> Cost:
+        asked[candidate] = cost(candidate)
+        return asked[candidate]
+
+    plan = without_ties(
+        lambda: collage.choose(CHAIN, [*alone, whole], cost=recorded),
+        lambda found: found,
+        asked,
+        cost.settle,
+    )
+
+    assert len(plan.kernels) == chosen
+    assert plan.cost == fsum(cost(each) for each in plan.candidates)  # type: ignore[misc]
+    for kernel in plan.candidates:
+        assert cost(kernel) >= answers.alone(kernel.target)  # type: ignore[operator]
+    assert plan.cost <= 4 * 1.02
 
 
 def test_a_search_is_repeated_while_costs_change() -> None:
@@ -261,5 +310,5 @@ def test_targets_may_have_margins_of_their_own(cost: MeasuredCost, answers: Answ
 
     group = kernels(wide, B)
     assert [cost(each) for each in group] == [1.0, 1.15]
-    cost.settle([group])
+    cost.settle([ways(group)])
     assert [cost(each) for each in group] == [1.15, 1.15]

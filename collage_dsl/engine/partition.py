@@ -15,7 +15,7 @@ from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import proposed, regions
-from collage_dsl.engine.ties import without_ties
+from collage_dsl.engine.ties import Ways, without_ties
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import (
     CandidateKernel,
@@ -157,7 +157,7 @@ class _Steps:
             space = regions(graph, found, recorded, self.specs, bound, ahead)
             return space.plan(solve=as_far_as_possible)
 
-        def settle(groups: Iterable[Sequence[CandidateKernel]]) -> bool:
+        def settle(groups: Iterable[Ways]) -> bool:
             return self.pricing is not None and self.pricing.settle(groups)
 
         plan = without_ties(searched, lambda plan: plan, costs, settle)

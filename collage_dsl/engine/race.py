@@ -10,6 +10,7 @@ import numpy as np
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import kernel_target, num_cores
+from collage_dsl.cost.spread import are_equal
 from collage_dsl.engine.sizes import Part
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.timing import interleaved, low
@@ -91,8 +92,8 @@ def race(
     part: Part, contenders: Sequence[Contender], specs: Sequence[FusionSpec], seconds: float
 ) -> tuple[Contender, list[ContenderDocument]]:
     """
-    The fastest contender for a part of a model (of equally fast ones, the first), and the report of
-    all. Each runs for about so many `seconds`.
+    The fastest contender for a part of a model, and the report of all. Of those that are as fast
+    within the noise margin, it is the first. Each runs for about so many `seconds`.
     """
     inputs = list(next(draws_of(part.graph, part.inputs)).inputs.values())
     executables = {id(c.executable): c.executable for c in contenders if c.executable}
@@ -102,8 +103,10 @@ def race(
     times = dict(
         zip(runners, interleaved(list(runners.values()), cores, budget=budget), strict=True)
     )
-    running = (c for c in contenders if c.executable)
-    winner = min(running, key=lambda c: low(times[id(c.executable)]))
+    taken = [(low(times[id(c.executable)]), c) for c in contenders if c.executable]
+    fastest = min(took for took, _ in taken)
+    margin = max(spec.target.measure.noise_margin for spec in specs)
+    winner = next(c for took, c in taken if are_equal(took, fastest, margin))
     return winner, [_document(c, times.get(id(c.executable))) for c in contenders]
 
 

@@ -14,9 +14,12 @@ _Found = TypeVar("_Found")
 _ROUNDS = 4
 """How often a search is repeated at most."""
 
-Settle = Callable[[Iterable[Sequence[CandidateKernel]]], bool]
+Ways = Sequence[Sequence[CandidateKernel]]
+"""Different kernels, each alone or several together, for the same nodes."""
+
+Settle = Callable[[Iterable[Ways]], bool]
 """
-Lets kernels of a group that cost the same, within noise, have one cost. Says whether any cost is
+Lets the ways of a group that cost the same, within noise, have one cost. Says whether any cost is
 another one now. See `MeasuredCost.settle`.
 """
 
@@ -44,11 +47,29 @@ def without_ties(
     return found
 
 
-def rivals(plan: Plan, costs: Mapping[CandidateKernel, Cost]) -> list[tuple[CandidateKernel, ...]]:
-    """For each kernel of a plan that has rivals, all feasible kernels for the same nodes."""
-    chosen = [each.sub_graph.inside for each in plan.candidates]
-    by_nodes: dict[OpSet, list[CandidateKernel]] = {inside: [] for inside in chosen}
+def rivals(plan: Plan, costs: Mapping[CandidateKernel, Cost]) -> list[Ways]:
+    """
+    What can take the place of kernels of a plan: for each kernel that has rivals, all feasible ones
+    for its nodes; and for several kernels, a feasible one for the nodes of all of them.
+    """
+    chosen = {each.sub_graph.inside: each for each in plan.candidates}
+    by_nodes: dict[OpSet, list[CandidateKernel]] = {}
     for candidate, cost in costs.items():
-        if candidate.sub_graph.inside in by_nodes and not isinstance(cost, Infeasible):
-            by_nodes[candidate.sub_graph.inside].append(candidate)
-    return [tuple(group) for group in by_nodes.values() if len(group) > 1]
+        if not isinstance(cost, Infeasible):
+            by_nodes.setdefault(candidate.sub_graph.inside, []).append(candidate)
+    groups: list[Ways] = []
+    for inside, found in by_nodes.items():
+        if inside in chosen and len(found) > 1:
+            groups.append([(each,) for each in found])
+        elif inside not in chosen and (parts := _parts(inside, plan)):
+            groups.append([*((each,) for each in found), parts])
+    return groups
+
+
+def _parts(inside: OpSet, plan: Plan) -> tuple[CandidateKernel, ...]:
+    """The kernels of a plan that have these nodes together; none if there are others between."""
+    touched = [each for each in plan.candidates if each.sub_graph.inside & inside]
+    together = 0
+    for each in touched:
+        together |= each.sub_graph.inside
+    return tuple(touched) if together == inside else ()

@@ -18,10 +18,9 @@ from collage_dsl.cost import (
     Measurement,
     Refusal,
     Variant,
-    cheapest,
 )
 from collage_dsl.cost.expiry import expiry, is_expired
-from collage_dsl.cost.spread import Spread, are_equal
+from collage_dsl.cost.spread import Spread
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
 from collage_dsl.measuring.footprint import displaced, footprint
@@ -41,7 +40,22 @@ from collage_dsl.measuring.task import (
     measure,
     native_of,
 )
-from collage_dsl.measuring.timing import IN_TURN, PERCENTILE, REFERENCE_RUNS, method
+from collage_dsl.measuring.timing import PERCENTILE, REFERENCE_RUNS, method
+from collage_dsl.measuring.ways import (
+    Key,
+    Wanted,
+    Way,
+    Ways,
+    by_variant,
+    cheapest_of,
+    close_ways,
+    is_unsure,
+    made_equal,
+    margin_of,
+    may_be_equal,
+    parts_of,
+    variant_of,
+)
 from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.place import (
     kept_composites,
@@ -86,24 +100,11 @@ _MIB = 1 << 20
 _MACHINE = Toolchain(NATIVE)
 """The target in whose context the speed of the machine is kept."""
 
-_Key = tuple[str, tuple[str, ...], float]
-"""A kernel, the contexts of its variants, and a time limit."""
-
 _Task = KernelTask | OverheadTask | InTurnTask
 _Answer = Timing | Overhead | InTurn | Failed
 
 _REFERENCE = "machine.reference"
 """The name of the seconds of `timing.reference` in the store."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A kernel whose cost is asked for: the same candidate by each variant, and its key."""
-
-    key: _Key
-    offered: Sequence[CandidateKernel]
-    backend: Backend
-    kernel: Graph
 
 
 class MeasuredCost:
@@ -150,8 +151,8 @@ class MeasuredCost:
         self.counts = Counts()
         self.timeout = timeout
         self.memory = default_limit() if memory is None else memory
-        self._known: dict[_Key, tuple[Measurement, ...]] = {}
-        self._equal: dict[_Key, float] = {}
+        self._known: dict[Key, tuple[Measurement, ...]] = {}
+        self._equal: dict[Key, float] = {}
         self._footprints: dict[int, tuple[Graph, int]] = {}
         self._contexts: dict[str, Context] = {}
         self._keys: dict[object, str] = {}
@@ -175,7 +176,7 @@ class MeasuredCost:
             self._price([wanted])
         return self._cost(wanted)
 
-    def _cost(self, wanted: _Wanted) -> Cost:
+    def _cost(self, wanted: Wanted) -> Cost:
         """The cost of a kernel that is known: its own, or that of all that are equal to it."""
         return self._equal.get(wanted.key, self._chosen(wanted).cost)
 
@@ -190,77 +191,61 @@ class MeasuredCost:
         found = [each for each in stored if each is not None]
         if len(found) < len(stored):
             return Infeasible("its cost has not been measured")
-        return _cheapest(found, _margin(candidate)).cost
+        return cheapest_of(found, margin_of(candidate)).cost
 
-    def settle(self, groups: Iterable[Sequence[CandidateKernel]]) -> bool:
+    def settle(self, groups: Iterable[Ways]) -> bool:
         """
-        Let the kernels of a group, of which any can take the place of another, cost the same where
-        they do so within the noise margin: as much as the dearest of those, which breaks no lower
-        bound. Kernels that may cost the same are timed in turn first, if they were not yet. Says
-        whether a cost has changed.
+        Let the ways of a group, to compute the same nodes, cost the same where they do so within
+        the noise margin: as much as the dearest of those, which breaks no lower bound. Kernels of
+        ways that may cost the same are timed in turn first, if they were not yet. Says whether a
+        cost has changed.
         """
         groups = list(groups)
-        every = [wanted for group in groups for wanted, _ in self._measured(group)]
+        every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
         before = list(map(self._cost, every))
-        close = {tuple(w.key for w, _ in found): found for found in map(self._close, groups)}
-        unsure = [found for found in close.values() if _must_run_in_turn(found)]
-        for wanted, _ in (each for found in unsure for each in found):
+        close = (parts_of(close_ways(self._ways(group))) for group in groups)
+        unsure = {tuple(w.key for w, _ in parts): parts for parts in close if is_unsure(parts)}
+        for wanted, _ in (each for parts in unsure.values() for each in parts):
             self._know_overheads(wanted)
-        self._workers.run([self._in_turn(found) for found in unsure])
-        equal: dict[_Key, float] = {}
+        self._workers.run([self._in_turn(parts) for parts in unsure.values()])
+        equal: dict[Key, float] = {}
         for group in groups:  # A kernel may be in several groups, where a model repeats itself.
-            for key, cost in self._made_equal(group).items():
+            for key, cost in made_equal(self._ways(group)):
                 equal[key] = max(cost, equal.get(key, cost))
         self._equal |= equal
         return before != list(map(self._cost, every))
 
-    def _close(self, group: Sequence[CandidateKernel]) -> "list[tuple[_Wanted, Measurement]]":
-        """The distinct kernels of a group that may cost as little as the cheapest."""
-        found = self._measured(group)
-        can_run = [each for _, each in found if not isinstance(each.cost, Infeasible)]
-        least = _cheapest(can_run, 0) if can_run else None
-        return [
-            (wanted, each)
-            for wanted, each in found
-            if least and may_be_equal(each, least, _margin(wanted.offered[0]))
-        ]
+    def _ways(self, group: Ways) -> list[Way]:
+        """Those of which all kernels were measured and can run, by their chosen variants."""
+        ways = []
+        for way in group:
+            wanted = [w for w in map(self._wanted, way) if isinstance(w, Wanted)]
+            parts = [(w, self._chosen(w)) for w in wanted if w.key in self._known]
+            can_run = (not isinstance(measured.cost, Infeasible) for _, measured in parts)
+            if len(parts) == len(way) and all(can_run):
+                ways.append(tuple(parts))
+        return ways
 
-    def _measured(self, group: Sequence[CandidateKernel]) -> "list[tuple[_Wanted, Measurement]]":
-        """The distinct kernels of a group that were measured, by their chosen variants."""
-        wanted = (self._wanted(each) for each in group)
-        known = {w.key: w for w in wanted if isinstance(w, _Wanted) and w.key in self._known}
-        return [(each, self._chosen(each)) for each in known.values()]
+    def _chosen(self, wanted: Wanted) -> Measurement:
+        return cheapest_of(self._known[wanted.key], margin_of(wanted.offered[0]))
 
-    def _chosen(self, wanted: _Wanted) -> Measurement:
-        return _cheapest(self._known[wanted.key], _margin(wanted.offered[0]))
-
-    def _made_equal(self, group: Sequence[CandidateKernel]) -> dict[_Key, float]:
-        """The costs of the kernels of a group, in which those that are equal have one."""
-        found = self._measured(group)
-        costs = {
-            wanted.key: each.cost for wanted, each in found if not isinstance(each.cost, Infeasible)
-        }
-        margin = max((_margin(wanted.offered[0]) for wanted, _ in found), default=0.0)
-        least = min(costs.values(), default=0.0)
-        equal = {key: cost for key, cost in costs.items() if are_equal(cost, least, margin)}
-        return costs | dict.fromkeys(equal, max(equal.values(), default=0.0))
-
-    def _in_turn(self, group: "Sequence[tuple[_Wanted, Measurement]]") -> Job[_Task, Any]:
+    def _in_turn(self, parts: Way) -> Job[_Task, Any]:
         """Time kernels again, in turn, and keep what they take if all of them can run."""
-        candidates = [_by_variant(wanted, measured) for wanted, measured in group]
-        new = yield from self._timed_in_turn(candidates, [measured for _, measured in group])
-        for (wanted, old), measured in zip(group, new, strict=True):
+        new = yield from self._timed_in_turn(parts)
+        for (wanted, old), measured in zip(parts, new, strict=True):
             known = self._known[wanted.key]
             self._known[wanted.key] = tuple(measured if each is old else each for each in known)
 
     def _timed_in_turn(
-        self, candidates: Sequence[CandidateKernel], known: Sequence[Measurement]
+        self, parts: Way
     ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
-        """New measurements in place of those `known`, which stay where a kernel fails now."""
+        """New measurements of kernels; the known ones where any kernel fails now."""
+        candidates = [by_variant(wanted, measured) for wanted, measured in parts]
+        known = [measured for _, measured in parts]
         tasks = tuple(map(self._task, candidates))
         answer = yield InTurnTask(tasks), sum(self._limit(each.toolchain) for each in candidates)
         if not isinstance(answer, InTurn):
-            return list(known)
+            return known
         new = []
         for candidate, old, timing in zip(candidates, known, answer.timings, strict=True):
             timing = self._without_entry(candidate, timing)
@@ -274,7 +259,7 @@ class MeasuredCost:
         by_key = {each.key: each for each in wanted if not isinstance(each, Infeasible)}
         self._price([each for key, each in by_key.items() if key not in self._known])
 
-    def _wanted(self, candidate: CandidateKernel) -> _Wanted | Infeasible:
+    def _wanted(self, candidate: CandidateKernel) -> Wanted | Infeasible:
         """What is to be looked up and measured of a candidate, or why it is not."""
         backend = self.backend_of(candidate.toolchain)
         found = kernel_view(candidate, backend)
@@ -290,7 +275,7 @@ class MeasuredCost:
         offered = _offered(candidate, backend)
         if not offered:
             return Infeasible(without_variant(candidate, backend))
-        return _Wanted(self._key(offered, backend, found), offered, backend, found.graph)
+        return Wanted(self._key(offered, backend, found), offered, backend, found.graph)
 
     def _values(self, candidate: CandidateKernel, found: Extract) -> Mapping[int, Any] | str:
         """The values of operands whose sizes are found as the model runs, or why there are none."""
@@ -306,9 +291,9 @@ class MeasuredCost:
             return ()
         found, offered = kernel_view(candidate, backend), _offered(candidate, backend)
         known = self._known.get(self._key(offered, backend, found), ())
-        return tuple(map(_variant_of, known))
+        return tuple(map(variant_of, known))
 
-    def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> _Key:
+    def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> Key:
         """The names of the candidates in the store, and the time limit."""
         _, *libraries = makers(offered[0], self.backend_of)
         values = self._values(offered[0], found)
@@ -415,11 +400,11 @@ class MeasuredCost:
         said = toolchain.measure.timeout
         return self.timeout if said is None else said
 
-    def _price(self, wanted: Sequence[_Wanted]) -> None:
+    def _price(self, wanted: Sequence[Wanted]) -> None:
         """Find out the costs of kernels that are not known yet."""
         self._workers.run([self._job(each) for each in wanted if self._measures(each)])
 
-    def _measures(self, wanted: _Wanted) -> bool:
+    def _measures(self, wanted: Wanted) -> bool:
         """Whether a kernel must be measured. If so, the overheads that this needs are known now."""
         self.counts.found += 1
         self.watch(self.counts)
@@ -437,13 +422,13 @@ class MeasuredCost:
         self._know_overheads(wanted)
         return True
 
-    def _know_overheads(self, wanted: _Wanted) -> None:
+    def _know_overheads(self, wanted: Wanted) -> None:
         """Measure now, alone, what the costs of a kernel need besides its own time."""
         for each in wanted.offered:
             self._entry(each.toolchain)
             self.launch(each.toolchain, wanted.backend)
 
-    def _job(self, wanted: _Wanted) -> Job[_Task, Any]:
+    def _job(self, wanted: Wanted) -> Job[_Task, Any]:
         """Measure the variants of a kernel that are not in the store."""
         self.counts.measured += 1
         self.watch(self.counts)
@@ -455,31 +440,30 @@ class MeasuredCost:
         self._learned(wanted, every)
 
     def _variants_in_turn(
-        self, wanted: _Wanted, every: list[Measurement]
+        self, wanted: Wanted, every: list[Measurement]
     ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
         """The measurements of variants, of which those about as cheap as the cheapest are new."""
-        margin = _margin(wanted.offered[0])
-        least = _cheapest(every, 0)
-        close = [each for each in every if may_be_equal(each, least, margin)]
-        if not _must_run_in_turn([(wanted, each) for each in close]):
+        margin = margin_of(wanted.offered[0])
+        least = cheapest_of(every, 0)
+        close = tuple((wanted, each) for each in every if may_be_equal([each], [least], margin))
+        if not is_unsure(close):
             return every
-        candidates = [_by_variant(wanted, each) for each in close]
-        new = yield from self._timed_in_turn(candidates, close)
+        new = yield from self._timed_in_turn(close)
         by_variant = {each.variant: each for each in new}
         return [by_variant.get(each.variant, each) for each in every]
 
-    def _learned(self, wanted: _Wanted, measured: Iterable[Measurement]) -> None:
+    def _learned(self, wanted: Wanted, measured: Iterable[Measurement]) -> None:
         self._known[wanted.key] = tuple(measured)
         for when in filter(None, map(expiry, self._known[wanted.key])):
             self.counts.retried = min(when, self.counts.retried or when)
         self._count(self._chosen(wanted).cost)
 
-    def _stored(self, wanted: _Wanted) -> list[Measurement | None]:
+    def _stored(self, wanted: Wanted) -> list[Measurement | None]:
         """What the store has for each variant of a kernel."""
         names = self._names(wanted)
         return [self._first(names, context) for context in wanted.key[1]]
 
-    def _names(self, wanted: _Wanted) -> tuple[str, str, str]:
+    def _names(self, wanted: Wanted) -> tuple[str, str, str]:
         """
         The names of a kernel in the store. The others are those of one that was too slow for its
         time limit, or too large for its memory: it may have a cost with other limits.
@@ -493,7 +477,7 @@ class MeasuredCost:
         return next((each for each in found if each is not None and not is_expired(each)), None)
 
     def _new(
-        self, candidate: CandidateKernel, wanted: _Wanted, context: str
+        self, candidate: CandidateKernel, wanted: Wanted, context: str
     ) -> Generator[tuple[_Task, float], _Answer, Measurement]:
         """A measurement that was not in the store, and is now."""
         measured = yield from self._measure(candidate)
@@ -599,47 +583,9 @@ def supported(cost: CostFunction, backend_of: BackendOf) -> CostFunction:
     return checked
 
 
-def may_be_equal(one: Measurement, other: Measurement, margin: float) -> bool:
-    """Whether two kernels may cost the same, as their spreads say, or the margin if none does."""
-    if isinstance(one.cost, Infeasible) or isinstance(other.cost, Infeasible):
-        return False
-    if are_equal(one.cost, other.cost, margin):
-        return True
-    if one.spread is None or other.spread is None:
-        return False
-    return one.spread.low <= other.spread.high and other.spread.low <= one.spread.high
-
-
-def _must_run_in_turn(group: "Sequence[tuple[_Wanted, Measurement]]") -> bool:
-    """Whether there are several kernels, of which some were not timed in turn with others yet."""
-    spreads = [measured.spread for _, measured in group if measured.variant != IN_PLACE]
-    known = [each for each in spreads if each is not None]
-    return len(spreads) > 1 and not all(each.method.endswith(IN_TURN) for each in known)
-
-
-def _by_variant(wanted: _Wanted, measured: Measurement) -> CandidateKernel:
-    """The candidate by the variant that was measured."""
-    found = (each for each in wanted.offered if each.toolchain.variant == measured.variant)
-    return next(found)
-
-
-def _cheapest(measured: Sequence[Measurement], margin: float) -> Measurement:
-    """As `cost.cheapest`, of measured variants."""
-    variants = [_variant_of(each) for each in measured]
-    return measured[variants.index(cheapest(variants, margin))]
-
-
-def _margin(candidate: CandidateKernel) -> float:
-    return candidate.toolchain.measure.noise_margin
-
-
-def _refused(candidate: CandidateKernel, wanted: _Wanted, reason: Infeasible) -> Measurement:
+def _refused(candidate: CandidateKernel, wanted: Wanted, reason: Infeasible) -> Measurement:
     """What is known of a kernel that its backend does not support; it is not kept."""
     return Measurement(wanted.key[0], "", candidate.label, reason, candidate.toolchain.variant)
-
-
-def _variant_of(measured: Measurement) -> Variant:
-    return Variant(measured.variant, measured.cost, measured.error)
 
 
 def _offered(candidate: CandidateKernel, backend: Backend) -> list[CandidateKernel]:

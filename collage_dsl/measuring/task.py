@@ -46,7 +46,7 @@ from collage_dsl.measuring.timing import (
     read_other,
     reference,
     times_after,
-    times_at_one_speed,
+    times_and_speeds,
 )
 from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
@@ -290,9 +290,10 @@ class Prepared:
 
 def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[Timing]:
     """What kernels take that run in turn, corrected for the speed of the machine."""
-    every, now = times_at_one_speed([each.timed for each in kernels])
+    every, speeds = times_and_speeds([each.timed for each in kernels])
     for kernel, times in zip(kernels, every, strict=True):
-        how, usual = kernel.timed.measure, kernel.reference or now
+        how, now = kernel.timed.measure, low(speeds, kernel.timed.measure.percentile)
+        usual = kernel.reference or now
         speed = 1.0 if are_equal(usual, now, how.noise_margin) else usual / now
         shortest, longest = interval(times, how.percentile)
         said = method(kernel.timed.num_cores, how.percentile, in_turn=in_turn)
@@ -443,13 +444,13 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     """
     The cost of launching a kernel, from runs of one and of several small kernels. There are twice
     as many runs as for a kernel, with the same percentile, because a cost is a difference of two
-    times.
+    times; and a longer budget, because every cost depends on it.
     """
     several, cores = 33, num_cores(task.toolchain)
     one = _tiny_runner(task.toolchain, task.backend, kernels=1)
     many = _tiny_runner(task.toolchain, task.backend, kernels=several)
     usual = task.toolchain.measure
-    how = replace(usual, repeats=2 * usual.repeats)
+    how = replace(usual, repeats=2 * usual.repeats, budget=5 * usual.budget)
 
     def taken(run: Callable[[], object]) -> list[float]:
         def before() -> None:

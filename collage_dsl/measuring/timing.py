@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from collage_dsl.cost.spread import are_equal
 from collage_dsl.graph import Measuring
 from collage_dsl.measuring.interval import is_exact
 
@@ -93,10 +92,11 @@ def _switches(num_cores: int) -> int:
     return resource.getrusage(who).ru_nivcsw
 
 
-def times_in_turn(every: Sequence[Timed]) -> list[list[float]]:
+def times_in_turn(every: Sequence[Timed], after: Call = lambda: None) -> list[list[float]]:
     """
     The seconds of calls, which run in turn, so that a disturbance of the machine disturbs all of
-    them. They run until each is settled, or their budgets together are spent.
+    them. They run until each is settled, or their budgets together are spent. `after` runs after
+    each round.
     """
     times: list[list[float]] = [[] for _ in every]
     deadline = time.monotonic() + sum(each.measure.budget for each in every)
@@ -107,26 +107,18 @@ def times_in_turn(every: Sequence[Timed]) -> list[list[float]]:
     ):
         for each, found in zip(every, times, strict=True):
             found.append(each.taken())
+        after()
     return times
 
 
-_TRIES = 3
-"""How often times are taken again while the machine changes its speed."""
-
-
-def times_at_one_speed(every: Sequence[Timed]) -> tuple[list[list[float]], float]:
+def times_and_speeds(every: Sequence[Timed]) -> tuple[list[list[float]], list[float]]:
     """
-    The times of `times_in_turn`, and the seconds of `reference` at the speed that the machine had
-    meanwhile. If its speed has changed beyond the noise margin, the times are taken again.
+    The times of `times_in_turn`, and those of the reference kernel, which runs once in each round:
+    so what a percentile of both says is true of the same speed of the machine.
     """
-    margin = min(each.measure.noise_margin for each in every)
-    before = reference()
-    for _ in range(_TRIES):
-        times, after = times_in_turn(every), reference()
-        if are_equal(before, after, margin):
-            break
-        before = after
-    return times, after
+    run, speeds = _reference(), list[float]()
+    times = times_in_turn(every, lambda: speeds.append(undisturbed(run, 1)))
+    return times, speeds
 
 
 def times_after(before: Call, call: Call, *, num_cores: int, measure: Measuring) -> list[float]:
@@ -164,9 +156,15 @@ REFERENCE_RUNS = 20
 
 
 def reference() -> float:
+    """The seconds that the reference kernel takes now."""
+    run = _reference()
+    return low([undisturbed(run, 1) for _ in range(REFERENCE_RUNS)])
+
+
+def _reference() -> Call:
     """
-    The seconds of some fixed arithmetic on data in the first-level cache. Only the speed of the
-    processor changes it.
+    The reference kernel: some fixed arithmetic on data in the first-level cache. Only the speed of
+    the processor changes how long it takes.
     """
     data = np.linspace(0.5, 1.5, 2048, dtype=np.float32)
 
@@ -175,7 +173,7 @@ def reference() -> float:
             np.exp(data, out=data)
             np.log(data, out=data)
 
-    return low([undisturbed(run, 1) for _ in range(REFERENCE_RUNS)])
+    return run
 
 
 def evict() -> None:
