@@ -47,13 +47,14 @@ def timing(seconds: float, width: float = 0.0, *, in_turn: bool = False) -> Timi
 class Answers:
     """
     In place of workers: what the kernels of each target take, alone and in turn. Alone, this is
-    known within `width`.
+    known within `width`, and in turn within `width_in_turn`.
     """
 
     alone: Seconds
     in_turn: Seconds
     fails: bool = False
     width: float = 0.0
+    width_in_turn: float = 0.0
     turns: list[tuple[str, ...]] = field(default_factory=list)
 
     def __call__(self, task: Task, timeout: float) -> Timing | Overhead | InTurn | Failed:
@@ -66,7 +67,9 @@ class Answers:
         self.turns.append(names)
         if self.fails:
             return Failed("crashed (SIGSEGV)")
-        return InTurn(tuple(timing(self.in_turn(name), in_turn=True) for name in names))
+        return InTurn(
+            tuple(timing(self.in_turn(n), self.width_in_turn, in_turn=True) for n in names)
+        )
 
 
 @pytest.fixture
@@ -129,6 +132,22 @@ def test_kernels_that_differ_in_turn_cost_what_each_does(
 
     assert after == [1.1, 1.0, 1.021]
     assert answers.turns == [("a", "b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("in_turn", "after"),
+    [
+        ({"a": 1.0, "b": 1.05, "c": 1.2}, [1.05, 1.05, 1.2]),
+        ({"a": 1.0, "b": 1.15, "c": 1.2}, [1.0, 1.15, 1.2]),
+    ],
+)
+def test_kernels_that_noise_hides_cost_what_the_dearest_of_them_does(
+    cost: MeasuredCost, answers: Answers, in_turn: dict[str, float], after: list[float]
+) -> None:
+    answers.width, answers.width_in_turn = 1.0, 0.1
+    found = costs_after(cost, answers, {"a": 1.0, "b": 1.0, "c": 1.0}, in_turn)
+
+    assert found == after
 
 
 def test_kernels_that_differ_clearly_are_not_timed_again(

@@ -69,8 +69,8 @@ def made_equal(ways: Sequence[Way]) -> Iterator[tuple[Key, float]]:
     What the kernels of ways cost, of which those that are equal to the cheapest cost as much as the
     dearest. Those that a search would not prefer then cost a little more, because sums are rounded.
     """
-    least = min(map(_total, ways), default=0.0)
-    equal = [way for way in ways if are_equal(_total(way), least, _most(ways))]
+    least = min(ways, key=_total, default=())
+    equal = [way for way in ways if _is_equal(way, least, _most(ways))]
     dearest = max(map(_total, equal), default=0.0)
     best = min(map(_order, equal), default=(0, 0))
     for way in equal if len(equal) > 1 else ():
@@ -79,6 +79,16 @@ def made_equal(ways: Sequence[Way]) -> Iterator[tuple[Key, float]]:
             assert not isinstance(measured.cost, Infeasible)
             part = level if len(way) == 1 else measured.cost * (level / _total(way))
             yield wanted.key, part
+
+
+def _is_equal(one: Way, other: Way, margin: float) -> bool:
+    """Whether noise hides which costs less: the margin does, or each is in the other's spread."""
+    cost, other_cost = _total(one), _total(other)
+    if are_equal(cost, other_cost, margin):
+        return True
+    low, high = _range(_measured(one))
+    other_low, other_high = _range(_measured(other))
+    return low <= other_cost <= high and other_low <= cost <= other_high
 
 
 def _order(way: Way) -> tuple[int, int]:
