@@ -152,7 +152,8 @@ def undisturbed(call: Call, num_cores: int, before: Call = lambda: None) -> floa
     return seconds
 
 
-REFERENCE_RUNS = 20
+REFERENCE_RUNS = 400
+"""So many take longer than another machine beside this one disturbs it at a time."""
 
 
 def reference() -> float:
