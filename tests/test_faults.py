@@ -365,6 +365,7 @@ time.time = lambda: real() + chance.uniform(-1e6, 1e6)
 """
 
 
+@pytest.mark.slow
 def test_a_wall_clock_that_jumps_changes_nothing(sandbox: Sandbox) -> None:
     """In each process of the command."""
     (sandbox.folder / "clock").mkdir()
@@ -387,6 +388,7 @@ def test_a_wall_clock_that_jumps_changes_nothing(sandbox: Sandbox) -> None:
 # ---- A store that two use ----
 
 
+@pytest.mark.slow
 def test_two_compilations_share_a_store(sandbox: Sandbox, tmp_path: Path) -> None:
     other = (*COMPILE_STORED[:-3], str(tmp_path / "saved" / "other"), *STORE)
     with sandbox.start(*COMPILE_STORED) as one, sandbox.start(*other) as two:
@@ -410,7 +412,7 @@ _PHASES = [
     "comparing with onnxruntime",
     "saving",
 ]
-_QUICK = {"measuring kernels", "racing plans"}
+_QUICK = {"measuring kernels"}
 PHASES = [
     each if each in _QUICK else pytest.param(each, marks=pytest.mark.slow) for each in _PHASES
 ]
