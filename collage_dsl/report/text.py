@@ -204,7 +204,10 @@ def measurements_text(document: MeasurementsDocument) -> str:
     listed = "".join(f"  {count} x {printable(reason)}\n" for reason, count in reasons)
     if not document.retried:
         return first + listed
-    return f"{first}{listed}  what may have passed by then is tried again from {document.retried}\n"
+    expires = (
+        f"a time-out, a crash or exhausted memory expires, the first on {document.retried[:10]}"
+    )
+    return f"{first}{listed}  {expires}\n"
 
 
 def seconds(value: float) -> str:
