@@ -560,6 +560,22 @@ def costs_show(
     show_costs(store, Wanted(target, machine), output_format, with_kernels=kernels)
 
 
+@costs.command(name="calibrate")
+@_store
+@_output_format
+def costs_calibrate(store: Path | None, output_format: str) -> None:
+    """
+    Measure how fast this machine is, for estimates by `--costs analytic`.
+
+    A few kernels of each backend are timed, once for each machine.
+    """
+    from collage_dsl.cli.costs import calibrate_costs
+    from collage_dsl.scratch import keep_temporary_files_together
+
+    keep_temporary_files_together()
+    calibrate_costs(store, output_format)
+
+
 @costs.command(name="export")
 @click.argument("file", type=_FILE)
 @_of_target

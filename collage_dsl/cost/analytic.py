@@ -42,7 +42,8 @@ class Rates:
     """
     What one core does with the kernels of one backend: the seconds of a `multiplication` in a
     matrix product or a convolution, of a byte that is `near`, in the caches, and of one that is
-    `far`, in memory, and of a `launch`.
+    `far`, in memory; and of a kernel with hardly any work, whose code and data are in the caches
+    (`launch`) or in memory (`cold`).
 
     The numbers that are written here are for machines whose own are not known: 30 billion
     multiplications, 20 GB from the caches and 8 GB from memory in a second.
@@ -52,6 +53,7 @@ class Rates:
     near: float = 1 / 20e9
     far: float = 1 / 8e9
     launch: float = 1e-6
+    cold: float = 4e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +80,15 @@ class Work:
         weights = _read(graph, flows_in & graph.constants, inside)
         return cls(sum(counts), touched, data, weights)
 
-    def seconds(self, rates: Rates, *, data: float, weights: float, cores: int) -> float:
+    def seconds(self, rates: Rates, *, is_warm: bool, has_warm_weights: bool) -> float:
         """
-        The roofline: the arithmetic, or what flows in and out if that takes longer, besides the
-        launch. `data` and `weights` are the seconds of a byte where these are.
+        The roofline: the arithmetic, or what flows in and out if that takes longer. It leaves out
+        what a kernel without work takes.
         """
         arithmetic = self.multiplications * rates.multiplication + self.touched * rates.near
-        moved = self.data * data + self.weights * weights
-        return rates.launch + max(arithmetic, moved) / cores
+        data = self.data * (rates.near if is_warm else rates.far)
+        weights = self.weights * (rates.near if has_warm_weights else rates.far)
+        return max(arithmetic, data + weights)
 
 
 def estimate(
@@ -112,12 +115,11 @@ def estimate(
         if known is None or toolchain.kind != "llvm" or not _is_sized(graph, inside):
             return nan
         is_warm = toolchain.measure.runs == "often"
-        return Work.of(graph, inside).seconds(
-            known,
-            data=known.near if is_warm else known.far,
-            weights=known.near if is_warm and fits(graph) else known.far,
-            cores=cores_of(toolchain.options, 1),
+        work = Work.of(graph, inside).seconds(
+            known, is_warm=is_warm, has_warm_weights=is_warm and fits(graph)
         )
+        least = known.launch if is_warm else known.cold
+        return least + work / cores_of(toolchain.options, 1)
 
     return cost
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from math import isfinite
+from math import inf, isfinite
 from statistics import median
 
 import numpy as np
@@ -33,9 +33,13 @@ from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of
 from collage_dsl.measuring.timing import cpu_name
 
+_LEAST = 1e-9
+"""No kernel takes fewer seconds besides its launch, however a measurement errs."""
+
+_TINY = 16
 _NEAR = 1 << 15
 _FAR = 1 << 20
-"""So many numbers are in the caches of a core, and so many are not."""
+"""So many numbers are hardly any work, are in the caches of a core, and do not fit there."""
 
 
 def calibrate(
@@ -71,28 +75,34 @@ def _rates(cost: MeasuredCost, backend: Backend) -> Rates | str:
     """The rates of a backend, or why they cannot be measured."""
     toolchain = _toolchain(backend)
     often = replace(toolchain, measure=Measuring(runs="often"))
-    launch = cost.launch(toolchain, backend)
+    launch, cold = (cost(_only(_addition(_TINY), each)) for each in (often, toolchain))
     if isinstance(launch, Infeasible):
         return launch.reason
-    kernels = [_product(), _convolution(1, 256, 28), _convolution(3, 64, 56)]
-    timed = {
-        "multiplication": [_work_alone(cost, each, often, launch) for each in kernels],
-        "near": [_work_alone(cost, each, often, launch) for each in (_addition(_NEAR),)],
-        "far": [_work_alone(cost, each, toolchain, launch) for each in (_addition(_FAR),)],
-    }
-    known = {name: [s for s in seconds if isfinite(s)] for name, seconds in timed.items()}
-    if missing := [name for name, seconds in known.items() if not seconds]:
-        return f"it runs no kernel that shows the time of {' and '.join(missing)}"
-    return Rates(**{name: median(seconds) for name, seconds in known.items()}, launch=launch)
+    if isinstance(cold, Infeasible):
+        return cold.reason
+    products = [_product(), _convolution(1, 256, 28), _convolution(3, 64, 56)]
+    known = [_unit(cost, _only(graph, often), launch) for graph in products]
+    if not (multiplications := [seconds for seconds in known if isfinite(seconds)]):
+        return "it runs no matrix product and no convolution"
+    near = _unit(cost, _only(_addition(_NEAR), often), launch)
+    far = _unit(cost, _only(_addition(_FAR), toolchain), cold)
+    return Rates(median(multiplications), near, far, launch, cold)
 
 
-def _work_alone(cost: MeasuredCost, graph: Graph, toolchain: Toolchain, launch: float) -> float:
-    """The seconds of a unit of work in the only kernel of `graph`; infinite if it cannot run."""
-    seconds = cost(CandidateKernel(graph, SubGraph(graph.calls), toolchain))
-    work = Work.of(graph, graph.calls)
+def _only(graph: Graph, toolchain: Toolchain) -> CandidateKernel:
+    return CandidateKernel(graph, SubGraph(graph.calls), toolchain)
+
+
+def _unit(cost: MeasuredCost, kernel: CandidateKernel, least: float) -> float:
+    """
+    The seconds of a unit of work: what a kernel takes besides `least`, by multiplications or bytes.
+    Infinite if it cannot run.
+    """
+    seconds = cost(kernel)
+    work = Work.of(kernel.graph, kernel.sub_graph.inside)
     if isinstance(seconds, Infeasible):
-        return float("inf")
-    return max(seconds - launch, 0.0) / (work.multiplications or work.data)
+        return inf
+    return max(seconds - least, _LEAST) / (work.multiplications or work.data)
 
 
 def _addition(elements: int) -> Graph:
