@@ -37,7 +37,7 @@ _LEAST = 1e-9
 """No kernel takes fewer seconds besides its launch, however a measurement errs."""
 
 _TINY = 16
-_NEAR = 1 << 15
+_NEAR = 1 << 17
 _FAR = 1 << 20
 """So many numbers are hardly any work, are in the caches of a core, and do not fit there."""
 
@@ -67,14 +67,19 @@ def calibrate(
             yield name, rates
 
 
+_CAREFULLY = Measuring(repeats=40, percentile=10, budget=1)
+"""Rates are measured once, and every estimate errs as they do."""
+
+
 def _toolchain(backend: Backend) -> Toolchain:
-    return Toolchain(backend.name, compiler=None if backend.name == NATIVE else backend.name)
+    compiler = None if backend.name == NATIVE else backend.name
+    return Toolchain(backend.name, compiler=compiler, measure=_CAREFULLY)
 
 
 def _rates(cost: MeasuredCost, backend: Backend) -> Rates | str:
     """The rates of a backend, or why they cannot be measured."""
     toolchain = _toolchain(backend)
-    often = replace(toolchain, measure=Measuring(runs="often"))
+    often = replace(toolchain, measure=replace(_CAREFULLY, runs="often"))
     launch, cold = (cost(_only(_addition(_TINY), each)) for each in (often, toolchain))
     if isinstance(launch, Infeasible):
         return launch.reason
