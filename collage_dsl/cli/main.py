@@ -563,7 +563,8 @@ def costs_show(
 @costs.command(name="calibrate")
 @_store
 @_output_format
-def costs_calibrate(store: Path | None, output_format: str) -> None:
+@click.pass_context
+def costs_calibrate(context: click.Context, store: Path | None, output_format: str) -> None:
     """
     Measure how fast this machine is, for estimates by `--costs analytic`.
 
@@ -572,7 +573,8 @@ def costs_calibrate(store: Path | None, output_format: str) -> None:
     from collage_dsl.cli.costs import calibrate_costs
     from collage_dsl.scratch import keep_temporary_files_together
 
-    keep_temporary_files_together()
+    if context.obj is main:  # a process of its own
+        keep_temporary_files_together()
     calibrate_costs(store, output_format)
 
 

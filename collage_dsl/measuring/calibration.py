@@ -15,7 +15,7 @@ from collage_dsl.backends.registry import (
     find_backend,
     installed,
 )
-from collage_dsl.cost import CostStore, Infeasible
+from collage_dsl.cost import Cost, CostStore, Infeasible
 from collage_dsl.cost.analytic import Rates, Work, keep, rates_context
 from collage_dsl.graph import (
     Attribute,
@@ -36,7 +36,7 @@ from collage_dsl.measuring.timing import cpu_name
 _LEAST = 1e-9
 """No kernel takes fewer seconds besides its launch, however a measurement errs."""
 
-_TINY = 16
+_TINY = (16, 32, 64)
 _NEAR = 1 << 17
 _FAR = 1 << 20
 """So many numbers are hardly any work, are in the caches of a core, and do not fit there."""
@@ -80,7 +80,7 @@ def _rates(cost: MeasuredCost, backend: Backend) -> Rates | str:
     """The rates of a backend, or why they cannot be measured."""
     toolchain = _toolchain(backend)
     often = replace(toolchain, measure=replace(_CAREFULLY, runs="often"))
-    launch, cold = (cost(_only(_addition(_TINY), each)) for each in (often, toolchain))
+    launch, cold = (_least(cost, each) for each in (often, toolchain))
     if isinstance(launch, Infeasible):
         return launch.reason
     if isinstance(cold, Infeasible):
@@ -92,6 +92,17 @@ def _rates(cost: MeasuredCost, backend: Backend) -> Rates | str:
     near = _unit(cost, _only(_addition(_NEAR), often), launch)
     far = _unit(cost, _only(_addition(_FAR), toolchain), cold)
     return Rates(median(multiplications), near, far, launch, cold)
+
+
+def _least(cost: MeasuredCost, toolchain: Toolchain) -> Cost:
+    """What kernels with hardly any work take, or why they cannot run."""
+    costs = []
+    for elements in _TINY:
+        found = cost(_only(_addition(elements), toolchain))
+        if isinstance(found, Infeasible):
+            return found
+        costs.append(found)
+    return median(costs)
 
 
 def _only(graph: Graph, toolchain: Toolchain) -> CandidateKernel:
