@@ -91,6 +91,8 @@ def _rates(cost: MeasuredCost, backend: Backend) -> Rates | str:
         return "it runs no matrix product and no convolution"
     near = _unit(cost, _only(_addition(_NEAR), often), launch)
     far = _unit(cost, _only(_addition(_FAR), toolchain), cold)
+    if not isfinite(near + far):
+        return "it runs no addition of many numbers"
     return Rates(median(multiplications), near, far, launch, cold)
 
 
