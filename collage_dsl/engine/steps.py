@@ -131,10 +131,12 @@ def choose(
     merged kernel has only the calls of its parts.
     """
     with ExitStack() as stack:
-        costs = Pricing(stack).sources(cost)
+        pricing = Pricing(stack)
+        costs = pricing.sources(cost)
         ahead = ahead or (costs.ahead if costs.looks_ahead else None)
         space = regions(graph, found, always_known(costs), merge, lower_bound, ahead, reporter)
-        return with_provenance(space.plan(solve=solver(strategy)), costs)
+        plan = with_provenance(space.plan(solve=solver(strategy)), costs)
+        return pricing.with_variants(plan)
 
 
 def regions(
