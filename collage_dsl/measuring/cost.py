@@ -162,9 +162,9 @@ class MeasuredCost:
         if reason := unsupported(wanted.offered[0], self.backend_of, wanted.kernel):
             return Infeasible(reason)
         if wanted.key not in self._known:
-            self.counts.found += 1
             if not self._is_recorded(wanted):
                 return nan
+            self.counts.found += 1
         self._measured_at[candidate] = self._dates.get(wanted.key, "")
         return cheapest(self._known[wanted.key]).cost
 
