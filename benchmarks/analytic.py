@@ -30,7 +30,7 @@ import collage_dsl as collage
 from collage_dsl.cost import CostFunction, CostStore, Infeasible
 from collage_dsl.engine.costs import Pricing
 from collage_dsl.engine.specs import specs_of
-from collage_dsl.graph import CandidateKernel
+from collage_dsl.graph import CandidateKernel, Measuring
 from collage_dsl.measuring.calibration import calibrate
 from collage_dsl.rules import FusionSpec
 
@@ -100,13 +100,10 @@ def main() -> None:
         with CostStore(given.store) as store:
             for name, rates in calibrate(store):
                 print(f"{name}: {rates}")
-    specs = specs_of(["native", "onnxruntime"])
+    specs: Sequence[FusionSpec] = specs_of(["native", "onnxruntime"])
     if given.often:
-        often = (replace(s.target.measure, runs="often") for s in specs)
-        specs = tuple(
-            replace(s, target=replace(s.target, measure=m))
-            for s, m in zip(specs, often, strict=True)
-        )
+        often = Measuring(runs="often")
+        specs = [replace(spec, target=replace(spec.target, measure=often)) for spec in specs]
     every = [p for m in given.models for p in pairs(m, specs, given.store, given.measure)]
     if not every:
         parser.exit(1, f"{given.store} has no costs of these kernels: give --measure N\n")
