@@ -7,10 +7,16 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from collage_dsl.cli.documents import KnownDocument, StoreDocument
+from collage_dsl.cli.documents import (
+    CalibrationDocument,
+    KnownDocument,
+    RatesDocument,
+    StoreDocument,
+)
 from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.output import show, write
 from collage_dsl.cost import CostStore, Infeasible, Known, Measurement, StoreError
+from collage_dsl.cost.analytic import Rates
 from collage_dsl.cost.exchange import document_of, exported, read
 from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import CODE, OWN
@@ -20,6 +26,9 @@ from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.printable import json_text
 from collage_dsl.report.text import seconds, table
 from collage_dsl.scratch import replacement
+
+_SHORTEST = 1e-8
+"""The shortest seconds of a kernel. What is shorter is of a byte, or a multiplication."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,47 @@ def verify_costs(store: Path | None, *, repairs: bool) -> int:
     return 0
 
 
+def calibrate_costs(store: Path | None, output_format: str) -> None:
+    """Measure what this machine does in a second, for the analytic source of costs."""
+    from collage_dsl.measuring.calibration import calibrate  # needs TVM
+
+    path = store or default_store_path()
+    with CostStore(path) as costs:
+        rows = [_rates(name, found) for name, found in calibrate(costs)]
+    document = CalibrationDocument(store=str(path), machine=cpu_name(), backends=rows)
+    if output_format == "json":
+        write(json_text(document.plain()))
+        return
+    head = ("backend", "multiplications", "from caches", "from memory", "launch", "cold", "")
+    show(f"{document.machine}: one core, kept in {path}\n\n{table(head, map(_speeds, rows))}")
+
+
+def _rates(backend: str, found: Rates | str) -> RatesDocument:
+    if isinstance(found, str):
+        none = dict.fromkeys(("multiplications", "near", "far", "launch", "cold"))
+        return RatesDocument(backend=backend, **none, reason=found)
+    return RatesDocument(
+        backend=backend,
+        multiplications=1 / found.multiplication,
+        near=1 / found.near,
+        far=1 / found.far,
+        launch=found.launch,
+        cold=found.cold,
+    )
+
+
+def _speeds(document: RatesDocument) -> tuple[str, ...]:
+    if document.reason is not None:
+        return (document.backend, *[""] * 5, document.reason)
+    rates = document.multiplications, document.near, document.far
+    speeds = (f"{(rate or 0) / 1e9:.1f}" for rate in rates)
+    per_second = (
+        f"{speed} {unit}" for speed, unit in zip(speeds, ("G/s", "GB/s", "GB/s"), strict=True)
+    )
+    overheads = (seconds(each or 0) for each in (document.launch, document.cold))
+    return (document.backend, *per_second, *overheads, "")
+
+
 def _opened(store: Path | None) -> CostStore:
     return CostStore(_existing(store or default_store_path()))
 
@@ -207,7 +257,9 @@ def _infeasible(known: Known) -> str:
 
 def _price(measurement: Measurement) -> str:
     cost = measurement.cost
-    return f"{cost.kind}: {cost.reason}" if isinstance(cost, Infeasible) else seconds(cost)
+    if isinstance(cost, Infeasible):
+        return f"{cost.kind}: {cost.reason}"
+    return f"{cost * 1e12:.1f} ps" if 0 < cost < _SHORTEST else seconds(cost)
 
 
 def _spread(spread: Spread | None) -> tuple[str, ...]:

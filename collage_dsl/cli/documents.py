@@ -68,6 +68,31 @@ class StoreDocument(Document):
     kernels: list[CostDocument] | None
 
 
+class RatesDocument(Document):
+    """
+    What one core does with the kernels of a backend: multiplications in a second, bytes in a second
+    from the caches (`near`) and from memory (`far`), and the seconds of a kernel with hardly any
+    work, whose code and data are in the caches (`launch`) or in memory (`cold`). All are null where
+    a `reason` says why they cannot be measured.
+    """
+
+    backend: str
+    multiplications: float | None
+    near: float | None
+    far: float | None
+    launch: float | None
+    cold: float | None
+    reason: FileName | None = None
+
+
+class CalibrationDocument(Document):
+    """The answer of `collage costs calibrate`."""
+
+    store: FileName
+    machine: str
+    backends: list[RatesDocument]
+
+
 class ExplainDocument(Document):
     """The answer of `collage explain CODE`; `page` is Markdown."""
 

@@ -38,6 +38,7 @@ _ENVIRONMENT = {
     "OutputError",
     "PredicateError",
     "SolverError",
+    "SourceError",
     "StoreError",
     "UnknownBackend",
     "UnknownTarget",

@@ -69,6 +69,15 @@ _sizes = click.option(
     "size; several options make each combination.",
 )
 _store = click.option("--store", type=_FILE, help="Where measured costs are kept.")
+_costs = click.option(
+    "--costs",
+    type=click.Path(),
+    metavar="SOURCE",
+    multiple=True,
+    help="What kernels cost, in place of measuring: a cost table, a store (.sqlite), `measured`, "
+    "`recorded`, `analytic`, or the name of a source that a package declares. Several are asked in "
+    "turn: docs/costs.md.",
+)
 _num_cores = click.option(
     "--num-cores",
     type=click.IntRange(min=1),
@@ -129,6 +138,7 @@ def _compiles(command: _Command) -> _Command:
         _memory,
         _num_cores,
         _store,
+        _costs,
         _shapes,
         _output_format,
     )
@@ -328,7 +338,7 @@ def show(
 @_shapes
 @_store
 @_num_cores
-@click.option("--costs", type=_FILE, help="A table of costs, in place of those in the store.")
+@_costs
 @_allow_extern
 def coverage(
     model: Path,
@@ -337,14 +347,14 @@ def coverage(
     shapes: tuple[str, ...],
     store: Path | None,
     num_cores: int,
-    costs: Path | None,
+    costs: tuple[str, ...],
     allow_extern: bool,
 ) -> None:
     """
     Count the operators that each target can run, and say why not the others.
 
-    Where the costs of kernels are known, from a table or measured before, it says too how much of
-    the time of the model each target can take. Nothing is measured.
+    Where the costs of kernels are known, from other sources or measured before, it says too how
+    much of the time of the model each target can take. Nothing is measured.
     """
     from collage_dsl.cli.coverage import Costs, show_coverage
 
@@ -417,13 +427,12 @@ def near(
 
 @app.command()
 @_compiles
-@click.option("--costs", type=_FILE, help="A table of costs, in place of measuring.")
 @click.option("--picture", type=_FILE, help="Draw the model with its kernels there, as SVG.")
-def plan(costs: Path | None, picture: Path | None, output_format: str, **request: Any) -> None:
+def plan(picture: Path | None, output_format: str, **request: Any) -> None:
     """Choose the cheapest kernels for a model, and show them in execution order."""
     from collage_dsl.cli.models import Request, show_plan
 
-    show_plan(Request(**request), costs, output_format, picture)
+    show_plan(Request(**request), output_format, picture)
 
 
 @app.command(name="compile")
@@ -557,6 +566,24 @@ def costs_show(
     from collage_dsl.cli.costs import Wanted, show_costs
 
     show_costs(store, Wanted(target, machine), output_format, with_kernels=kernels)
+
+
+@costs.command(name="calibrate")
+@_store
+@_output_format
+@click.pass_context
+def costs_calibrate(context: click.Context, store: Path | None, output_format: str) -> None:
+    """
+    Measure how fast this machine is, for estimates by `--costs analytic`.
+
+    A few kernels of each backend are timed, once for each machine.
+    """
+    from collage_dsl.cli.costs import calibrate_costs
+    from collage_dsl.scratch import keep_temporary_files_together
+
+    if context.obj is main:  # a process of its own
+        keep_temporary_files_together()
+    calibrate_costs(store, output_format)
 
 
 @costs.command(name="export")

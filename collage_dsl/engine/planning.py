@@ -3,23 +3,22 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.cost import Copies, Cost, CostSources, CostStore, Infeasible, first_known
+from collage_dsl.cost import Copies, Cost, CostSources, Infeasible, Sources
 from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.costs import Priced, Pricing, with_provenance
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import MIXED, plans_of
 from collage_dsl.engine.ties import without_ties
-from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
-from collage_dsl.measuring.cost import Counts, MeasuredCost, supported
+from collage_dsl.measuring.cost import Counts, MeasuredCost
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.report.documents import MeasurementsDocument
 from collage_dsl.rules import FusionSpec
@@ -30,13 +29,14 @@ from collage_dsl.search import Plan, Reporter, Strategy
 class Planned:
     """
     The plan over all targets and that of each alone, or why there is none; what was measured; the
-    seconds that it takes to launch a kernel of each target; and the costs that were asked for.
+    seconds that it takes to launch a kernel of each target; and the costs that were asked for, with
+    where they came from.
     """
 
     plans: Mapping[str, Plan | str]
     counts: Counts
     launch: Mapping[str, float]
-    costs: Mapping[CandidateKernel, Cost] = field(default_factory=dict)
+    costs: Mapping[CandidateKernel, Priced] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +58,22 @@ class Planner:
 
     def plans(self, part: Part) -> Planned:
         with ExitStack() as stack:
-
-            @cache
-            def measuring() -> MeasuredCost:
-                costs = stack.enter_context(CostStore(self.store or default_store_path()))
-                return stack.enter_context(
-                    MeasuredCost(
-                        self.backend_of,
-                        costs,
-                        timeout=self.timeout,
-                        memory=self.memory,
-                        sizes=sizes_of(part.graph),
-                        given=part.inputs,
-                        watch=lambda c: self.watch("measure", c),
-                    )
-                )
-
-            specs, cost = self.specs, self.cost
-            given = () if cost is None else (supported(first_known(cost), self.backend_of),)
-            price = first_known([*given, lambda kernel: measuring()(kernel)])
+            pricing = Pricing(
+                stack,
+                self.backend_of,
+                Path(self.store or default_store_path()),
+                sizes_of(part.graph),
+                {
+                    "timeout": self.timeout,
+                    "memory": self.memory,
+                    "given": part.inputs,
+                    "watch": lambda counts: self.watch("measure", counts),
+                },
+                is_built=True,
+            )
+            specs = self.specs
+            given = () if self.cost is None else pricing.sources(self.cost).sources
+            price = Sources([*given, pricing.measured()])
             home = specs[0].target
             copies = self.copies
             copying = CopyCost(copies, home.kind, self.backend_of) if copies else None
@@ -95,25 +92,27 @@ class Planner:
                     recorded,
                     lookup(allow_extern=self.allow_extern, backends=self.backends),
                     self.strategy,
-                    None if given else lower_bound(measuring()),
+                    lower_bound(pricing.measuring()) if price.is_measured else None,
                     self.reporter,
                     DefaultDevice(home.kind, copies is not None),
-                    None if given else measuring().ahead,
+                    price.ahead,
                 )
 
             plans = without_ties(
                 found,
                 lambda plans: plans[MIXED],
                 costs,
-                lambda groups: bool(measuring.cache_info().currsize) and measuring().settle(groups),
+                lambda groups: pricing.used is not None and pricing.used.settle(groups),
             )
+            plans = {name: _with_provenance(plan, price) for name, plan in plans.items()}
             if copying:
                 plans = {name: _with_copies(plan, copying, home) for name, plan in plans.items()}
-            measured = measuring() if measuring.cache_info().currsize else None
+            priced = {each: (cost, price.provenance(each)) for each, cost in costs.items()}
+            plans = {name: _with_variants(plan, pricing) for name, plan in plans.items()}
+            measured = pricing.used
             if measured is None:
-                return Planned(plans, Counts(), {}, costs)
-            plans = {name: _with_variants(plan, measured) for name, plan in plans.items()}
-            return Planned(plans, measured.counts, self.launches(measured), costs)
+                return Planned(plans, Counts(), {}, priced)
+            return Planned(plans, measured.counts, self.launches(measured), priced)
 
     def launches(self, measured: MeasuredCost) -> dict[str, float]:
         costs = {
@@ -148,5 +147,9 @@ def _with_copies(plan: Plan | str, copying: CopyCost, home: Toolchain) -> Plan |
     return replace(plan, kernels=tuple(kernels), home=home)
 
 
-def _with_variants(plan: Plan | str, measured: MeasuredCost) -> Plan | str:
-    return plan if isinstance(plan, str) else with_variants(plan, measured)
+def _with_provenance(plan: Plan | str, cost: Sources) -> Plan | str:
+    return plan if isinstance(plan, str) else with_provenance(plan, cost)
+
+
+def _with_variants(plan: Plan | str, pricing: Pricing) -> Plan | str:
+    return plan if isinstance(plan, str) else pricing.with_variants(plan)

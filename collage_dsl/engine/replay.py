@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collage_dsl.backends.base import Backend
+from collage_dsl.engine.costs import with_provenance
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.lock import Lock
 from collage_dsl.engine.predicates import lookup
@@ -49,16 +50,19 @@ def replay(
     lock.check(parts, specs)
     found = []
     for part, locked in zip(parts, lock.plans, strict=True):
+        costs = locked.recorded()
         plans = plans_of(
             part.graph,
             specs,
-            locked.recorded(),
+            costs,
             lookup(allow_extern=allow_extern, backends=backends),
             strategy,
             reporter=reporter,
             default=DefaultDevice(specs[0].target.kind, locked.is_copying),
         )
         plan = plans[locked.chosen]
+        if isinstance(plan, Plan):
+            plan = with_provenance(plan, costs)
         differences = locked.differences(plan) if isinstance(plan, Plan) else []
         found.append(Replayed(dict(part.sizes), locked.chosen, plan, differences))
     return found

@@ -1,11 +1,13 @@
 """The second and third of the four steps, propose and choose, which need no TVM."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostFunction, CostSources, Infeasible, always_known
 from collage_dsl.engine import predicates
+from collage_dsl.engine.costs import Pricing, with_provenance
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.stopped import warn_of
 from collage_dsl.graph import CandidateKernel, Graph, OpSet
@@ -119,7 +121,8 @@ def choose(
     """
     A cheapest plan of the candidates `found`, by `strategy` (docs/search.md). Raises
     `search.NoPlanError`. A candidate that costs less than its `lower_bound` may be overlooked.
-    Several sources of costs are asked in turn; raises `CostError` if none knows a cost.
+    Several sources of costs are asked in turn; raises `CostError` if none knows a cost. Each
+    kernel of the plan says which source gave its cost.
     `ahead` hears of several candidates before their costs are asked for; `reporter` is told what
     the search explores and prices.
 
@@ -127,8 +130,13 @@ def choose(
     the limits of the spec; see `search.Regions`. Every `pin` and `forbid` still holds, because a
     merged kernel has only the calls of its parts.
     """
-    space = regions(graph, found, always_known(cost), merge, lower_bound, ahead, reporter)
-    return space.plan(solve=solver(strategy))
+    with ExitStack() as stack:
+        pricing = Pricing(stack)
+        costs = pricing.sources(cost)
+        ahead = ahead or (costs.ahead if costs.looks_ahead else None)
+        space = regions(graph, found, always_known(costs), merge, lower_bound, ahead, reporter)
+        plan = with_provenance(space.plan(solve=solver(strategy)), costs)
+        return pricing.with_variants(plan)
 
 
 def regions(

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from math import nan
 from typing import Any, Self
 
 from collage_dsl.backends.base import Backend
@@ -157,6 +159,8 @@ class MeasuredCost:
         self._contexts: dict[str, Context] = {}
         self._keys: dict[object, str] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
+        self._dates: dict[Key, str] = {}
+        self._measured_at: dict[CandidateKernel, str] = {}
         cores = len(os.sched_getaffinity(0))
         self._workers = Workers[_Task, Timing | Overhead | InTurn](
             measure, count=min(cores, _WORKERS), memory=self.memory
@@ -174,24 +178,41 @@ class MeasuredCost:
             return wanted
         if wanted.key not in self._known:
             self._price([wanted])
+        self._measured_at[candidate] = self._dates.get(wanted.key, "")
         return self._cost(wanted)
 
     def _cost(self, wanted: Wanted) -> Cost:
         """The cost of a kernel that is known: its own, or that of all that are equal to it."""
         return self._equal.get(wanted.key, self._chosen(wanted).cost)
 
-    def known(self, candidate: CandidateKernel) -> Cost:
-        """The cost that is in the store; infeasible where there is none. Nothing is measured."""
+    def recorded(self, candidate: CandidateKernel) -> Cost:
+        """The cost that is in the store; NaN where there is none. Nothing is measured."""
         wanted = self._wanted(candidate)
         if isinstance(wanted, Infeasible):
             return wanted
         if reason := unsupported(wanted.offered[0], self.backend_of, wanted.kernel):
             return Infeasible(reason)
+        if wanted.key not in self._known:
+            if not self._is_recorded(wanted):
+                return nan
+            self.counts.found += 1
+        self._measured_at[candidate] = self._dates.get(wanted.key, "")
+        return self._cost(wanted)
+
+    def _is_recorded(self, wanted: Wanted) -> bool:
+        """Whether the store has the cost of a kernel by each variant, which is learned then."""
         stored = self._stored(wanted)
         found = [each for each in stored if each is not None]
         if len(found) < len(stored):
-            return Infeasible("its cost has not been measured")
-        return cheapest_of(found, margin_of(candidate)).cost
+            return False
+        self.counts.reused += 1
+        self._dates[wanted.key] = max(each.measured_at for each in found)
+        self._learned(wanted, found)
+        return True
+
+    def measured_at(self, candidate: CandidateKernel) -> str:
+        """When a cost that was asked for was measured, in UTC; empty where it was not measured."""
+        return self._measured_at.get(candidate, "")
 
     def settle(self, groups: Iterable[Ways]) -> bool:
         """
@@ -413,11 +434,7 @@ class MeasuredCost:
             known = [_refused(each, wanted, refused) for each in wanted.offered]
             self._learned(wanted, known)
             return False
-        stored = self._stored(wanted)
-        found = [each for each in stored if each is not None]
-        if len(found) == len(stored):
-            self.counts.reused += 1
-            self._learned(wanted, found)
+        if self._is_recorded(wanted):
             return False
         self._know_overheads(wanted)
         return True
@@ -437,6 +454,7 @@ class MeasuredCost:
         for candidate, context, known in zip(wanted.offered, wanted.key[1], stored, strict=True):
             every.append(known or (yield from self._new(candidate, wanted, context)))
         every = yield from self._variants_in_turn(wanted, every)
+        self._dates[wanted.key] = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
         self._learned(wanted, every)
 
     def _variants_in_turn(

@@ -132,16 +132,23 @@ class KernelDocument(CandidateDocument):
     variants: list[VariantDocument] = Field(
         default_factory=list, description="the algorithms that were measured"
     )
+    source: FileName = Field(default="", description="where the cost came from, if that is known")
+    measured_at: str = Field(
+        default="", description="when the cost was measured, in UTC; empty if it was not"
+    )
 
     @classmethod
     def chosen(cls, kernel: PlannedKernel) -> "KernelDocument":
         candidate = CandidateDocument.of(kernel.candidate)
+        came = kernel.provenance
         return cls(
             **candidate.model_dump(),
             cost=kernel.cost,
             copies=kernel.copies,
             variant=kernel.variant,
             variants=[VariantDocument.of(each) for each in kernel.variants],
+            source=came.source if came else "",
+            measured_at=came.measured_at if came else "",
         )
 
     @property
@@ -208,7 +215,7 @@ class PlanDocument(Document):
         default=None, description="absent where the plan was not searched for"
     )
     measurements: MeasurementsDocument | None = Field(
-        default=None, description="absent where costs came from a table"
+        default=None, description="absent where no cost was measured, now or before"
     )
 
     @classmethod

@@ -37,8 +37,10 @@ def candidates_text(document: CandidatesDocument) -> str:
 
 
 def plan_text(document: PlanDocument) -> str:
-    rows = [_kernel_row(kernel) for kernel in document.kernels]
-    head = ("target", "variant", "kernel", "result", "cost", "error", "from the ONNX nodes")
+    several = len({kernel.source for kernel in document.kernels}) > 1
+    rows = [_kernel_row(kernel, with_source=several) for kernel in document.kernels]
+    cells = ("target", "variant", "kernel", "result", "cost", "source", "error")
+    head = (*cells, "from the ONNX nodes")
     kernels = table(*_without_empty(head, rows))
     total = (
         f"{_count(document.operators, 'operator')} in {_count(len(rows), 'kernel')}, "
@@ -47,13 +49,42 @@ def plan_text(document: PlanDocument) -> str:
     measurements = document.measurements
     found = search_text(document.search) if document.search else ""
     counted = measurements_text(measurements) if measurements else ""
-    return kernels + total + _variants(document) + _fast_math(document) + found + counted
+    sources = "" if several else _sources(document)
+    said = total + sources + _variants(document) + _fast_math(document)
+    return kernels + said + found + counted
 
 
-def _kernel_row(kernel: KernelDocument) -> tuple[str, ...]:
+def _kernel_row(kernel: KernelDocument, *, with_source: bool) -> tuple[str, ...]:
     error = "" if kernel.error is None else f"{kernel.error:.0e}"
     where = kernel.target, kernel.variant, _short(kernel.label), kernel.nodes[-1]
-    return (*where, seconds(kernel.cost), error, _named(kernel))
+    source = f"{kernel.source} {_day(kernel)}".rstrip() if with_source else ""
+    return (*where, seconds(kernel.cost), source, error, _named(kernel))
+
+
+def _day(kernel: KernelDocument) -> str:
+    """The day on which the cost of a kernel was measured; empty if it was not."""
+    return kernel.measured_at.partition(" ")[0]
+
+
+def _sources(document: PlanDocument) -> str:
+    """How many costs each source gave, and the days on which they were measured."""
+    found: dict[str, list[str]] = {}
+    for kernel in document.kernels:
+        if kernel.source:
+            found.setdefault(kernel.source, []).append(_day(kernel))
+    said = (
+        f"{printable(source)}{f' {len(days)}' * (len(found) > 1)}{_days(days)}"
+        for source, days in found.items()
+    )
+    return f"costs: {', '.join(said)}\n" if found else ""
+
+
+def _days(days: Sequence[str]) -> str:
+    known = sorted(filter(None, days))
+    if not known:
+        return ""
+    first, last = known[0], known[-1]
+    return f" ({first})" if first == last else f" ({first} to {last})"
 
 
 def _named(candidate: CandidateDocument) -> str:
@@ -128,7 +159,7 @@ def _race_text(document: RaceDocument) -> str:
     ]
     if document.verification:
         lines.append(_verification(document.verification))
-    kernels = _variants(document.plan) + _fast_math(document.plan)
+    kernels = _sources(document.plan) + _variants(document.plan) + _fast_math(document.plan)
     return "\n".join(lines) + "\n" + kernels + measurements_text(document.measurements)
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from math import floor, fsum, isfinite
 
-from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible, Variant
+from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible, Provenance, Variant
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, first, members
 from collage_dsl.search.places import Places
 from collage_dsl.search.reporter import NO_REPORTER, Reporter, SearchRecord
@@ -17,13 +17,14 @@ class PlannedKernel:
     """
     A candidate that was chosen, and its cost in seconds; `copies` is the part of that which goes
     into copies between devices. `variants` are those that were measured, of which the candidate's
-    toolchain has the cheapest.
+    toolchain has the cheapest. `provenance` says where the cost came from, if that is known.
     """
 
     candidate: CandidateKernel
     cost: float
     copies: float = 0.0
     variants: tuple[Variant, ...] = ()
+    provenance: Provenance | None = field(default=None, compare=False)
 
     @property
     def nodes(self) -> frozenset[str]:
