@@ -106,10 +106,10 @@ def _looking_ahead(problem: Problem, moves: Moves, tally: Tally, most: int) -> l
         unknown = [move for move in chosen if not problem.is_asked(move.candidate)]
         if not unknown:
             return chosen
-        problem.ask(move.candidate for move in _telling(problem, moves, unknown))
+        problem.ask(move.candidate for move in telling(problem, moves, unknown))
 
 
-def _telling(problem: Problem, moves: Moves, unknown: Iterable[Move]) -> Iterable[Move]:
+def telling(problem: Problem, moves: Moves, unknown: Iterable[Move]) -> Iterable[Move]:
     """
     The moves to price next, one of each block. It is the one that will probably cost the most
     above its lower bound, judged by the priced kernels of its kind; of equal ones, that with
@@ -201,7 +201,7 @@ class _Search:
         key, place = None, None
         for move in self.moves.from_(state.key):
             if move.place is not place:  # moves with the same place mostly follow each other
-                key, place = self.moves.after(state.key, move), move.place
+                key, place = self.moves.after(state.key, move.place), move.place
             if key is not None:
                 self.step(state, key, move)
 
