@@ -3,7 +3,7 @@ A search that sees what merging saves: touching kernels of a target are regions 
 own, for targets that say `after max_coalesce()`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import fsum, inf, isinf
@@ -25,7 +25,7 @@ from collage_dsl.search.plan import (
     in_execution_order,
 )
 from collage_dsl.search.reporter import NO_REPORTER, Reporter
-from collage_dsl.search.searches import Estimate, Estimates, Searches
+from collage_dsl.search.searches import Estimate, Estimates, Kernels, Searches
 from collage_dsl.search.state_graph import TooManyStatesError
 from collage_dsl.search.tally import Tally
 
@@ -33,7 +33,6 @@ Solve = Callable[[Problem], Plan]
 """A search, such as `milp`."""
 
 Targets = frozenset[str]
-Kernels = tuple[CandidateKernel, ...]
 
 _LESS = 1 - 1e-9
 """A promise counts as less only by more than sums of floating-point numbers err."""
@@ -358,8 +357,8 @@ class Regions:
     def _divide(self, kernels: Kernels, merged: Plan) -> None:
         """
         Divide the cost of each kernel of `merged` among those of `kernels` that are inside it, and
-        the calls of these. What merging saves is first taken from all kernels alike, as launches are,
-        then in proportion.
+        the calls of these. What merging saves is first taken from all kernels alike, as launches
+        are, then in proportion.
         """
         owner = {
             index: kernel

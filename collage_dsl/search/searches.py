@@ -2,10 +2,10 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from math import isinf
 from zlib import crc32
 
-from collage_dsl.cost import Infeasible
 from collage_dsl.graph import CandidateKernel, OpSet, SubGraph, first, members
 from collage_dsl.memory import uncollected
 from collage_dsl.search.auto import BUDGET, MOST_OPEN, most_open
@@ -15,6 +15,11 @@ from collage_dsl.search.partial import LEFT_ALONE
 from collage_dsl.search.places import Place
 from collage_dsl.search.plan import SECOND, Problem, femtoseconds
 from collage_dsl.search.state_graph import StateGraph, Step, TooManyStatesError, path
+
+Kernels = tuple[CandidateKernel, ...]
+
+Row = tuple[int, int]
+"""The first of some blocks that follow each other, and the block after the last one."""
 
 Estimate = Callable[[CandidateKernel, float], float]
 """What a kernel that costs so much alone is expected to cost; infinite to leave it out."""
@@ -67,13 +72,14 @@ class Searches:
         self._borders.append(self._graph.goal)
         self._values: dict[tuple[str, Estimate | None], list[int]] = {}
         self._solved: dict[object, _Solved] = {}
+        self._around: dict[Kernels, _Around] = {}
 
     def cheapest(
         self,
         targets: Collection[str],
-        regions: Sequence[CandidateKernel] = (),
+        regions: Kernels = (),
         estimates: Estimates | None = None,
-    ) -> tuple[CandidateKernel, ...]:
+    ) -> Kernels:
         """
         The best choice of the kernels of `targets` and of `regions`, whose costs are known. Calls
         that are left alone are kernels of `LEFT_ALONE`. Asks for the costs of the kernels in it; if
@@ -109,7 +115,7 @@ class Searches:
         self._solved.clear()
 
     def _chosen(
-        self, targets: Collection[str], regions: Sequence[CandidateKernel], estimates: Estimates
+        self, targets: Collection[str], regions: Kernels, estimates: Estimates
     ) -> list[Move]:
         key = frozenset(targets), frozenset(estimates.items())
         if key not in self._solved:
@@ -149,43 +155,61 @@ class Searches:
             price = None if isinf(expected) else femtoseconds(expected)
         return self._ranks.of(move, price)
 
-    def _with_regions(self, solved: "_Solved", regions: Sequence[CandidateKernel]) -> list[Move]:
+    def _with_regions(self, solved: "_Solved", regions: Kernels) -> list[Move]:
         """
         The best choice with regions. Blocks that each region has wholly or not at all are covered
-        as without regions; a row of them between the ends of regions is one step.
+        as without regions.
         """
-        moves = [self._region(each) for each in regions]
-        rows, open_ = self._blocks.around([move.place for move in moves])
-        numbers = [number for block in open_ for number in self._blocks.places[block]]
-        places = [
-            *(move.place for move in moves),
-            *(self._blocks.row(*row) for row in rows),
-            *(self._places[number] for number in numbers),
-        ]
+        if regions not in self._around:
+            moves = [self._region(each) for each in regions]
+            self._around[regions] = _Around(moves, self._blocks, self._places)
+        around = self._around[regions]
+        borders = self._borders
         costs = [
-            *(self._ranks.of(move, self.problem.price(move.candidate)) for move in moves),
-            *(solved.cost(self._borders[start], self._borders[end]) for start, end in rows),
-            *(solved.costs[number] for number in numbers),
+            *(self._ranks.of(move, self.problem.price(move.candidate)) for move in around.regions),
+            *(solved.cost(borders[start], borders[end]) for start, end in around.rows),
+            *(solved.costs[number] for number in around.numbers),
         ]
-        calls = self._blocks.calls_of(open_, rows)
-        graph = StateGraph(calls, places, BUDGET)
-        _, by = graph.shortest(costs, self._ranks.none)
-        assert graph.goal is not None
         chosen: list[Move] = []
-        for place in reversed(list(path(by, 0, graph.goal))):
-            if place < len(moves):
-                chosen.append(moves[place])
-            elif place < len(moves) + len(rows):
-                start, end = rows[place - len(moves)]
-                chosen += solved.between(self._borders[start], self._borders[end])
+        for step in around.best(costs, self._ranks.none):
+            if isinstance(step, Move):
+                chosen.append(step)
+            elif isinstance(step, tuple):
+                chosen += solved.between(borders[step[0]], borders[step[1]])
             else:
-                chosen.append(solved.at(numbers[place - len(moves) - len(rows)]))
+                chosen.append(solved.at(step))
         return chosen
 
     def _region(self, candidate: CandidateKernel) -> Move:
         place = self.problem.places.of(candidate.sub_graph.inside)
         assert place is not None, "a region is convex and has calls"
         return Move(-1, candidate, place, self.problem.demotion(candidate))
+
+
+class _Around:
+    """
+    The states that kernels and regions can reach. A row of blocks between the ends of regions is
+    one step, see `_Blocks.around`.
+    """
+
+    def __init__(self, regions: Sequence[Move], found: "_Blocks", places: Sequence[Place]) -> None:
+        self.regions = regions
+        self.rows, open_ = found.around([move.place for move in regions])
+        self.numbers = [number for block in open_ for number in found.places[block]]
+        """Of the places in open blocks."""
+        self._steps: list[Move | Row | int] = [*regions, *self.rows, *self.numbers]
+        every = [
+            *(move.place for move in regions),
+            *(found.row(*row) for row in self.rows),
+            *(places[number] for number in self.numbers),
+        ]
+        self._graph = StateGraph(found.calls_of(open_, self.rows), every, BUDGET)
+
+    def best(self, costs: Sequence[int], most: int) -> "list[Move | Row | int]":
+        """The regions, rows, and numbers of places on the best path; `costs` are in this order."""
+        _, by = self._graph.shortest(costs, most)
+        assert self._graph.goal is not None, "each call can be left alone"
+        return [self._steps[place] for place in path(by, 0, self._graph.goal)][::-1]
 
 
 class _Ranks:
@@ -281,7 +305,7 @@ class _Blocks:
         low, high = self._starts[start], self._ends[end - 1]
         return (nodes >> low) & (1 << high - low + 1) - 1
 
-    def around(self, regions: Iterable[Place]) -> tuple[list[tuple[int, int]], list[int]]:
+    def around(self, regions: Iterable[Place]) -> tuple[list[Row], list[int]]:
         """
         The rows of closed blocks, and the open blocks. A block is open if a region begins before
         its end, ends after its start, and does not contain it. No region begins or ends within a
@@ -300,7 +324,7 @@ class _Blocks:
         for block in open_:
             cuts |= {block, block + 1}
         ends = sorted(cuts)
-        rows = zip(ends, ends[1:], strict=False)
+        rows = pairwise(ends)
         return [row for row in rows if row[0] not in open_], sorted(open_)
 
     def row(self, start: int, end: int) -> Place:
@@ -309,7 +333,7 @@ class _Blocks:
         low = self._starts[start]
         return Place(low, self._within(self._nodes, start, end), calls, low + first(calls))
 
-    def calls_of(self, open_: Iterable[int], rows: Iterable[tuple[int, int]]) -> OpSet:
+    def calls_of(self, open_: Iterable[int], rows: Iterable[Row]) -> OpSet:
         """The calls of open blocks, and the first call of each row."""
         found = 0
         for block in open_:
