@@ -1,5 +1,6 @@
 """States and steps of a search: which nodes are covered, and which candidates may come next."""
 
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from sys import maxsize
@@ -105,6 +106,14 @@ class States:
         return call, covered >> raised, openings
 
 
+class Block(NamedTuple):
+    """Moves, the call at which they begin, and the call after them."""
+
+    start: int
+    end: int
+    moves: tuple[Move, ...]
+
+
 class Moves(States):
     """The candidates of a problem, all convex, by the first call that they cover; larger first."""
 
@@ -127,9 +136,18 @@ class Moves(States):
         return (move for moves in self._starting.values() for move in moves)
 
     @cached_property
-    def blocks(self) -> tuple[int, ...]:
-        """The ranks at which a block begins. No candidate has nodes in two blocks."""
-        return tuple(start for start, _ in blocks(move.place for move in self))
+    def blocks(self) -> tuple["Block", ...]:
+        """The moves in blocks: no candidate has nodes in two blocks."""
+        found: list[list[Move]] = []
+        starts = [start for start, _ in blocks(move.place for move in self)]
+        for call in sorted(self._starting):
+            moves = self._starting[call]
+            number = bisect(starts, call) - 1
+            while len(found) <= number:
+                found.append([])
+            found[number] += moves
+        calls = [self.start[0], *(moves[0].place.call for moves in found[1:]), END]
+        return tuple(map(Block, calls, calls[1:], map(tuple, found)))
 
     def from_(self, key: Key) -> tuple[Move, ...]:
         """The moves whose first call is the next call of the state."""

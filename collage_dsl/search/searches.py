@@ -9,7 +9,7 @@ from zlib import crc32
 from collage_dsl.graph import CandidateKernel, OpSet, SubGraph, first, members
 from collage_dsl.memory import uncollected
 from collage_dsl.search.auto import BUDGET, MOST_OPEN, most_open
-from collage_dsl.search.dijkstra import telling
+from collage_dsl.search.dijkstra import most_telling
 from collage_dsl.search.moves import Move, Moves, blocks
 from collage_dsl.search.partial import LEFT_ALONE
 from collage_dsl.search.places import Place
@@ -91,7 +91,8 @@ class Searches:
             unknown = [each for each in chosen if not self._is_known(each)]
             if not unknown:
                 return tuple(each.candidate for each in chosen)
-            self._ask(telling(self.problem, self.moves, unknown))
+            by_block = self._blocks.divided(unknown)
+            self._ask(most_telling(self.problem, self.moves, by_block))
 
     def _numbered(self, place: Place) -> int:
         number = self._number.setdefault(id(place), len(self._places))
@@ -299,6 +300,13 @@ class _Blocks:
 
     def _block(self, rank: int) -> int:
         return max(0, bisect_right(self._starts, rank) - 1)
+
+    def divided(self, moves: Iterable[Move]) -> list[list[Move]]:
+        """`moves` by block."""
+        found: dict[int, list[Move]] = {}
+        for move in moves:
+            found.setdefault(self._block(move.place.start), []).append(move)
+        return list(found.values())
 
     def _within(self, nodes: OpSet, start: int, end: int) -> OpSet:
         """The nodes in a row of blocks, counted from the first rank of the row."""
