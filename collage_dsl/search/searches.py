@@ -70,6 +70,7 @@ class Searches:
         self._borders = [self._graph.numbers[call, 0, ()] for call in self._blocks.first_calls]
         assert self._graph.goal is not None, "each call can be left alone"
         self._borders.append(self._graph.goal)
+        self._known = 0
         self._values: dict[tuple[str, Estimate | None], list[int]] = {}
         self._solved: dict[object, _Solved] = {}
         self._around: dict[Kernels, _Around] = {}
@@ -92,7 +93,8 @@ class Searches:
             if not unknown:
                 return tuple(each.candidate for each in chosen)
             by_block = self._blocks.divided(unknown)
-            self._ask(most_telling(self.problem, self.moves, by_block))
+            telling = most_telling(self.problem, self.moves, by_block)
+            self.problem.ask(move.candidate for move in telling)
 
     def _numbered(self, place: Place) -> int:
         number = self._number.setdefault(id(place), len(self._places))
@@ -110,14 +112,17 @@ class Searches:
     def _is_known(self, move: Move) -> bool:
         return move.number < 0 or self.problem.is_asked(move.candidate)
 
-    def _ask(self, asked: Iterable[Move]) -> None:
-        self.problem.ask(move.candidate for move in asked)
-        self._values.clear()
-        self._solved.clear()
+    def _forget(self) -> None:
+        """Forget what was found with lower bounds, if costs became known, here or elsewhere."""
+        if self.problem.has_bounds and self._known != len(self.problem.priced):
+            self._known = len(self.problem.priced)
+            self._values.clear()
+            self._solved.clear()
 
     def _chosen(
         self, targets: Collection[str], regions: Kernels, estimates: Estimates
     ) -> list[Move]:
+        self._forget()
         key = frozenset(targets), frozenset(estimates.items())
         if key not in self._solved:
             self._solved[key] = self._solve(targets, estimates)
