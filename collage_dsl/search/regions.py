@@ -136,6 +136,8 @@ class Regions:
         self._found: dict[Targets, Kernels] = {}
         self._explored: dict[Targets, Kernels] = {}
         self._searches: dict[Targets, Searches | None] = {}
+        self._by_other: set[Targets] = set()
+        """Those for which `auto` had to be used."""
         self._shares: dict[str, dict[int, _Share]] = {}
         self._large: dict[str, set[CandidateKernel]] = {}
         self._part: dict[str, _Part] = {}
@@ -148,9 +150,13 @@ class Regions:
         wanted = self.by_target if targets is None else targets
         chosen = frozenset(self.by_target).intersection(wanted)
         problem = self._prices.of([*self._parts(chosen), *self._regions(chosen)])
-        if solve is auto and (found := self._found.get(chosen)):
-            return Tally(problem, "dijkstra", "regions were searched for").plan(found)
-        return solve(problem)
+        found = self._found.get(chosen)
+        searches = self._searches_of(chosen) if found else None
+        if solve is not auto or not found or not searches or chosen in self._by_other:
+            return solve(problem)
+        tally = Tally(problem, "dijkstra", "regions were searched for")
+        tally.explored(searches.states)
+        return tally.plan(found)
 
     def _parts(self, targets: Targets) -> Iterator[CandidateKernel]:
         """What rules propose for `targets`."""
@@ -267,6 +273,7 @@ class Regions:
 
     def _by_auto(self, targets: Targets, regions: Kernels, estimates: Estimates) -> Kernels:
         """The same by `auto`, if there are too many states."""
+        self._by_other.add(targets)
         prices = self._prices
 
         def estimated(candidate: CandidateKernel, cost: float) -> float:

@@ -75,6 +75,11 @@ class Searches:
         self._solved: dict[object, _Solved] = {}
         self._around: dict[Kernels, _Around] = {}
 
+    @property
+    def states(self) -> int:
+        """How many states there are, with those that regions lead to."""
+        return len(self._graph.numbers) + sum(each.states for each in self._around.values())
+
     def cheapest(
         self,
         targets: Collection[str],
@@ -210,6 +215,7 @@ class _Around:
             *(places[number] for number in self.numbers),
         ]
         self._graph = StateGraph(found.calls_of(open_, self.rows), every, BUDGET)
+        self.states = len(self._graph.numbers)
 
     def best(self, costs: Sequence[int], most: int) -> "list[Move | Row | int]":
         """The regions, rows, and numbers of places on the best path; `costs` are in this order."""
