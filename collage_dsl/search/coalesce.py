@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 
 from collage_dsl.cost import CostFunction, Infeasible
-from collage_dsl.graph import CandidateKernel, SubGraph
+from collage_dsl.graph import CandidateKernel, Graph, SubGraph, members
 from collage_dsl.graph.between import absorbable
 from collage_dsl.graph.variants import Variants, common
 from collage_dsl.search.plan import (
@@ -36,6 +36,22 @@ def coalesce(plan: Plan, cost: CostFunction, may_merge: MayMerge) -> Plan:
     ordered = in_execution_order(plan.graph, list(by_candidate))
     kept = tuple(by_candidate[candidate] for candidate in ordered)
     return Plan(plan.graph, kept, plan.record)
+
+
+def touching(graph: Graph, kernels: Iterable[CandidateKernel]) -> bool:
+    """Whether two of the kernels have one target and touch, directly or behind free nodes."""
+    owner = {index: kernel for kernel in kernels for index in members(kernel.sub_graph.inside)}
+    for index, kernel in owner.items():
+        pending = list(graph.nodes[index].inputs)
+        while pending:
+            operand = pending.pop()
+            other = owner.get(operand)
+            if other is None:
+                if not graph.nodes[operand].is_call:
+                    pending += graph.nodes[operand].inputs
+            elif other is not kernel and other.target == kernel.target:
+                return True
+    return False
 
 
 class _Groups:
