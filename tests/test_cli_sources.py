@@ -11,7 +11,7 @@ import collage_dsl as collage_api
 from collage_dsl.cli.main import app
 from collage_dsl.engine.lock import Lock
 from tests.commands import assert_one_message, collage
-from tests.declared import package
+from tests.declared import declare
 from tests.models import small_convolution
 
 MINE = """
@@ -41,8 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where commands run: with a model, a cost table, and a package with a source `mine`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    site = package(tmp_path / "site", "pricing", MINE, {"mine": "mine"})
-    monkeypatch.syspath_prepend(site)
+    declare(monkeypatch, tmp_path / "site", MINE, {"mine": "mine"})
     onnx.save(small_convolution(), tmp_path / "small.onnx")
     (tmp_path / "costs.yaml").write_text("tvm: {ops: {nn.softmax: 1.0e-9}}")
     return tmp_path

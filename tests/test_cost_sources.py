@@ -32,7 +32,7 @@ from collage_dsl.engine.costs import Pricing
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.language import parse_graph
 from collage_dsl.rules import FusionSpec
-from tests.declared import package
+from tests.declared import declare
 from tests.models import small_convolution
 
 GRAPH = parse_graph("graph { x: f32[4]; y = exp(x); z = tanh(y); return z; }")
@@ -272,7 +272,7 @@ def mine(kernel):
 @pytest.fixture
 def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = {"mine": "mine", "number": "number", "gone": "gone"}
-    monkeypatch.syspath_prepend(package(tmp_path / "site", "pricing", MINE, points))
+    declare(monkeypatch, tmp_path / "site", MINE, points)
 
 
 @pytest.mark.usefixtures("declared")

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from collage_dsl.cli.main import app
-from tests.declared import package
+from tests.declared import declare
 
 PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text("utf-8")
 
@@ -31,8 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (table,), (project,) = blocks("yaml"), blocks("toml")
     ((name, value),) = re.findall(r'^(\w+) = "pricing:(\w+)"$', project, re.MULTILINE)
     assert project.startswith('[project.entry-points."collage_dsl.costs"]\n')
-    site = package(tmp_path / "site", "pricing", function, {name: value})
-    monkeypatch.syspath_prepend(site)
+    declare(monkeypatch, tmp_path / "site", function, {name: value})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "costs.yaml").write_text(table)
