@@ -39,6 +39,7 @@ _ENVIRONMENT = {
     "PredicateError",
     "SolverError",
     "StoreError",
+    "StrategyError",
     "UnknownBackend",
     "UnknownTarget",
     "UnreadableError",

@@ -14,6 +14,7 @@ from traceback import format_exc
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from collage_dsl.cli.failure import CANNOT, INTERRUPTED, explained
 from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
@@ -25,6 +26,27 @@ from collage_dsl.printable import printable
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _FILE = click.Path(path_type=Path)
+
+
+class _StrategyName(click.ParamType[str]):
+    """The name of a search strategy, ours or that of an installed package."""
+
+    name = "NAME"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from collage_dsl.search import UnknownStrategyError, strategy_names
+
+        if value not in (known := strategy_names()):
+            self.fail(str(UnknownStrategyError(value, known)), param, ctx)
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from collage_dsl.search import strategy_names
+
+        return [CompletionItem(name) for name in strategy_names() if name.startswith(incomplete)]
+
 
 _output_format = click.option(
     "--output-format",
@@ -85,10 +107,11 @@ _timeout = click.option(
 )
 _strategy = click.option(
     "--strategy",
-    type=click.Choice(["auto", "dijkstra", "milp", "beam", "exhaustive"]),
+    type=_StrategyName(),
     default="auto",
     show_default=True,
-    help="How to search for the cheapest plan: docs/search.md.",
+    help="How to search for the cheapest plan: auto, dijkstra, milp, beam, exhaustive, or a "
+    "strategy of an installed package: docs/search.md.",
 )
 
 _max_candidates = click.option(

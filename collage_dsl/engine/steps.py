@@ -25,6 +25,7 @@ from collage_dsl.search import (
     Solve,
     Strategy,
     auto,
+    find_strategy,
     search,
 )
 
@@ -127,8 +128,9 @@ def choose(
     the limits of the spec; see `search.Regions`. Every `pin` and `forbid` still holds, because a
     merged kernel has only the calls of its parts.
     """
+    solve = solver(strategy)
     space = regions(graph, found, always_known(cost), merge, lower_bound, ahead, reporter)
-    return space.plan(solve=solver(strategy))
+    return space.plan(solve=solve)
 
 
 def regions(
@@ -152,8 +154,12 @@ def _may_merge(limits: Limits, kernel: CandidateKernel) -> bool:
 
 
 def solver(strategy: Strategy) -> Solve:
-    """A search by `strategy`."""
-    return auto if strategy == "auto" else partial(search, strategy=strategy)
+    """A search by `strategy`. Raises `UnknownStrategyError`."""
+    if strategy == "auto":
+        return auto
+    if isinstance(strategy, str):
+        find_strategy(strategy)  # Say now that there is none, and not after long measuring.
+    return partial(search, strategy=strategy)
 
 
 def plans_of(

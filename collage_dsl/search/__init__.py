@@ -18,7 +18,15 @@ from collage_dsl.search.plan import (
 from collage_dsl.search.regions import Regions, Solve
 from collage_dsl.search.regret import regrets
 from collage_dsl.search.reporter import NO_REPORTER, NoReporter, Reporter, SearchRecord
-from collage_dsl.search.strategies import STRATEGIES, Strategy, search
+from collage_dsl.search.strategies import (
+    STRATEGIES,
+    Strategy,
+    StrategyError,
+    UnknownStrategyError,
+    find_strategy,
+    search,
+    strategy_names,
+)
 
 __all__ = [
     "NO_REPORTER",
@@ -37,12 +45,16 @@ __all__ = [
     "SearchRecord",
     "Solve",
     "Strategy",
+    "StrategyError",
+    "UnknownStrategyError",
     "auto",
     "beam",
     "coalesce",
     "dijkstra",
     "exhaustive",
+    "find_strategy",
     "milp",
     "regrets",
     "search",
+    "strategy_names",
 ]
