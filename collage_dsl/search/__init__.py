@@ -5,6 +5,7 @@ from collage_dsl.search.auto import auto
 from collage_dsl.search.beam import beam
 from collage_dsl.search.coalesce import coalesce
 from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
+from collage_dsl.search.distinct import distinct
 from collage_dsl.search.exhaustive import exhaustive
 from collage_dsl.search.milp import milp
 from collage_dsl.search.plan import (
@@ -51,6 +52,7 @@ __all__ = [
     "beam",
     "coalesce",
     "dijkstra",
+    "distinct",
     "exhaustive",
     "find_strategy",
     "milp",
