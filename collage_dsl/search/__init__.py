@@ -3,9 +3,11 @@
 from collage_dsl.cost import CostError
 from collage_dsl.search.auto import auto
 from collage_dsl.search.beam import beam
+from collage_dsl.search.breeding import Breeding, Genome
 from collage_dsl.search.coalesce import coalesce
 from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
 from collage_dsl.search.distinct import distinct
+from collage_dsl.search.evolution import Refined, Times, fittest, refine
 from collage_dsl.search.exhaustive import exhaustive
 from collage_dsl.search.milp import milp
 from collage_dsl.search.plan import (
@@ -33,20 +35,24 @@ __all__ = [
     "NO_REPORTER",
     "STRATEGIES",
     "Ahead",
+    "Breeding",
     "BudgetSpentError",
     "CostError",
+    "Genome",
     "LowerBound",
     "NoPlanError",
     "NoReporter",
     "Plan",
     "PlannedKernel",
     "Problem",
+    "Refined",
     "Regions",
     "Reporter",
     "SearchRecord",
     "Solve",
     "Strategy",
     "StrategyError",
+    "Times",
     "UnknownStrategyError",
     "auto",
     "beam",
@@ -55,7 +61,9 @@ __all__ = [
     "distinct",
     "exhaustive",
     "find_strategy",
+    "fittest",
     "milp",
+    "refine",
     "regrets",
     "search",
     "strategy_names",
