@@ -152,6 +152,45 @@ def _compiles(command: _Command) -> _Command:
     return command
 
 
+def _races(command: _Command) -> _Command:
+    """Add the options of the commands that build and run plans."""
+    options = (
+        click.option(
+            "--seed", default=0, show_default=True, help="Of the plans that --refine makes."
+        ),
+        click.option(
+            "--refine-state",
+            metavar="DIR",
+            type=_FILE,
+            help="Where --refine keeps what was run; by default `refinements` beside the store.",
+        ),
+        click.option(
+            "--budget",
+            metavar="TIME",
+            default="10m",
+            show_default=True,
+            help="How long --refine goes on: 90s, 10m, 1h.",
+        ),
+        click.option(
+            "--refine",
+            type=click.Choice(["evolutionary"]),
+            help="Go on from the fastest plan: build and run others, made of the best ones.",
+        ),
+        click.option(
+            "--plans",
+            type=click.IntRange(1, 16),
+            default=3,
+            show_default=True,
+            help="How many different plans over all targets are raced.",
+        ),
+        _inputs,
+        _sizes,
+    )
+    for decorate in options:
+        command = decorate(command)
+    return command
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="collage_dsl")
 @click.option("--traceback", is_flag=True, help="Show where in the code a failure comes from.")
@@ -443,8 +482,7 @@ def plan(costs: Path | None, picture: Path | None, output_format: str, **request
 
 @app.command(name="compile")
 @_compiles
-@_sizes
-@_inputs
+@_races
 @click.option(
     "--output", "-o", metavar="DIR", required=True, type=_FILE, help="The folder to write."
 )
@@ -463,8 +501,7 @@ def compile_(output: Path, output_format: str, **request: Any) -> None:
 
 @app.command()
 @_compiles
-@_sizes
-@_inputs
+@_races
 @click.option(
     "--output", "-o", metavar="FILE", required=True, type=_FILE, help="The lock to write."
 )
@@ -478,8 +515,7 @@ def freeze(output: Path, output_format: str, **request: Any) -> None:
 
 @app.command()
 @_compiles
-@_sizes
-@_inputs
+@_races
 def bench(output_format: str, **request: Any) -> None:
     """Compile a model and show how fast it runs; keep nothing but the costs."""
     from collage_dsl.cli.models import Request, compile_to

@@ -17,6 +17,7 @@ from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.compile import Compiled, backends_of, compile_model
 from collage_dsl.engine.planning import measurements_of
 from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.refine import Method, seconds_of
 from collage_dsl.engine.steps import plans_of, propose
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.frontend.onnx import from_onnx
@@ -55,6 +56,11 @@ class Request:
     max_candidates: int | None = None
     sizes: tuple[str, ...] = ()
     frozen: Path | None = None
+    plans: int = 3
+    refine: Method | None = None
+    budget: str = "10m"
+    refine_state: Path | None = None
+    seed: int = 0
 
 
 def show_candidates(
@@ -173,6 +179,7 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
 
 def compiled_model(request: Request, model: object = None) -> Compiled:
     """Compile the model of `request`, or `model` under its name, with progress on stderr."""
+    budget = _budget(request)
     specs = targets_of(request)
     inputs = read_arrays(request.inputs) if request.inputs else None
     with progress_on_stderr() as now:
@@ -187,10 +194,25 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             timeout=request.timeout,
             allow_extern=request.allow_extern,
             strategy=request.strategy,
+            plans=request.plans,
+            refine=request.refine,
+            budget=budget,
+            refine_state=request.refine_state,
+            seed=request.seed,
             frozen=request.frozen,
             watch=now.watch,
             reporter=now,
         )
+
+
+def _budget(request: Request) -> float:
+    """The seconds that a refinement may take. Raises `CommandError`."""
+    if request.refine and request.frozen:
+        raise CommandError("--frozen and --refine cannot be used together")
+    try:
+        return seconds_of(request.budget)
+    except ValueError as error:
+        raise CommandError(f"--budget: {error}") from None
 
 
 def answer(document: Document, text: str, output_format: str) -> None:

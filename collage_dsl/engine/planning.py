@@ -1,7 +1,7 @@
 """The plans for one graph that are worth building, with measured costs."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
-from collage_dsl.engine.steps import plans_of
+from collage_dsl.engine.steps import searched
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
@@ -22,13 +22,25 @@ from collage_dsl.measuring.cost import Counts, MeasuredCost, supported
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.report.documents import MeasurementsDocument
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import Plan, Reporter, Strategy
+from collage_dsl.search import Plan, Regions, Reporter, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """
+    What a refinement starts from: the `plans` as they were searched for, and the kernels and
+    regions that plans can be made of. `finished` says of a plan what is known of its kernels.
+    """
+
+    plans: Mapping[str, Plan]
+    regions: Regions
+    finished: Callable[[Plan], Plan]
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
     """
-    The plan over all targets and that of each alone, or why there is none; what was measured; the
+    The plans over all targets and that of each alone, or why there is none; what was measured; the
     seconds that it takes to launch a kernel of each target; and the costs that were asked for.
     """
 
@@ -36,6 +48,7 @@ class Planned:
     counts: Counts
     launch: Mapping[str, float]
     costs: Mapping[CandidateKernel, Cost] = field(default_factory=dict)
+    space: Space | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +66,12 @@ class Planner:
     strategy: Strategy
     watch: Callable[[str, Counts], None]
     reporter: Reporter
+    count: int = 1
+    """How many plans over all targets are wanted."""
 
-    def plans(self, part: Part) -> Planned:
+    @contextmanager
+    def planned(self, part: Part) -> Iterator[Planned]:
+        """The plans for a part of a model. More costs can be asked for until the block ends."""
         with ExitStack() as stack:
 
             @cache
@@ -84,7 +101,7 @@ class Planner:
                 costs[candidate] = asked(candidate)
                 return costs[candidate]
 
-            plans = plans_of(
+            plans, regions = searched(
                 part.graph,
                 specs,
                 recorded,
@@ -94,14 +111,26 @@ class Planner:
                 self.reporter,
                 DefaultDevice(home.kind, copies is not None),
                 None if given else measuring().ahead,
+                self.count,
             )
-            if copying:
-                plans = {name: _with_copies(plan, copying, home) for name, plan in plans.items()}
-            measured = measuring() if measuring.cache_info().currsize else None
-            if measured is None:
-                return Planned(plans, Counts(), {}, costs)
-            plans = {name: _with_variants(plan, measured) for name, plan in plans.items()}
-            return Planned(plans, measured.counts, self.launches(measured), costs)
+
+            def finished(plan: Plan) -> Plan:
+                copied = _with_copies(plan, copying, home) if copying else plan
+                is_measured = measuring.cache_info().currsize
+                return with_variants(copied, measuring()) if is_measured else copied
+
+            is_measured = measuring.cache_info().currsize
+            yield Planned(
+                {n: plan if isinstance(plan, str) else finished(plan) for n, plan in plans.items()},
+                measuring().counts if is_measured else Counts(),
+                self.launches(measuring()) if is_measured else {},
+                costs,
+                Space(
+                    {name: plan for name, plan in plans.items() if isinstance(plan, Plan)},
+                    regions,
+                    finished,
+                ),
+            )
 
     def launches(self, measured: MeasuredCost) -> dict[str, float]:
         costs = {
@@ -122,17 +151,11 @@ def measurements_of(counts: Counts) -> MeasurementsDocument:
     )
 
 
-def _with_copies(plan: Plan | str, copying: CopyCost, home: Toolchain) -> Plan | str:
+def _with_copies(plan: Plan, copying: CopyCost, home: Toolchain) -> Plan:
     """`plan`, which says what of its cost goes into copies."""
-    if isinstance(plan, str):
-        return plan
     kernels = []
     for kernel in plan.kernels:
         copies = copying(kernel.candidate)
         assert not isinstance(copies, Infeasible), copies.reason
         kernels.append(replace(kernel, copies=copies))
     return replace(plan, kernels=tuple(kernels), home=home)
-
-
-def _with_variants(plan: Plan | str, measured: MeasuredCost) -> Plan | str:
-    return plan if isinstance(plan, str) else with_variants(plan, measured)

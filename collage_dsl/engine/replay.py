@@ -9,10 +9,12 @@ from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.lock import Lock
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import WantedSizes, parts_of
-from collage_dsl.engine.steps import plans_of
+from collage_dsl.engine.steps import mixed_rank, plans_of
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import NO_REPORTER, Plan, Reporter, Strategy
+
+_NOT_SEARCHED = "it came from a race of plans, and this search does not find it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,9 @@ def replay(
             strategy,
             reporter=reporter,
             default=DefaultDevice(specs[0].target.kind, locked.is_copying),
+            count=mixed_rank(locked.chosen) or 1,
         )
-        plan = plans[locked.chosen]
+        plan = plans.get(locked.chosen, _NOT_SEARCHED)
         differences = locked.differences(plan) if isinstance(plan, Plan) else []
         found.append(Replayed(dict(part.sizes), locked.chosen, plan, differences))
     return found

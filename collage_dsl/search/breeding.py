@@ -18,6 +18,9 @@ from collage_dsl.search.plan import (
 Genome = tuple[CandidateKernel, ...]
 """The kernels of a plan in execution order, by which two plans are compared."""
 
+_Sides = tuple[list[CandidateKernel], list[CandidateKernel]]
+"""Kernels of one plan, and kernels of another."""
+
 _REACH = 3
 """How many neighbours of a kernel are given to another target together with it, at most."""
 
@@ -172,11 +175,11 @@ def groups(one: Genome, other: Genome) -> list[tuple[list[CandidateKernel], list
     The kernels of two plans where they differ, in the smallest groups whose nodes both plans cover
     with kernels of the group only. A group has kernels of the one and of the other plan.
     """
-    found: list[tuple[OpSet, tuple[list[CandidateKernel], list[CandidateKernel]]]] = []
+    found: list[tuple[OpSet, _Sides]] = []
     for side, (genome, others) in enumerate(((one, set(other)), (other, set(one)))):
         for kernel in (each for each in genome if each not in others):
-            inside, sides = kernel.sub_graph.inside, ([], [])
-            sides[side].append(kernel)
+            inside = kernel.sub_graph.inside
+            sides: _Sides = ([kernel], []) if side == 0 else ([], [kernel])
             apart = []
             for nodes, group in found:
                 if nodes & inside:

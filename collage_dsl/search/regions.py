@@ -98,6 +98,12 @@ class Regions:
             return found
         return solve(self._problem(candidates))
 
+    def priced(self) -> Problem:
+        """The problem of all kernels and regions whose costs were asked for."""
+        known = self._prices.priced
+        places = self._prices.places
+        return Problem(self.graph, known, self._prices.cost, known=known, places=places)
+
     def _problem(self, candidates: Sequence[CandidateKernel]) -> Problem:
         return Problem(
             self.graph,
