@@ -44,6 +44,9 @@ Method = Literal["evolutionary"]
 _MOST_BYTES = 1 << 26
 """The longest state that is read."""
 
+_GAIN = 0.01
+"""A refined plan is kept only if it saves at least this part: less may be where code lies."""
+
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
@@ -133,7 +136,7 @@ class Refiner:
         def beats(start: Plan, plan: Plan) -> bool:
             before, after = self._alternated(start, plan, 2 * self.refining.seconds)
             finals.append((plan, before, after))
-            return after.is_less(before)
+            return after.is_less(before) and after.low <= (1 - _GAIN) * before.low
 
         deadline = time.monotonic() + self.refining.budget
         times = dict(known)
