@@ -63,7 +63,9 @@ def row(model: str, given: argparse.Namespace) -> Row:
 
 def call_of(compiled: collage.Compiled) -> Callable[[], object]:
     executable = compiled.executable
-    tensors = executable.tensors(next(draws_of(compiled.plan.graph)).inputs)
+    names = [value.name for value in executable.signature.inputs]
+    inputs = next(draws_of(compiled.plan.graph)).inputs.values()
+    tensors = executable.tensors(dict(zip(names, inputs, strict=True)))
     return lambda: executable.call(tensors)
 
 

@@ -86,7 +86,7 @@ class _Strict(BaseModel):
 class _Run(_Strict):
     """A plan, by the numbers of its kernels: how long it takes, or why it cannot run."""
 
-    kernels: list[int]
+    kernels: list[Annotated[int, Field(ge=0)]]
     time: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     reason: str = ""
 
@@ -130,7 +130,7 @@ class Refiner:
         made_for = _made_for(self.part, self.specs, self.backend_of)
         path = self.refining.folder / f"{made_for}.json"
         problem = self.space.regions.priced()
-        known = _read(path, made_for, problem, self.specs)
+        known = read_state(path, made_for, problem, self.specs)
         finals: list[tuple[Plan, Series, Series]] = []
 
         def beats(start: Plan, plan: Plan) -> bool:
@@ -143,7 +143,7 @@ class Refiner:
 
         def heard(genome: Genome, cost: Cost) -> None:
             times[genome] = cost
-            _write(path, made_for, times)
+            write_state(path, made_for, times)
 
         found = refine(
             Breeding(problem, self._may_merge),
@@ -223,7 +223,8 @@ def _made_for(part: Part, specs: Sequence[FusionSpec], backend_of: BackendOf) ->
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _write(path: Path, made_for: str, times: Times) -> None:
+def write_state(path: Path, made_for: str, times: Times) -> None:
+    """Keep what plans take; the file has its old or its new content at any moment."""
     numbers: dict[CandidateKernel, int] = {}
     for genome in times:
         for kernel in genome:
@@ -241,7 +242,7 @@ def _write(path: Path, made_for: str, times: Times) -> None:
         new.write_text(state.model_dump_json(exclude_defaults=True), "utf-8")
 
 
-def _read(
+def read_state(
     path: Path, made_for: str, problem: Problem, specs: Sequence[FusionSpec]
 ) -> dict[Genome, Cost]:
     """What was run before. A file that is damaged is named and set aside."""
@@ -254,7 +255,7 @@ def _read(
         return {}
     except ValidationError as error:
         fault = first_fault(error)
-    except (KeyError, ValueError, CyclicPlanError) as error:
+    except (LookupError, ValueError, CyclicPlanError) as error:
         fault = str(error)
     now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     aside = path.with_name(f"{path.name}.damaged-{now}")

@@ -1,0 +1,168 @@
+"""Which of several plans is kept, by their times; and which plans are raced."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from collage_dsl.cost import Cost
+from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.race import Contender, Series, document, interval, kept
+from collage_dsl.engine.steps import (
+    MIXED,
+    MOST_PLANS,
+    REFINED,
+    is_of_all_targets,
+    mixed_name,
+    mixed_rank,
+    plans_of,
+)
+from collage_dsl.graph import CandidateKernel
+from collage_dsl.measuring.timing import low
+from collage_dsl.report.documents import ContenderDocument, LatencyDocument
+from collage_dsl.rules import FusionSpec, OpCallByKind
+from collage_dsl.search import Plan, PlannedKernel
+from tests.graphs import LIBRARY, NATIVE, candidate, graph_of
+
+NAMES = [f"n{i}" for i in range(4)]
+CHAIN = graph_of({n: [NAMES[i - 1] if i else "x"] for i, n in enumerate(NAMES)}, [NAMES[-1]])
+SPECS = [FusionSpec(NATIVE, OpCallByKind()), FusionSpec(LIBRARY, OpCallByKind())]
+
+
+def series(middle: float, count: int = 100, width: float = 0.1) -> Series:
+    """Times around `middle` that differ by at most a part of it."""
+    generator = random.Random(count)
+    return Series(tuple(middle * generator.uniform(1 - width, 1 + width) for _ in range(count)))
+
+
+def contender(name: str, estimated: float) -> Contender:
+    plan = Plan(CHAIN, (PlannedKernel(candidate(CHAIN, *NAMES), estimated),))
+    return Contender(name, plan, None)
+
+
+def test_the_interval_has_the_percentile_as_often_as_it_says() -> None:
+    generator = random.Random(1)
+    true = 0.2
+    held = []
+    for _ in range(1000):
+        first, last = interval(sorted(generator.random() for _ in range(60)), 0.2)
+        held.append(first <= true <= last)
+
+    assert 0.94 < sum(held) / len(held) < 0.99
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20, 200])
+def test_the_interval_is_of_times_and_has_the_percentile_of_these(count: int) -> None:
+    times = series(1.0, count)
+
+    assert set(times.interval) <= set(times.times)
+    assert times.interval[0] <= low(times.times) <= max(times.interval[1], low(times.times))
+
+
+def test_more_runs_make_the_interval_smaller() -> None:
+    widths = [last - first for first, last in (series(1.0, n).interval for n in (20, 100, 400))]
+
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_the_fastest_contender_is_kept_where_it_is_so_for_certain() -> None:
+    raced = [(contender("mixed", 1.0), series(2.0)), (contender("tvm", 5.0), series(1.0))]
+
+    assert kept(raced).name == "tvm"
+
+
+def test_of_contenders_that_may_be_as_fast_that_with_the_least_estimate_is_kept() -> None:
+    raced = [
+        (contender("tvm", 3.0), series(1.0)),
+        (contender("mixed", 1.0), series(1.01)),
+        (contender("onnxruntime", 0.5), series(3.0)),
+    ]
+
+    assert kept(raced).name == "mixed"
+    assert kept(raced[::-1]).name == "mixed"
+
+
+def test_of_equal_ones_the_first_is_kept() -> None:
+    times = series(1.0)
+    raced = [(contender("mixed", 1.0), times), (contender("tvm", 1.0), times)]
+
+    assert kept(raced).name == "mixed"
+
+
+def test_noise_does_not_change_what_is_kept() -> None:
+    one, other = contender("mixed", 1.0), contender("tvm", 2.0)
+    generator = random.Random(3)
+
+    def times() -> Series:
+        return Series(tuple(generator.gauss(1.0, 0.05) for _ in range(50)))
+
+    found = [kept([(one, times()), (other, times())]).name for _ in range(300)]
+
+    assert found.count("mixed") > 0.95 * len(found)
+
+
+def test_the_error_of_the_estimate_is_reported() -> None:
+    times = Series((2.0,) * 10)
+
+    found = document(contender("mixed 2", 1.5), times, [times, Series((1.0,) * 10)])
+
+    assert found == ContenderDocument(
+        name="mixed 2",
+        alone=False,
+        targets={"native": {"operators": 4, "kernels": 1}},  # type: ignore[dict-item]
+        estimated=1.5,
+        measured=LatencyDocument(seconds=2.0, spread=0.0, runs=10),
+        error=-0.25,
+        interval=(2.0, 2.0),
+        tied=False,
+    )
+
+
+def test_a_plan_that_was_not_built_has_no_error() -> None:
+    missing = replace(contender("tvm", 1.0), plan=None, reason="no kernel for `n1`")
+    found = document(missing, None, [])
+
+    assert (found.error, found.interval, found.tied) == (None, None, False)
+    assert found.alone
+    assert found.reason == "no kernel for `n1`"
+
+
+def cost(kernel: CandidateKernel) -> Cost:
+    (name,) = kernel.nodes
+    return 1.0 if kernel.target == NATIVE.name else 1.1 + 0.01 * NAMES.index(name)
+
+
+def test_the_next_best_plans_come_after_the_best_one() -> None:
+    plans = plans_of(CHAIN, SPECS, cost, lookup(), count=3)
+
+    assert list(plans) == ["mixed", "mixed 2", "mixed 3", "native", "library"]
+    found = [plans[name] for name in ("mixed", "mixed 2", "mixed 3")]
+    targets = [[k.target for k in plan.kernels] for plan in found if isinstance(plan, Plan)]
+    assert targets == [
+        ["native"] * 4,
+        ["library", "native", "native", "native"],
+        ["native", "library", "native", "native"],
+    ]
+
+
+def test_the_plan_of_a_single_target_is_not_among_the_next_best() -> None:
+    graph = graph_of({"a": ["x"]}, ["a"])
+
+    plans = plans_of(
+        graph, SPECS, lambda k: 1.0 if k.target == "native" else 1.1, lookup(), count=3
+    )
+
+    assert list(plans) == ["mixed", "native", "library"]
+
+
+def test_one_plan_over_all_targets_is_found_unless_more_are_wanted() -> None:
+    assert list(plans_of(CHAIN, SPECS, cost, lookup())) == ["mixed", "native", "library"]
+
+
+def test_plans_over_all_targets_have_names_of_their_own() -> None:
+    names = [mixed_name(rank) for rank in range(1, MOST_PLANS + 1)]
+
+    assert [mixed_rank(name) for name in names] == list(range(1, MOST_PLANS + 1))
+    assert all(map(is_of_all_targets, [*names, MIXED, REFINED]))
+    for other in ("native", "mixed 1", "mixed 99", "mixed x", "mixed2", "unmixed"):
+        assert not is_of_all_targets(other)
