@@ -8,7 +8,7 @@ import json
 import re
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,7 +35,16 @@ from collage_dsl.realization.partition import KernelCall
 from collage_dsl.report.documents import ContenderDocument, RefinementDocument
 from collage_dsl.rules import FusionSpec
 from collage_dsl.scratch import replacement
-from collage_dsl.search import Breeding, Genome, Plan, PlannedKernel, Problem, Times, refine
+from collage_dsl.search import (
+    Breeding,
+    Genome,
+    Plan,
+    PlannedKernel,
+    Problem,
+    Refined,
+    Times,
+    refine,
+)
 from collage_dsl.search.plan import CyclicPlanError, in_execution_order
 
 Method = Literal["evolutionary"]
@@ -113,9 +122,13 @@ class Refiner:
     backend_of: BackendOf
     backends: Sequence[Backend]
     refining: Refining
+    _problem: Problem = field(init=False)
     _built: dict[Genome, tuple[ModelExecutable, tuple[KernelCall, ...]]] = field(
         default_factory=dict
     )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_problem", self.space.regions.priced())
 
     def refined(
         self, winner: Contender
@@ -129,24 +142,41 @@ class Refiner:
             self._built[seeds[0].candidates] = winner.executable, winner.calls
         made_for = _made_for(self.part, self.specs, self.backend_of)
         path = self.refining.folder / f"{made_for}.json"
-        problem = self.space.regions.priced()
-        known = read_state(path, made_for, problem, self.specs)
-        finals: list[tuple[Plan, Series, Series]] = []
+        known = read_state(path, made_for, self._problem, self.specs)
+        finals: list[tuple[Series, Series]] = []
+        found = self._found(seeds, known, finals, lambda times: write_state(path, made_for, times))
+        is_kept = found.plan is not seeds[0]
+        final = (finals[-1] if is_kept else finals[0]) if finals else None
+        report = self._report(known, found, is_kept, final, path)
+        if not is_kept or final is None:
+            return winner, [], report
+        executable, calls = self._executable(found.plan)
+        plan = self.space.finished(found.plan)
+        contender = Contender(REFINED, plan, executable, calls=calls)
+        return contender, [document(contender, final[1], final)], report
 
-        def beats(start: Plan, plan: Plan) -> bool:
-            before, after = self._alternated(start, plan, 2 * self.refining.seconds)
-            finals.append((plan, before, after))
-            return after.is_less(before) and after.low <= (1 - _GAIN) * before.low
-
+    def _found(
+        self,
+        seeds: Sequence[Plan],
+        known: Times,
+        finals: list[tuple[Series, Series]],
+        keep: Callable[[Times], None],
+    ) -> Refined:
+        """Refine the first seed; `finals` gets the times of final races, `keep` those of all."""
         deadline = time.monotonic() + self.refining.budget
         times = dict(known)
 
+        def beats(start: Plan, plan: Plan) -> bool:
+            before, after = self._alternated(start, plan, 2 * self.refining.seconds)
+            finals.append((before, after))
+            return after.is_less(before) and after.low <= (1 - _GAIN) * before.low
+
         def heard(genome: Genome, cost: Cost) -> None:
             times[genome] = cost
-            write_state(path, made_for, times)
+            keep(times)
 
-        found = refine(
-            Breeding(problem, self._may_merge),
+        return refine(
+            Breeding(self._problem, self._may_merge),
             seeds,
             self._race,
             beats=beats,
@@ -155,26 +185,27 @@ class Refiner:
             number=self.refining.number,
             heard=heard,
         )
-        new = list(found.times.items())[len(known) :]
-        is_kept = found.plan is not seeds[0]
-        final = (finals[-1] if is_kept else finals[0]) if finals else None
-        report = RefinementDocument(
+
+    def _report(
+        self,
+        known: Times,
+        found: Refined,
+        is_kept: bool,
+        final: tuple[Series, Series] | None,
+        path: Path,
+    ) -> RefinementDocument:
+        new = list(found.times.values())[len(known) :]
+        return RefinementDocument(
             method=self.refining.method,
             budget=self.refining.budget,
-            run=len(new) - (not known),
+            run=len(new) - (not known),  # The first plan is what the others are compared with.
             known=len(known),
-            failed=sum(isinstance(cost, Infeasible) for _, cost in new),
+            failed=sum(isinstance(cost, Infeasible) for cost in new),
             kept=is_kept,
-            before=latency(list(final[1].times)) if final else None,
-            after=latency(list(final[2].times)) if final else None,
+            before=latency(list(final[0].times)) if final else None,
+            after=latency(list(final[1].times)) if final else None,
             state=str(path),
         )
-        if not is_kept or final is None:
-            return winner, [], report
-        executable, calls = self._executable(found.plan)
-        plan = self.space.finished(found.plan)
-        contender = Contender(REFINED, plan, executable, calls=calls)
-        return contender, [document(contender, final[2], final[1:])], report
 
     def _seeds(self, winner: Contender) -> list[Plan]:
         """The plans as they were searched for, that of the winner first."""
