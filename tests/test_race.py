@@ -19,7 +19,16 @@ from collage_dsl.engine.steps import (
 )
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.measuring.timing import low
-from collage_dsl.report.documents import ContenderDocument, LatencyDocument
+from collage_dsl.report.documents import (
+    CompileDocument,
+    ContenderDocument,
+    LatencyDocument,
+    MeasurementsDocument,
+    PlanDocument,
+    RaceDocument,
+    RefinementDocument,
+)
+from collage_dsl.report.text import compile_text
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from collage_dsl.search import Plan, PlannedKernel
 from tests.graphs import LIBRARY, NATIVE, candidate, graph_of
@@ -166,3 +175,70 @@ def test_plans_over_all_targets_have_names_of_their_own() -> None:
     assert all(map(is_of_all_targets, [*names, MIXED, REFINED]))
     for other in ("native", "mixed 1", "mixed 99", "mixed x", "mixed2", "unmixed"):
         assert not is_of_all_targets(other)
+
+
+def report(chosen: str, *raced: tuple[str, float, float]) -> RaceDocument:
+    """A race of contenders with these names, estimates and times."""
+    every = [Series((time,) * 20) for _, _, time in raced]
+    rows = [
+        document(contender(name, estimated), times, every)
+        for (name, estimated, _), times in zip(raced, every, strict=True)
+    ]
+    plan = PlanDocument(model="m", operators=4, cost=1.0, kernels=[])
+    counts = MeasurementsDocument(found=0, measured=0, reused=0, infeasible=0, reasons={})
+    return RaceDocument(
+        chosen=chosen,
+        plan=plan,
+        contenders=rows,
+        verification=None,
+        measurements=counts,
+        launch={},
+    )
+
+
+def said(race: RaceDocument) -> str:
+    return compile_text(CompileDocument(model="m", **dict(race)))
+
+
+def test_the_text_shows_the_error_and_which_plans_are_as_fast() -> None:
+    text = said(report("mixed", ("mixed", 0.9, 1.0), ("mixed 2", 1.3, 1.0), ("native", 3.0, 2.0)))
+
+    assert [" ".join(line.split()) for line in text.splitlines()[2:6]] == [
+        "plan operators in kernels estimated measured error spread",
+        "mixed native 4 in 1 900.00 ms 1.00 s -10% 0.0 us <- kept",
+        "mixed 2 native 4 in 1 1.30 s 1.00 s +30% 0.0 us as fast",
+        "native alone native 4 in 1 3.00 s 2.00 s +50% 0.0 us",
+    ]
+    assert "kept the mixed plan: 1.00 s, 50% less than native alone\n" in text
+
+
+def test_the_text_does_not_call_a_plan_faster_that_may_not_be() -> None:
+    text = said(report("mixed", ("mixed", 0.9, 1.0), ("native", 3.0, 1.0)))
+
+    assert "kept the mixed plan: 1.00 s; native alone is as fast, as far as the race" in text
+
+
+def test_the_text_says_what_a_refinement_has_tried_and_gained() -> None:
+    one, other = (LatencyDocument(seconds=s, spread=0.1, runs=9) for s in (1.0, 0.8))
+    refinement = RefinementDocument(
+        method="evolutionary",
+        budget=60,
+        run=7,
+        known=2,
+        failed=1,
+        kept=True,
+        before=one,
+        after=other,
+        state="s.json",
+    )
+    race = report("refined", ("native", 1.0, 1.0), ("refined", 0.9, 0.8))
+    texts = [
+        said(race.model_copy(update={"refinement": refinement.model_copy(update=changed)}))
+        for changed in ({}, {"kept": False}, {"before": None, "failed": 0, "known": 0, "run": 1})
+    ]
+
+    counted = "refined for 60 s: 7 plans run, 2 known before, 1 could not be built"
+    assert f"{counted}; 1.00 s before, 800.00 ms after, in alternation\n" in texts[0]
+    assert "kept the refined plan: 800.00 ms\n" in texts[0]
+    assert "in alternation: not faster for certain, so not kept\n" in texts[1]
+    assert "refined for 60 s: 1 plan run; none was faster\n" in texts[2]
