@@ -40,6 +40,7 @@ _ENVIRONMENT = {
     "SolverError",
     "SourceError",
     "StoreError",
+    "StrategyError",
     "UnknownBackend",
     "UnknownTarget",
     "UnreadableError",

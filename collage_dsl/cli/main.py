@@ -14,6 +14,7 @@ from traceback import format_exc
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from collage_dsl.cli.failure import CANNOT, INTERRUPTED, explained
 from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
@@ -25,6 +26,27 @@ from collage_dsl.printable import printable
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _FILE = click.Path(path_type=Path)
+
+
+class _StrategyName(click.ParamType[str]):
+    """The name of a search strategy, ours or that of an installed package."""
+
+    name = "NAME"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from collage_dsl.search import UnknownStrategyError, strategy_names
+
+        if value not in (known := strategy_names()):
+            self.fail(str(UnknownStrategyError(value, known)), param, ctx)
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from collage_dsl.search import strategy_names
+
+        return [CompletionItem(name) for name in strategy_names() if name.startswith(incomplete)]
+
 
 _output_format = click.option(
     "--output-format",
@@ -101,10 +123,11 @@ _memory = click.option(
 )
 _strategy = click.option(
     "--strategy",
-    type=click.Choice(["auto", "dijkstra", "milp", "beam", "exhaustive"]),
+    type=_StrategyName(),
     default="auto",
     show_default=True,
-    help="How to search for the cheapest plan: docs/search.md.",
+    help="How to search for the cheapest plan: auto, dijkstra, milp, beam, exhaustive, or a "
+    "strategy of an installed package: docs/search.md.",
 )
 
 _max_candidates = click.option(
@@ -143,6 +166,45 @@ def _compiles(command: _Command) -> _Command:
         _output_format,
     )
     for decorate in (*options, _targets, _model):
+        command = decorate(command)
+    return command
+
+
+def _races(command: _Command) -> _Command:
+    """Add the options of the commands that build and run plans."""
+    options = (
+        click.option(
+            "--seed", default=0, show_default=True, help="Of the plans that --refine makes."
+        ),
+        click.option(
+            "--refine-state",
+            metavar="DIR",
+            type=_FILE,
+            help="Where --refine keeps what was run; by default `refinements` beside the store.",
+        ),
+        click.option(
+            "--budget",
+            metavar="TIME",
+            default="10m",
+            show_default=True,
+            help="How long --refine goes on: 90s, 10m, 1h.",
+        ),
+        click.option(
+            "--refine",
+            type=click.Choice(["evolutionary"]),
+            help="Go on from the fastest plan: build and run others, made of the best ones.",
+        ),
+        click.option(
+            "--plans",
+            type=click.IntRange(1, 16),
+            default=3,
+            show_default=True,
+            help="How many different plans over all targets are raced.",
+        ),
+        _inputs,
+        _sizes,
+    )
+    for decorate in options:
         command = decorate(command)
     return command
 
@@ -437,8 +499,7 @@ def plan(picture: Path | None, output_format: str, **request: Any) -> None:
 
 @app.command(name="compile")
 @_compiles
-@_sizes
-@_inputs
+@_races
 @click.option(
     "--output", "-o", metavar="DIR", required=True, type=_FILE, help="The folder to write."
 )
@@ -457,8 +518,7 @@ def compile_(output: Path, output_format: str, **request: Any) -> None:
 
 @app.command()
 @_compiles
-@_sizes
-@_inputs
+@_races
 @click.option(
     "--output", "-o", metavar="FILE", required=True, type=_FILE, help="The lock to write."
 )
@@ -472,8 +532,7 @@ def freeze(output: Path, output_format: str, **request: Any) -> None:
 
 @app.command()
 @_compiles
-@_sizes
-@_inputs
+@_races
 def bench(output_format: str, **request: Any) -> None:
     """Compile a model and show how fast it runs; keep nothing but the costs."""
     from collage_dsl.cli.models import Request, compile_to

@@ -19,6 +19,7 @@ from collage_dsl.engine.compile import Compiled, backends_of, compile_model
 from collage_dsl.engine.costs import Pricing, with_provenance
 from collage_dsl.engine.planning import measurements_of
 from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.refine import Method, seconds_of
 from collage_dsl.engine.steps import plans_of, propose
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
@@ -58,6 +59,11 @@ class Request:
     frozen: Path | None = None
     memory: float | None = None
     costs: tuple[str, ...] = ()
+    plans: int = 3
+    refine: Method | None = None
+    budget: str = "10m"
+    refine_state: Path | None = None
+    seed: int = 0
 
     @property
     def memory_bytes(self) -> int | None:
@@ -177,6 +183,7 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
 
 def compiled_model(request: Request, model: object = None) -> Compiled:
     """Compile the model of `request`, or `model` under its name, with progress on stderr."""
+    budget = _budget(request)
     specs = targets_of(request)
     check_sources(request.costs)
     inputs = read_arrays(request.inputs) if request.inputs else None
@@ -194,10 +201,25 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             allow_extern=request.allow_extern,
             strategy=request.strategy,
             cost=only(request.costs) if request.costs else None,
+            plans=request.plans,
+            refine=request.refine,
+            budget=budget,
+            refine_state=request.refine_state,
+            seed=request.seed,
             frozen=request.frozen,
             watch=now.watch,
             reporter=now,
         )
+
+
+def _budget(request: Request) -> float:
+    """The seconds that a refinement may take. Raises `CommandError`."""
+    if request.refine and request.frozen:
+        raise CommandError("--frozen and --refine cannot be used together")
+    try:
+        return seconds_of(request.budget)
+    except ValueError as error:
+        raise CommandError(f"--budget: {error}") from None
 
 
 def answer(document: Document, text: str, output_format: str) -> None:

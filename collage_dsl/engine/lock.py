@@ -21,7 +21,7 @@ from collage_dsl.backends.tvm import Tvm, machine_target
 from collage_dsl.cost import Cost, Infeasible, Provenance, Source, Sources
 from collage_dsl.engine.costs import Priced
 from collage_dsl.engine.sizes import Part
-from collage_dsl.engine.steps import MIXED
+from collage_dsl.engine.steps import is_of_all_targets
 from collage_dsl.graph import (
     CandidateKernel,
     Composite,
@@ -261,9 +261,9 @@ class Lock(_Strict):
             )
         self._check_targets(specs)
         for each in self.plans:
-            if each.chosen not in (MIXED, *self.targets):
+            if not is_of_all_targets(each.chosen) and each.chosen not in self.targets:
                 raise LockError(f"the lock has a plan `{each.chosen}`, which is that of no target")
-        self._check("model", {"model": self.model}, {"model": _model(parts[0].graph)})
+        self._check("model", {"model": self.model}, {"model": model_hash(parts[0].graph)})
 
     def _check_targets(self, specs: Sequence[FusionSpec]) -> None:
         given = {spec.name: to_text(spec) for spec in specs}
@@ -310,7 +310,7 @@ class _Made:
         backends = {each for candidate in candidates for each in makers(candidate, backend_of)}
         versions = {each.name: each.version for each in (*backends, Tvm())}
         return cls(
-            _model(parts[0].graph),
+            model_hash(parts[0].graph),
             {spec.name: to_text(spec) for spec in specs},
             dict(sorted(versions.items())),
             {name: json.dumps(machine_target(used[name]), sort_keys=True) for name in sorted(used)},
@@ -393,7 +393,7 @@ def _names(graph: Graph, nodes: int) -> list[str]:
     return [graph.nodes[index].name for index in members(nodes)]
 
 
-def _model(graph: Graph) -> str:
+def model_hash(graph: Graph) -> str:
     """A hash of a graph and of the values of its constants."""
     digest = hashlib.sha256()
     for node in graph.nodes:

@@ -1,7 +1,7 @@
 """The plans for one graph that are worth building, with measured costs."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from collage_dsl.engine.costs import Priced, Pricing, with_provenance
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
-from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.engine.ties import without_ties
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
@@ -22,13 +22,25 @@ from collage_dsl.measuring.cost import Counts, MeasuredCost
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.report.documents import MeasurementsDocument
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import Plan, Reporter, Strategy
+from collage_dsl.search import Plan, Regions, Reporter, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """
+    What a refinement starts from: the `plans` as they were searched for, and the kernels and
+    regions that plans can be made of. `finished` says of a plan what is known of its kernels.
+    """
+
+    plans: Mapping[str, Plan]
+    regions: Regions
+    finished: Callable[[Plan], Plan]
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
     """
-    The plan over all targets and that of each alone, or why there is none; what was measured; the
+    The plans over all targets and that of each alone, or why there is none; what was measured; the
     seconds that it takes to launch a kernel of each target; and the costs that were asked for, with
     where they came from.
     """
@@ -37,6 +49,7 @@ class Planned:
     counts: Counts
     launch: Mapping[str, float]
     costs: Mapping[CandidateKernel, Priced] = field(default_factory=dict)
+    space: Space | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +68,12 @@ class Planner:
     strategy: Strategy
     watch: Callable[[str, Counts], None]
     reporter: Reporter
+    count: int = 1
+    """How many plans over all targets are wanted."""
 
-    def plans(self, part: Part) -> Planned:
+    @contextmanager
+    def planned(self, part: Part) -> Iterator[Planned]:
+        """The plans for a part of a model. More costs can be asked for until the block ends."""
         with ExitStack() as stack:
             pricing = Pricing(
                 stack,
@@ -79,14 +96,16 @@ class Planner:
             copying = CopyCost(copies, home.kind, self.backend_of) if copies else None
             asked = copying.added_to(price) if copying else price
             costs: dict[CandidateKernel, Cost] = {}
+            priced: dict[CandidateKernel, Priced] = {}
 
             def recorded(candidate: CandidateKernel) -> Cost:
-                costs[candidate] = asked(candidate)
-                return costs[candidate]
+                cost = costs[candidate] = asked(candidate)
+                priced[candidate] = cost, price.provenance(candidate)
+                return cost
 
-            def found() -> dict[str, Plan | str]:
+            def found() -> tuple[dict[str, Plan | str], Regions]:
                 costs.clear()
-                return plans_of(
+                return searched(
                     part.graph,
                     specs,
                     recorded,
@@ -96,23 +115,33 @@ class Planner:
                     self.reporter,
                     DefaultDevice(home.kind, copies is not None),
                     price.ahead,
+                    self.count,
                 )
 
-            plans = without_ties(
+            plans, regions = without_ties(
                 found,
-                lambda plans: plans[MIXED],
+                lambda found: found[0][MIXED],
                 costs,
                 lambda groups: pricing.used is not None and pricing.used.settle(groups),
             )
-            plans = {name: _with_provenance(plan, price) for name, plan in plans.items()}
-            if copying:
-                plans = {name: _with_copies(plan, copying, home) for name, plan in plans.items()}
-            priced = {each: (cost, price.provenance(each)) for each, cost in costs.items()}
-            plans = {name: _with_variants(plan, pricing) for name, plan in plans.items()}
+
+            def finished(plan: Plan) -> Plan:
+                sourced = with_provenance(plan, price)
+                copied = _with_copies(sourced, copying, home) if copying else sourced
+                return pricing.with_variants(copied)
+
             measured = pricing.used
-            if measured is None:
-                return Planned(plans, Counts(), {}, priced)
-            return Planned(plans, measured.counts, self.launches(measured), priced)
+            yield Planned(
+                {n: plan if isinstance(plan, str) else finished(plan) for n, plan in plans.items()},
+                measured.counts if measured else Counts(),
+                self.launches(measured) if measured else {},
+                priced,
+                Space(
+                    {name: plan for name, plan in plans.items() if isinstance(plan, Plan)},
+                    regions,
+                    finished,
+                ),
+            )
 
     def launches(self, measured: MeasuredCost) -> dict[str, float]:
         costs = {
@@ -135,21 +164,11 @@ def measurements_of(counts: Counts) -> MeasurementsDocument:
     )
 
 
-def _with_copies(plan: Plan | str, copying: CopyCost, home: Toolchain) -> Plan | str:
+def _with_copies(plan: Plan, copying: CopyCost, home: Toolchain) -> Plan:
     """`plan`, which says what of its cost goes into copies."""
-    if isinstance(plan, str):
-        return plan
     kernels = []
     for kernel in plan.kernels:
         copies = copying(kernel.candidate)
         assert not isinstance(copies, Infeasible), copies.reason
         kernels.append(replace(kernel, copies=copies))
     return replace(plan, kernels=tuple(kernels), home=home)
-
-
-def _with_provenance(plan: Plan | str, cost: Sources) -> Plan | str:
-    return plan if isinstance(plan, str) else with_provenance(plan, cost)
-
-
-def _with_variants(plan: Plan | str, pricing: Pricing) -> Plan | str:
-    return plan if isinstance(plan, str) else pricing.with_variants(plan)

@@ -10,7 +10,7 @@ from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.lock import Lock
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import WantedSizes, parts_of
-from collage_dsl.engine.steps import plans_of
+from collage_dsl.engine.steps import MIXED, mixed_rank, plans_of
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import NO_REPORTER, Plan, Reporter, Strategy
@@ -21,6 +21,7 @@ class Replayed:
     """
     The plan that a search has found for some `sizes`, of the name that was chosen in the race, or
     why there is none; and the labels of its kernels that were not chosen when the model was frozen.
+    The best plan over all targets stands for one that no search finds, such as a refined one.
     """
 
     sizes: dict[str, int]
@@ -59,8 +60,9 @@ def replay(
             strategy,
             reporter=reporter,
             default=DefaultDevice(specs[0].target.kind, locked.is_copying),
+            count=mixed_rank(locked.chosen) or 1,
         )
-        plan = plans[locked.chosen]
+        plan = plans.get(locked.chosen, plans[MIXED])
         if isinstance(plan, Plan):
             plan = with_provenance(plan, costs)
         differences = locked.differences(plan) if isinstance(plan, Plan) else []

@@ -124,9 +124,9 @@ class _Groups:
     def merged(self, *numbers: int) -> CandidateKernel | None:
         """One kernel for groups of one target, without its composites; None if it may not be."""
         parts = [self.whole[number] for number in numbers]
-        if _variants(parts) == frozenset():
+        if not have_common_variant(parts):
             return None
-        whole = _union(parts, composites=False)
+        whole = union(parts, composites=False)
         return whole if self.may_merge(whole) else None
 
     def has_detour(self, start: int, end: int) -> bool:
@@ -178,7 +178,7 @@ def _priced(
 ) -> list[PlannedKernel]:
     if len(group) == 1:
         return list(group)
-    whole = _union([kernel.candidate for kernel in group])
+    whole = union([kernel.candidate for kernel in group])
     price = cost(whole) if may_merge(whole) else Infeasible("not allowed")
     parts = sum(femtoseconds(kernel.cost) for kernel in group)
     if not isinstance(price, Infeasible) and femtoseconds(price) <= parts:
@@ -200,13 +200,19 @@ def _touching(kernels: Sequence[PlannedKernel]) -> list[list[PlannedKernel]]:
     return [[kernels[number] for number in found] for found in joined.sets()]
 
 
+def have_common_variant(kernels: Iterable[CandidateKernel]) -> bool:
+    """Whether one kernel may compute all of these, as far as their variants say."""
+    return _variants(kernels) != frozenset()
+
+
 def _variants(kernels: Iterable[CandidateKernel]) -> Variants:
     """The variants that the toolchains of all kernels allow."""
     said = (frozenset(kernel.toolchain.variants) for kernel in kernels)
     return reduce(common, (variants or None for variants in said), None)
 
 
-def _union(kernels: Sequence[CandidateKernel], *, composites: bool = True) -> CandidateKernel:
+def union(kernels: Sequence[CandidateKernel], *, composites: bool = True) -> CandidateKernel:
+    """One kernel for kernels of one target, whose toolchains allow a common variant."""
     graph, toolchain = kernels[0].graph, kernels[0].toolchain.only_by(_variants(kernels))
     inside = constants = 0
     for kernel in kernels:

@@ -158,6 +158,10 @@ class Regions:
         tally.explored(searches.states)
         return tally.plan(found)
 
+    def priced(self) -> Problem:
+        """The problem of all kernels and regions whose costs were asked for."""
+        return self._prices.of(self._prices.priced)
+
     def _parts(self, targets: Targets) -> Iterator[CandidateKernel]:
         """What rules propose for `targets`."""
         return (each for name, found in self.by_target.items() if name in targets for each in found)
