@@ -121,6 +121,22 @@ def test_plans_of_the_same_kernels_are_built_and_raced_once(
     assert len(built) == 2, "one for `mixed` and `tvm`, one for `onnxruntime`"
 
 
+@pytest.mark.parametrize("plans", [1, 2])
+def test_as_many_plans_over_all_targets_are_raced_as_are_wanted(plans: int) -> None:
+    def cost(candidate: CandidateKernel) -> float:
+        return (1.0e-6 if candidate.target == "tvm" else 1.1e-6) * len(candidate.nodes)
+
+    found = collage.compile(
+        small_convolution(), [NATIVE, LIBRARY], cost=cost, race_seconds=0.01, plans=plans
+    )
+
+    mixed = [each for each in found.report.contenders if not each.alone]
+    assert [each.name for each in mixed] == ["mixed", "mixed 2"][:plans]
+    estimates = [each.estimated or 0.0 for each in mixed]
+    assert estimates == sorted(estimates)
+    assert all(each.measured for each in mixed)
+
+
 @pytest.mark.parametrize(
     "target",
     [

@@ -15,7 +15,7 @@ from collage_dsl.engine import refine
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.engine.planning import Space
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.race import Contender, Series
+from collage_dsl.engine.race import Contender, Series, document
 from collage_dsl.engine.refine import Refiner, RefineWarning, Refining, seconds_of
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import MIXED, searched
@@ -24,7 +24,7 @@ from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.verify import run_onnx
-from collage_dsl.report.documents import CompileDocument
+from collage_dsl.report.documents import CompileDocument, ContenderDocument
 from collage_dsl.report.text import compile_text
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from collage_dsl.search import Plan
@@ -105,6 +105,15 @@ def refiner(tmp_path: Path) -> Refiner:
     )
 
 
+def raced(refiner: Refiner, machine: "Machine") -> list[ContenderDocument]:
+    """What a race says of the plans."""
+    found = []
+    for name, plan in refiner.space.plans.items():
+        times = Series((machine.time(plan),) * 20)
+        found.append(document(Contender(name, plan, None), times, [times]))
+    return found
+
+
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(many_libraries)
@@ -131,6 +140,21 @@ def test_a_plan_that_is_faster_for_certain_is_kept(refiner: Refiner, machine: Ma
     assert report.after.seconds == many_libraries(contender.plan)
     assert row.measured == report.after
     assert not row.alone
+
+
+def test_plans_that_were_raced_are_not_run_again(refiner: Refiner, machine: Machine) -> None:
+    seeds = {plan.candidates for plan in refiner.space.plans.values()}
+    rows = raced(refiner, machine)
+
+    first = refiner.refined(winner(refiner), rows)[2]
+
+    runs = json.loads(Path(first.state).read_text())["runs"]
+    assert len(runs) == len(seeds) + first.run
+    slowest = many_libraries(refiner.space.plans[MIXED])
+    fastest = min(map(many_libraries, refiner.space.plans.values()))
+    assert min(run["time"] for run in runs[: len(seeds)]) == pytest.approx(fastest / slowest)
+    second = refiner.refined(winner(refiner), rows)[2]
+    assert second.known == len(runs)
 
 
 def test_the_winner_stays_where_no_plan_is_faster(refiner: Refiner, machine: Machine) -> None:

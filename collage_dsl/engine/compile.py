@@ -199,7 +199,7 @@ def compile_model(
         refine,
         seconds_of(budget) / len(parts),
         Path(refine_state or Path(store or default_store_path()).parent / "refinements"),
-        race_seconds,
+        race_seconds / 2,
         seed,
     )
     raced = []
@@ -214,7 +214,7 @@ def compile_model(
             if refining and planned.space:
                 watch("refine", planned.counts)
                 refiner = Refiner(part, planned.space, specs, backend_of, backends, refining)
-                winner, more, report = refiner.refined(winner)
+                winner, more, report = refiner.refined(winner, documents)
                 documents += more
         if len(parts) > 1:  # Those of all sizes are built together, once all are known.
             winner = replace(winner, executable=None)

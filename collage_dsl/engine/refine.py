@@ -78,6 +78,10 @@ def seconds_of(budget: float | str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
+_FINAL = 4
+"""The final race is so many times longer than another comparison."""
+
+
 class RefineWarning(UserWarning):
     """The state of a refinement cannot be used."""
 
@@ -139,23 +143,24 @@ class Refiner:
         object.__setattr__(self, "_problem", self.space.regions.priced())
 
     def refined(
-        self, winner: Contender
+        self, winner: Contender, raced: Sequence[ContenderDocument] = ()
     ) -> tuple[Contender, list[ContenderDocument], RefinementDocument]:
         """
         The plan that is kept, and the report. It is the winner of the race, or a plan that is
-        faster for certain.
+        faster for certain. The plans that were `raced` are not built and run again.
         """
         seeds = self._seeds(winner)
         if winner.executable:
             self._built[seeds[0].candidates] = winner.executable, winner.calls
         made_for = _made_for(self.part, self.specs, self.backend_of)
         path = self.refining.folder / f"{made_for}.json"
-        known = read_state(path, made_for, self._problem, self.specs)
+        before = read_state(path, made_for, self._problem, self.specs)
+        known = self._raced(before, winner.name, raced)
         finals: list[tuple[Series, Series]] = []
         found = self._found(seeds, known, finals, lambda times: write_state(path, made_for, times))
         is_kept = found.plan is not seeds[0]
         final = (finals[-1] if is_kept else finals[0]) if finals else None
-        report = self._report(known, found, is_kept, final, path)
+        report = self._report(len(before), len(known), found, is_kept, final, path)
         if not is_kept or final is None:
             return winner, [], report
         executable, calls = self._executable(found.plan)
@@ -163,6 +168,21 @@ class Refiner:
         contender = Contender(REFINED, plan, executable, calls=calls)
         said = document(contender, final[1], final, margin_of(self.specs))
         return contender, [said], report
+
+    def _raced(self, known: Times, winner: str, raced: Sequence[ContenderDocument]) -> Times:
+        """What is known, and what the race says of its plans, if that can be compared with it."""
+        first = self.space.plans[winner].candidates
+        if known and first not in known:
+            return known
+        unit = known.get(first, 1.0)
+        times = {each.name: each.measured.seconds for each in raced if each.measured}
+        if isinstance(unit, Infeasible) or winner not in times:
+            return known or {first: 1.0}
+        ratios = {
+            self.space.plans[name].candidates: unit * time / times[winner]
+            for name, time in times.items()
+        }
+        return {first: unit, **ratios, **known}
 
     def _found(
         self,
@@ -176,7 +196,7 @@ class Refiner:
         times = dict(known)
 
         def beats(start: Plan, plan: Plan) -> bool:
-            before, after = self._alternated(start, plan, 2 * self.refining.seconds)
+            before, after = self._alternated(start, plan, _FINAL * self.refining.seconds)
             finals.append((before, after))
             return after.is_less(before) and after.low <= (1 - _GAIN) * before.low
 
@@ -197,18 +217,19 @@ class Refiner:
 
     def _report(
         self,
-        known: Times,
+        before: int,
+        known: int,
         found: Refined,
         is_kept: bool,
         final: tuple[Series, Series] | None,
         path: Path,
     ) -> RefinementDocument:
-        new = list(found.times.values())[len(known) :]
+        new = list(found.times.values())[known:]
         return RefinementDocument(
             method=self.refining.method,
             budget=self.refining.budget,
-            run=len(new) - (not known),  # The first plan is what the others are compared with.
-            known=len(known),
+            run=len(new),
+            known=before,
             failed=sum(isinstance(cost, Infeasible) for cost in new),
             kept=is_kept,
             before=latency(list(final[0].times)) if final else None,
