@@ -179,7 +179,7 @@ def report(chosen: str, *raced: tuple[str, float, float]) -> RaceDocument:
     """A race of contenders with these names, estimates and times."""
     every = [Series((time,) * 20) for _, _, time in raced]
     rows = [
-        document(contender(name, estimated), times, every)
+        document(contender(name, estimated), times, every, MARGIN)
         for (name, estimated, _), times in zip(raced, every, strict=True)
     ]
     plan = PlanDocument(model="m", operators=4, cost=1.0, kernels=[])
