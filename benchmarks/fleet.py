@@ -77,9 +77,9 @@ def kernel(device: RemoteDevice) -> tuple[float, float, int]:
     library = built(text, 600)
     to_build = perf_counter() - start
     assert not isinstance(library, Failed), library.reason
-    device.measure(Artifact(text, library), 600)
+    device.measure(Artifact(text, (library,)), 600, None)
     start = perf_counter()
-    answer = device.measure(Artifact(text, library), 600)
+    answer = device.measure(Artifact(text, (library,)), 600, None)
     assert not isinstance(answer, Failed), answer.reason
     return to_build, perf_counter() - start, len(library)
 

@@ -1,14 +1,16 @@
 """Kernels are built by any executor, and timed on devices that a tracker lends."""
 
 import json
+import math
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,20 +25,45 @@ from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.backends.tvm import Tvm, machine_target
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.serve import serve_machine
-from collage_dsl.cost import CostStore, Infeasible
-from collage_dsl.graph import CandidateKernel, Measuring, SubGraph, Toolchain
+from collage_dsl.cost import CostStore, Infeasible, Refusal, Spread
+from collage_dsl.cost.analytic import Rates, keep, rates_context
+from collage_dsl.engine.costs import Pricing
+from collage_dsl.graph import (
+    CandidateKernel,
+    Form,
+    Graph,
+    Kind,
+    Measuring,
+    Node,
+    OpaqueType,
+    SubGraph,
+    TensorType,
+    Toolchain,
+    TupleType,
+)
 from collage_dsl.measuring import remote as remote_module
 from collage_dsl.measuring.artifact import Artifact, build_artifact
+from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
 from collage_dsl.measuring.elsewhere import Elsewhere
-from collage_dsl.measuring.executors import Answer, Fleet, Here, Lost, answered
+from collage_dsl.measuring.executors import Answer, Fleet, Here, Lost, Memory, Process, answered
 from collage_dsl.measuring.key import context_of
 from collage_dsl.measuring.machine import Machine, this_machine
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.remote import RemoteDevice, RemoteError, Tracker, address_of
 from collage_dsl.measuring.remote_server import Lane
-from collage_dsl.measuring.task import KernelTask, Timing, kernel_task
+from collage_dsl.measuring.task import (
+    Check,
+    InTurn,
+    InTurnTask,
+    KernelTask,
+    Overhead,
+    Timing,
+    kernel_task,
+)
+from collage_dsl.measuring.timing import IN_TURN
 from collage_dsl.measuring.wire import NotRead, NotSent, text_of, value_of
+from collage_dsl.realization.ranges import POSITIVE
 from tests.commands import collage as command
 from tests.fleet import (
     KEY,
@@ -109,9 +136,63 @@ def test_a_task_arrives_as_it_was_sent() -> None:
     assert set(map(str, found.module.functions)) == set(map(str, sent.module.functions))
 
 
-@pytest.mark.parametrize("answer", [Timing(1e-6, 2e-7), Failed("crashed", passing=True)])
-def test_an_answer_arrives_as_it_was_sent(answer: Timing | Failed) -> None:
-    assert value_of(text_of(answer)) == answer
+def test_what_a_kernel_computes_arrives_as_it_was_sent() -> None:
+    half, whole = TensorType("float32", (1, 3)), TensorType("float32", (2, 3))
+    axes = np.array([1, 0], np.int64)
+    split = {"indices_or_sections": (1,), "axis": 0}
+    graph = Graph(
+        [
+            Node("x", Form.INPUT, whole),
+            Node("axes", Form.CONSTANT, TensorType("int64", (2,)), value=axes),
+            Node("shape", Form.LITERAL, OpaqueType("shape"), value=(1, "n", "float32", 0.5)),
+            Node("y", Form.CALL, TupleType((half, half)), (0,), "split", split, Kind.OPAQUE),
+            Node("z", Form.PROJECTION, half, (3,), value=1),
+        ],
+        [4, 0],
+        name="kernel",
+        output_names=("first", "second"),
+    )
+
+    found = value_of(text_of(Check(graph, (1, 0), (0,))))
+
+    assert (found.takes, found.gives) == ((1, 0), (0,))
+    assert found.graph.nodes == graph.nodes
+    assert [node.form for node in found.graph.nodes] == [node.form for node in graph.nodes]
+    np.testing.assert_array_equal(found.graph.nodes[1].value, axes)
+    assert [found.graph.nodes[at].value for at in (2, 4)] == [(1, "n", "float32", 0.5), 1]
+    assert (found.graph.outputs, found.graph.output_names) == ((4, 0), ("first", "second"))
+    assert (found.graph.name, found.graph.returns_tuple) == ("kernel", True)
+
+
+def test_ranges_of_operands_arrive_as_they_were_sent() -> None:
+    graph = collage.parse_graph("x: f32[4]; y = sqrt(x); return y;")
+    sent = kernel_task(
+        CandidateKernel(graph, SubGraph(graph.set_of("y")), QUICK), OnnxRuntime(), {}, can_warm=True
+    )
+
+    assert sent.ranges == {0: POSITIVE}
+    assert value_of(text_of(sent)).ranges == sent.ranges
+
+
+SPREAD = Spread(0.5, 1.5, 20, "percentile 20 of CPU times", 0.9)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Timing(1e-6, 2e-7, SPREAD),
+        InTurn((Timing(1.0, spread=SPREAD), Timing(2.0))),
+        Overhead(1e-6, 2e-6, 1e-3, SPREAD, None),
+        Failed("crashed", passing=True),
+        Failed("took longer than 2 s", Refusal.TIME),
+    ],
+)
+def test_an_answer_arrives_as_it_was_sent(answer: Answer) -> None:
+    found = value_of(text_of(answer))
+
+    assert found == answer
+    if isinstance(answer, Failed):
+        assert found.kind is answer.kind
 
 
 def test_short_floats_arrive_as_they_were_sent() -> None:
@@ -132,6 +213,9 @@ def test_short_floats_arrive_as_they_were_sent() -> None:
         '["Toolchain", {"nme": "t"}]',
         '["array", ["object", [1], "gASVIAAAAA=="]]',
         '["array", ["float32", [9], "AAAA"]]',
+        '["enum", ["Refusal", "a mood"]]',
+        '["enum", ["Signals", 9]]',
+        '["graph", [["tuple", []], ["tuple", [7]], "main", true, ["tuple", []]]]',
         "[1, 2, 3]",
         "[",
     ],
@@ -153,6 +237,17 @@ def test_another_version_of_a_backend_is_trouble_of_the_machine(
     monkeypatch.setattr(OnnxRuntime, "version", "2.0")
 
     with pytest.raises(OSError, match=r"`onnxruntime` is 2\.0, and not onnxruntime 1"):
+        value_of(sent)
+
+
+def test_another_version_of_numpy_is_trouble_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It might draw other weights than those that were built into the kernel."""
+    sent = text_of(task())
+    monkeypatch.setattr(np, "__version__", "1.0")
+
+    with pytest.raises(OSError, match=r"numpy, which draws weights, is 1\.0, and not 2"):
         value_of(sent)
 
 
@@ -183,9 +278,10 @@ def test_kernels_are_built_for_the_processor_of_the_device() -> None:
 
 
 def test_a_machine_says_in_what_it_differs() -> None:
-    there = other(processors=99)
+    there = other(processors=99, memory=1)
 
     assert Machine.from_json(there.to_json()) == there
+    assert other(memory=1) == this_machine()
     assert there.difference(this_machine()) == f"processors 99 and {this_machine().processors}"
     with pytest.raises(ValueError, match="no description"):
         Machine.from_json('{"name": "Xeon"}')
@@ -199,12 +295,42 @@ def test_a_kernel_that_was_built_elsewhere_is_timed_here() -> None:
     library = done(build_artifact(sent))  # type: ignore[arg-type]
     here = Here()
     try:
-        timed = here.measure(Artifact(sent, library), 60)
+        timed = here.measure(Artifact(sent, (library,)), 60, None)
     finally:
         here.stop()
 
     assert isinstance(timed, Timing)
     assert timed.seconds > 0
+
+
+def test_kernels_that_were_built_elsewhere_are_timed_in_turn_here() -> None:
+    kernels_in_turn = InTurnTask((task(), task(Toolchain("t", measure=Measuring(repeats=3)))))
+    fleet = Fleet(Here())
+    try:
+        timed = answered(fleet, kernels_in_turn, 60)  # type: ignore[arg-type]
+    finally:
+        fleet.stop()
+
+    assert isinstance(timed, InTurn), timed
+    assert len(timed.timings) == 2
+    for each in timed.timings:
+        assert each.spread is not None
+        assert each.spread.method.endswith(IN_TURN)
+
+
+def limit_of_data(task: str) -> Generator[None, None, int]:
+    return resource.getrlimit(resource.RLIMIT_DATA)[0]
+    yield
+
+
+def test_a_process_has_the_memory_that_a_task_may_take() -> None:
+    process = Process(limit_of_data)
+    try:
+        found = [process.answer("", 60, memory) for memory in (1 << 32, 1 << 33, None)]
+    finally:
+        process.stop()
+
+    assert found == [1 << 32, 1 << 33, this_machine().memory]
 
 
 @pytest.mark.parametrize(
@@ -222,16 +348,24 @@ def test_a_library_that_crashes_or_hangs_fails_alone(
     library = source.with_suffix(".so")
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     lane = Lane()
-    request = {"machine": lane.machine.to_json(), "limit": 2, "task": text_of(task())}
+    code = library.read_bytes()
+    request = {
+        "machine": lane.machine.to_json(),
+        "limit": 2,
+        "memory": None,
+        "task": text_of(task()),
+        "sizes": [len(code)],
+    }
 
     try:
-        answer = json.loads(lane.measure(json.dumps(request), library.read_bytes()))
+        answer = json.loads(lane.measure(json.dumps(request), code))
     finally:
-        lane.workers.stop()
+        lane.process.stop()
 
     failed = value_of(answer["answer"])
     assert isinstance(failed, Failed)
     assert failed.reason == reason
+    assert failed.kind in (Refusal.CRASH, Refusal.TIME)
     assert not failed.passing
 
 
@@ -278,7 +412,7 @@ def test_an_executor_that_fails_is_no_fault_of_a_kernel(store: CostStore) -> Non
     ):
         cost(kernel)
 
-    assert len(store) == 4, "the overheads of both targets, which nobody builds"
+    assert len(store) == 5, "the overheads of both targets, which nobody builds, and the speed"
 
 
 # Devices that are lost. `Scripted` stands for a fleet; a kernel takes a second each.
@@ -287,10 +421,11 @@ def test_an_executor_that_fails_is_no_fault_of_a_kernel(store: CostStore) -> Non
 class Scripted:
     """Devices that answer as they are told, one answer after the other; then all is fine."""
 
-    machine = this_machine()
-
-    def __init__(self, *answers: Answer | Lost) -> None:
+    def __init__(self, *answers: Answer | Lost, machine: Machine | None = None) -> None:
         self.answers = list(answers)
+        self.machine = machine or this_machine()
+        self.usual = Timing(1.0)
+        self.asked: list[tuple[Artifact, float, Memory]] = []
 
     def count(self) -> int:
         return 1
@@ -298,8 +433,10 @@ class Scripted:
     def lent(self) -> Any:
         return nullcontext(self)
 
-    def measure(self, artifact: Artifact, limit: float) -> Answer:
-        answer = self.answers.pop(0) if self.answers else Timing(1.0)
+    def measure(self, artifact: Artifact, limit: float, memory: Memory) -> Answer:
+        self.asked.append((artifact, limit, memory))
+        usual = self.usual if artifact.libraries else Overhead(1e-6, 1e-6)
+        answer = self.answers.pop(0) if self.answers else usual
         if isinstance(answer, Lost):
             raise answer
         return answer
@@ -345,6 +482,82 @@ def test_what_is_wrong_with_a_kernel_is_not_tried_again() -> None:
     assert fleet.lost == 0
 
 
+@pytest.mark.usefixtures("nothing_is_built")
+@pytest.mark.parametrize("memory", [None, 5 << 30])
+def test_builders_and_devices_hear_of_the_memory_that_a_kernel_may_take(
+    store: CostStore, monkeypatch: pytest.MonkeyPatch, memory: Memory
+) -> None:
+    built, devices = [], Scripted(machine=other(memory=7 << 30))
+
+    def build(kernel: str, limit: float, memory: Memory) -> bytes:
+        built.append(memory)
+        return b"library"
+
+    monkeypatch.setattr("collage_dsl.measuring.executors.built", build)
+    with MeasuredCost(backend_of, store, memory=memory, fleet=Fleet(devices)) as cost:
+        cost(kernels(1)[0])
+
+    assert built == [memory]
+    assert {said for _, _, said in devices.asked} == {memory}
+    assert cost.memory == (memory or 7 << 30)
+
+
+@pytest.mark.usefixtures("nothing_is_built")
+def test_kernels_that_may_cost_the_same_are_timed_in_turn_on_one_device(
+    store: CostStore,
+) -> None:
+    in_turn = InTurn((Timing(1.0, spread=SPREAD), Timing(1.005, spread=SPREAD)))
+    devices = Scripted()
+    devices.usual = Timing(1.0, spread=SPREAD)
+    others = Toolchain("native", measure=Measuring(repeats=4))
+    group = [kernels(1, toolchain)[0] for toolchain in (QUICK, others)]
+    with MeasuredCost(backend_of, store, fleet=Fleet(devices)) as cost:
+        cost.ahead(group)
+        devices.answers = [in_turn]
+        cost.settle([[(each,) for each in group]])
+
+        assert [cost(each) for each in group] == [pytest.approx(1.005, abs=1e-5)] * 2
+    artifact, *_ = devices.asked[-1]
+    assert artifact.libraries == (b"library", b"library")
+    assert isinstance(value_of(artifact.task), InTurnTask)
+
+
+@pytest.mark.usefixtures("nothing_is_built")
+def test_lower_bounds_are_those_of_the_device(tmp_path: Path) -> None:
+    """A model that runs often finds less of its data in a small cache."""
+    often = Toolchain("t", measure=Measuring(runs="often"))
+    kernel, *_ = kernels(1, often, width=1 << 26)
+    bounds = []
+    for cache in (1 << 20, 1 << 30):
+        fleet = Fleet(Scripted(machine=other(cache=cache)))
+        with (
+            CostStore(tmp_path / f"{cache}.sqlite") as store,
+            MeasuredCost(backend_of, store, fleet=fleet) as cost,
+        ):
+            bounds.append(lower_bound(cost)(kernel))
+
+    assert bounds[0] > bounds[1] > 0
+
+
+def test_estimates_are_those_of_the_device(tmp_path: Path) -> None:
+    rates = Rates(multiplication=1.0, near=1.0, far=1.0, launch=100.0, cold=0.0)
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as store:
+        keep(store, rates_context("Z80", "tvm"), rates)
+    kernel, *_ = kernels(1, Toolchain("t"))
+    found = []
+    for name in ("Z80", "6502"):
+        fleet = Fleet(Scripted(machine=other(name=name)))
+        with ExitStack() as stack:
+            pricing = Pricing(stack, backend_of, path, fleet=lambda fleet=fleet: nullcontext(fleet))
+            found.append(pricing.analytic()[0].cost(kernel))
+
+    assert not isinstance(found[0], Infeasible)
+    assert found[0] >= 100
+    assert isinstance(found[1], float)
+    assert math.isnan(found[1])
+
+
 # A real tracker and real devices.
 
 
@@ -360,9 +573,8 @@ def test_kernels_are_timed_on_a_device_of_a_tracker(one: LocalFleet, store: Cost
     assert (cost.counts.measured, cost.counts.infeasible, cost.counts.lost) == (2, 0, 0)
     assert cost.counts.queued > 0
     with MeasuredCost(backend_of, store) as here:
-        assert [here.known(each) for each in kernels(2)] == [cost(each) for each in kernels(2)], (
-            "the device is this machine"
-        )
+        found = [here.recorded(each) for each in kernels(2)]
+    assert found == [cost(each) for each in kernels(2)], "the device is this machine"
 
 
 def test_a_device_is_free_again_when_its_client_is_gone(one: LocalFleet) -> None:
@@ -531,7 +743,7 @@ def test_a_device_that_is_killed_in_mid_run_loses_nothing(
     assert cost.counts.lost == 1
     assert (cost.counts.measured, cost.counts.infeasible) == (4, 0)
     with MeasuredCost(backend_of, store) as again:
-        assert all(isinstance(again.known(each), float) for each in kernels(4))
+        assert all(isinstance(again.recorded(each), float) for each in kernels(4))
 
 
 def children(process: int) -> set[int]:

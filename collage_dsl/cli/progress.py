@@ -20,6 +20,7 @@ _STEPS = {
     "measure": "measuring kernels",
     "build": "building plans",
     "race": "racing plans",
+    "refine": "refining by runs of whole plans",
     "verify": "comparing with onnxruntime",
 }
 

@@ -1,42 +1,56 @@
 """The plans for one graph that are worth building, with measured costs."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.cost import Copies, Cost, CostSources, CostStore, Infeasible, first_known
+from collage_dsl.cost import Copies, Cost, CostSources, Infeasible, Sources
 from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.costs import Priced, Pricing, with_provenance
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
-from collage_dsl.engine.steps import plans_of
-from collage_dsl.engine.variants import with_variants
+from collage_dsl.engine.steps import MIXED, searched
+from collage_dsl.engine.ties import without_ties
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
-from collage_dsl.measuring.cost import Counts, MeasuredCost, supported
+from collage_dsl.measuring.cost import Counts, MeasuredCost
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.report.documents import MeasurementsDocument
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import Plan, Reporter, Strategy
+from collage_dsl.search import Plan, Regions, Reporter, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """
+    What a refinement starts from: the `plans` as they were searched for, and the kernels and
+    regions that plans can be made of. `finished` says of a plan what is known of its kernels.
+    """
+
+    plans: Mapping[str, Plan]
+    regions: Regions
+    finished: Callable[[Plan], Plan]
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
     """
-    The plan over all targets and that of each alone, or why there is none; what was measured; the
-    seconds that it takes to launch a kernel of each target; and the costs that were asked for.
+    The plans over all targets and that of each alone, or why there is none; what was measured; the
+    seconds that it takes to launch a kernel of each target; and the costs that were asked for, with
+    where they came from.
     """
 
     plans: Mapping[str, Plan | str]
     counts: Counts
     launch: Mapping[str, float]
-    costs: Mapping[CandidateKernel, Cost] = field(default_factory=dict)
+    costs: Mapping[CandidateKernel, Priced] = field(default_factory=dict)
+    space: Space | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,61 +64,87 @@ class Planner:
     copies: Copies | None
     store: str | Path | None
     timeout: float
+    memory: int | None
     allow_extern: bool
     strategy: Strategy
     watch: Callable[[str, Counts], None]
     reporter: Reporter
+    count: int = 1
+    """How many plans over all targets are wanted."""
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
-    def plans(self, part: Part) -> Planned:
+    @contextmanager
+    def planned(self, part: Part) -> Iterator[Planned]:
+        """The plans for a part of a model. More costs can be asked for until the block ends."""
         with ExitStack() as stack:
-
-            @cache
-            def measuring() -> MeasuredCost:
-                costs = stack.enter_context(CostStore(self.store or default_store_path()))
-                return stack.enter_context(
-                    MeasuredCost(
-                        self.backend_of,
-                        costs,
-                        timeout=self.timeout,
-                        sizes=sizes_of(part.graph),
-                        given=part.inputs,
-                        watch=lambda c: self.watch("measure", c),
-                        fleet=stack.enter_context(self.elsewhere.fleet()),
-                    )
-                )
-
-            specs, cost = self.specs, self.cost
-            given = () if cost is None else (supported(first_known(cost), self.backend_of),)
-            price = first_known([*given, lambda kernel: measuring()(kernel)])
+            pricing = Pricing(
+                stack,
+                self.backend_of,
+                Path(self.store or default_store_path()),
+                sizes_of(part.graph),
+                {
+                    "timeout": self.timeout,
+                    "memory": self.memory,
+                    "given": part.inputs,
+                    "watch": lambda counts: self.watch("measure", counts),
+                },
+                is_built=True,
+                fleet=self.elsewhere.fleet,
+            )
+            specs = self.specs
+            given = () if self.cost is None else pricing.sources(self.cost).sources
+            price = Sources([*given, pricing.measured()])
             home = specs[0].target
             copies = self.copies
             copying = CopyCost(copies, home.kind, self.backend_of) if copies else None
             asked = copying.added_to(price) if copying else price
             costs: dict[CandidateKernel, Cost] = {}
+            priced: dict[CandidateKernel, Priced] = {}
 
             def recorded(candidate: CandidateKernel) -> Cost:
-                costs[candidate] = asked(candidate)
-                return costs[candidate]
+                cost = costs[candidate] = asked(candidate)
+                priced[candidate] = cost, price.provenance(candidate)
+                return cost
 
-            plans = plans_of(
-                part.graph,
-                specs,
-                recorded,
-                lookup(allow_extern=self.allow_extern, backends=self.backends),
-                self.strategy,
-                None if given else lower_bound(measuring()),
-                self.reporter,
-                DefaultDevice(home.kind, copies is not None),
-                None if given else measuring().ahead,
+            def found() -> tuple[dict[str, Plan | str], Regions]:
+                costs.clear()
+                return searched(
+                    part.graph,
+                    specs,
+                    recorded,
+                    lookup(allow_extern=self.allow_extern, backends=self.backends),
+                    self.strategy,
+                    lower_bound(pricing.measuring()) if price.is_measured else None,
+                    self.reporter,
+                    DefaultDevice(home.kind, copies is not None),
+                    price.ahead,
+                    self.count,
+                )
+
+            plans, regions = without_ties(
+                found,
+                lambda found: found[0][MIXED],
+                costs,
+                lambda groups: pricing.used is not None and pricing.used.settle(groups),
             )
-            if copying:
-                plans = {name: _with_copies(plan, copying, home) for name, plan in plans.items()}
-            measured = measuring() if measuring.cache_info().currsize else None
-            if measured is None:
-                return Planned(plans, Counts(), {}, costs)
-            plans = {name: _with_variants(plan, measured) for name, plan in plans.items()}
-            return Planned(plans, measured.counts, self.launches(measured), costs)
+
+            def finished(plan: Plan) -> Plan:
+                sourced = with_provenance(plan, price)
+                copied = _with_copies(sourced, copying, home) if copying else sourced
+                return pricing.with_variants(copied)
+
+            measured = pricing.used
+            yield Planned(
+                {n: plan if isinstance(plan, str) else finished(plan) for n, plan in plans.items()},
+                measured.counts if measured else Counts(),
+                self.launches(measured) if measured else {},
+                priced,
+                Space(
+                    {name: plan for name, plan in plans.items() if isinstance(plan, Plan)},
+                    regions,
+                    finished,
+                ),
+            )
 
     def launches(self, measured: MeasuredCost) -> dict[str, float]:
         costs = {
@@ -122,22 +162,18 @@ def measurements_of(counts: Counts) -> MeasurementsDocument:
         reused=counts.reused,
         infeasible=counts.infeasible,
         reasons=counts.reasons,
+        kinds=counts.kinds,
+        retried=counts.retried,
         queued=counts.queued,
         lost=counts.lost,
     )
 
 
-def _with_copies(plan: Plan | str, copying: CopyCost, home: Toolchain) -> Plan | str:
+def _with_copies(plan: Plan, copying: CopyCost, home: Toolchain) -> Plan:
     """`plan`, which says what of its cost goes into copies."""
-    if isinstance(plan, str):
-        return plan
     kernels = []
     for kernel in plan.kernels:
         copies = copying(kernel.candidate)
         assert not isinstance(copies, Infeasible), copies.reason
         kernels.append(replace(kernel, copies=copies))
     return replace(plan, kernels=tuple(kernels), home=home)
-
-
-def _with_variants(plan: Plan | str, measured: MeasuredCost) -> Plan | str:
-    return plan if isinstance(plan, str) else with_variants(plan, measured)

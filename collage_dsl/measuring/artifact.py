@@ -9,6 +9,8 @@ import numpy as np
 
 from collage_dsl.backends.runtime.build import addons
 from collage_dsl.measuring.task import (
+    InTurn,
+    InTurnTask,
     KernelTask,
     Overhead,
     OverheadTask,
@@ -26,13 +28,18 @@ _LIBRARY = "kernel.so"
 @dataclass(frozen=True, slots=True)
 class Artifact:
     """
-    A task as JSON, and the library with the code and the weights of its kernel. The library is
-    empty for a task that has no kernel of its own: the small models that measure overheads are
-    built where they run.
+    A task as JSON, and the libraries with the code and the weights of its kernels. There are none
+    for a task that has no kernel of its own: the small models that measure overheads are built
+    where they run.
     """
 
     task: str
-    library: bytes = b""
+    libraries: tuple[bytes, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The bytes of all libraries."""
+        return sum(map(len, self.libraries))
 
 
 def build_artifact(task: str) -> Generator[None, None, bytes]:
@@ -50,13 +57,15 @@ def build_artifact(task: str) -> Generator[None, None, bytes]:
     yield  # This makes a generator of it, as workers need. Nothing has to run alone.
 
 
-def measure_artifact(artifact: Artifact) -> Generator[None, None, Timing | Overhead]:
-    """Check and time a kernel that was built elsewhere, as `measure` does with one built here."""
-    task: KernelTask | OverheadTask = value_of(artifact.task)
-    if not artifact.library:
-        return (yield from measure(task))
-    prepare_index_errors()
+def measure_artifact(
+    artifact: Artifact,
+) -> Generator[None, None, Timing | Overhead | InTurn]:
+    """Check and time kernels that were built elsewhere, as `measure` does with those built here."""
+    task: KernelTask | OverheadTask | InTurnTask = value_of(artifact.task)
+    if artifact.libraries:
+        prepare_index_errors()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, _LIBRARY)
-        path.write_bytes(artifact.library)
-        return (yield from measure(task, path))
+        paths = [Path(folder, f"{at}{_LIBRARY}") for at in range(len(artifact.libraries))]
+        for path, library in zip(paths, artifact.libraries, strict=True):
+            path.write_bytes(library)
+        return (yield from measure(task, paths))

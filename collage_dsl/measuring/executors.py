@@ -11,13 +11,23 @@ from typing import Any, Protocol
 
 from collage_dsl.measuring.artifact import Artifact, build_artifact, measure_artifact
 from collage_dsl.measuring.machine import Machine, this_machine
-from collage_dsl.measuring.process import Failed
-from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, Timing
+from collage_dsl.measuring.process import Failed, Work
+from collage_dsl.measuring.task import (
+    InTurn,
+    InTurnTask,
+    KernelTask,
+    Overhead,
+    OverheadTask,
+    Timing,
+)
 from collage_dsl.measuring.wire import NotSent, text_of
 from collage_dsl.measuring.worker import Job, Workers
 
-Task = KernelTask | OverheadTask
-Answer = Timing | Overhead | Failed
+Task = KernelTask | OverheadTask | InTurnTask
+Answer = Timing | Overhead | InTurn | Failed
+
+Memory = int | None
+"""The bytes that a kernel may take; None for the usual limit of the machine where it is."""
 
 TRIES = 3
 """On how many devices a kernel is tried before one that is lost ends the run."""
@@ -28,10 +38,10 @@ class Lost(Exception):  # noqa: N818 (a reason, like `Infeasible`)
 
 
 class Device(Protocol):
-    """What times one kernel at a time."""
+    """What does one task at a time."""
 
-    def measure(self, artifact: Artifact, limit: float) -> Answer:
-        """The answer, within `limit` seconds. Raises `Lost`."""
+    def measure(self, artifact: Artifact, limit: float, memory: Memory) -> Answer:
+        """The answer, within `limit` seconds and `memory`. Raises `Lost`."""
 
 
 class Devices(Protocol):
@@ -68,9 +78,11 @@ class Fleet:
 
         Fleet(Tracker("127.0.0.1:9190", "xeon"))
 
-    The time limit of a task holds for each part. The time to wait for an executor or a device does
-    not count; `queued` is the sum of the latter. A kernel whose device is lost is timed on another,
-    at most `TRIES` times in all; `lost` counts these devices.
+    Kernels that are timed in turn are built one after the other, and one device times all of them.
+
+    The time limit of a task holds for each part, and so does that of its memory. The time to wait
+    for an executor or a device does not count; `queued` is the sum of the latter. A kernel whose
+    device is lost is timed on another, at most `TRIES` times in all; `lost` counts these devices.
     """
 
     def __init__(
@@ -87,7 +99,7 @@ class Fleet:
     def machine(self) -> Machine:
         return self.devices.machine
 
-    def run(self, jobs: Iterable[Job[Any, Any]]) -> None:
+    def run(self, jobs: Iterable[Job[Any, Any]], memory: Memory = None) -> None:
         """Run the tasks of `jobs`, one for each device and each builder at once."""
         count = max(1, self.devices.count())
         lanes, left = Semaphore(count), iter(jobs)
@@ -98,7 +110,7 @@ class Fleet:
                 task, limit = next(job) if answer is None else job.send(answer)
             except StopIteration:
                 return
-            doing[in_thread(self._measured, task, limit, lanes)] = job
+            doing[in_thread(self._measured, task, limit, memory, lanes)] = job
 
         try:
             while True:
@@ -120,37 +132,40 @@ class Fleet:
         stop_builders()
         self.devices.stop()
 
-    def _measured(self, task: Task, limit: float, lanes: Semaphore) -> _Measured:
-        task = replace(task, toolchain=self.machine.aimed(task.toolchain))
+    def _measured(self, task: Task, limit: float, memory: Memory, lanes: Semaphore) -> _Measured:
+        task = aimed(task, self.machine)
         try:
-            text = text_of(task)
+            text, kernels = text_of(task), list(map(text_of, kernels_of(task)))
         except NotSent as error:
             return _Measured(Failed(str(error)))
-        library = self._built(text, limit) if isinstance(task, KernelTask) else b""
-        if isinstance(library, Failed):
-            return _Measured(library)
+        libraries = []
+        for kernel in kernels:
+            library = self._built(kernel, limit, memory)
+            if isinstance(library, Failed):
+                return _Measured(library)
+            libraries.append(library)
         since = monotonic()
         with lanes:
-            return self._timed(Artifact(text, library), limit, since)
+            return self._timed(Artifact(text, tuple(libraries)), limit, memory, since)
 
-    def _built(self, task: str, limit: float) -> bytes | Failed:
+    def _built(self, kernel: str, limit: float, memory: Memory) -> bytes | Failed:
         with self._builders:
             if self.executor is None:
-                return built(task, limit)
+                return built(kernel, limit, memory)
             try:
-                return self.executor.submit(built, task, limit).result()
+                return self.executor.submit(built, kernel, limit, memory).result()
             except Exception as error:  # An executor has its own reasons; `built` raises none.
                 said = str(error) or type(error).__name__
                 return Failed(f"the executor built no kernel: {said}", passing=True)
 
-    def _timed(self, artifact: Artifact, limit: float, since: float) -> _Measured:
-        """The answer of the first device that gives one. The kernel was ready at `since`."""
+    def _timed(self, artifact: Artifact, limit: float, memory: Memory, since: float) -> _Measured:
+        """The answer of the first device that gives one. The kernels were ready at `since`."""
         queued, lost = 0.0, 0
         while True:
             try:
                 with self.devices.lent() as device:
                     queued += monotonic() - since
-                    answer = device.measure(artifact, limit)
+                    answer = device.measure(artifact, limit, memory)
             except Lost as error:
                 answer = Failed(str(error), passing=True)
             if not (isinstance(answer, Failed) and answer.passing):
@@ -161,12 +176,34 @@ class Fleet:
                 return _Measured(Failed(reason, passing=True), queued, lost)
 
 
+def aimed(task: Task, machine: Machine) -> Task:
+    """`task` for the processor of `machine`, where its target names none."""
+    if isinstance(task, InTurnTask):
+        return InTurnTask(tuple(_aimed(kernel, machine) for kernel in task.kernels))
+    return _aimed(task, machine)
+
+
+def _aimed(task: KernelTask | OverheadTask, machine: Machine) -> Any:
+    return replace(task, toolchain=machine.aimed(task.toolchain))
+
+
+def kernels_of(task: Task) -> tuple[KernelTask, ...]:
+    """The kernels that are built for a task."""
+    match task:
+        case KernelTask():
+            return (task,)
+        case InTurnTask(kernels):
+            return kernels
+        case OverheadTask():
+            return ()
+
+
 class Here:
     """This machine as the only device, for kernels that an executor builds elsewhere."""
 
     def __init__(self) -> None:
         self.machine = this_machine()
-        self._workers = Workers(measure_artifact)
+        self._process = Process(measure_artifact)
         self._lock = Lock()
 
     def count(self) -> int:
@@ -177,11 +214,35 @@ class Here:
         with self._lock:
             yield self
 
-    def measure(self, artifact: Artifact, limit: float) -> Answer:
-        return answered(self._workers, artifact, limit)
+    def measure(self, artifact: Artifact, limit: float, memory: Memory) -> Answer:
+        answer: Answer = self._process.answer(artifact, limit, memory)
+        return answer
 
     def stop(self) -> None:
-        self._workers.stop()
+        self._process.stop()
+
+
+@dataclass(slots=True)
+class Process:
+    """
+    Another process of this machine that does `work`, one task at a time. There is a new one where
+    the next task may take more or less `memory`.
+    """
+
+    work: Work[Any, Any]
+    memory: Memory = None
+    workers: Workers[Any, Any] | None = None
+
+    def answer(self, task: object, limit: float, memory: Memory) -> Any:
+        if self.workers is None or memory != self.memory:
+            self.stop()
+            self.workers, self.memory = Workers(self.work, memory=memory), memory
+        return answered(self.workers, task, limit)
+
+    def stop(self) -> None:
+        """End it, whatever it is doing. It starts again when it is needed."""
+        if self.workers is not None:
+            self.workers.stop()
 
 
 def in_thread(work: Any, *arguments: Any) -> "Future[Any]":
@@ -212,33 +273,33 @@ def answered(workers: "Workers[Any, Any]", task: object, limit: float) -> Any:
     return answers[0]
 
 
-_every: list[Workers[str, bytes]] = []
-_idle: list[Workers[str, bytes]] = []
+_every: list[Process] = []
+_idle: list[Process] = []
 """The processes that build kernels here, and those of them that are free."""
 
 
-def built(task: str, limit: float) -> bytes | Failed:
+def built(task: str, limit: float, memory: Memory = None) -> bytes | Failed:
     """
     The library of a kernel, built in another process of this machine: a crash there fails only this
     task. This is what an executor runs; it may run in several threads.
     """
     _allow_children()
     try:
-        workers = _idle.pop()
+        process = _idle.pop()
     except IndexError:
-        workers = Workers(build_artifact)
-        _every.append(workers)
+        process = Process(build_artifact)
+        _every.append(process)
     try:
-        found: bytes | Failed = answered(workers, task, limit)
+        found: bytes | Failed = process.answer(task, limit, memory)
     finally:
-        _idle.append(workers)
+        _idle.append(process)
     return found
 
 
 def stop_builders() -> None:
     """End the processes that build kernels here."""
-    for workers in list(_every):
-        workers.stop()
+    for process in list(_every):
+        process.stop()
 
 
 def _allow_children() -> None:
@@ -247,6 +308,6 @@ def _allow_children() -> None:
     multiprocessing could not end them. Ours end by themselves when the process that they work for
     ends in any way.
     """
-    process: Any = current_process()
-    if process.daemon:
-        process._config["daemon"] = False
+    this: Any = current_process()
+    if this.daemon:
+        this._config["daemon"] = False

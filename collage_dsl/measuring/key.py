@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 
 import tvm
 
@@ -68,10 +68,10 @@ def context_of(
     within one limit holds for another. The kernel runs on `machine`, by default this one.
     """
     machine = machine or this_machine()
-    measure = replace(toolchain.measure, timeout=None, runs="rarely")
+    measure = replace(toolchain.measure, timeout=None, runs=Measuring().runs)
     cores = num_cores(toolchain)
     made_for, name = machine_target(machine.aimed(toolchain)), machine.name
-    settings = [] if measure == Measuring() else astuple(measure)[:-1]
+    settings = [] if measure == Measuring() else _settings(measure)
     key = _hash(
         [
             toolchain.kind,
@@ -116,6 +116,13 @@ def _installed(name: str) -> str | None:
         return find_backend(name).version
     except (UnknownBackend, ModuleNotFoundError):
         return None
+
+
+def _settings(measure: Measuring) -> list[object]:
+    """All settings of timing but `runs`; the margin, which is newer, only if it is unusual."""
+    usual = Measuring().noise_margin
+    margin = [] if measure.noise_margin == usual else [measure.noise_margin]
+    return [measure.repeats, measure.percentile, measure.budget, measure.timeout, *margin]
 
 
 def _unusual(measure: Measuring) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 import json
 import platform
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 
 import tvm
@@ -10,9 +10,10 @@ import tvm
 from collage_dsl.backends.runtime.cores import processors
 from collage_dsl.backends.tvm import host_cpu
 from collage_dsl.graph import Toolchain
+from collage_dsl.measuring.memory import default_limit
 from collage_dsl.measuring.timing import cpu_name, last_level_cache_bytes
 
-METHOD = 2
+METHOD = 3
 """The version of our way of measuring; costs of another version are not reused."""
 
 
@@ -21,7 +22,8 @@ class Machine:
     """
     What a cost depends on besides the kernel and its target. Kernels cost the same on equal
     machines. `processor` is LLVM's name for it, `cache` the bytes of the last-level cache, `tvm`
-    and `collage` the versions of both, and `method` that of our way of measuring.
+    and `collage` the versions of both, and `method` that of our way of measuring. A kernel may take
+    `memory` bytes there, unless another limit is given; equal machines may differ in that.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Machine:
     tvm: str
     collage: str
     method: int
+    memory: int = field(compare=False)
 
     def aimed(self, toolchain: Toolchain) -> Toolchain:
         """`toolchain`, which names a processor: if it named none, that of this machine."""
@@ -43,7 +46,9 @@ class Machine:
         """Each property in which `other` differs; empty if there is none."""
         ours, theirs = asdict(self), asdict(other)
         return ", ".join(
-            f"{name} {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]
+            f"{each.name} {ours[each.name]} and {theirs[each.name]}"
+            for each in fields(self)
+            if each.compare and ours[each.name] != theirs[each.name]
         )
 
     def to_json(self) -> str:
@@ -53,7 +58,7 @@ class Machine:
     def from_json(cls, text: str) -> "Machine":
         """Raises ValueError where the text describes no machine."""
         found = json.loads(text)
-        names = {field.name for field in fields(cls)}
+        names = {each.name for each in fields(cls)}
         if not isinstance(found, dict) or set(found) != names:
             raise ValueError(f"no description of a machine: {text[:200]}")
         return cls(**found)
@@ -69,4 +74,5 @@ def this_machine() -> Machine:
         str(tvm.__version__),
         version("collage_dsl"),
         METHOD,
+        default_limit(),
     )

@@ -15,7 +15,7 @@ from tvm.rpc import base
 from tvm.rpc.base import TrackerCode
 
 from collage_dsl.measuring.artifact import Artifact
-from collage_dsl.measuring.executors import Answer, Lost, in_thread
+from collage_dsl.measuring.executors import Answer, Lost, Memory, in_thread
 from collage_dsl.measuring.machine import Machine, this_machine
 from collage_dsl.measuring.wire import NotRead, value_of
 
@@ -180,11 +180,18 @@ class RemoteDevice:
         except ValueError as error:
             raise RemoteError(f"{self.address} is of another version: {error}") from error
 
-    def measure(self, artifact: Artifact, limit: float) -> Answer:
+    def measure(self, artifact: Artifact, limit: float, memory: Memory) -> Answer:
         expected = self.tracker.machine
-        request = {"machine": expected.to_json(), "limit": limit, "task": artifact.task}
-        patience = limit + _GRACE + len(artifact.library) / _SLOWEST
-        text = self._ask(MEASURE, patience, json.dumps(request), artifact.library)
+        request = {
+            "machine": expected.to_json(),
+            "limit": limit,
+            "memory": memory,
+            "task": artifact.task,
+            "sizes": list(map(len, artifact.libraries)),
+        }
+        patience = limit + _GRACE + artifact.size / _SLOWEST
+        libraries = b"".join(artifact.libraries)
+        text = self._ask(MEASURE, patience, json.dumps(request), libraries)
         try:
             answer = json.loads(text)
             if "machine" in answer:

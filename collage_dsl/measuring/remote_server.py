@@ -9,17 +9,17 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 
 import tvm_ffi
 from tvm.rpc import _ffi_api, base
 from tvm.rpc.base import TrackerCode
 
 from collage_dsl.measuring.artifact import Artifact, measure_artifact
-from collage_dsl.measuring.executors import Answer, answered
+from collage_dsl.measuring.executors import Process
 from collage_dsl.measuring.machine import Machine, this_machine
 from collage_dsl.measuring.remote import MACHINE, MEASURE, connected
 from collage_dsl.measuring.wire import text_of
-from collage_dsl.measuring.worker import Workers
 
 _PERIOD = 2.0
 """The seconds after which the tracker is asked whether this device is still offered."""
@@ -46,19 +46,21 @@ class Lane:
 
     machine: Machine = field(default_factory=this_machine)
     timed: int = 0
-    workers: Workers[Artifact, Answer] = field(default_factory=lambda: Workers(measure_artifact))
+    process: Process = field(default_factory=lambda: Process(measure_artifact))
 
-    def measure(self, request: str, library: bytes) -> str:
-        """The answer to a request, both as JSON."""
+    def measure(self, request: str, libraries: bytes) -> str:
+        """The answer to a request, both as JSON. The `libraries` follow each other."""
         asked = json.loads(request)
         expected = Machine.from_json(asked["machine"])
         if expected != self.machine:
             return json.dumps({"machine": self.machine.to_json()})
-        if self.timed % _KERNELS == _KERNELS - 1:
-            self.workers.stop()
-        self.timed += 1
-        artifact = Artifact(asked["task"], library)
-        answer = answered(self.workers, artifact, float(asked["limit"]))
+        self.timed += len(asked["sizes"])
+        if self.timed > _KERNELS:
+            self.process.stop()
+            self.timed = 0
+        ends = list(accumulate(asked["sizes"], initial=0))
+        artifact = Artifact(asked["task"], tuple(libraries[a:b] for a, b in pairwise(ends)))
+        answer = self.process.answer(artifact, float(asked["limit"]), asked["memory"])
         return json.dumps({"answer": text_of(answer)})
 
 
@@ -89,7 +91,9 @@ def serve(offer: Offer, tell: Callable[[str], None]) -> None:
     lane = Lane()
     tvm_ffi.register_global_func(MACHINE, lambda: lane.machine.to_json(), override=True)
     tvm_ffi.register_global_func(
-        MEASURE, lambda request, library: lane.measure(str(request), bytes(library)), override=True
+        MEASURE,
+        lambda request, code: lane.measure(str(request), bytes(code)),
+        override=True,
     )
     is_reached = True
     while True:

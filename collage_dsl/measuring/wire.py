@@ -7,6 +7,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import fields
+from enum import Enum
 from typing import Any
 
 import ml_dtypes
@@ -15,14 +16,39 @@ import tvm
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
-from collage_dsl.graph import Measuring, Toolchain
+from collage_dsl.cost import Refusal
+from collage_dsl.cost.spread import Spread
+from collage_dsl.graph import (
+    Form,
+    Graph,
+    Kind,
+    Measuring,
+    Node,
+    OpaqueType,
+    TensorType,
+    Toolchain,
+    TupleType,
+)
+from collage_dsl.graph.device import Device
 from collage_dsl.measuring.process import Failed
-from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, Timing
+from collage_dsl.measuring.task import (
+    Check,
+    InTurn,
+    InTurnTask,
+    KernelTask,
+    Overhead,
+    OverheadTask,
+    Timing,
+)
 
 _CLASSES: Mapping[str, type[Any]] = {
     each.__name__: each
-    for each in (Failed, KernelTask, Measuring, Overhead, OverheadTask, Timing, Toolchain)
+    for each in (
+        *(Check, Failed, InTurn, InTurnTask, KernelTask, Overhead, OverheadTask, Spread, Timing),
+        *(Device, Measuring, Node, OpaqueType, TensorType, Toolchain, TupleType),
+    )
 }
+_ENUMS: Mapping[str, type[Enum]] = {each.__name__: each for each in (Form, Kind, Refusal)}
 
 
 class NotSent(ValueError):  # noqa: N818 (a reason, like `Infeasible`)
@@ -50,6 +76,8 @@ def value_of(text: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Enum) and type(value).__name__ in _ENUMS:
+        return ["enum", [type(value).__name__, value.value]]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if type(value).__name__ in _CLASSES:
@@ -64,13 +92,17 @@ def _plain(value: Any) -> Any:
             return ["dict", [[_plain(key), _plain(each)] for key, each in value.items()]]
         case np.generic():
             return _plain(value.item())
+        case bytes():
+            return ["bytes", b64encode(value).decode()]
         case np.ndarray() if value.dtype.kind not in "OSU":
             data = b64encode(np.ascontiguousarray(value).tobytes()).decode()
             return ["array", [str(value.dtype), list(value.shape), data]]
         case np.ndarray() if all(isinstance(each, str) for each in value.flat):
             return ["texts", [list(value.shape), [str(each) for each in value.flat]]]
+        case Graph():
+            return ["graph", [_plain(each) for each in _parts(value)]]
         case tvm.IRModule():
-            return ["module", str(tvm.ir.save_json(value))]
+            return ["module", [np.__version__, str(tvm.ir.save_json(value))]]
         case Backend():
             return ["backend", [value.name, repr(value), value.version]]
     raise NotSent(f"a {type(value).__name__} cannot be sent to another machine")
@@ -90,18 +122,38 @@ def _value(found: Any) -> Any:
         case "array":
             dtype, shape, data = content
             return np.frombuffer(b64decode(data), _dtype(dtype)).reshape(shape).copy()
+        case "bytes":
+            return b64decode(content)
         case "texts":
             shape, texts = content
             return np.array(texts, object).reshape(shape)
+        case "enum":
+            name, member = content
+            return _ENUMS[name](member)
+        case "graph":
+            nodes, outputs, name, returns_tuple, names = map(_value, content)
+            return Graph(nodes, outputs, name=name, returns_tuple=returns_tuple, output_names=names)
         case "module":
-            return tvm.ir.load_json(content)
+            return _module(*content)
         case "backend":
             return _backend(*content)
     return _CLASSES[kind](**{name: _value(each) for name, each in content.items()})
 
 
+def _parts(graph: Graph) -> tuple[object, ...]:
+    """What a graph is made of, besides where it came from."""
+    return graph.nodes, graph.outputs, graph.name, graph.returns_tuple, graph.output_names
+
+
 def _dtype(name: str) -> Any:
     return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def _module(numpy: str, text: str) -> Any:
+    """A module. Both machines draw the same weights for it, from the same seed."""
+    if numpy != np.__version__:
+        raise NotRead(f"numpy, which draws weights, is {np.__version__}, and not {numpy}")
+    return tvm.ir.load_json(text)
 
 
 def _backend(name: str, described: str, version: str) -> Backend:
