@@ -563,7 +563,7 @@ def test_kernels_with_symbolic_dimensions_are_measured_at_a_size(tmp_path: Path)
     # The other dimension, found as it runs, has no size.
     assert {"tvm_relu", "tvm_reshape", "tvm_exp", "tvm_reshape_2", "main"} == names(result)
     with CostStore(store) as costs:
-        assert len(costs) == 10, "four kernels, two overheads, and four more for lower bounds"
+        assert len(costs) == 11, "four kernels, two overheads, the speed, and four for lower bounds"
 
 
 @pytest.mark.parametrize("is_measured", [False, True])

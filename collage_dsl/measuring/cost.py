@@ -333,7 +333,7 @@ class MeasuredCost:
         known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
         if known is not None:
             return known
-        measured = self._work_alone(OverheadTask(toolchain, backend))
+        measured = self._work_alone(OverheadTask(toolchain, backend, self._reference()))
         if isinstance(measured, Failed):
             self._no_overhead[tried] = Infeasible(measured.reason)
             return self._no_overhead[tried]
