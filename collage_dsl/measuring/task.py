@@ -73,7 +73,7 @@ class KernelTask:
     backends of the libraries that the kernel is linked to. `given` are the values of the parameters
     at these positions, since their types do not say what to draw. `others` are the bytes that the
     model reads besides between two runs of the kernel; None if the kernel finds all in memory.
-    `reference` are the seconds of `timing.reference` at the usual speed of the machine, if known.
+    `reference` are the seconds of the reference kernel at the usual speed of the machine, if known.
     `ranges` are those from which the parameters are drawn, if not the usual ones.
     """
 
@@ -177,7 +177,7 @@ class OverheadTask:
 class Overhead:
     """
     The cost of a call besides the work, in seconds: `launch` for each kernel of a plan, `entry`
-    once for a whole run. `reference` are the seconds of `timing.reference` at that time.
+    once for a whole run. `reference` are the seconds of the reference kernel at that time.
     """
 
     launch: float

@@ -152,15 +152,6 @@ def undisturbed(call: Call, num_cores: int, before: Call = lambda: None) -> floa
     return seconds
 
 
-REFERENCE_RUNS = 20
-
-
-def reference() -> float:
-    """The seconds that the reference kernel takes now."""
-    run = _reference()
-    return low([undisturbed(run, 1) for _ in range(REFERENCE_RUNS)])
-
-
 def _reference() -> Call:
     """
     The reference kernel: some fixed arithmetic on data in the first-level cache. Only the speed of
