@@ -24,6 +24,7 @@ from collage_dsl.graph import (
     Form,
     Graph,
     Kind,
+    Measuring,
     Node,
     SubGraph,
     TensorType,
@@ -44,8 +45,6 @@ from collage_dsl.measuring.timing import (
     method,
     read,
     read_other,
-    reference,
-    times_after,
     times_and_speeds,
 )
 from collage_dsl.realization.alone import alone, build_target, called_functions
@@ -79,7 +78,7 @@ class KernelTask:
     at these positions, since their types do not say what to draw. `check` is what its results are
     compared with, if there is something. `others` are the bytes that the
     model reads besides between two runs of the kernel; None if the kernel finds all in memory.
-    `reference` are the seconds of `timing.reference` at the usual speed of the machine, if known.
+    `reference` are the seconds of the reference kernel at the usual speed of the machine, if known.
     `ranges` are those from which the parameters are drawn, if not the usual ones.
     """
 
@@ -203,17 +202,18 @@ def _constants(graph: Graph, arguments: Sequence[int]) -> Iterator[tuple[int, Ar
 
 @dataclass(frozen=True, slots=True)
 class OverheadTask:
-    """Measure the cost of a kernel besides its work."""
+    """Measure the cost of a kernel besides its work. `reference` is as in `KernelTask`."""
 
     toolchain: Toolchain
     backend: Backend
+    reference: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
     """
     The cost of a call besides the work, in seconds: `launch` for each kernel of a plan, `entry`
-    once for a whole run. `reference` are the seconds of `timing.reference` at that time.
+    once for a whole run. `reference` are the seconds of the reference kernel at that time.
     """
 
     launch: float
@@ -293,12 +293,16 @@ def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[
     every, speeds = times_and_speeds([each.timed for each in kernels])
     for kernel, times in zip(kernels, every, strict=True):
         how, now = kernel.timed.measure, low(speeds, kernel.timed.measure.percentile)
-        usual = kernel.reference or now
-        speed = 1.0 if are_equal(usual, now, how.noise_margin) else usual / now
+        speed = _speed(now, kernel.reference or now, how)
         shortest, longest = interval(times, how.percentile)
         said = method(kernel.timed.num_cores, how.percentile, in_turn=in_turn)
         spread = Spread(shortest * speed, longest * speed, len(times), said, speed)
         yield Timing(low(times, how.percentile) * speed, kernel.error, spread)
+
+
+def _speed(now: float, usual: float, how: Measuring) -> float:
+    """The speed of the machine as a part of the usual one, where the reference takes so long."""
+    return 1.0 if are_equal(usual, now, how.noise_margin) else usual / now
 
 
 def prepared(task: KernelTask) -> Prepared:
@@ -457,10 +461,15 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
             evict() if how.runs == "rarely" else read_other(SMALL)
             run()
 
-        return times_after(before, run, num_cores=cores, measure=how)
+        (times,), speeds = times_and_speeds([Timed(before, run, cores, how)])
+        now = low(speeds, percentile)
+        known.append(now)
+        speed = _speed(now, known[0], how)
+        return [each * speed for each in times]
 
     yield
-    every, percentile = (taken(one), taken(many)), how.percentile
+    percentile, known = how.percentile, [] if task.reference is None else [task.reference]
+    every = taken(one), taken(many)
     alone, chained = (low(times, percentile) for times in every)
     launch = max(0.0, (chained - alone) / (several - 1))
     (least, most), (chained_least, chained_most) = (interval(each, percentile) for each in every)
@@ -470,7 +479,7 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     return Overhead(
         launch,
         max(0.0, alone - launch),
-        reference(),
+        known[0],
         Spread(quick, slow, count, said),
         Spread(max(0.0, least - launch), max(0.0, most - launch), count, said),
     )

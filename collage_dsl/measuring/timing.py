@@ -152,16 +152,6 @@ def undisturbed(call: Call, num_cores: int, before: Call = lambda: None) -> floa
     return seconds
 
 
-REFERENCE_RUNS = 400
-"""So many take longer than another machine beside this one disturbs it at a time."""
-
-
-def reference() -> float:
-    """The seconds that the reference kernel takes now."""
-    run = _reference()
-    return low([undisturbed(run, 1) for _ in range(REFERENCE_RUNS)])
-
-
 def _reference() -> Call:
     """
     The reference kernel: some fixed arithmetic on data in the first-level cache. Only the speed of
