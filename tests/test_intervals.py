@@ -1,6 +1,7 @@
 """How exactly a percentile is known, which times are taken again, and which costs are equal."""
 
 from collections.abc import Iterator
+from itertools import chain, repeat
 from math import comb, inf
 from types import SimpleNamespace
 
@@ -178,6 +179,7 @@ def kernel(machine: Machine, lengths: Iterator[float], usual: float | None) -> P
         (1.0, [1.25] * 5, 2.0, 0.8),
         (1.0, [0.8] * 5, 2.0, 1.25),
         (1.0, [1.25, 1.25, 1.0, 1.0, 1.25], 2.0, 1.0),
+        (1.0, [1.25, 0.8, 1.25, 1.25, 1.25], 2.32, 1.0),
         (None, [1.25] * 5, 2.5, 1.0),
     ],
 )
@@ -189,8 +191,8 @@ def test_times_are_corrected_for_the_speed_of_the_machine(
     seconds: float,
     speed: float,
 ) -> None:
-    """The machine is slower by these factors in the rounds."""
-    reference = iter(slower)
+    """The machine is slower by these factors in the rounds, and then by the last one."""
+    reference = chain([] if usual else [1.25] * timing.REFERENCE_RUNS, slower, repeat(slower[-1]))
     monkeypatch.setattr(timing, "_reference", lambda: lambda: machine.run(next(reference)))
 
     (found,) = _timings([kernel(machine, iter([2.0 * each for each in slower]), usual)])
@@ -202,8 +204,21 @@ def test_times_are_corrected_for_the_speed_of_the_machine(
     assert found.spread.high == pytest.approx(2.0 * max(slower) * speed)
 
 
+def test_a_disturbance_of_some_runs_is_no_other_speed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rounds of the kernel are disturbed; the reference runs on until it is not."""
+    reference = chain([1.7] * 30, repeat(1.0))
+    monkeypatch.setattr(timing, "_reference", lambda: lambda: machine.run(next(reference)))
+
+    (found,) = _timings([kernel(machine, iter([2.0] * 5), 1.0)])
+
+    assert found.spread is not None
+    assert (found.seconds, found.spread.speed) == (pytest.approx(2.0), 1.0)
+
+
 def test_the_reference_takes_some_time() -> None:
-    assert 0 < timing.undisturbed(timing._reference(), 1) < inf
+    assert 0 < timing.reference() < inf
 
 
 # Costs that are equal.

@@ -16,7 +16,7 @@ from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.runtime.cores import prepare_cores, wake
 from collage_dsl.backends.tvm import Tvm, num_cores
-from collage_dsl.cost.spread import Spread, are_equal
+from collage_dsl.cost.spread import Spread
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import (
@@ -24,7 +24,6 @@ from collage_dsl.graph import (
     Form,
     Graph,
     Kind,
-    Measuring,
     Node,
     SubGraph,
     TensorType,
@@ -45,7 +44,8 @@ from collage_dsl.measuring.timing import (
     method,
     read,
     read_other,
-    times_and_speeds,
+    reference,
+    times_and_speed,
 )
 from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
@@ -290,19 +290,15 @@ class Prepared:
 
 def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[Timing]:
     """What kernels take that run in turn, corrected for the speed of the machine."""
-    every, speeds = times_and_speeds([each.timed for each in kernels])
+    usual = next((each.reference for each in kernels if each.reference), None) or reference()
+    margin = min(each.timed.measure.noise_margin for each in kernels)
+    every, speed = times_and_speed([each.timed for each in kernels], usual, margin)
     for kernel, times in zip(kernels, every, strict=True):
-        how, now = kernel.timed.measure, low(speeds, kernel.timed.measure.percentile)
-        speed = _speed(now, kernel.reference or now, how)
+        how = kernel.timed.measure
         shortest, longest = interval(times, how.percentile)
         said = method(kernel.timed.num_cores, how.percentile, in_turn=in_turn)
         spread = Spread(shortest * speed, longest * speed, len(times), said, speed)
         yield Timing(low(times, how.percentile) * speed, kernel.error, spread)
-
-
-def _speed(now: float, usual: float, how: Measuring) -> float:
-    """The speed of the machine as a part of the usual one, where the reference takes so long."""
-    return 1.0 if are_equal(usual, now, how.noise_margin) else usual / now
 
 
 def prepared(task: KernelTask) -> Prepared:
@@ -461,14 +457,11 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
             evict() if how.runs == "rarely" else read_other(SMALL)
             run()
 
-        (times,), speeds = times_and_speeds([Timed(before, run, cores, how)])
-        now = low(speeds, percentile)
-        known.append(now)
-        speed = _speed(now, known[0], how)
+        (times,), speed = times_and_speed([Timed(before, run, cores, how)], known, how.noise_margin)
         return [each * speed for each in times]
 
     yield
-    percentile, known = how.percentile, [] if task.reference is None else [task.reference]
+    percentile, known = how.percentile, task.reference or reference()
     every = taken(one), taken(many)
     alone, chained = (low(times, percentile) for times in every)
     launch = max(0.0, (chained - alone) / (several - 1))
@@ -479,7 +472,7 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     return Overhead(
         launch,
         max(0.0, alone - launch),
-        known[0],
+        known,
         Spread(quick, slow, count, said),
         Spread(max(0.0, least - launch), max(0.0, most - launch), count, said),
     )

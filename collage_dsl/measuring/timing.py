@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -111,14 +112,36 @@ def times_in_turn(every: Sequence[Timed], after: Call = lambda: None) -> list[li
     return times
 
 
-def times_and_speeds(every: Sequence[Timed]) -> tuple[list[list[float]], list[float]]:
+REFERENCE_RUNS = 400
+"""So many runs of the reference kernel take longer than most disturbances."""
+
+_SPEED_PERCENTILE = 10
+
+
+def times_and_speed(
+    every: Sequence[Timed], usual: float, margin: float
+) -> tuple[list[list[float]], float]:
     """
-    The times of `times_in_turn`, and those of the reference kernel, which runs once in each round:
-    so what a percentile of both says is true of the same speed of the machine.
+    The times of `times_in_turn`, and the speed of the machine meanwhile, as a part of that at which
+    the reference kernel takes `usual` seconds. It runs once in each round.
+
+    Other virtual machines on the same core make it slower for some milliseconds, which says nothing
+    of other times. So the machine has its usual speed if any run took as long as usual, within the
+    `margin`. If none did, the reference kernel runs on until one does, or for `REFERENCE_RUNS`.
     """
-    run, speeds = _reference(), list[float]()
-    times = times_in_turn(every, lambda: speeds.append(undisturbed(run, 1)))
-    return times, speeds
+    run, taken = _reference(), list[float]()
+    times = times_in_turn(every, lambda: taken.append(undisturbed(run, 1)))
+    while min(taken) > (1 + margin) * usual and len(taken) < REFERENCE_RUNS:
+        taken.append(undisturbed(run, 1))
+    if min(taken) > (1 + margin) * usual:
+        return times, usual / low(taken, _SPEED_PERCENTILE)
+    return times, max(1.0, usual / median(taken)) if median(taken) < (1 - margin) * usual else 1.0
+
+
+def reference() -> float:
+    """The seconds that the reference kernel takes while nothing disturbs it."""
+    run = _reference()
+    return low([undisturbed(run, 1) for _ in range(REFERENCE_RUNS)], _SPEED_PERCENTILE)
 
 
 def times_after(before: Call, call: Call, *, num_cores: int, measure: Measuring) -> list[float]:
