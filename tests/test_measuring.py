@@ -241,6 +241,7 @@ def test_overheads_are_timed_like_kernels_with_twice_the_runs(
         asked.extend(each.measure for each in every)
         return real([replace(each, before=lambda: None) for each in every], usual, margin)
 
+    monkeypatch.setattr(task_module, "reference", lambda: 1.0)
     monkeypatch.setattr(task_module, "times_and_speed", recorded)
     monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: made.call)
 

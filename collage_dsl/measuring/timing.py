@@ -4,9 +4,9 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from math import inf
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -113,9 +113,15 @@ def times_in_turn(every: Sequence[Timed], after: Call = lambda: None) -> list[li
 
 
 REFERENCE_RUNS = 400
-"""So many runs of the reference kernel take longer than most disturbances."""
+"""So many runs of the reference kernel tell the speed of the machine, with the rests between."""
+
+_BURST, _REST = 20, 0.02
+"""After so many runs of it, so many seconds of rest."""
 
 _SPEED_PERCENTILE = 10
+
+_TRIES = 3
+"""How often times are taken while something makes the machine slower."""
 
 
 def times_and_speed(
@@ -123,25 +129,41 @@ def times_and_speed(
 ) -> tuple[list[list[float]], float]:
     """
     The times of `times_in_turn`, and the speed of the machine meanwhile, as a part of that at which
-    the reference kernel takes `usual` seconds. It runs once in each round.
+    the reference kernel takes `usual` seconds; 1 if it is faster. It runs once in each round.
 
     Other virtual machines on the same core make it slower for some milliseconds, which says nothing
     of other times. So the machine has its usual speed if any run took as long as usual, within the
-    `margin`. If none did, the reference kernel runs on until one does, or for `REFERENCE_RUNS`.
+    `margin`. If none did, the times are taken again as soon as it has its usual speed.
     """
-    run, taken = _reference(), list[float]()
-    times = times_in_turn(every, lambda: taken.append(undisturbed(run, 1)))
-    while min(taken) > (1 + margin) * usual and len(taken) < REFERENCE_RUNS:
-        taken.append(undisturbed(run, 1))
-    if min(taken) > (1 + margin) * usual:
-        return times, usual / low(taken, _SPEED_PERCENTILE)
-    return times, max(1.0, usual / median(taken)) if median(taken) < (1 - margin) * usual else 1.0
+    run, slow = _reference(), (1 + margin) * usual
+    for _ in range(_TRIES):
+        taken: list[float] = []
+        times = times_in_turn(every, partial(_append, taken, run))
+        if min(taken) <= slow:
+            return times, 1.0
+        now = _reference_times(run, slow)
+        if min(now) > slow:
+            return times, usual / low(now, _SPEED_PERCENTILE)
+    return times, usual / low(taken, _SPEED_PERCENTILE)
 
 
 def reference() -> float:
     """The seconds that the reference kernel takes while nothing disturbs it."""
-    run = _reference()
-    return low([undisturbed(run, 1) for _ in range(REFERENCE_RUNS)], _SPEED_PERCENTILE)
+    return low(_reference_times(_reference(), 0.0), _SPEED_PERCENTILE)
+
+
+def _append(taken: list[float], run: Call) -> None:
+    taken.append(undisturbed(run, 1))
+
+
+def _reference_times(run: Call, enough: float) -> list[float]:
+    """The seconds of the reference kernel, until a run takes no longer than `enough`."""
+    taken: list[float] = []
+    while len(taken) < REFERENCE_RUNS and min(taken, default=inf) > enough:
+        if taken and len(taken) % _BURST == 0:
+            time.sleep(_REST)
+        _append(taken, run)
+    return taken
 
 
 def times_after(before: Call, call: Call, *, num_cores: int, measure: Measuring) -> list[float]:
