@@ -388,7 +388,7 @@ def test_a_missing_compiler_ends_the_run_and_is_not_remembered_as_a_cost(tmp_pat
             cost_with(store, Lacking())
         lasting = len(store)
 
-        assert lasting <= 3, "no more than the overheads of TVM, and the speed of the machine"
+        assert lasting <= 3, "no more than the overheads of TVM itself, and the machine's speed"
 
 
 def test_what_was_too_slow_for_one_time_limit_is_tried_again_with_another(tmp_path: Path) -> None:

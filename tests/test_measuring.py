@@ -235,13 +235,14 @@ def test_overheads_are_timed_like_kernels_with_twice_the_runs(
 ) -> None:
     made = clock(monkeypatch, 1.0)
     asked: list[Measuring] = []
-    real = timing.times_after
+    real = timing.times_and_speed
 
-    def recorded(_: object, call: timing.Call, *, num_cores: int, measure: Measuring) -> object:
-        asked.append(measure)
-        return real(lambda: None, call, num_cores=num_cores, measure=measure)
+    def recorded(every: list[timing.Timed], usual: float, margin: float) -> object:
+        asked.extend(each.measure for each in every)
+        return real([replace(each, before=lambda: None) for each in every], usual, margin)
 
-    monkeypatch.setattr(task_module, "times_after", recorded)
+    monkeypatch.setattr(task_module, "reference", lambda: 1.0)
+    monkeypatch.setattr(task_module, "times_and_speed", recorded)
     monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: made.call)
 
     done(measure(OverheadTask(Toolchain("t", measure=PATIENT), Tvm())))

@@ -43,7 +43,6 @@ from collage_dsl.measuring.task import (
     measure,
     native_of,
 )
-from collage_dsl.measuring.timing import PERCENTILE, REFERENCE_RUNS, method
 from collage_dsl.measuring.ways import (
     Key,
     Wanted,
@@ -111,7 +110,7 @@ _Task = KernelTask | OverheadTask | InTurnTask
 _Answer = Timing | Overhead | InTurn | Failed
 
 _REFERENCE = "machine.reference"
-"""The name of the seconds of `timing.reference` in the store."""
+"""The name of the seconds of the reference kernel in the store."""
 
 
 class MeasuredCost:
@@ -379,7 +378,7 @@ class MeasuredCost:
         known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
         if known is not None:
             return known
-        measured = self._work_alone(OverheadTask(toolchain, backend))
+        measured = self._work_alone(OverheadTask(toolchain, backend, self._reference()))
         if isinstance(measured, Failed):
             self._no_overhead[tried] = Infeasible(measured.reason, measured.kind)
             return self._no_overhead[tried]
@@ -398,13 +397,14 @@ class MeasuredCost:
         """Keep the first speed of this machine that was measured."""
         if measured.reference is None or self._reference() is not None:
             return
-        context, count = self._context(_MACHINE, Tvm()), REFERENCE_RUNS
-        seconds, said = measured.reference, method(1, PERCENTILE)
-        spread = Spread(seconds, seconds, count, said)
+        context, seconds = self._context(_MACHINE, Tvm()), measured.reference
+        spread = measured.entry_spread
+        if spread is not None:
+            spread = replace(spread, low=seconds, high=seconds)
         self._keep(Measurement(_REFERENCE, context, "reference", seconds, spread=spread))
 
     def _reference(self) -> float | None:
-        """The seconds of `timing.reference` at the usual speed of this machine, if known."""
+        """The seconds of the reference kernel at the usual speed of this machine, if known."""
         found = self.store.get(_REFERENCE, self._context(_MACHINE, Tvm()))
         return None if isinstance(found, Infeasible) else found
 

@@ -17,7 +17,7 @@ from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.runtime.cores import prepare_cores, wake
 from collage_dsl.backends.tvm import Tvm, num_cores
-from collage_dsl.cost.spread import Spread, are_equal
+from collage_dsl.cost.spread import Spread
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import (
@@ -46,8 +46,7 @@ from collage_dsl.measuring.timing import (
     read,
     read_other,
     reference,
-    times_after,
-    times_and_speeds,
+    times_and_speed,
 )
 from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
@@ -80,7 +79,7 @@ class KernelTask:
     at these positions, since their types do not say what to draw. `check` is what its results are
     compared with, if there is something. `others` are the bytes that the
     model reads besides between two runs of the kernel; None if the kernel finds all in memory.
-    `reference` are the seconds of `timing.reference` at the usual speed of the machine, if known.
+    `reference` are the seconds of the reference kernel at the usual speed of the machine, if known.
     `ranges` are those from which the parameters are drawn, if not the usual ones.
     """
 
@@ -204,17 +203,18 @@ def _constants(graph: Graph, arguments: Sequence[int]) -> Iterator[tuple[int, Ar
 
 @dataclass(frozen=True, slots=True)
 class OverheadTask:
-    """Measure the cost of a kernel besides its work."""
+    """Measure the cost of a kernel besides its work. `reference` is as in `KernelTask`."""
 
     toolchain: Toolchain
     backend: Backend
+    reference: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
     """
     The cost of a call besides the work, in seconds: `launch` for each kernel of a plan, `entry`
-    once for a whole run. `reference` are the seconds of `timing.reference` at that time.
+    once for a whole run. `reference` are the seconds of the reference kernel at that time.
     """
 
     launch: float
@@ -292,11 +292,11 @@ class Prepared:
 
 def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[Timing]:
     """What kernels take that run in turn, corrected for the speed of the machine."""
-    every, speeds = times_and_speeds([each.timed for each in kernels])
+    usual = next((each.reference for each in kernels if each.reference), None) or reference()
+    margin = min(each.timed.measure.noise_margin for each in kernels)
+    every, speed = times_and_speed([each.timed for each in kernels], usual, margin)
     for kernel, times in zip(kernels, every, strict=True):
-        how, now = kernel.timed.measure, low(speeds, kernel.timed.measure.percentile)
-        usual = kernel.reference or now
-        speed = 1.0 if are_equal(usual, now, how.noise_margin) else usual / now
+        how = kernel.timed.measure
         shortest, longest = interval(times, how.percentile)
         said = method(kernel.timed.num_cores, how.percentile, in_turn=in_turn)
         spread = Spread(shortest * speed, longest * speed, len(times), said, speed)
@@ -459,10 +459,12 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
             evict() if how.runs == "rarely" else read_other(SMALL)
             run()
 
-        return times_after(before, run, num_cores=cores, measure=how)
+        (times,), speed = times_and_speed([Timed(before, run, cores, how)], known, how.noise_margin)
+        return [each * speed for each in times]
 
     yield
-    every, percentile = (taken(one), taken(many)), how.percentile
+    percentile, known = how.percentile, task.reference or reference()
+    every = taken(one), taken(many)
     alone, chained = (low(times, percentile) for times in every)
     launch = max(0.0, (chained - alone) / (several - 1))
     (least, most), (chained_least, chained_most) = (interval(each, percentile) for each in every)
@@ -472,7 +474,7 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     return Overhead(
         launch,
         max(0.0, alone - launch),
-        reference(),
+        known,
         Spread(quick, slow, count, said),
         Spread(max(0.0, least - launch), max(0.0, most - launch), count, said),
     )

@@ -6,6 +6,7 @@ from itertools import pairwise
 from math import isinf
 from zlib import crc32
 
+from collage_dsl.cost import Infeasible
 from collage_dsl.graph import CandidateKernel, OpSet, SubGraph, first, members
 from collage_dsl.memory import uncollected
 from collage_dsl.search.auto import BUDGET, MOST_OPEN, most_open
@@ -160,11 +161,17 @@ class Searches:
         return self._values[key]
 
     def _value(self, move: Move, estimate: Estimate | None) -> int:
-        price = self.problem.estimate(move.candidate)
-        if price is not None and estimate is not None:
-            expected = estimate(move.candidate, price / SECOND)
-            price = None if isinf(expected) else femtoseconds(expected)
-        return self._ranks.of(move, price)
+        candidate = move.candidate
+        seconds = self.problem.priced.get(candidate)
+        if seconds is None:
+            if estimate is None:
+                return self._ranks.of(move, self.problem.least(candidate))
+            seconds = self.problem.least(candidate) / SECOND
+        elif isinstance(seconds, Infeasible):
+            return self._ranks.none
+        if estimate is not None:
+            seconds = estimate(candidate, seconds)
+        return self._ranks.none if isinf(seconds) else self._ranks.of(move, femtoseconds(seconds))
 
     def _with_regions(self, solved: "_Solved", regions: Kernels) -> list[Move]:
         """
