@@ -204,6 +204,7 @@ def test_what_was_measured_says_what_it_depends_on(tmp_path: Path) -> None:
     assert all(each["here"] for each in contexts)
     assert {each["target"] for each in contexts} == {"llvm"}
     assert all(json.loads(each["versions"])["TVM itself"] for each in contexts)
-    assert all(json.loads(each["timed"])["runs"] == "rarely" for each in contexts)
+    runs = {json.loads(each["timed"])["runs"] for each in contexts}
+    assert runs == {"often", "rarely"}, "kernels of the model; those that tell what memory gives"
     kept = collage("costs", "prune", "--outdated", "--store", store)
     assert "0 costs forgotten" in kept.out
