@@ -37,6 +37,7 @@ _ENVIRONMENT = {
     "NoCompiler",
     "OutputError",
     "PredicateError",
+    "RemoteError",
     "SolverError",
     "SourceError",
     "StoreError",

@@ -1,6 +1,7 @@
 """Compile a model: plan, build and race several plans, keep the fastest, and verify it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from collage_dsl.engine.verified import check_drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.cost import Counts
+from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import PLAN, REPORT, save
 from collage_dsl.realization.verify import runner
@@ -125,6 +127,10 @@ def compile_model(
     refine_state: str | Path | None = None,
     seed: int = 0,
     frozen: str | Path | Lock | None = None,
+    tracker: str | None = None,
+    key: str | None = None,
+    scheduler: str | None = None,
+    executor: Executor | None = None,
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
     reporter: Reporter = NO_REPORTER,
 ) -> Compiled:
@@ -158,6 +164,11 @@ def compile_model(
 
     `frozen` is the lock of an earlier compilation of this model for these targets. The same kernels
     are built and verified then; nothing is measured or raced. Raises `LockError` for another lock.
+
+    Kernels are timed on the devices with the `key` at the `tracker` (`"HOST:PORT"`), and built by
+    any `executor`, or by the Dask cluster at the address `scheduler` (docs/fleet.md). The race and
+    the verification are here all the same: raises `RemoteError` where the devices have another
+    processor.
     """
     if refine is not None and frozen is not None:
         raise ValueError("what is frozen cannot be refined: give `frozen` or `refine`")
@@ -194,6 +205,7 @@ def compile_model(
         watch,
         reporter,
         plans,
+        Elsewhere(tracker, key, scheduler, executor, is_raced=True),
     )
     refining = refine and Refining(
         refine,

@@ -4,6 +4,7 @@ import ctypes
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -250,30 +251,31 @@ class InTurn:
 
 
 def measure(
-    task: KernelTask | OverheadTask | InTurnTask,
+    task: KernelTask | OverheadTask | InTurnTask, made: Sequence[Path | None] = ()
 ) -> Generator[None, None, Timing | Overhead | InTurn]:
     """
     The function that a worker runs: it builds, and times after a `yield`. An OSError means that the
-    machine is the cause.
+    machine is the cause. Kernels that were built elsewhere are in the libraries `made`.
     """
     if isinstance(task, OverheadTask):
         task.backend.prepare()
         return (yield from measure_overhead(task))
     if isinstance(task, KernelTask):
-        return (yield from measure_kernel(task))
-    kernels = [prepared(each) for each in task.kernels]
+        return (yield from measure_kernel(task, *made))
+    libraries = made or [None] * len(task.kernels)
+    kernels = [prepared(*each) for each in zip(task.kernels, libraries, strict=True)]
     yield
     return InTurn(tuple(_timings(kernels, in_turn=True)))
 
 
-def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
+def measure_kernel(task: KernelTask, made: Path | None = None) -> Generator[None, None, Timing]:
     """
     The seconds of one run of the kernel from Python, with random data (from a fixed seed), timed as
     its target says: what it takes and gives is where the kernels beside it leave that.
 
     This includes the launch of the kernel and entering the executable; see `measure_overhead`.
     """
-    kernel = prepared(task)
+    kernel = prepared(task, made)
     yield
     (timing,) = _timings([kernel])
     return timing
@@ -300,11 +302,11 @@ def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[
         yield Timing(low(times, how.percentile) * speed, kernel.error, spread)
 
 
-def prepared(task: KernelTask) -> Prepared:
+def prepared(task: KernelTask, made: Path | None = None) -> Prepared:
     """The kernel of a task, built, with random data, and run once."""
     for maker in (task.backend, *task.libraries):
         maker.prepare()
-    kernel = built(task, np.random.default_rng(0))
+    kernel = built(task, np.random.default_rng(0), made)
     run, taken = kernel.run, memory_of(kernel.inputs)
     error = _error(task, kernel)
     usual = replace(task.toolchain, variants=())
@@ -543,16 +545,29 @@ def _plain(operand: Any) -> Any:
     return operand.numpy() if isinstance(operand, tvm.runtime.Tensor) else operand
 
 
-def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
+def kernel_executable(task: KernelTask, generator: np.random.Generator) -> Any:
+    """The `relax.VMExecutable` of a kernel, with random weights."""
+    return _executable(kernel_module(task, generator), task)
+
+
+def _executable(module: tvm.IRModule, task: KernelTask) -> Any:
+    return build(module, build_target(task.toolchain), [task.backend, *task.libraries])
+
+
+def built(
+    task: KernelTask, generator: np.random.Generator, made: Path | None = None
+) -> BuiltKernel:
     """
     A kernel on random inputs from its ranges. Where these are out of range, integers are the least
     ones; where results are not finite, other numbers are positive, if they are finite then. Raises
-    `NoDevice` where its device lacks.
+    `NoDevice` where its device lacks. One that was built elsewhere is in the library `made`.
     """
     device = device_named(device_name(task.toolchain.kind))
     weights, constants = _constants_drawn(task, generator)
     module = _module(task, weights, constants)
-    run = _running(module, task.toolchain, [task.backend, *task.libraries], device)
+    prepare_cores(num_cores(task.toolchain))
+    executable = tvm.runtime.load_module(str(made)) if made else _executable(module, task)
+    run = _running(executable, task.toolchain, device)
 
     known = {**weights, **constants}
     positions = [p for p in range(len(task.module[_FUNCTION].params)) if p not in known]
@@ -596,11 +611,9 @@ def _is_finite(result: Any) -> bool:
     return all(np.isfinite(each.astype(np.float32)).all() for each in numbers)
 
 
-def _running(
-    module: tvm.IRModule, toolchain: Toolchain, backends: Sequence[Backend], device: Any
-) -> Callable[..., object]:
-    """Runs the `main` of a module, and waits until its device is done."""
-    executable, cores = build(module, build_target(toolchain), backends), num_cores(toolchain)
+def _running(executable: Any, toolchain: Toolchain, device: Any) -> Callable[..., object]:
+    """Runs the `main` of an executable, and waits until its device is done."""
+    cores = num_cores(toolchain)
     prepare_cores(cores)
     machine = relax.VirtualMachine(executable, device)
     main = entry(machine, prepared_weights(machine), cores)
@@ -681,5 +694,6 @@ def _tiny_runner(toolchain: Toolchain, backend: Backend, *, kernels: int) -> Cal
     module = realize(graph, chain, lambda _: backend)
     device = device_named(device_name(toolchain.kind))
     data = tvm.runtime.tensor(np.random.default_rng(0).random((1, 16), np.float32), device)
-    run = _running(module, toolchain, [backend], device)
+    executable = build(module, build_target(toolchain), [backend])
+    run = _running(executable, toolchain, device)
     return lambda: run(data)
