@@ -237,9 +237,9 @@ def test_overheads_are_timed_like_kernels_with_twice_the_runs(
     asked: list[Measuring] = []
     real = timing.times_and_speed
 
-    def recorded(every: list[timing.Timed], usual: float, margin: float) -> object:
+    def recorded(every: list[timing.Timed], usual: float) -> object:
         asked.extend(each.measure for each in every)
-        return real([replace(each, before=lambda: None) for each in every], usual, margin)
+        return real([replace(each, before=lambda: None) for each in every], usual)
 
     monkeypatch.setattr(task_module, "reference", lambda: 1.0)
     monkeypatch.setattr(task_module, "times_and_speed", recorded)

@@ -293,8 +293,7 @@ class Prepared:
 def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[Timing]:
     """What kernels take that run in turn, corrected for the speed of the machine."""
     usual = next((each.reference for each in kernels if each.reference), None) or reference()
-    margin = min(each.timed.measure.noise_margin for each in kernels)
-    every, speed = times_and_speed([each.timed for each in kernels], usual, margin)
+    every, speed = times_and_speed([each.timed for each in kernels], usual)
     for kernel, times in zip(kernels, every, strict=True):
         how = kernel.timed.measure
         shortest, longest = interval(times, how.percentile)
@@ -459,7 +458,7 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
             evict() if how.runs == "rarely" else read_other(SMALL)
             run()
 
-        (times,), speed = times_and_speed([Timed(before, run, cores, how)], known, how.noise_margin)
+        (times,), speed = times_and_speed([Timed(before, run, cores, how)], known)
         return [each * speed for each in times]
 
     yield

@@ -123,19 +123,23 @@ _SPEED_PERCENTILE = 10
 _TRIES = 3
 """How often times are taken while something makes the machine slower."""
 
+_SLOWER = 1.2
+"""
+From so many times the usual seconds of the reference kernel on, something makes the machine slower.
+Less than that are the changes of its frequency while other cores work or rest.
+"""
 
-def times_and_speed(
-    every: Sequence[Timed], usual: float, margin: float
-) -> tuple[list[list[float]], float]:
+
+def times_and_speed(every: Sequence[Timed], usual: float) -> tuple[list[list[float]], float]:
     """
     The times of `times_in_turn`, and the speed of the machine meanwhile, as a part of that at which
-    the reference kernel takes `usual` seconds; 1 if it is faster. It runs once in each round.
+    the reference kernel takes `usual` seconds. It runs once in each round.
 
     Other virtual machines on the same core make it slower for some milliseconds, which says nothing
-    of other times. So the machine has its usual speed if any run took as long as usual, within the
-    `margin`. If none did, the times are taken again as soon as it has its usual speed.
+    of other times. So the machine has its usual speed if any run took about as long as usual. If
+    none did, the times are taken again as soon as it has its usual speed.
     """
-    run, slow = _reference(), (1 + margin) * usual
+    run, slow = _reference(), _SLOWER * usual
     for _ in range(_TRIES):
         taken: list[float] = []
         times = times_in_turn(every, partial(_append, taken, run))
