@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
+from collage_dsl.cli.durations import Duration
 from collage_dsl.cli.failure import CANNOT, INTERRUPTED, explained
 from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
 from collage_dsl.cli.interrupt import Interrupt
@@ -69,6 +70,18 @@ _sizes = click.option(
     "size; several options make each combination.",
 )
 _store = click.option("--store", type=_FILE, help="Where measured costs are kept.")
+_records = click.option(
+    "--records",
+    type=_FILE,
+    help="Where the schedules are kept that tuning has found; by default beside the costs.",
+)
+_tuning_budget = click.option(
+    "--tuning-budget",
+    type=Duration(),
+    default=float("inf"),
+    metavar="TIME",
+    help="How long kernels are tuned at the most: 90s, 10m, 1h.",
+)
 _num_cores = click.option(
     "--num-cores",
     type=click.IntRange(min=1),
@@ -120,6 +133,7 @@ def _compiles(command: _Command) -> _Command:
         _strategy,
         _timeout,
         _num_cores,
+        _records,
         _store,
         _shapes,
         _output_format,
@@ -142,7 +156,7 @@ def app(context: click.Context, traceback: bool) -> None:
         keep_temporary_files_together()
 
 
-_BUILD = ("bench", "compile", "demo", "freeze", "plan", "run")
+_BUILD = ("bench", "compile", "demo", "freeze", "plan", "run", "tune")
 """The commands that build kernels or run compilers, which make temporary files."""
 
 
@@ -420,6 +434,7 @@ def plan(costs: Path | None, picture: Path | None, output_format: str, **request
 
 @app.command(name="compile")
 @_compiles
+@_tuning_budget
 @_sizes
 @_inputs
 @click.option(
@@ -440,6 +455,7 @@ def compile_(output: Path, output_format: str, **request: Any) -> None:
 
 @app.command()
 @_compiles
+@_tuning_budget
 @_sizes
 @_inputs
 @click.option(
@@ -455,6 +471,7 @@ def freeze(output: Path, output_format: str, **request: Any) -> None:
 
 @app.command()
 @_compiles
+@_tuning_budget
 @_sizes
 @_inputs
 def bench(output_format: str, **request: Any) -> None:
@@ -462,6 +479,67 @@ def bench(output_format: str, **request: Any) -> None:
     from collage_dsl.cli.models import Request, compile_to
 
     compile_to(Request(**request), None, output_format)
+
+
+@app.command()
+@_compiles
+@click.option(
+    "--at", metavar="NODE", help="Only the kernel with this node, by its name or its ONNX node's."
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    help="How many schedules each kernel gets; else as its target says, or 64.",
+)
+@_tuning_budget
+def tune(at: str | None, trials: int | None, output_format: str, **request: Any) -> None:
+    """
+    Search for faster schedules of the kernels that TVM makes, and keep them for other commands.
+
+    Tunes the kernels that may make the model faster, the most promising first, or with --at the one
+    that the cheapest plan has there. Go on with the same command after an interruption.
+    """
+    from collage_dsl.cli.models import Request
+    from collage_dsl.cli.tune import show_tuned
+
+    show_tuned(Request(**request), at, trials, output_format)
+
+
+@app.group()
+def records() -> None:
+    """Look at the schedules that tuning has found, and send them to others."""
+
+
+@records.command(name="show")
+@click.option("--log", "with_log", is_flag=True, help="Each schedule too.")
+@_records
+@_output_format
+def records_show(with_log: bool, records: Path | None, output_format: str) -> None:
+    """Say which functions were tuned, for which targets."""
+    from collage_dsl.cli.records import show_records
+
+    show_records(records, output_format, with_log=with_log)
+
+
+@records.command(name="export")
+@click.argument("file", type=_FILE)
+@click.option("--best", "only_best", is_flag=True, help="Only the fastest schedule of each.")
+@_records
+def records_export(file: Path, only_best: bool, records: Path | None) -> None:
+    """Write schedules to FILE, as JSON."""
+    from collage_dsl.cli.records import export_records
+
+    export_records(records, file, only_best=only_best)
+
+
+@records.command(name="merge")
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+@_records
+def records_merge(files: tuple[Path, ...], records: Path | None) -> None:
+    """Take the schedules of FILES, records or what `export` wrote."""
+    from collage_dsl.cli.records import merge_records
+
+    merge_records(records, files)
 
 
 @app.command()

@@ -1,8 +1,9 @@
 """`collage candidates`, `plan`, `compile` and `bench`: the commands that run the four steps."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from collage_dsl.cli.arrays import read_arrays
@@ -18,6 +19,7 @@ from collage_dsl.engine.compile import Compiled, backends_of, compile_model
 from collage_dsl.engine.planning import measurements_of
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import plans_of, propose
+from collage_dsl.engine.tune import TuningOptions, existing_records
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
@@ -55,6 +57,8 @@ class Request:
     max_candidates: int | None = None
     sizes: tuple[str, ...] = ()
     frozen: Path | None = None
+    records: Path | None = None
+    tuning_budget: float = inf
 
 
 def show_candidates(
@@ -147,11 +151,14 @@ def _measured(
     request: Request, graph: Graph, specs: Sequence[FusionSpec], now: Now
 ) -> Iterator[MeasuredCost]:
     """Measured costs, kept in the store of `request`; `now` hears of them."""
+    path = request.store or default_store_path()
     with (
-        CostStore(request.store or default_store_path()) as store,
+        ExitStack() as stack,
+        CostStore(path) as store,
         MeasuredCost(
             backends_of(specs),
             store,
+            records=existing_records(TuningOptions(request.records).path(path), stack),
             timeout=request.timeout,
             sizes=sizes_of(graph),
             watch=lambda counts: now.watch("measure", counts),
@@ -188,6 +195,9 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             allow_extern=request.allow_extern,
             strategy=request.strategy,
             frozen=request.frozen,
+            records=request.records,
+            tuning_budget=request.tuning_budget,
+            tried=now.tried,
             watch=now.watch,
             reporter=now,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from collage_dsl.engine.planning import Planned, Planner, measurements_of
 from collage_dsl.engine.race import Contender, built, contenders_of, race
 from collage_dsl.engine.sizes import Part, WantedSizes, parts_of
 from collage_dsl.engine.steps import MIXED
+from collage_dsl.engine.tune import TuningOptions, Watch
 from collage_dsl.engine.verified import check_drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Toolchain
@@ -116,6 +118,9 @@ def compile_model(
     allow_extern: bool = False,
     strategy: Strategy = "auto",
     frozen: str | Path | Lock | None = None,
+    records: str | Path | None = None,
+    tuning_budget: float = inf,
+    tried: Watch = lambda label, count, trial: None,
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
     reporter: Reporter = NO_REPORTER,
 ) -> Compiled:
@@ -141,6 +146,10 @@ def compile_model(
 
     `frozen` is the lock of an earlier compilation of this model for these targets. The same kernels
     are built and verified then; nothing is measured or raced. Raises `LockError` for another lock.
+
+    Kernels of a target that says `tune` are tuned, in `tuning_budget` seconds at the most.
+    `records` is the file with the schedules that tuning has found, by default beside `store`. They
+    are used whether or not a target says `tune`. `tried` hears of each schedule that is tried.
     """
     lock = Lock.load(frozen) if isinstance(frozen, str | Path) else frozen
     check_names(specs)
@@ -172,6 +181,7 @@ def compile_model(
         strategy,
         watch,
         reporter,
+        TuningOptions(records, budget=tuning_budget, watch=tried),
     )
     raced = []
     for part in parts:

@@ -8,7 +8,7 @@ raced, and on the same machine the built library is the same, byte for byte.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -26,6 +26,7 @@ from collage_dsl.graph import (
     Form,
     Graph,
     Node,
+    Record,
     SubGraph,
     Toolchain,
     members,
@@ -75,7 +76,8 @@ class LockedComposite(_Strict):
 class LockedKernel(_Strict):
     """
     A kernel of a plan: its nodes by name, and what it cost when it was chosen, in seconds.
-    `variants` are the algorithms that may compute it; empty for any.
+    `variants` are the algorithms that may compute it; empty for any. `record` is the schedule of
+    the algorithm `tuned`.
     """
 
     target: str
@@ -83,6 +85,7 @@ class LockedKernel(_Strict):
     constants: list[str] = []
     composites: list[LockedComposite] = []
     variants: list[str] = []
+    record: str = ""
     cost: float = Field(ge=0, allow_inf_nan=False)
     copies: float = Field(default=0, ge=0, allow_inf_nan=False)
 
@@ -95,6 +98,7 @@ class LockedKernel(_Strict):
             constants=_names(graph, sub_graph.constants),
             composites=[LockedComposite.of(graph, each) for each in sub_graph.composites],
             variants=list(kernel.candidate.toolchain.variants),
+            record=record.text() if (record := kernel.candidate.toolchain.record) else "",
             cost=kernel.cost,
             copies=kernel.copies,
         )
@@ -106,6 +110,8 @@ class LockedKernel(_Strict):
             tuple(each.composite(graph) for each in self.composites),
         )
         toolchain = targets[self.target].only_by(frozenset(self.variants) or None)
+        if self.record:
+            toolchain = replace(toolchain, record=Record.of_text(self.record))
         return PlannedKernel(CandidateKernel(graph, sub_graph, toolchain), self.cost, self.copies)
 
 

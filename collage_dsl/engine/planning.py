@@ -1,7 +1,7 @@
 """The plans for one graph that are worth building, with measured costs."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -9,11 +9,13 @@ from pathlib import Path
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.cost import Copies, Cost, CostSources, CostStore, Infeasible, first_known
+from collage_dsl.cost.records import Records
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
-from collage_dsl.engine.steps import plans_of
+from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.engine.tune import TunedCandidate, Tuner, TuningOptions, existing_records
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
@@ -53,23 +55,62 @@ class Planner:
     strategy: Strategy
     watch: Callable[[str, Counts], None]
     reporter: Reporter
+    tuning: TuningOptions = field(default_factory=TuningOptions)
 
     def plans(self, part: Part) -> Planned:
+        """
+        The plans for a part. Where a target says `tune`, kernels are tuned and the plans are
+        searched for again, now with the schedules that were found.
+        """
+        planned = self.untuned_plans(part)
+        if self.cost is not None or not any(spec.target.tune.trials for spec in self.specs):
+            return planned
+        self.watch("tune", planned.counts)
+        found = self.tune(part, planned)
+        return self.untuned_plans(part) if any(tuned.new for _, tuned in found) else planned
+
+    def tune(self, part: Part, planned: Planned) -> Sequence[TunedCandidate]:
+        """Tune the kernels that may make the plan over all targets cheaper."""
+        plan = planned.plans[MIXED]
+        assert isinstance(plan, Plan)
+        with self.tuner(part) as tuner:
+            return tuner.tune_plan(plan, planned.costs, lower_bound(tuner.cost))
+
+    @contextmanager
+    def tuner(self, part: Part) -> Iterator[Tuner]:
+        """What tunes kernels of a part, as `tuning` says."""
+        store = self.store or default_store_path()
+        with (
+            Records(self.tuning.path(store)) as records,
+            CostStore(store) as costs,
+            self.measuring(part, costs) as cost,
+        ):
+            yield Tuner(cost, records, self.tuning)
+
+    def measuring(
+        self, part: Part, costs: CostStore, records: Records | None = None
+    ) -> MeasuredCost:
+        """Costs that are measured for a part, with the schedules in `records`."""
+        return MeasuredCost(
+            self.backend_of,
+            costs,
+            records=records,
+            timeout=self.timeout,
+            sizes=sizes_of(part.graph),
+            given=part.inputs,
+            watch=lambda counts: self.watch("measure", counts),
+        )
+
+    def untuned_plans(self, part: Part) -> Planned:
+        """The plans for a part, with the schedules that were found before."""
         with ExitStack() as stack:
 
             @cache
             def measuring() -> MeasuredCost:
-                costs = stack.enter_context(CostStore(self.store or default_store_path()))
-                return stack.enter_context(
-                    MeasuredCost(
-                        self.backend_of,
-                        costs,
-                        timeout=self.timeout,
-                        sizes=sizes_of(part.graph),
-                        given=part.inputs,
-                        watch=lambda c: self.watch("measure", c),
-                    )
-                )
+                path = self.store or default_store_path()
+                costs = stack.enter_context(CostStore(path))
+                records = existing_records(self.tuning.path(path), stack)
+                return stack.enter_context(self.measuring(part, costs, records))
 
             specs, cost = self.specs, self.cost
             given = () if cost is None else (supported(first_known(cost), self.backend_of),)

@@ -17,5 +17,5 @@ def _fixed(kernel: PlannedKernel, cost: MeasuredCost) -> PlannedKernel:
     variants = cost.variants(kernel.candidate)
     if not variants or isinstance(cheapest(variants).cost, Infeasible):
         return kernel
-    candidate = with_variant(kernel.candidate, cheapest(variants).name)
+    candidate = with_variant(cost.recorded(kernel.candidate), cheapest(variants).name)
     return replace(kernel, candidate=candidate, variants=variants)

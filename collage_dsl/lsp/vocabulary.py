@@ -114,6 +114,7 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "rules": "The rule that proposes the kernels of the target. Every target has one.",
         "limits": "What every candidate of the target keeps to: `limits { max_exits 1; }`.",
         "measure": "How kernels of the target are timed: `measure { repeats 5; timeout 30s; }`.",
+        "tune": "How kernels of the target are tuned: `tune { trials 64; }`.",
         "after": "`after max_coalesce();` lets touching kernels of the target be one, "
         "where that is not slower.",
         "fallback": "The target has a kernel for every operator, so that each model can be "
@@ -133,6 +134,10 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "`timeout 30s;`. Where nothing is said, `--timeout` counts.",
         "runs": "`runs rarely;`, as where nothing is said: all data is in memory when a kernel "
         "begins. `runs often;`: it is where a run of the model leaves it.",
+    },
+    "tune": {
+        "trials": "How many schedules TVM tries for each kernel that may make a model faster: "
+        "`trials 64;`. None where nothing is said.",
     },
     "argument": {
         **_LIMITS,

@@ -19,12 +19,14 @@ from collage_dsl.cost import (
     Variant,
     cheapest,
 )
+from collage_dsl.cost.records import Records
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
 from collage_dsl.measuring.footprint import displaced, footprint
 from collage_dsl.measuring.found import FoundValues, is_found
 from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.measuring.process import Failed
+from collage_dsl.measuring.recorded import Recorded
 from collage_dsl.measuring.task import (
     KernelTask,
     Overhead,
@@ -100,7 +102,7 @@ class MeasuredCost:
     called after every change of the counts.
 
     If a backend has several variants for a kernel, each is measured and stored by itself, and the
-    kernel costs what the cheapest does.
+    kernel costs what the cheapest does. One of them is the schedule that `records` have for it.
 
     Kernels that are asked for together, with `ahead`, are built side by side on the cores of this
     machine. While one is timed, nothing is built.
@@ -115,6 +117,7 @@ class MeasuredCost:
         backend_of: BackendOf,
         store: CostStore,
         *,
+        records: Records | None = None,
         timeout: float = 60,
         sizes: Sizes | None = None,
         given: Mapping[str, Any] | None = None,
@@ -124,6 +127,7 @@ class MeasuredCost:
         self.sizes = sizes or {}
         self.found = FoundValues(given)
         self.store = store
+        self.recorded = Recorded(records, backend_of)
         self.watch = watch
         self.counts = Counts()
         self.timeout = timeout
@@ -181,7 +185,7 @@ class MeasuredCost:
             makers(candidate, self.backend_of)
         except (UnknownBackend, ModuleNotFoundError) as error:
             return Infeasible(str(error))
-        offered = _offered(candidate, backend)
+        offered = _offered(self.recorded(candidate), backend)
         if not offered:
             return Infeasible(without_variant(candidate, backend))
         return _Wanted(self._key(offered, backend, found), offered, backend, found.graph)
@@ -198,7 +202,8 @@ class MeasuredCost:
         backend = self.backend_of(candidate.toolchain)
         if not backend.variants:
             return ()
-        found, offered = kernel_view(candidate, backend), _offered(candidate, backend)
+        found = kernel_view(candidate, backend)
+        offered = _offered(self.recorded(candidate), backend)
         return self._known.get(self._key(offered, backend, found), ())
 
     def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> _Key:
@@ -247,7 +252,7 @@ class MeasuredCost:
         return self._footprints[id(graph)][1]
 
     def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
-        toolchain = replace(toolchain, variants=())
+        toolchain = toolchain.by()
         context = self._context(toolchain, backend)
         tried = (context, self._limit(toolchain))
         known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
@@ -378,6 +383,24 @@ class MeasuredCost:
         if isinstance(measured, Failed):
             return measured
         return replace(measured, seconds=max(measured.seconds - entry, least))
+
+    def time(
+        self,
+        candidates: Sequence[CandidateKernel],
+        hear: Callable[[CandidateKernel, Timing | Failed], None],
+    ) -> None:
+        """
+        Time candidates of one variant each, without a look into the store. `hear` is told of each
+        as soon as it is known.
+        """
+        for each in candidates:
+            self._entry(each.toolchain)
+            self.launch(each.toolchain, self.backend_of(each.toolchain))
+
+        def job(candidate: CandidateKernel) -> Job[_Task, Any]:
+            hear(candidate, (yield from self._measure(candidate)))
+
+        self._workers.run([job(each) for each in candidates])
 
     def _in_place(self, candidate: CandidateKernel, backend: Backend) -> Timing | Failed:
         """

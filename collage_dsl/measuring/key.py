@@ -86,6 +86,7 @@ def context_of(
             *([processors()] if processors() < cores else []),
             *settings,
             *([] if others is None else ["others", others]),
+            *([toolchain.record.text()] if toolchain.record else []),
             *((repr(each), each.version) for each in libraries),
         ]
     )
