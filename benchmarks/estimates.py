@@ -44,7 +44,9 @@ class Row:
 
 
 def rows(model: str, specs: Sequence[FusionSpec], store: Path | None, seconds: float) -> list[Row]:
-    compiled = collage.compile(suite.model(model), targets=specs, store=store, race_seconds=seconds)
+    compiled = collage.compile(
+        suite.model(model), targets=specs, store=store, race_seconds=seconds, plans=1
+    )
     return [
         Row(
             model,

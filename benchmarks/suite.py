@@ -1,9 +1,17 @@
-"""Models that the light ones lack, in their true architectures, with random weights."""
+"""
+Models that the light ones lack, in their true architectures, with random weights.
+
+`bert_base` and `minilm` are exported by PyTorch (`torch_models.py`), which is no dependency:
+`make models` has it in an environment of its own, `.venv-models`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from math import sqrt
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import onnx
@@ -11,20 +19,32 @@ from layers import Layers
 
 from collage_dsl.frontend.light import light_model, light_models
 
+EXPORTED = ("bert_base", "minilm")
+"""The models that PyTorch exports."""
+
 
 def names() -> tuple[str, ...]:
-    """The nine light models, then those of this file."""
-    return (*light_models(), *_WRITTEN)
+    """The nine light models, those of this file, and those of PyTorch where it is installed."""
+    return (*light_models(), *_WRITTEN, *(EXPORTED if find_spec("torch") else ()))
 
 
 def model(name: str) -> onnx.ModelProto:
     """The model of a name, or of an ONNX file."""
     if name.endswith(".onnx"):
         return onnx.load(name)
+    if name in EXPORTED:
+        return _exported(name)
     if name not in _WRITTEN:
         return light_model(name)
     net = Layers()
     return onnx.shape_inference.infer_shapes(net.model(_WRITTEN[name](net)))
+
+
+def _exported(name: str) -> onnx.ModelProto:
+    import torch_models  # needs PyTorch
+
+    with TemporaryDirectory() as folder:
+        return onnx.load(torch_models.export(name, Path(folder)))
 
 
 def mobilenet_v2(net: Layers) -> str:

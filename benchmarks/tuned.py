@@ -16,7 +16,6 @@ import argparse
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -31,9 +30,9 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain
 from collage_dsl.graph.tuning import TUNED
 from collage_dsl.measuring.cost import MeasuredCost
-from collage_dsl.measuring.recorded import Recorded
+from collage_dsl.measuring.recorded import BestRecords
 from collage_dsl.measuring.task import built, kernel_task
-from collage_dsl.measuring.timing import evict, low, timed
+from collage_dsl.measuring.timing import evict, low, undisturbed
 from collage_dsl.measuring.tuning import tune
 from collage_dsl.realization.variants import with_variant
 
@@ -104,7 +103,7 @@ def kernel(model: onnx.ModelProto) -> CandidateKernel:
 def has_record(name: str, records: Path) -> bool:
     """Whether there is a record for a layer."""
     with Records(records) as known:
-        found = Recorded(known, lambda _: Tvm())(kernel(LAYERS[name]()))
+        found = BestRecords(known, lambda _: Tvm())(kernel(LAYERS[name]()))
     return found.toolchain.record is not None
 
 
@@ -123,8 +122,7 @@ def side_by_side(ours: CandidateKernel, tuned: CandidateKernel, rounds: int) -> 
     times: list[list[float]] = [[], []]
     for _ in range(rounds):
         for run, series in zip(runs, times, strict=True):
-            evict()
-            series.append(timed(run, time.thread_time_ns))
+            series.append(undisturbed(run, 1, evict))
     return low(times[0]), low(times[1])
 
 
@@ -137,7 +135,7 @@ def compared(name: str, folder: Path, records: Path, trials: int, rounds: int) -
             best = cheapest(cost.variants(candidate)).name
         if found.best is None:
             return f"{name:16} none of {len(found.trials)} schedules can be used"
-        record = Recorded(known, lambda _: Tvm())(candidate)
+        record = BestRecords(known, lambda _: Tvm())(candidate)
     ours, theirs = with_variant(candidate, best), with_variant(record, TUNED)
     one, other = side_by_side(ours, theirs, rounds)
     again = "yes" if is_found_again(name, records) else "NO"

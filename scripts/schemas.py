@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from collage_dsl.cli.documents import (
+    CalibrationDocument,
     CodesDocument,
     ExplainDocument,
     OpsDocument,
@@ -29,6 +30,7 @@ from collage_dsl.report.why import NearDocument, WhyDocument
 FOLDER = Path(__file__).parent.parent / "docs" / "schemas"
 
 COMMANDS: dict[str, type[Document]] = {
+    "calibrate": CalibrationDocument,
     "candidates": CandidatesDocument,
     "check": CheckDocument,
     "codes": CodesDocument,

@@ -21,7 +21,7 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.report.picture import Group, Panel, picture, plan_panel
 from collage_dsl.report.text import seconds
-from collage_dsl.search import Plan, Problem, Strategy, search
+from collage_dsl.search import Plan, Problem, search
 from collage_dsl.search.columns import Relaxation, relaxation
 from collage_dsl.search.exhaustive import covers
 
@@ -32,7 +32,7 @@ def search_pictures() -> dict[str, str]:
     """The picture of each strategy, by the name of the strategy."""
     page = PAGE.read_text("utf-8")
     fire, names = _problem(page, "fire"), _session(page)
-    drawn: Mapping[Strategy, Callable[[], str]] = {
+    drawn: Mapping[str, Callable[[], str]] = {
         "auto": lambda: _auto(fire),
         "dijkstra": lambda: _dijkstra(names["bounded"], names["late"], names["least"]),
         "milp": lambda: _milp(names["problem"], names["plan"], names["relaxed"]),

@@ -16,6 +16,7 @@ from collage_dsl.backends.tvm import host_target
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 
+import analytic
 import cores
 import engines
 import models
@@ -157,3 +158,14 @@ def test_a_goal_is_shown_as_met_or_not(capsys: pytest.CaptureFixture[str]) -> No
     met, missed = capsys.readouterr().out.splitlines()
     assert "pass: goal 0.00" in met
     assert "fail: goal 1000.00" in missed
+
+
+def test_estimates_that_order_kernels_rightly_correlate_whatever_their_size() -> None:
+    found = [analytic.Pair("m", "tvm", 2.0 * cost, cost) for cost in (1.0, 3.0, 2.0)]
+    other = [analytic.Pair("m", "onnxruntime", 4.0 - cost, cost) for cost in (1.0, 3.0)]
+
+    assert list(analytic.rows([*found, *other]))[2:] == [
+        "| tvm | 3 | 1.00 | 2.00 | 2.00 to 2.00 |",
+        "| onnxruntime | 2 | -1.00 | 1.67 | 0.60 to 2.73 |",
+        "| all | 5 | 0.16 | 2.00 | 1.00 to 2.60 |",
+    ]

@@ -494,7 +494,7 @@ def pruning() -> list[FusionSpec]:
 
 @section("Measure")
 def measure() -> list[FusionSpec]:
-    alike = Measuring(repeats=30, percentile=50, budget=2, runs="often")
+    alike = Measuring(repeats=30, percentile=50, budget=2, runs="rarely", noise_margin=0.01)
     tvm = target("tvm", "llvm", rules=CALLS, measure=alike)
     return [tvm, *lib(CALLS, compiler="lib", measure=replace(alike, timeout=30))]
 

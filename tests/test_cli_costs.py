@@ -1,19 +1,21 @@
 """`collage costs`: look at a store, take costs from one to another, forget them, find damage."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import onnx
 import pytest
 
-from collage_dsl.cost import Context, CostStore, Infeasible, Measurement
+from collage_dsl.cost import Context, CostStore, Infeasible, Measurement, Spread
 from collage_dsl.measuring.timing import cpu_name
 from tests.commands import assert_one_message, collage
 from tests.models import small_convolution
 
 ELSEWHERE = Context("there", "Z80", "llvm", "{}", '{"TVM itself": "0.1"}', '{"runs": "rarely"}')
 HERE = Context("here", cpu_name(), "onnxruntime", '{"num_cores": 2}', "{}", '{"runs": "often"}')
+SPREAD = Spread(2.5e-6, 3.5e-6, 17, "percentile 20 of CPU times", 0.8)
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def store(tmp_path: Path) -> Path:
                 Measurement("a", "there", "nn.relu", 1e-6),
                 Measurement("b", "there", "nn.conv2d", Infeasible("crashed (SIGSEGV)")),
                 Measurement("a", "here", "nn.relu", 2e-6, "direct", measured_at=old),
-                Measurement("c", "nobody", "nn.relu", 3e-6),
+                Measurement("c", "nobody", "nn.relu", 3e-6, spread=SPREAD),
             ],
         )
     return path
@@ -61,6 +63,9 @@ def test_what_a_store_knows_is_shown_by_what_it_depends_on(store: Path) -> None:
     assert "(here)" in here
     assert "crashed (SIGSEGV)" in done.out
     assert "nn.conv2d" in done.out
+    (kernel,) = (line for line in done.out.splitlines() if "percentile 20" in line)
+    assert "percentile 20 of CPU times, at 80% of the usual speed" in kernel
+    assert re.search(r"3\.0+ us +2\.50* us +3\.50* us +17 ", kernel)
 
 
 def test_the_json_answer_and_its_filters(store: Path) -> None:
@@ -99,6 +104,9 @@ def test_costs_are_taken_from_one_store_to_another(
     with CostStore(store) as one, CostStore(other) as two:
         assert [k.context for k in one.known()] == [k.context for k in two.known()]
         assert two.find("a", "here") == one.find("a", "here")
+        kept = two.find("c", "nobody")
+        assert kept is not None
+        assert kept.spread == SPREAD
     again = collage("costs", command, file, "--store", other)
     assert "0 costs taken" in again.out
 

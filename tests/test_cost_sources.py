@@ -1,6 +1,8 @@
 """Costs that one source does not know, and another does."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
 
@@ -9,17 +11,28 @@ import pytest
 
 import collage_dsl as collage
 from collage_dsl.cost import (
+    NOWHERE,
     Cost,
     CostError,
     CostFunction,
     CostSources,
     CostTable,
     Infeasible,
+    Offered,
+    Provenance,
+    Source,
+    SourceError,
+    Sources,
     TableError,
+    UnknownSource,
+    only,
 )
+from collage_dsl.engine.compile import backends_of
+from collage_dsl.engine.costs import Pricing
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.language import parse_graph
 from collage_dsl.rules import FusionSpec
+from tests.declared import declare
 from tests.models import small_convolution
 
 GRAPH = parse_graph("graph { x: f32[4]; y = exp(x); z = tanh(y); return z; }")
@@ -32,6 +45,8 @@ SPEC = collage.load(
     }
     """
 )["tvm"]
+
+NATIVE = collage.load(text="collage 1; target tvm on llvm { rules op_call_by_kind(); }")["tvm"]
 
 
 def by_label(costs: Mapping[str, Cost]) -> CostFunction:
@@ -125,6 +140,212 @@ def test_a_table_among_sources_does_not_know_a_kernel_without_a_price(tmp_path: 
 def test_a_source_that_is_no_file_is_an_error_before_anything_is_asked(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="cannot read the cost table"):
         chosen([lambda kernel: 1.0, tmp_path / "none.yaml"])
+
+
+# What a kernel of a plan says of where its cost came from.
+
+
+def came_from(cost: CostSources, spec: FusionSpec = NATIVE) -> list[Provenance | None]:
+    plan = collage.choose(GRAPH, collage.propose(GRAPH, spec), cost=cost)
+    return [kernel.provenance for kernel in plan.kernels]
+
+
+def test_each_kernel_says_which_source_gave_its_cost(tmp_path: Path) -> None:
+    path = table(tmp_path, "tvm: {ops: {exp: 1.0}}")
+
+    def last(kernel: CandidateKernel) -> float:
+        return {"tanh": 2.0}.get(kernel.label, 9.0)
+
+    dated = Source("a file", lambda kernel: 2.0, lambda kernel: "2026-11-24 10:00:00")
+
+    assert came_from([path, last]) == [Provenance(f"table {path}"), Provenance("last")]
+    assert came_from([path, dated])[1] == Provenance("a file", "2026-11-24 10:00:00")
+    assert came_from(by_label({"exp": 1.0, "tanh": 1.0, "exp+tanh": 3.0})) == [
+        Provenance("function"),
+        Provenance("function"),
+    ]
+
+
+def test_a_merged_kernel_says_it_too() -> None:
+    spec = collage.load(
+        text="collage 1; target tvm on llvm { rules op_call_by_kind(); after max_coalesce(); }"
+    )["tvm"]
+    sources: CostSources = [by_label({"exp": 1.0, "tanh": 1.0}), Source("regions", lambda k: 1.5)]
+    plan = collage.choose(GRAPH, collage.propose(GRAPH, spec), cost=sources, merge=[spec])
+
+    assert [kernel.provenance for kernel in plan.kernels] == [Provenance("regions")]
+
+
+NOTHING = Offered(lambda: NOWHERE, lambda path: NOWHERE, lambda: ())
+
+
+def test_several_kernels_are_asked_of_each_source_for_what_is_left() -> None:
+    heard: list[list[str]] = []
+    asked: list[str] = []
+
+    def second(kernel: CandidateKernel) -> Cost:
+        asked.append(kernel.label)
+        return 2.0
+
+    timed = Source("timed", second, ahead=lambda kernels: heard.append([k.label for k in kernels]))
+    sources = Sources.of([by_label({"exp": 1.0}), timed], NOTHING)
+    found = collage.propose(GRAPH, SPEC)
+    sources.ahead(found)
+
+    assert heard == [["exp+tanh", "tanh"]]
+    assert [sources(kernel) for kernel in found] == [1.0, 2.0, 2.0]
+    assert asked == ["exp+tanh", "tanh"]
+    sources.ahead(found)
+    assert len(heard) == 1
+
+
+def test_what_comes_after_nowhere_is_not_asked() -> None:
+    found = collage.propose(GRAPH, SPEC)
+    sources = Sources([NOWHERE, Source("late", lambda kernel: 1.0, ahead=lambda kernels: None)])
+
+    assert sources(found[0]) == Infeasible("no source of costs knows its cost")
+    assert not sources.looks_ahead
+
+
+def test_sources_alone_make_infeasible_what_they_do_not_know(tmp_path: Path) -> None:
+    path = table(tmp_path, "tvm: {ops: {exp: 1.0}}")
+
+    assert only([path]) == path
+    assert only(["recorded"]) == ["recorded", NOWHERE]
+    with pytest.raises(collage.NoPlanError, match="no target has a kernel for `z`"):
+        chosen(only([path, by_label({"exp": 9.0})]))
+
+
+# Sources by name.
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "analitic",
+            (
+                "no file and no source of costs is named `analitic` (did you mean `analytic`?); "
+                "known are `analytic`, `measured`, `recorded`"
+            ),
+        ),
+        ("x", "is named `x`; known are"),
+    ],
+)
+def test_a_misspelt_source_is_pointed_at(name: str, said: str) -> None:
+    with pytest.raises(UnknownSource) as error:
+        chosen(name)
+
+    assert said in str(error.value)
+
+
+def test_a_table_may_have_the_name_of_a_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("analytic").write_text("tvm: {ops: {'*': 1.0}}")
+    Path("prices").write_text("tvm: {ops: {'*': 1.0}}")
+
+    assert came_from("./analytic")[0] == Provenance("table analytic")
+    assert came_from(Path("analytic"))[0] == Provenance("table analytic")
+    assert came_from("prices")[0] == Provenance("table prices")
+
+
+def test_a_store_that_is_not_there_is_an_error_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"cannot read the cost store .*: there is no such file"):
+        chosen([tmp_path / "none.sqlite"])
+
+    assert list(tmp_path.iterdir()) == []
+
+
+MINE = """
+from math import nan
+from collage_dsl.cost import Infeasible
+number = 3
+
+def mine(kernel):
+    known = {"exp": 1.0, "tanh": nan, "exp+tanh": Infeasible("too large")}
+    return known[kernel.label]
+"""
+
+
+@pytest.fixture
+def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = {"mine": "mine", "number": "number", "gone": "gone"}
+    declare(monkeypatch, tmp_path / "site", MINE, points)
+
+
+@pytest.mark.usefixtures("declared")
+def test_a_package_declares_a_source_by_name() -> None:
+    assert chosen(["mine", lambda kernel: 2.0]) == [("exp", 1.0), ("tanh", 2.0)]
+    assert came_from(["mine", lambda kernel: 2.0]) == [Provenance("mine"), Provenance("function")]
+    with pytest.raises(CostError, match="no source knows the cost of tanh on tvm"):
+        chosen("mine")
+    with pytest.raises(UnknownSource, match="did you mean `mine`"):
+        chosen("mind")
+
+
+@pytest.mark.usefixtures("declared")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("number", r"the source of costs `number` \(pricing:number\) is no function: 3"),
+        ("gone", r"cannot load the source of costs `gone` \(pricing:gone\): .* 'gone'"),
+    ],
+)
+def test_a_declared_source_that_cannot_be_used_says_why(name: str, said: str) -> None:
+    with pytest.raises(SourceError, match=said):
+        chosen(name)
+
+
+# What was measured before.
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that has the cost of `exp`, of 3 s, and of no other kernel of `GRAPH`."""
+    path = tmp_path_factory.mktemp("store") / "costs.sqlite"
+    exp, _ = collage.propose(GRAPH, NATIVE)
+    with ExitStack() as stack:
+        cost = Pricing(stack, backends_of([NATIVE]), path).measuring()
+        assert 0 <= cost(exp) < 1
+        (made,) = (c for c in cost.store.known() if c.costs == 1)
+        (kernel,) = cost.store.measurements([made.context.key])
+        cost.store.remove([kernel.context])
+        old = replace(kernel, cost=3.0, measured_at="2026-11-20 10:00:00")
+        cost.store.add([made.context], [old])
+    return path
+
+
+def test_a_store_knows_what_was_measured_and_nothing_else(measured: Path) -> None:
+    plan = collage.choose(GRAPH, collage.propose(GRAPH, NATIVE), cost=[measured, lambda k: 1.0])
+
+    assert [(kernel.label, kernel.cost) for kernel in plan.kernels] == [("exp", 3.0), ("tanh", 1.0)]
+    assert [kernel.provenance for kernel in plan.kernels] == [
+        Provenance(f"recorded {measured}", "2026-11-20 10:00:00"),
+        Provenance("function"),
+    ]
+
+
+def test_the_words_stand_for_the_store_of_this_user(
+    measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = collage.propose(GRAPH, NATIVE)
+    with pytest.raises(CostError, match="no source knows the cost of exp"):
+        collage.choose(GRAPH, found, cost="recorded")
+
+    plan = collage.choose(GRAPH, found, cost=[measured, "measured"])
+    again = collage.choose(GRAPH, found, cost=["recorded", lambda kernel: 5.0])
+
+    tanh = plan.kernels[1]
+    assert 0 <= tanh.cost < 1
+    assert tanh.provenance is not None
+    assert tanh.provenance.source == "measured"
+    (kept,) = tmp_path.rglob("costs.sqlite")
+    date = tanh.provenance.measured_at
+    assert [kernel.cost for kernel in again.kernels] == [5.0, tanh.cost]
+    assert again.kernels[1].provenance == Provenance(f"recorded {kept}", date)
 
 
 # In `compile` and the pass, what no source knows is measured.

@@ -1,6 +1,9 @@
 """The store of measured costs, and cost tables."""
 
 import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,10 +14,14 @@ from collage_dsl.cost import (
     CostTable,
     Infeasible,
     Measurement,
+    Refusal,
+    Spread,
     StoreError,
     StoreWarning,
     TableError,
 )
+from collage_dsl.cost.damage import _columns, _readable, file_number, set_aside
+from collage_dsl.cost.measurement import refusal_of
 from tests.graphs import LIBRARY, candidate, graph_of
 
 KEY = ("kernel", "context")
@@ -133,6 +140,67 @@ def test_a_store_from_before_there_were_variants_gets_columns_for_them(tmp_path:
         assert found == Measurement("other", "context", "nn.conv2d", 2.0, "winograd4", 3e-6)
 
 
+SPREAD = Spread(0.9, 1.2, 17, "percentile 20 of CPU times", 0.8)
+
+
+def test_how_exactly_a_cost_is_known_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as store:
+        store.put(Measurement(*KEY, "nn.relu", 1.0, spread=SPREAD))
+
+    with CostStore(path) as store:
+        found = store.find(*KEY)
+        assert found is not None
+        assert found.spread == SPREAD
+        assert store.add([], [Measurement("other", "context", "nn.relu", 1.0, spread=SPREAD)]) == 1
+        assert store.faults() == []
+
+
+def test_stores_from_before_spreads_were_kept_get_columns_for_them(tmp_path: Path) -> None:
+    path = old_store(tmp_path)
+    with sqlite3.connect(path) as connection:  # as version 3 wrote it
+        connection.execute("ALTER TABLE cost ADD COLUMN variant TEXT NOT NULL DEFAULT ''")
+        connection.execute("ALTER TABLE cost ADD COLUMN error REAL")
+        connection.execute(f"PRAGMA application_id = {0x436F6C6C}")
+        connection.execute("PRAGMA user_version = 3")
+    connection.close()
+
+    with CostStore(path) as store:
+        assert store.find(*KEY) == Measurement(*KEY, "nn.relu", 1.0)
+        store.put(Measurement("other", "context", "nn.relu", 1.0, spread=SPREAD))
+    with CostStore(path) as store:
+        found = store.find("other", "context")
+        assert found is not None
+        assert found.spread == SPREAD
+
+
+def test_a_damaged_store_of_an_old_version_is_read_too(tmp_path: Path) -> None:
+    path = old_store(tmp_path)
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA application_id = {0x436F6C6C}")
+    connection.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert _columns(connection).count("NULL") == 8
+    rows, contexts = _readable(path)
+    assert [row[:4] for row in rows] == [(*KEY, "nn.relu", 1.0)]
+    assert contexts == []
+
+
+@pytest.mark.parametrize(
+    "wrong", ["low = 2, high = 1", "low = 'a'", "count = NULL", "high = 9e999"]
+)
+def test_a_spread_that_is_none_is_left_out(tmp_path: Path, wrong: str) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as store:
+        store.put(Measurement(*KEY, "nn.relu", 1.0, spread=SPREAD))
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"UPDATE cost SET {wrong}")
+    connection.close()
+
+    with CostStore(path) as store:
+        assert store.find(*KEY) == Measurement(*KEY, "nn.relu", 1.0)
+
+
 def old_store(folder: Path) -> Path:
     """A store as the first version wrote it: without an application id, and without variants."""
     path = folder / "costs.sqlite"
@@ -149,6 +217,63 @@ def old_store(folder: Path) -> Path:
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     return path
+
+
+REASONS = {
+    "took longer than 60 s": Refusal.TIME,
+    "crashed (SIGSEGV)": Refusal.CRASH,
+    "ended with exit code 3": Refusal.CRASH,
+    "its results differ from those of `direct` by 1e+00": Refusal.WRONG,
+    "TVM has no operator for `x`": Refusal.UNSUPPORTED,
+}
+
+
+def without_kinds(folder: Path) -> Path:
+    """A store as version 3 wrote it: the kinds of reasons are in their words only."""
+    path = folder / "costs.sqlite"
+    with CostStore(path) as store:
+        for reason in REASONS:
+            store.put(Measurement(reason, "c", "nn.relu", Infeasible(reason)))
+        store.put(Measurement("a", "c", "nn.relu", 1.0))
+    with closing(sqlite3.connect(path)) as connection:
+        for column in ("kind", "low", "high", "count", "method", "speed"):
+            connection.execute(f"ALTER TABLE cost DROP COLUMN {column}")
+        connection.execute("PRAGMA user_version = 3")
+        connection.commit()
+    return path
+
+
+def kinds(store: CostStore) -> dict[str, Refusal]:
+    found = store.measurements(["c"])
+    return {each.kernel: each.cost.kind for each in found if isinstance(each.cost, Infeasible)}
+
+
+def test_the_reasons_of_an_older_version_get_their_kinds(tmp_path: Path) -> None:
+    path = without_kinds(tmp_path)
+    for _ in range(2):
+        with CostStore(path) as store:
+            assert kinds(store) == REASONS
+            assert store.get("a", "c") == 1.0
+            (known,) = store.known()
+            assert known.kinds == Counter(REASONS.values())
+            assert known.retried
+
+
+def test_the_rows_of_a_damaged_store_of_an_older_version_can_be_read(tmp_path: Path) -> None:
+    found: list[Sequence[object]] = []
+
+    def make(new: Path, rows: Iterable[Sequence[object]], _: object) -> None:
+        new.touch()
+        found.extend(rows)
+
+    path = without_kinds(tmp_path)
+    set_aside(path, file_number(path), make)
+
+    assert {str(row[0]) for row in found} == {*REASONS, "a"}
+
+
+def test_a_reason_of_a_kind_that_a_newer_version_knows_stays() -> None:
+    assert refusal_of("struck by lightning") is Refusal.UNSUPPORTED
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan")])

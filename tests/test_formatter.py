@@ -270,3 +270,14 @@ def test_comments_anywhere_are_kept(places: list[tuple[int, str]]) -> None:
     for at, comment in places:
         text = f"{text[:at]}{comment}{text[at:]}"
     holds(text)
+
+
+def test_a_percentage_is_one_word() -> None:
+    text = (
+        "collage 1;\ntarget t on llvm { rules op_call_by_kind(); measure { noise_margin 2%; } }\n"
+    )
+
+    assert "noise_margin 2%;" in format_source(Source("text", text))
+    assert "dim(x, 0) % 16 == 0" in format_source(
+        Source("text", "collage 1;\npattern p(x) { y = exp(x); where dim(x,0)%16==0; yield y; }\n")
+    )

@@ -18,7 +18,7 @@ import collage_dsl as collage
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.graph import CandidateKernel, Toolchain
+from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
@@ -169,6 +169,22 @@ def test_a_library_writes_and_reads_parts_too() -> None:
         join("d e", "y"),
     ]
     assert_right(model(nodes, ["y"]), "b", "d", run_nothing=2)
+
+
+def test_a_library_kernel_with_several_results_writes_them_there() -> None:
+    nodes = [node("Relu", "x", "s"), node("Exp", "s", "a"), node("Tanh", "s", "b")]
+    made = model([*nodes, join("b a", "c"), node("Sin", "c", "y")], ["y"])
+    alone = kernels(made)
+    graph, library = alone[0].graph, LIBRARY.target
+    inside = graph.set_of("s") | graph.set_of("a") | graph.set_of("b")
+    others = [each for each in alone if not each.sub_graph.inside & inside]
+    chosen = [CandidateKernel(graph, SubGraph(inside), library), *others]
+    built = build(realize(graph, chosen, backends_of([NATIVE, LIBRARY])))
+    x = np.random.default_rng(1).normal(size=SHAPE).astype(np.float32)
+    actual = ModelExecutable(built, Signature.of(graph)).run({"x": x})
+
+    assert relative_error(actual["y"], run_onnx(made, {"x": x})["y"]) < 1e-5
+    assert not any("call" in row and "concat" in row for row in built.as_text().splitlines())
 
 
 def test_a_saved_model_does_so_too(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ target lib on llvm(mcpu: "znver4", num_cores: 2) {
   rules combine_by_primitives(
     union(library, op_call_by_kind()), using: [kind(anchor -> broadcast)], max_nodes: 4);
   limits { max_depth 8; taps allowed; }
-  measure { repeats 5; percentile 50; budget 1.5s; timeout 30s; }
+  measure { repeats 5; percentile 50; budget 1.5s; timeout 30s; noise_margin 2.5%; }
   after max_coalesce();
   fallback;
 }

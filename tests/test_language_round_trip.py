@@ -279,6 +279,8 @@ measures = st.tuples(times, times).flatmap(
         st.integers(0, 100),
         st.just(min(pair)),
         st.none() if pair[0] == pair[1] else st.none() | st.just(max(pair)),
+        st.sampled_from(["often", "rarely"]),
+        st.floats(0, 0.5, exclude_min=True),
     )
 )
 makers = st.one_of(

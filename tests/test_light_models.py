@@ -24,7 +24,7 @@ def test_a_light_model_compiles_and_is_no_slower_than_on_one_target(name: str, s
 
     measured = {c.name: c.measured for c in report.contenders if c.measured}
     kept = measured[report.chosen]
-    assert set(measured) == {"mixed", "tvm", "onnxruntime"}
+    assert {"mixed", "tvm", "onnxruntime"} <= set(measured)
     assert report.verification is not None
     assert report.verification.error <= 1e-4
     assert all(kept.seconds <= other.seconds + other.spread for other in measured.values())

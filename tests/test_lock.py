@@ -239,6 +239,32 @@ def test_a_search_with_other_costs_says_which_kernels_are_others(
     assert set(found.differences) <= {kernel.label for kernel in found.plan.kernels}
 
 
+def test_a_refined_plan_is_compared_with_the_best_one_by_costs(
+    model: onnx.ModelProto, lock: Path
+) -> None:
+    kept = broken(lambda content: content["plans"][0].update(chosen="refined"), lock)
+
+    (found,) = replay(model, specs_of(TARGETS), kept)
+
+    assert isinstance(found.plan, collage.Plan)
+    best = min(replayed_cost(model, lock, name) for name in ("mixed", "tvm", "onnxruntime"))
+    assert found.plan.cost == best
+
+
+def replayed_cost(model: onnx.ModelProto, lock: Path, chosen: str) -> float:
+    kept = broken(lambda content: content["plans"][0].update(chosen=chosen), lock)
+    (found,) = replay(model, specs_of(TARGETS), kept)
+    assert isinstance(found.plan, collage.Plan)
+    return found.plan.cost
+
+
+def test_a_plan_of_no_target_is_refused(model: onnx.ModelProto, lock: Path) -> None:
+    kept = broken(lambda content: content["plans"][0].update(chosen="mixed 1"), lock)
+
+    with pytest.raises(LockError, match="a plan `mixed 1`, which is that of no target"):
+        replay(model, specs_of(TARGETS), kept)
+
+
 def test_a_kernel_that_was_not_priced_is_infeasible(model: onnx.ModelProto, lock: Path) -> None:
     kept = broken(lambda content: content["plans"][0].pop("costs"), lock)
 
@@ -271,9 +297,7 @@ def test_a_table_of_costs_gives_the_same_lock(tmp_path: Path) -> None:
     (tmp_path / "costs.yaml").write_text("tvm: {ops: {'*': 1.0e-6}}")
     table = CostTable.load(tmp_path / "costs.yaml")
     native = specs_of(["native"])
-    locks = [
-        collage.compile(small_convolution(), native, cost=table, race_seconds=0.01).lock().text()
-        for _ in range(2)
-    ]
+    options: dict[str, Any] = {"cost": table, "plans": 1, "race_seconds": 0.01}
+    locks = [collage.compile(small_convolution(), native, **options).lock().text() for _ in "ab"]
 
     assert locks[0] == locks[1]

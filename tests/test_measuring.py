@@ -12,10 +12,10 @@ import pytest
 import collage_dsl as collage
 from collage_dsl import builder as build
 from collage_dsl.backends.tvm import Tvm
-from collage_dsl.cost import CostStore, Infeasible
+from collage_dsl.cost import CostStore, Infeasible, Refusal, Spread
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
 from collage_dsl.language.forms import from_json, from_yaml, to_form, to_json, to_yaml
-from collage_dsl.language.measuring import duration
+from collage_dsl.language.measuring import duration, percentage
 from collage_dsl.measuring import key as key_module
 from collage_dsl.measuring import task as task_module
 from collage_dsl.measuring import timing
@@ -60,7 +60,7 @@ def test_what_is_not_said_is_as_usual() -> None:
     said = spec_with("repeats 5; timeout 30s;").target.measure
 
     assert said == Measuring(repeats=5, timeout=30)
-    assert spec_with("").target.measure == Toolchain("t").measure == Measuring(15, 20, 0.3, None)
+    assert spec_with("").target.measure == Toolchain("t").measure == Measuring(50, 20, 0.3, None)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,16 @@ def test_a_time_is_written_in_the_unit_that_suits_it(seconds: float, text: str) 
     assert duration(seconds) == text
 
 
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(0.02, "2%"), (0.025, "2.5%"), (0.5, "50%"), (1e-9, "0.0000001%"), (1, "100%"), (0, "0%")],
+)
+def test_a_part_is_written_as_a_percentage(part: float, text: str) -> None:
+    assert percentage(part) == text
+    with pytest.raises(ValueError, match="cannot be written"):
+        percentage(-0.5)
+
+
 @pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
 def test_what_is_no_time_is_not_written(seconds: float) -> None:
     with pytest.raises(ValueError, match="cannot be written"):
@@ -90,7 +100,7 @@ def test_what_is_no_time_is_not_written(seconds: float) -> None:
 
 
 def test_settings_travel_in_targets_and_in_json_and_yaml() -> None:
-    spec = spec_with("repeats 5; percentile 50; budget 2s; timeout 30s;")
+    spec = spec_with("repeats 5; percentile 50; budget 2s; timeout 30s; noise_margin 3%;")
     specs = {spec.name: spec}
 
     assert collage.extract(collage.attach({"kind": "llvm"}, spec)) == spec
@@ -100,6 +110,7 @@ def test_settings_travel_in_targets_and_in_json_and_yaml() -> None:
         "percentile": 50,
         "budget": 2.0,
         "timeout": 30.0,
+        "noise_margin": 0.03,
     }
     assert "measure" not in to_form({"t": spec_with("")})["targets"][0]["target"]
 
@@ -150,6 +161,7 @@ def clock(monkeypatch: pytest.MonkeyPatch, *lengths: float) -> Clock:
         "time",
         SimpleNamespace(monotonic=lambda: made.now, thread_time_ns=read, perf_counter_ns=read),
     )
+    monkeypatch.setattr(timing, "_switches", lambda num_cores: 0)
     return made
 
 
@@ -177,17 +189,20 @@ def test_runs_end_with_the_repeats_or_the_budget(
 @pytest.mark.parametrize(
     ("how", "lengths", "calls"),
     [
-        (Measuring(), [1.0], 6),
-        (Measuring(), [2.0, 1.019, 1.0, 2.0, 2.0, 1.0], 6),
-        (Measuring(), [2.0, 1.021, 1.0, 2.0, 2.0, 1.0, 1.0], 7),
-        (Measuring(), [1.0, 1.1, 1.2], 15),
-        (Measuring(percentile=0), [1.0, 1.1, 1.2], 15),
-        (Measuring(percentile=50), [1.0, 1.0, 1.1], 15),
+        (Measuring(), [1.0], 17),
+        (Measuring(), [2.0, 1.0], 17),
+        (Measuring(), [2.0, 1.019, 2.0, 1.0], 17),
+        (Measuring(), [2.0, 1.021, 2.0, 1.0], 50),
+        (Measuring(noise_margin=0.022), [2.0, 1.021, 2.0, 1.0], 17),
+        (Measuring(), [1.0, 1.1, 1.2, 1.3, 1.4], 50),
+        (Measuring(percentile=0), [1.0], 50),
+        (Measuring(percentile=50), [1.0], 6),
         (Measuring(percentile=50), [1.0, 1.01, 1.02], 6),
+        (Measuring(percentile=50), [1.0, 1.03], 50),
         (Measuring(repeats=5), [1.0], 5),
     ],
 )
-def test_runs_end_when_the_fast_ones_agree(
+def test_runs_end_when_the_percentile_is_known_within_the_margin(
     how: Measuring, lengths: list[float], calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = clock(monkeypatch, *lengths)
@@ -205,11 +220,13 @@ def test_a_kernel_costs_what_its_target_says(
     # The first call is not timed; after the next five the shortest would be another.
     made = clock(monkeypatch, 9, 5, 1, 4, 2, 3, 0.5)
     monkeypatch.setattr(task_module, "built", lambda *_: BuiltKernel(made.call, []))
+    monkeypatch.setattr(task_module, "by_onnx", lambda _: None)
     monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: lambda: None)
     toolchain = Toolchain("t", measure=replace(PATIENT, percentile=percentile))
     task = kernel_task(kernel(toolchain), Tvm(), {}, can_warm=True)
 
-    assert done(measure(task)) == Timing(pytest.approx(seconds))
+    spread = Spread(1, 5, 5, f"percentile {percentile} of CPU times")
+    assert done(measure(task)) == Timing(pytest.approx(seconds), spread=spread)
     assert made.calls == 6
 
 
@@ -218,19 +235,19 @@ def test_overheads_are_timed_like_kernels_with_twice_the_runs(
 ) -> None:
     made = clock(monkeypatch, 1.0)
     asked: list[Measuring] = []
-    real = timing.times_after
+    real = timing.times_and_speeds
 
-    def recorded(_: object, call: timing.Call, *, num_cores: int, measure: Measuring) -> object:
-        asked.append(measure)
-        return real(lambda: None, call, num_cores=num_cores, measure=measure)
+    def recorded(every: list[timing.Timed]) -> object:
+        asked.extend(each.measure for each in every)
+        return real([replace(each, before=lambda: None) for each in every])
 
-    monkeypatch.setattr(task_module, "times_after", recorded)
+    monkeypatch.setattr(task_module, "times_and_speeds", recorded)
     monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: made.call)
 
     done(measure(OverheadTask(Toolchain("t", measure=PATIENT), Tvm())))
 
-    assert asked == [replace(PATIENT, repeats=10)] * 2
-    assert made.calls == 12  # of each chain six, which agree
+    assert asked == [replace(PATIENT, repeats=10, budget=5 * PATIENT.budget)] * 2
+    assert made.calls == 2 * 6  # one each before a percentile of 50 is known
 
 
 # What is asked of the worker, and what is stored.
@@ -249,7 +266,7 @@ class Asked:
         if isinstance(task, OverheadTask):
             return Overhead(launch=0.25, entry=0.5)
         if timeout < 2:
-            return Failed(f"took longer than {timeout:g} s", timed_out=True)
+            return Failed(f"took longer than {timeout:g} s", Refusal.TIME)
         return Timing(2.0)
 
     @property

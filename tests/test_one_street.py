@@ -22,7 +22,15 @@ from tvm.script import tirx as T
 import collage_dsl as collage
 from collage_dsl.engine import race
 from collage_dsl.frontend.light import light_model
-from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, Timing, kernel_module
+from collage_dsl.measuring.task import (
+    InTurn,
+    InTurnTask,
+    KernelTask,
+    Overhead,
+    OverheadTask,
+    Timing,
+    kernel_module,
+)
 from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.lower import lowering
@@ -34,6 +42,7 @@ from tests.partitioned import run as run_plainly
 from tests.workers import answer_jobs
 
 TARGETS = [shipped_spec("native"), shipped_spec("onnxruntime")]
+Task = KernelTask | OverheadTask | InTurnTask
 
 
 class Prices:
@@ -43,12 +52,14 @@ class Prices:
         self.tasks: list[KernelTask] = []
         self.random = random.Random(0)
 
-    def run(self, jobs: Iterable[Job[KernelTask | OverheadTask, Timing | Overhead]]) -> None:
+    def run(self, jobs: Iterable[Job[Task, Timing | Overhead | InTurn]]) -> None:
         answer_jobs(jobs, lambda task, _: self.answer(task))
 
-    def answer(self, task: KernelTask | OverheadTask) -> Timing | Overhead:
+    def answer(self, task: Task) -> Timing | Overhead | InTurn:
         if isinstance(task, OverheadTask):
             return Overhead(launch=1e-6, entry=0.0)
+        if isinstance(task, InTurnTask):
+            return InTurn(tuple(Timing(self.random.uniform(1e-6, 1e-3)) for _ in task.kernels))
         self.tasks.append(task)
         return Timing(self.random.uniform(1e-6, 1e-3))
 

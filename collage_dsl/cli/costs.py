@@ -7,17 +7,28 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from collage_dsl.cli.documents import KnownDocument, StoreDocument
+from collage_dsl.cli.documents import (
+    CalibrationDocument,
+    KnownDocument,
+    RatesDocument,
+    StoreDocument,
+)
 from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.output import show, write
 from collage_dsl.cost import CostStore, Infeasible, Known, Measurement, StoreError
+from collage_dsl.cost.analytic import Rates
 from collage_dsl.cost.exchange import document_of, exported, read
+from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import CODE, OWN
+from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.printable import json_text
 from collage_dsl.report.text import seconds, table
 from collage_dsl.scratch import replacement
+
+_SHORTEST = 1e-8
+"""The shortest seconds of a kernel. What is shorter is of a byte, or a multiplication."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +144,47 @@ def verify_costs(store: Path | None, *, repairs: bool) -> int:
     return 0
 
 
+def calibrate_costs(store: Path | None, output_format: str) -> None:
+    """Measure what this machine does in a second, for the analytic source of costs."""
+    from collage_dsl.measuring.calibration import calibrate  # needs TVM
+
+    path = store or default_store_path()
+    with CostStore(path) as costs:
+        rows = [_rates(name, found) for name, found in calibrate(costs)]
+    document = CalibrationDocument(store=str(path), machine=cpu_name(), backends=rows)
+    if output_format == "json":
+        write(json_text(document.plain()))
+        return
+    head = ("backend", "multiplications", "from caches", "from memory", "launch", "cold", "")
+    show(f"{document.machine}: one core, kept in {path}\n\n{table(head, map(_speeds, rows))}")
+
+
+def _rates(backend: str, found: Rates | str) -> RatesDocument:
+    if isinstance(found, str):
+        none = dict.fromkeys(("multiplications", "near", "far", "launch", "cold"))
+        return RatesDocument(backend=backend, **none, reason=found)
+    return RatesDocument(
+        backend=backend,
+        multiplications=1 / found.multiplication,
+        near=1 / found.near,
+        far=1 / found.far,
+        launch=found.launch,
+        cold=found.cold,
+    )
+
+
+def _speeds(document: RatesDocument) -> tuple[str, ...]:
+    if document.reason is not None:
+        return (document.backend, *[""] * 5, document.reason)
+    rates = document.multiplications, document.near, document.far
+    speeds = (f"{(rate or 0) / 1e9:.1f}" for rate in rates)
+    per_second = (
+        f"{speed} {unit}" for speed, unit in zip(speeds, ("G/s", "GB/s", "GB/s"), strict=True)
+    )
+    overheads = (seconds(each or 0) for each in (document.launch, document.cold))
+    return (document.backend, *per_second, *overheads, "")
+
+
 def _opened(store: Path | None) -> CostStore:
     return CostStore(_existing(store or default_store_path()))
 
@@ -146,14 +198,27 @@ def _existing(path: Path) -> Path:
 def _text(path: Path, known: Sequence[Known], kernels: Sequence[Measurement]) -> str:
     parts = [f"{path}: {_count(sum(each.costs for each in known))}\n"]
     if known:
-        head = ("target", "options", "costs", "infeasible", "measured", "timed", "machine")
+        head = (
+            "target",
+            "options",
+            "costs",
+            "infeasible",
+            "tried again",
+            "measured",
+            "timed",
+            "machine",
+        )
         described = [each for each in known if each.context.target]
         parts.append(table((*head, "versions"), map(_row, described)))
         if others := sum(each.costs for each in known if not each.context.target):
             parts.append(f"{_count(others)} of older versions, which kept no description\n")
     if kernels:
-        rows = ((m.measured_at, _price(m), m.variant, m.label) for m in kernels)
-        parts.append(table(("measured", "cost", "variant", "kernel"), rows))
+        columns = ("measured", "cost", "from", "to", "times", "method", "tried again", "variant")
+        rows = (
+            (m.measured_at, _price(m), *_spread(m.spread), expiry(m), m.variant, m.label)
+            for m in kernels
+        )
+        parts.append(table((*columns, "kernel"), rows))
     return "\n".join(parts)
 
 
@@ -165,7 +230,8 @@ def _row(known: Known) -> tuple[str, ...]:
         context.target,
         ", ".join(f"{name} {value}" for name, value in _fields(context.options, CODE)),
         str(known.costs),
-        str(known.infeasible),
+        _infeasible(known),
+        known.retried[:10],
         " to ".join(dates),
         ", ".join(f"{name} {value}" for name, value in _fields(context.timed)),
         f"{machine} (here)" if machine == cpu_name() else machine,
@@ -183,9 +249,24 @@ def _fields(text: str, *left_out: str) -> Iterator[tuple[str, str]]:
             yield name, " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def _infeasible(known: Known) -> str:
+    """How many kernels have no cost, and for which kinds of reasons: `3 (2 time-out, 1 crash)`."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in known.kinds.items())
+    return f"{known.infeasible} ({kinds})" if kinds else str(known.infeasible)
+
+
 def _price(measurement: Measurement) -> str:
     cost = measurement.cost
-    return cost.reason if isinstance(cost, Infeasible) else seconds(cost)
+    if isinstance(cost, Infeasible):
+        return f"{cost.kind}: {cost.reason}"
+    return f"{cost * 1e12:.1f} ps" if 0 < cost < _SHORTEST else seconds(cost)
+
+
+def _spread(spread: Spread | None) -> tuple[str, ...]:
+    if spread is None:
+        return ("",) * 4
+    at = "" if spread.speed == 1 else f", at {spread.speed:.0%} of the usual speed"
+    return seconds(spread.low), seconds(spread.high), str(spread.count), spread.method + at
 
 
 def _count(number: int) -> str:
@@ -204,6 +285,8 @@ def _document(known: Known) -> KnownDocument:
         timed=context.timed,
         costs=known.costs,
         infeasible=known.infeasible,
+        kinds={kind.value: count for kind, count in known.kinds.items()},
+        retried=known.retried,
         first=known.first,
         last=known.last,
     )

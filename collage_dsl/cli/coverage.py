@@ -2,22 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from pathlib import Path
 
+from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.cli.models import answer
 from collage_dsl.cli.targets import load_targets
-from collage_dsl.cost import CostTable
+from collage_dsl.cost import check_sources
+from collage_dsl.cost.sources import MEASURED
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.covering import (
     Coverage,
     KnownTime,
     UnknownTimeError,
     coverage,
-    known_time,
     measured_time,
+    priced_time,
 )
 from collage_dsl.graph import Graph
 from collage_dsl.printable import printable
@@ -35,19 +37,26 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Where costs are known from: a table, or else a store, for so many cores."""
+    """Where costs are known from: the sources `given`, or else a store, for so many cores."""
 
-    table: Path | None
+    given: tuple[str, ...]
     store: Path | None
     num_cores: int
 
     @property
-    def file(self) -> Path | None:
-        """The table or the store; None where nothing has been measured."""
-        if self.table:
-            return self.table
-        store = self.store or default_store_path()
-        return store if store.is_file() else None
+    def file(self) -> Path:
+        return self.store or default_store_path()
+
+    @property
+    def named(self) -> str:
+        """The sources or the store; empty where nothing has been measured."""
+        return ", ".join(self.given) or (str(self.file) if self.file.is_file() else "")
+
+    def check(self) -> None:
+        """Raise what is wrong with the sources."""
+        if MEASURED in self.given:
+            raise CommandError("coverage measures nothing: give `recorded` in place of `measured`")
+        check_sources(self.given)
 
 
 def show_coverage(
@@ -59,17 +68,17 @@ def show_coverage(
     costs: Costs,
 ) -> None:
     specs = load_targets(targets, costs.num_cores, allow_extern=allow_extern)
-    table = CostTable.load(costs.table) if costs.table else None
+    costs.check()
     graph = load_graph(model, shapes)
     alone = coverage(graph, specs, allow_extern=allow_extern)
     together = reduce(or_, (each.covered for each in alone))
-    time, unknown = _time(graph, specs, alone, costs, table, allow_extern=allow_extern)
+    time, unknown = _time(graph, specs, alone, costs, allow_extern=allow_extern)
     calls = graph.calls.bit_count()
     document = CoverageDocument(
         model=str(model),
         together=together.bit_count(),
         calls=calls,
-        costs=None if costs.file is None else str(costs.file),
+        costs=costs.named or None,
         seconds=time.seconds if time else None,
         kernels=time.kernels if time else None,
         unknown=unknown or None,
@@ -92,15 +101,15 @@ def _time(
     specs: Sequence[FusionSpec],
     alone: Sequence[Coverage],
     costs: Costs,
-    table: CostTable | None,
     *,
     allow_extern: bool,
 ) -> tuple[KnownTime | None, str]:
     """The time that is known, or why none is."""
     try:
-        if table is not None:
-            return known_time(graph, specs, alone, table, allow_extern=allow_extern), ""
-        if costs.file is None:
+        if costs.given:
+            priced = partial(priced_time, graph, specs, alone, costs.given, costs.file)
+            return priced(allow_extern=allow_extern), ""
+        if not costs.named:
             return None, "nothing has been measured"
         return measured_time(graph, specs, alone, costs.file, allow_extern=allow_extern), ""
     except UnknownTimeError as error:

@@ -41,7 +41,8 @@ class KnownDocument(Document):
     """
     How many costs a store has for a `context`, a hash of what they depend on besides the kernel:
     the machine (`here` if it is this one), the target, and, as JSON, its options, the versions and
-    the way of timing. Dates are in UTC.
+    the way of timing. `kinds` are the kinds of reasons why some are infeasible, each with their
+    number; the first that may pass is tried again at the time `retried`. Dates are in UTC.
     """
 
     context: str
@@ -53,6 +54,8 @@ class KnownDocument(Document):
     timed: str
     costs: int
     infeasible: int
+    kinds: dict[str, int]
+    retried: str
     first: str
     last: str
 
@@ -63,6 +66,31 @@ class StoreDocument(Document):
     store: FileName
     contexts: list[KnownDocument]
     kernels: list[CostDocument] | None
+
+
+class RatesDocument(Document):
+    """
+    What one core does with the kernels of a backend: multiplications in a second, bytes in a second
+    from the caches (`near`) and from memory (`far`), and the seconds of a kernel with hardly any
+    work, whose code and data are in the caches (`launch`) or in memory (`cold`). All are null where
+    a `reason` says why they cannot be measured.
+    """
+
+    backend: str
+    multiplications: float | None
+    near: float | None
+    far: float | None
+    launch: float | None
+    cold: float | None
+    reason: FileName | None = None
+
+
+class CalibrationDocument(Document):
+    """The answer of `collage costs calibrate`."""
+
+    store: FileName
+    machine: str
+    backends: list[RatesDocument]
 
 
 class ExplainDocument(Document):

@@ -14,6 +14,7 @@ from traceback import format_exc
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from collage_dsl.cli.durations import Duration
 from collage_dsl.cli.failure import CANNOT, INTERRUPTED, explained
@@ -26,6 +27,27 @@ from collage_dsl.printable import printable
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _FILE = click.Path(path_type=Path)
+
+
+class _StrategyName(click.ParamType[str]):
+    """The name of a search strategy, ours or that of an installed package."""
+
+    name = "NAME"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from collage_dsl.search import UnknownStrategyError, strategy_names
+
+        if value not in (known := strategy_names()):
+            self.fail(str(UnknownStrategyError(value, known)), param, ctx)
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from collage_dsl.search import strategy_names
+
+        return [CompletionItem(name) for name in strategy_names() if name.startswith(incomplete)]
+
 
 _output_format = click.option(
     "--output-format",
@@ -82,6 +104,15 @@ _tuning_budget = click.option(
     metavar="TIME",
     help="How long kernels are tuned at the most: 90s, 10m, 1h.",
 )
+_costs = click.option(
+    "--costs",
+    type=click.Path(),
+    metavar="SOURCE",
+    multiple=True,
+    help="What kernels cost, in place of measuring: a cost table, a store (.sqlite), `measured`, "
+    "`recorded`, `analytic`, or the name of a source that a package declares. Several are asked in "
+    "turn: docs/costs.md.",
+)
 _num_cores = click.option(
     "--num-cores",
     type=click.IntRange(min=1),
@@ -96,12 +127,20 @@ _timeout = click.option(
     show_default=True,
     help="Seconds that one kernel may take to be built and timed, where its target does not say.",
 )
+_memory = click.option(
+    "--memory",
+    type=click.FloatRange(min=0.1),
+    metavar="GIB",
+    help="GiB of memory that one kernel may take while it is built and timed. Default: half of the "
+    "machine's.",
+)
 _strategy = click.option(
     "--strategy",
-    type=click.Choice(["auto", "dijkstra", "milp", "beam", "exhaustive"]),
+    type=_StrategyName(),
     default="auto",
     show_default=True,
-    help="How to search for the cheapest plan: docs/search.md.",
+    help="How to search for the cheapest plan: auto, dijkstra, milp, beam, exhaustive, or a "
+    "strategy of an installed package: docs/search.md.",
 )
 
 _max_candidates = click.option(
@@ -132,13 +171,56 @@ def _compiles(command: _Command) -> _Command:
         _max_candidates,
         _strategy,
         _timeout,
+        _memory,
         _num_cores,
         _records,
         _store,
+        _costs,
         _shapes,
         _output_format,
     )
     for decorate in (*options, _targets, _model):
+        command = decorate(command)
+    return command
+
+
+def _races(command: _Command) -> _Command:
+    """Add the options of the commands that build and run plans."""
+    options = (
+        click.option(
+            "--seed", default=0, show_default=True, help="Of the plans that --refine makes."
+        ),
+        click.option(
+            "--refine-state",
+            metavar="DIR",
+            type=_FILE,
+            help="Where --refine keeps what was run; by default `refinements` beside the store.",
+        ),
+        click.option(
+            "--budget",
+            type=Duration(),
+            metavar="TIME",
+            default="10m",
+            show_default=True,
+            help="How long --refine goes on: 90s, 10m, 1h.",
+        ),
+        click.option(
+            "--refine",
+            type=click.Choice(["evolutionary"]),
+            help="Go on from the fastest plan: build and run others, made of the best ones.",
+        ),
+        click.option(
+            "--plans",
+            type=click.IntRange(1, 16),
+            default=3,
+            show_default=True,
+            help="How many different plans over all targets are raced.",
+        ),
+        _tuning_budget,
+        _inputs,
+        _sizes,
+    )
+    for decorate in options:
         command = decorate(command)
     return command
 
@@ -334,7 +416,7 @@ def show(
 @_shapes
 @_store
 @_num_cores
-@click.option("--costs", type=_FILE, help="A table of costs, in place of those in the store.")
+@_costs
 @_allow_extern
 def coverage(
     model: Path,
@@ -343,14 +425,14 @@ def coverage(
     shapes: tuple[str, ...],
     store: Path | None,
     num_cores: int,
-    costs: Path | None,
+    costs: tuple[str, ...],
     allow_extern: bool,
 ) -> None:
     """
     Count the operators that each target can run, and say why not the others.
 
-    Where the costs of kernels are known, from a table or measured before, it says too how much of
-    the time of the model each target can take. Nothing is measured.
+    Where the costs of kernels are known, from other sources or measured before, it says too how
+    much of the time of the model each target can take. Nothing is measured.
     """
     from collage_dsl.cli.coverage import Costs, show_coverage
 
@@ -423,20 +505,17 @@ def near(
 
 @app.command()
 @_compiles
-@click.option("--costs", type=_FILE, help="A table of costs, in place of measuring.")
 @click.option("--picture", type=_FILE, help="Draw the model with its kernels there, as SVG.")
-def plan(costs: Path | None, picture: Path | None, output_format: str, **request: Any) -> None:
+def plan(picture: Path | None, output_format: str, **request: Any) -> None:
     """Choose the cheapest kernels for a model, and show them in execution order."""
     from collage_dsl.cli.models import Request, show_plan
 
-    show_plan(Request(**request), costs, output_format, picture)
+    show_plan(Request(**request), output_format, picture)
 
 
 @app.command(name="compile")
 @_compiles
-@_tuning_budget
-@_sizes
-@_inputs
+@_races
 @click.option(
     "--output", "-o", metavar="DIR", required=True, type=_FILE, help="The folder to write."
 )
@@ -455,9 +534,7 @@ def compile_(output: Path, output_format: str, **request: Any) -> None:
 
 @app.command()
 @_compiles
-@_tuning_budget
-@_sizes
-@_inputs
+@_races
 @click.option(
     "--output", "-o", metavar="FILE", required=True, type=_FILE, help="The lock to write."
 )
@@ -471,9 +548,7 @@ def freeze(output: Path, output_format: str, **request: Any) -> None:
 
 @app.command()
 @_compiles
-@_tuning_budget
-@_sizes
-@_inputs
+@_races
 def bench(output_format: str, **request: Any) -> None:
     """Compile a model and show how fast it runs; keep nothing but the costs."""
     from collage_dsl.cli.models import Request, compile_to
@@ -627,6 +702,24 @@ def costs_show(
     from collage_dsl.cli.costs import Wanted, show_costs
 
     show_costs(store, Wanted(target, machine), output_format, with_kernels=kernels)
+
+
+@costs.command(name="calibrate")
+@_store
+@_output_format
+@click.pass_context
+def costs_calibrate(context: click.Context, store: Path | None, output_format: str) -> None:
+    """
+    Measure how fast this machine is, for estimates by `--costs analytic`.
+
+    A few kernels of each backend are timed, once for each machine.
+    """
+    from collage_dsl.cli.costs import calibrate_costs
+    from collage_dsl.scratch import keep_temporary_files_together
+
+    if context.obj is main:  # a process of its own
+        keep_temporary_files_together()
+    calibrate_costs(store, output_format)
 
 
 @costs.command(name="export")

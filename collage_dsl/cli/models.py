@@ -1,7 +1,7 @@
 """`collage candidates`, `plan`, `compile` and `bench`: the commands that run the four steps."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -13,18 +13,20 @@ from collage_dsl.cli.output import show, write
 from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes, parse_sizes
 from collage_dsl.cli.targets import load_targets
-from collage_dsl.cost import CostFunction, CostStore, CostTable
+from collage_dsl.cost import check_sources, only
+from collage_dsl.cost.sources import MEASURED
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.compile import Compiled, backends_of, compile_model
+from collage_dsl.engine.costs import Pricing, with_provenance
 from collage_dsl.engine.planning import measurements_of
 from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.refine import Method
 from collage_dsl.engine.steps import plans_of, propose
 from collage_dsl.engine.tune import TuningOptions, existing_records
-from collage_dsl.engine.variants import with_variants
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.measuring.bounds import lower_bound
-from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.measuring.memory import GIB
 from collage_dsl.printable import json_text, printable
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.saving import check_writable
@@ -57,8 +59,20 @@ class Request:
     max_candidates: int | None = None
     sizes: tuple[str, ...] = ()
     frozen: Path | None = None
+    memory: float | None = None
+    costs: tuple[str, ...] = ()
+    plans: int = 3
+    refine: Method | None = None
+    budget: float = 600
+    refine_state: Path | None = None
+    seed: int = 0
     records: Path | None = None
     tuning_budget: float = inf
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The bytes that a kernel may take; None for the usual limit."""
+        return None if self.memory is None else int(self.memory * GIB)
 
 
 def show_candidates(
@@ -83,24 +97,19 @@ def show_candidates(
     answer(document, candidates_text(document), output_format)
 
 
-def show_plan(
-    request: Request, table: Path | None, output_format: str, picture: Path | None = None
-) -> None:
+def show_plan(request: Request, output_format: str, picture: Path | None = None) -> None:
     specs = targets_of(request)
-    costs = CostTable.load(table) if table else None
+    check_sources(request.costs)
     graph = from_onnx(request.model, shapes=parse_shapes(request.shapes))
-    name = str(request.model)
-    with progress_on_stderr() as now:
-        if costs:
-            plan = _chosen(request, graph, specs, now, costs)
-            document = PlanDocument.of(name, plan)
-        else:
-            with _measured(request, graph, specs, now) as measured:
-                plan = _chosen(request, graph, specs, now, measured)
-                plan = with_variants(plan, measured)
-            document = PlanDocument.of(name, plan, measurements_of(measured.counts))
+    with progress_on_stderr() as now, ExitStack() as stack:
+        pricing = _pricing(request, graph, specs, now, stack)
+        plan = _chosen(request, graph, specs, now, pricing)
+        measured = pricing.used
+        counts = measurements_of(measured.counts) if measured else None
+        plan = pricing.with_variants(plan)
     if picture:
         write_picture(picture, plan_picture(plan))
+    document = PlanDocument.of(str(request.model), plan, counts)
     answer(document, plan_text(document), output_format)
 
 
@@ -127,44 +136,44 @@ def _chosen(
     graph: Graph,
     specs: Sequence[FusionSpec],
     reporter: Reporter,
-    cost: CostFunction | MeasuredCost,
+    pricing: Pricing,
 ) -> Plan:
     """The cheapest plan among that of all targets together and those of each target alone."""
-    code = lookup(allow_extern=request.allow_extern)
-    measured = cost if isinstance(cost, MeasuredCost) else None
+    cost = pricing.sources(only(request.costs) if request.costs else MEASURED)
     plans = plans_of(
         graph,
         specs,
         cost,
-        code,
+        lookup(allow_extern=request.allow_extern),
         request.strategy,
-        lower_bound(measured) if measured else None,
+        lower_bound(pricing.measuring()) if cost.is_measured else None,
         reporter,
-        ahead=measured.ahead if measured else None,
+        ahead=cost.ahead if cost.looks_ahead else None,
     ).values()
     found = (plan for plan in plans if isinstance(plan, Plan))
-    return min(found, key=lambda plan: (plan.cost, -plan.priority, len(plan.kernels)))
+    best = min(found, key=lambda plan: (plan.cost, -plan.priority, len(plan.kernels)))
+    return with_provenance(best, cost)
 
 
-@contextmanager
-def _measured(
-    request: Request, graph: Graph, specs: Sequence[FusionSpec], now: Now
-) -> Iterator[MeasuredCost]:
-    """Measured costs, kept in the store of `request`; `now` hears of them."""
-    path = request.store or default_store_path()
-    with (
-        ExitStack() as stack,
-        CostStore(path) as store,
-        MeasuredCost(
-            backends_of(specs),
-            store,
-            records=existing_records(TuningOptions(request.records).path(path), stack),
-            timeout=request.timeout,
-            sizes=sizes_of(graph),
-            watch=lambda counts: now.watch("measure", counts),
-        ) as cost,
-    ):
-        yield cost
+def _pricing(
+    request: Request, graph: Graph, specs: Sequence[FusionSpec], now: Now, stack: ExitStack
+) -> Pricing:
+    """What makes the sources of costs; `now` hears of what is measured."""
+    store = request.store or default_store_path()
+    pricing = Pricing(
+        stack,
+        store=store,
+        sizes=sizes_of(graph),
+        options={
+            "records": existing_records(TuningOptions(request.records).path(store), stack),
+            "timeout": request.timeout,
+            "memory": request.memory_bytes,
+            "watch": lambda counts: now.watch("measure", counts),
+        },
+    )
+    if not request.costs or MEASURED in request.costs:
+        pricing.backend_of = backends_of(specs)
+    return pricing
 
 
 def compile_to(request: Request, folder: Path | None, output_format: str) -> None:
@@ -180,7 +189,10 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
 
 def compiled_model(request: Request, model: object = None) -> Compiled:
     """Compile the model of `request`, or `model` under its name, with progress on stderr."""
+    if request.refine and request.frozen:
+        raise CommandError("--frozen and --refine cannot be used together")
     specs = targets_of(request)
+    check_sources(request.costs)
     inputs = read_arrays(request.inputs) if request.inputs else None
     with progress_on_stderr() as now:
         return compile_model(
@@ -192,8 +204,15 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             sizes=parse_sizes(request.sizes),
             inputs=inputs,
             timeout=request.timeout,
+            memory=request.memory_bytes,
             allow_extern=request.allow_extern,
             strategy=request.strategy,
+            cost=only(request.costs) if request.costs else None,
+            plans=request.plans,
+            refine=request.refine,
+            budget=request.budget,
+            refine_state=request.refine_state,
+            seed=request.seed,
             frozen=request.frozen,
             records=request.records,
             tuning_budget=request.tuning_budget,

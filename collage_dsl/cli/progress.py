@@ -23,6 +23,7 @@ _STEPS = {
     "tune": "tuning kernels",
     "build": "building plans",
     "race": "racing plans",
+    "refine": "refining by runs of whole plans",
     "verify": "comparing with onnxruntime",
 }
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from collage_dsl.cli.models import Request, answer, targets_of
 from collage_dsl.cli.progress import progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes
+from collage_dsl.cost import check_sources, only
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.tune import TuningOptions
 from collage_dsl.engine.tune_model import TunedKernel, tune_model
@@ -14,6 +15,7 @@ from collage_dsl.report.tuning import TriedDocument, TunedDocument, TuneDocument
 
 def show_tuned(request: Request, at: str | None, trials: int | None, output_format: str) -> None:
     """Tune the kernels of a model, or the one that has the node `at`."""
+    check_sources(request.costs)
     with progress_on_stderr() as now:
         options = TuningOptions(
             request.records, trials, budget=request.tuning_budget, watch=now.tried
@@ -23,9 +25,11 @@ def show_tuned(request: Request, at: str | None, trials: int | None, output_form
             targets_of(request),
             at=at or "",
             options=options,
+            cost=only(request.costs) if request.costs else None,
             store=request.store,
             shapes=parse_shapes(request.shapes),
             timeout=request.timeout,
+            memory=request.memory_bytes,
             allow_extern=request.allow_extern,
             strategy=request.strategy,
             watch=now.watch,

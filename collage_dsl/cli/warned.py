@@ -6,7 +6,7 @@ from typing import TextIO
 from collage_dsl.cli.output import tell
 from collage_dsl.printable import printable
 
-_OURS = {"StoppedWarning", "StoreWarning"}
+_OURS = {"RefineWarning", "StoppedWarning", "StoreWarning", "WorkersWarning"}
 """Only their names, because their modules are slow to import."""
 
 

@@ -6,16 +6,32 @@ from collage_dsl.cost.cost import (
     CostError,
     CostFunction,
     Infeasible,
+    Refusal,
     Variant,
     cheapest,
 )
 from collage_dsl.cost.measurement import Context, Known, Measurement
 from collage_dsl.cost.peak import Peak
-from collage_dsl.cost.sources import CostSource, CostSources, always_known, first_known
+from collage_dsl.cost.sources import (
+    NOWHERE,
+    CostSource,
+    CostSources,
+    Offered,
+    Provenance,
+    Source,
+    SourceError,
+    Sources,
+    UnknownSource,
+    always_known,
+    check_sources,
+    only,
+)
+from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import CostStore, StoreError, StoreWarning
 from collage_dsl.cost.table import CostTable, TableError
 
 __all__ = [
+    "NOWHERE",
     "Context",
     "Copies",
     "Cost",
@@ -28,12 +44,21 @@ __all__ = [
     "Infeasible",
     "Known",
     "Measurement",
+    "Offered",
     "Peak",
+    "Provenance",
+    "Refusal",
+    "Source",
+    "SourceError",
+    "Sources",
+    "Spread",
     "StoreError",
     "StoreWarning",
     "TableError",
+    "UnknownSource",
     "Variant",
     "always_known",
     "cheapest",
-    "first_known",
+    "check_sources",
+    "only",
 ]

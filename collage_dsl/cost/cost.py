@@ -1,16 +1,33 @@
 """Costs of kernels: seconds, or the reason why one cannot run; and of copies between devices."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from collage_dsl.graph import CandidateKernel
 
 
+class Refusal(StrEnum):
+    """The kind of a reason why a kernel has no cost."""
+
+    UNSUPPORTED = "not supported"
+    TIME = "time-out"
+    MEMORY = "memory"
+    CRASH = "crash"
+    WRONG = "wrong result"
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same kernel may have a cost another time, with the same versions."""
+        return self in (Refusal.TIME, Refusal.MEMORY, Refusal.CRASH)
+
+
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """Why a kernel cannot be built or run, in one sentence."""
+    """Why a kernel cannot be built or run, in one sentence, and the kind of the reason."""
 
     reason: str
+    kind: Refusal = field(default=Refusal.UNSUPPORTED, compare=False)
 
 
 class CostError(Exception):
@@ -29,9 +46,9 @@ class Variant:
     """
     One algorithm of a backend for a kernel, and what the kernel costs with it.
 
-    `error` is the largest difference of its results from those of the backend's first variant,
-    relative to the largest result, on random data; None for the first variant itself, and where
-    it is not known. `name` is empty for the only algorithm of a backend.
+    `error` is the largest difference of its results from those of another implementation, relative
+    to the largest result, on random data; None for the first variant, and where it is not known.
+    `name` is empty for the only algorithm of a backend.
     """
 
     name: str
@@ -39,10 +56,14 @@ class Variant:
     error: float | None = None
 
 
-def cheapest(variants: Sequence[Variant]) -> Variant:
-    """The first of the variants that cost the least; the first of all if none can run."""
+def cheapest(variants: Sequence[Variant], margin: float = 0.0) -> Variant:
+    """
+    The first of the variants that cost the least, or at most the part `margin` more; the first of
+    all if none can run.
+    """
     costs = {k: v.cost for k, v in enumerate(variants) if not isinstance(v.cost, Infeasible)}
-    return variants[min(costs, key=lambda index: costs[index], default=0)]
+    most = (1 + margin) * min(costs.values(), default=0.0)
+    return variants[next((index for index, cost in costs.items() if cost <= most), 0)]
 
 
 CostFunction = Callable[[CandidateKernel], Cost]

@@ -74,13 +74,20 @@ def _readable(path: Path) -> tuple[list[Sequence[object]], list[Context]]:
     contexts: dict[str, Context] = {}
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
         connection.text_factory = _text
+        wanted = _columns(connection)
         # From both ends, up to what is damaged.
         for order in ("ASC", "DESC"):
-            for row in _rows(connection, f"SELECT {ROW} FROM cost ORDER BY kernel {order}"):
+            for row in _rows(connection, f"SELECT {wanted} FROM cost ORDER BY kernel {order}"):
                 found[row[0], row[1]] = row
         for row in _rows(connection, "SELECT * FROM context"):
             contexts[str(row[0])] = Context(*map(str, row))
     return list(found.values()), list(contexts.values())
+
+
+def _columns(connection: sqlite3.Connection) -> str:
+    """The columns of a measurement, with nothing in place of those that an older version lacks."""
+    known = {row[1] for row in _rows(connection, "PRAGMA table_info(cost)")}
+    return ", ".join(name if name in known else f"NULL AS {name}" for name in ROW.split(", "))
 
 
 def _rows(connection: sqlite3.Connection, statement: str) -> Iterator[Sequence[object]]:

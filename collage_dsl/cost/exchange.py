@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from collage_dsl.cost.cost import Infeasible
+from collage_dsl.cost.cost import Infeasible, Refusal
+from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import Context, Measurement
+from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import CostStore, StoreError
 from collage_dsl.reading import first_fault, text_of
 
@@ -33,8 +36,30 @@ class ContextDocument(_Strict):
     timed: str = ""
 
 
+class SpreadDocument(_Strict):
+    """
+    How exactly a cost is known: it is between `low` and `high` seconds, as `count` times say by a
+    `method`. At another `speed` of the machine than usual, all are corrected for it.
+    """
+
+    low: float = Field(ge=0, allow_inf_nan=False)
+    high: float = Field(ge=0, allow_inf_nan=False)
+    count: int = Field(ge=1)
+    method: str
+    speed: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise ValueError("`low` is not above `high`")
+        return self
+
+
 class CostDocument(_Strict):
-    """One cost: `seconds`, or the `reason` why the kernel cannot run. Times are in UTC."""
+    """
+    One cost: `seconds`, or the `reason` why the kernel cannot run, and its `kind`. One that may
+    pass is tried again at the time `retried`. Times are in UTC.
+    """
 
     kernel: str = Field(min_length=1)
     context: str
@@ -43,6 +68,9 @@ class CostDocument(_Strict):
     reason: str | None = None
     variant: str = ""
     error: Annotated[float, Field(ge=0)] | None = None
+    kind: Refusal | None = None
+    retried: str = ""
+    spread: SpreadDocument | None = None
     measured_at: str = Field(pattern=_TIME)
 
     @model_validator(mode="after")
@@ -115,6 +143,9 @@ def document_of(measurement: Measurement) -> CostDocument:
         reason=cost.reason if isinstance(cost, Infeasible) else None,
         variant=measurement.variant,
         error=measurement.error,
+        kind=cost.kind if isinstance(cost, Infeasible) else None,
+        retried=expiry(measurement),
+        spread=SpreadDocument(**asdict(measurement.spread)) if measurement.spread else None,
         measured_at=measurement.measured_at,
     )
 
@@ -125,8 +156,13 @@ def _costs(document: CostsDocument) -> Iterator[Measurement]:
             each.kernel,
             each.context,
             each.label,
-            Infeasible(str(each.reason)) if each.seconds is None else each.seconds,
+            _refused(each) if each.seconds is None else each.seconds,
             each.variant,
             each.error,
+            Spread(**each.spread.model_dump()) if each.spread else None,
             each.measured_at,
         )
+
+
+def _refused(cost: CostDocument) -> Infeasible:
+    return Infeasible(str(cost.reason), cost.kind or Refusal.UNSUPPORTED)

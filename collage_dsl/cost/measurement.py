@@ -1,12 +1,16 @@
 """What a store of costs keeps: measurements, and what they depend on."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from math import inf
 
-from collage_dsl.cost.cost import Cost, Infeasible
+from collage_dsl.cost.cost import Cost, Infeasible, Refusal
+from collage_dsl.cost.spread import Spread
 
-ROW = "kernel, context, label, seconds, reason, variant, error, measured_at"
+ROW = (
+    "kernel, context, label, seconds, reason, variant, error, kind, low, high, count, method,"
+    " speed, measured_at"
+)
 """The columns of a measurement."""
 
 
@@ -17,7 +21,8 @@ class Measurement:
 
     `kernel` identifies what is computed (see `fingerprint`), `context` everything else that the
     cost depends on: target, library versions, machine and method of measuring (see `Context`).
-    `variant` names the algorithm, which has the `error` (see `Variant`). `measured_at` is a date
+    `variant` names the algorithm, which has the `error` (see `Variant`). `spread` says how exactly
+    the cost is known, and how it was found; None where that was not kept. `measured_at` is a date
     and time in UTC, `2026-11-23 18:00:00`; empty for now.
     """
 
@@ -27,6 +32,7 @@ class Measurement:
     cost: Cost
     variant: str = ""
     error: float | None = None
+    spread: Spread | None = None
     measured_at: str = field(default="", compare=False)
 
 
@@ -55,18 +61,24 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """How many costs a store has for a context, and when the first and last were measured."""
+    """
+    How many costs a store has for a context, and when the first and last were measured. `kinds` are
+    the kinds of reasons why kernels are infeasible, each with their number; `retried` is when the
+    first of those is tried again whose reason may pass, and empty if there is none.
+    """
 
     context: Context
     costs: int
     infeasible: int
     first: str
     last: str
+    kinds: Mapping[Refusal, int] = field(default_factory=dict)
+    retried: str = ""
 
 
 def columns_of(measurement: Measurement) -> tuple[object, ...]:
     """The values of its columns, of which the last is None for now."""
-    cost = measurement.cost
+    cost, spread = measurement.cost, measurement.spread
     is_infeasible = isinstance(cost, Infeasible)
     return (
         measurement.kernel,
@@ -76,21 +88,40 @@ def columns_of(measurement: Measurement) -> tuple[object, ...]:
         cost.reason if isinstance(cost, Infeasible) else None,
         measurement.variant,
         measurement.error,
+        cost.kind.value if isinstance(cost, Infeasible) else "",
+        *((None,) * 5 if spread is None else astuple(spread)),
         measurement.measured_at or None,
     )
 
 
 def measurement_of(row: Sequence[object]) -> Measurement | None:
     """The measurement with these columns; None if they are not one."""
-    kernel, context, label, seconds, reason, variant, error, measured_at = row
+    kernel, context, label, seconds, reason, variant, error, kind, *spread, measured_at = row
     if reason is None and (not isinstance(seconds, float) or not 0 <= seconds < inf):
         return None
     return Measurement(
         str(kernel),
         str(context),
         str(label),
-        seconds if isinstance(seconds, float) else Infeasible(str(reason)),
+        seconds if isinstance(seconds, float) else Infeasible(str(reason), refusal_of(kind)),
         str(variant),
         error if isinstance(error, float) else None,
+        _spread(spread),
         str(measured_at),
     )
+
+
+def refusal_of(kind: object) -> Refusal:
+    """The kind of reason with this name; that of another version, or none, is not supported."""
+    known = {each.value: each for each in Refusal}
+    return known.get(str(kind), Refusal.UNSUPPORTED)
+
+
+def _spread(fields: Sequence[object]) -> Spread | None:
+    """What these columns say; None if nothing, or nothing that is possible."""
+    low, high, count, method, speed = fields
+    if not isinstance(low, float) or not isinstance(high, float) or not 0 <= low <= high < inf:
+        return None
+    if not isinstance(count, int) or not isinstance(speed, float):
+        return None
+    return Spread(low, high, count, str(method), speed)

@@ -10,8 +10,9 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Self, TypeVar
 
-from collage_dsl.cost.cost import Cost
+from collage_dsl.cost.cost import Cost, Refusal
 from collage_dsl.cost.damage import file_number, is_store, set_aside
+from collage_dsl.cost.expiry import expiry_of
 from collage_dsl.cost.measurement import (
     ROW,
     Context,
@@ -19,13 +20,14 @@ from collage_dsl.cost.measurement import (
     Measurement,
     columns_of,
     measurement_of,
+    refusal_of,
 )
 
 _Result = TypeVar("_Result")
 
 _APPLICATION = 0x436F6C6C
 """The application id in the header of the SQLite file, as characters: `Coll`."""
-_VERSION = 3
+_VERSION = 4
 _COLUMNS = "kernel, context, label, seconds, reason, measured_at"
 """The columns of version 1, which wrote no application id at first."""
 _SCHEMA = """
@@ -38,6 +40,12 @@ CREATE TABLE cost (
     measured_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
     variant TEXT NOT NULL DEFAULT '',
     error REAL,
+    low REAL,
+    high REAL,
+    count INTEGER,
+    method TEXT,
+    speed REAL,
+    kind TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (kernel, context),
     CHECK ((seconds IS NULL) <> (reason IS NULL))
 ) WITHOUT ROWID;
@@ -56,10 +64,22 @@ CREATE TABLE IF NOT EXISTS context (
     timed TEXT NOT NULL
 ) WITHOUT ROWID;
 """
+_VERSION_4 = (
+    *(
+        f"ALTER TABLE cost ADD COLUMN {column}"
+        for column in ("low REAL", "high REAL", "count INTEGER", "method TEXT", "speed REAL")
+    ),
+    "ALTER TABLE cost ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
+    f"UPDATE cost SET kind = '{Refusal.TIME}' WHERE reason LIKE 'took longer than %'",
+    f"UPDATE cost SET kind = '{Refusal.CRASH}' WHERE reason LIKE 'crashed (%'",
+    f"UPDATE cost SET kind = '{Refusal.CRASH}' WHERE reason LIKE 'ended with exit code %'",
+    f"UPDATE cost SET kind = '{Refusal.WRONG}' WHERE reason LIKE 'its results differ %'",
+    f"UPDATE cost SET kind = '{Refusal.UNSUPPORTED}' WHERE reason IS NOT NULL AND kind = ''",
+)
+"""How exactly each cost is known, and the kind of each reason, which was said in words only."""
 _PUT = (
-    "INSERT OR REPLACE INTO cost"
-    " (kernel, context, label, seconds, reason, variant, error, measured_at)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, coalesce(?, CURRENT_TIMESTAMP))"
+    f"INSERT OR REPLACE INTO cost ({ROW}) VALUES ({'?, ' * ROW.count(',')}"
+    "coalesce(?, CURRENT_TIMESTAMP))"
 )
 _DESCRIBE = "INSERT OR IGNORE INTO context VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -153,6 +173,7 @@ class CostStore:
             " FROM cost LEFT JOIN context USING (context)"
             " GROUP BY cost.context ORDER BY max(measured_at) DESC, cost.context"
         )
+        kinds, retried = self._refused()
         return [
             Known(
                 Context(*(str(field or "") for field in row[:6])),
@@ -160,9 +181,28 @@ class CostStore:
                 int(str(row[7])),
                 str(row[8]),
                 str(row[9]),
+                kinds.get(str(row[0]), {}),
+                retried.get(str(row[0]), ""),
             )
             for row in rows
         ]
+
+    def _refused(self) -> tuple[dict[str, dict[Refusal, int]], dict[str, str]]:
+        """Of each context, how many reasons of each kind there are, and when one is tried again."""
+        kinds: dict[str, dict[Refusal, int]] = {}
+        retried: dict[str, str] = {}
+        rows = self._run(
+            "SELECT context, kind, count(*), min(measured_at) FROM cost"
+            " WHERE reason IS NOT NULL GROUP BY context, kind ORDER BY context, kind"
+        )
+        for row in rows:
+            context, name, count, first = map(str, row)
+            kind = refusal_of(name)
+            counts = kinds.setdefault(context, {})
+            counts[kind] = counts.get(kind, 0) + int(count)
+            if kind.may_pass and (when := expiry_of(first)):
+                retried[context] = min(when, retried.get(context, when))
+        return kinds, retried
 
     def measurements(self, contexts: Collection[str]) -> Iterator[Measurement]:
         """Every measurement in some contexts, by context, then by kernel."""
@@ -257,8 +297,8 @@ class CostStore:
         columns = [row[1] for row in self._run("PRAGMA table_info(cost)")]
         if not columns:
             self._run(_SCHEMA)
-        elif "variant" not in columns:
-            for statement in _VERSION_2:
+        for added, statements in (("variant", _VERSION_2), ("kind", _VERSION_4)):
+            for statement in statements if columns and added not in columns else ():
                 self._run(statement)
         self._run(_VERSION_3)
         self._run(f"PRAGMA application_id = {_APPLICATION}")

@@ -50,10 +50,11 @@ class TargetCosts(BaseModel):
 
 
 class CostTable:
-    """A `CostFunction` that looks costs up by target and operator."""
+    """A `CostFunction` that looks costs up by target and operator. Its `name` is that of a file."""
 
-    def __init__(self, targets: Mapping[str, TargetCosts]) -> None:
+    def __init__(self, targets: Mapping[str, TargetCosts], name: str = "") -> None:
         self.targets = targets
+        self.name = name
 
     def __call__(self, candidate: CandidateKernel) -> Cost:
         costs = self.targets.get(candidate.target)
@@ -76,7 +77,7 @@ class CostTable:
         """
         try:
             rows = yaml_of(text_of(path))
-            return cls(TypeAdapter(dict[str, TargetCosts]).validate_python(rows))
+            return cls(TypeAdapter(dict[str, TargetCosts]).validate_python(rows), str(path))
         except ValidationError as error:
             raise TableError(f"cost table {path}: {first_fault(error)}") from error
         except (OSError, ValueError) as error:

@@ -11,11 +11,14 @@ import numpy as np
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, installed
 from collage_dsl.cost import Copies, CostSources
+from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.durations import seconds_of
 from collage_dsl.engine.lock import Lock
 from collage_dsl.engine.planning import Planned, Planner, measurements_of
 from collage_dsl.engine.race import Contender, built, contenders_of, race
+from collage_dsl.engine.refine import Method, Refiner, Refining
 from collage_dsl.engine.sizes import Part, WantedSizes, parts_of
-from collage_dsl.engine.steps import MIXED
+from collage_dsl.engine.steps import is_of_all_targets, solver
 from collage_dsl.engine.tune import TuningOptions, Watch
 from collage_dsl.engine.verified import check_drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
@@ -29,6 +32,7 @@ from collage_dsl.report.documents import (
     ContenderDocument,
     PlanDocument,
     RaceDocument,
+    RefinementDocument,
     SizeDocument,
     VerificationDocument,
 )
@@ -97,8 +101,8 @@ def check_names(specs: Sequence[FusionSpec]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise TargetError(f"two of the targets are named `{twice}`")
-    if MIXED in names:
-        raise TargetError(f"a target cannot be named `{MIXED}`: reports call the mixed plan so")
+    if taken := next(filter(is_of_all_targets, names), None):
+        raise TargetError(f"a target cannot be named `{taken}`: reports call another plan so")
 
 
 def compile_model(
@@ -114,9 +118,15 @@ def compile_model(
     sizes: WantedSizes | None = None,
     inputs: Mapping[str, Array] | None = None,
     timeout: float = 60,
+    memory: int | None = None,
     race_seconds: float = 2,
     allow_extern: bool = False,
     strategy: Strategy = "auto",
+    plans: int = 3,
+    refine: Method | None = None,
+    budget: float | str = 600,
+    refine_state: str | Path | None = None,
+    seed: int = 0,
     frozen: str | Path | Lock | None = None,
     records: str | Path | None = None,
     tuning_budget: float = inf,
@@ -127,11 +137,13 @@ def compile_model(
     """
     Compile an ONNX model (a path or a `ModelProto`), or what PyTorch exported, for `specs`.
 
-    The cheapest plan over all targets and that of each target alone are built and run in
-    turn; the fastest is kept. Each of its kernels, and the whole, is compared with onnxruntime on
-    several draws of random inputs; a difference raises `VerificationError`. `inputs` are real
-    ones, to race the plans on and to compare first. `watch` hears the name of each step and the
-    kernels counted, `reporter` what the search for each plan explores and prices.
+    The best plans over all targets, as many as `plans` says, and that of each target alone are
+    built and run in turn; the fastest is kept. Each of its kernels, and the whole, is compared
+    with onnxruntime on several draws of random inputs; a difference raises `VerificationError`.
+    `inputs` are real ones, to race the plans on and to compare first. `watch` hears the name of
+    each step and the kernels counted, `reporter` what the search for each plan explores and prices.
+    A kernel that is not built and timed within `timeout` seconds and `memory` bytes (half of the
+    memory of the machine, if nothing is said) is not used.
     `backends` come before those that are installed: they make kernels, and say what they support.
     `allow_extern` lets predicates of the specs run host code. `strategy` is
     how plans are searched for. The sources `cost` are asked in turn what a kernel costs; what
@@ -144,6 +156,12 @@ def compile_model(
 
         compile_model(model, specs, shapes={"x": ("n", 3, 224, 224)}, sizes={"n": (1, 8)})
 
+    With `refine="evolutionary"`, other plans are made of the best ones, built and run, for a
+    `budget` of seconds (or `"10m"`, `"1h"`), which is divided evenly among all sizes. The winner of
+    the race stays unless a plan is faster for certain. What was run is kept in the folder
+    `refine_state` (by default `refinements` beside the store), so that the next call goes on.
+    Chance depends on `seed`.
+
     `frozen` is the lock of an earlier compilation of this model for these targets. The same kernels
     are built and verified then; nothing is measured or raced. Raises `LockError` for another lock.
 
@@ -151,6 +169,9 @@ def compile_model(
     `records` is the file with the schedules that tuning has found, by default beside `store`. They
     are used whether or not a target says `tune`. `tried` hears of each schedule that is tried.
     """
+    if refine is not None and frozen is not None:
+        raise ValueError("what is frozen cannot be refined: give `frozen` or `refine`")
+    solver(strategy)  # Refuse now a strategy that does not exist.
     lock = Lock.load(frozen) if isinstance(frozen, str | Path) else frozen
     check_names(specs)
     backend_of = backends_of(specs, backends)
@@ -177,22 +198,38 @@ def compile_model(
         copies,
         store,
         timeout,
+        memory,
         allow_extern,
         strategy,
         watch,
         reporter,
         TuningOptions(records, budget=tuning_budget, watch=tried),
+        plans,
+    )
+    refining = refine and Refining(
+        refine,
+        seconds_of(budget) / len(parts),
+        Path(refine_state or Path(store or default_store_path()).parent / "refinements"),
+        race_seconds / 2,
+        seed,
     )
     raced = []
     for part in parts:
-        planned = planner.plans(part)
-        watch("build", planned.counts)
-        contenders = list(contenders_of(part, planned.plans, home, backend_of, backends))
-        watch("race", planned.counts)
-        winner, documents = race(part, contenders, specs, race_seconds)
+        with planner.planned(part) as planned:
+            watch("build", planned.counts)
+            contenders = list(contenders_of(part, planned.plans, home, backend_of, backends))
+            watch("race", planned.counts)
+            winner, documents = race(part, contenders, specs, race_seconds)
+            del contenders  # They hold the weights of the model.
+            report = None
+            if refining and planned.space:
+                watch("refine", planned.counts)
+                refiner = Refiner(part, planned.space, specs, backend_of, backends, refining)
+                winner, more, report = refiner.refined(winner, documents)
+                documents += more
         if len(parts) > 1:  # Those of all sizes are built together, once all are known.
             winner = replace(winner, executable=None)
-        raced.append(_Raced(part, planned, winner, documents))
+        raced.append(_Raced(part, planned, winner, documents, report))
     return _built(model, name, raced, specs, home, backend_of, backends, watch)
 
 
@@ -245,6 +282,7 @@ class _Raced:
     planned: Planned
     winner: Contender
     contenders: Sequence[ContenderDocument]
+    refinement: RefinementDocument | None = None
 
     @property
     def plan(self) -> Plan:
@@ -257,6 +295,7 @@ class _Raced:
             chosen=self.winner.name,
             plan=PlanDocument.of(model, self.plan, measurements),
             contenders=list(self.contenders),
+            refinement=self.refinement,
             verification=verification,
             measurements=measurements,
             launch=dict(self.planned.launch),

@@ -8,7 +8,8 @@ raced, and on the same machine the built library is the same, byte for byte.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from math import nan
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -17,9 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import Tvm, machine_target
-from collage_dsl.cost import Cost, CostFunction, Infeasible
+from collage_dsl.cost import Cost, Infeasible, Provenance, Source, Sources
+from collage_dsl.engine.costs import Priced
 from collage_dsl.engine.sizes import Part
-from collage_dsl.engine.steps import MIXED
+from collage_dsl.engine.steps import is_of_all_targets
 from collage_dsl.graph import (
     CandidateKernel,
     Composite,
@@ -77,7 +79,7 @@ class LockedKernel(_Strict):
     """
     A kernel of a plan: its nodes by name, and what it cost when it was chosen, in seconds.
     `variants` are the algorithms that may compute it; empty for any. `record` is the schedule of
-    the algorithm `tuned`.
+    the algorithm `tuned`. `source` is where the cost came from.
     """
 
     target: str
@@ -88,6 +90,8 @@ class LockedKernel(_Strict):
     record: str = ""
     cost: float = Field(ge=0, allow_inf_nan=False)
     copies: float = Field(default=0, ge=0, allow_inf_nan=False)
+    source: str = ""
+    measured_at: str = ""
 
     @classmethod
     def of(cls, kernel: PlannedKernel) -> Self:
@@ -101,6 +105,7 @@ class LockedKernel(_Strict):
             record=record.text() if (record := kernel.candidate.toolchain.record) else "",
             cost=kernel.cost,
             copies=kernel.copies,
+            **_origin(kernel.provenance),
         )
 
     def kernel(self, graph: Graph, targets: Mapping[str, Toolchain]) -> PlannedKernel:
@@ -112,27 +117,36 @@ class LockedKernel(_Strict):
         toolchain = targets[self.target].only_by(frozenset(self.variants) or None)
         if self.record:
             toolchain = replace(toolchain, record=Record.of_text(self.record))
-        return PlannedKernel(CandidateKernel(graph, sub_graph, toolchain), self.cost, self.copies)
+        came = Provenance(self.source, self.measured_at) if self.source else None
+        candidate = CandidateKernel(graph, sub_graph, toolchain)
+        return PlannedKernel(candidate, self.cost, self.copies, provenance=came)
 
 
 class LockedCost(_Strict):
-    """What a kernel cost when the plans were searched for: `seconds`, or the `reason` for none."""
+    """
+    What a kernel cost when the plans were searched for: `seconds`, or the `reason` for none, and
+    the `source` that said so.
+    """
 
     target: str
     nodes: list[str]
     labels: list[str] = []
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     reason: str | None = None
+    source: str = ""
+    measured_at: str = ""
 
     @classmethod
-    def of(cls, candidate: CandidateKernel, cost: Cost) -> Self:
+    def of(cls, candidate: CandidateKernel, priced: Priced) -> Self:
         target, nodes, labels = _key(candidate)
+        cost, provenance = priced
         return cls(
             target=target,
             nodes=list(nodes),
             labels=list(labels),
             seconds=None if isinstance(cost, Infeasible) else cost,
             reason=cost.reason if isinstance(cost, Infeasible) else None,
+            **_origin(provenance),
         )
 
     @property
@@ -152,15 +166,13 @@ class LockedPlan(_Strict):
     kernels: list[LockedKernel] = Field(min_length=1)
     costs: list[LockedCost] = []
 
-    def recorded(self) -> CostFunction:
-        """The costs; infeasible for kernels that were not priced."""
-        known = {(each.target, *map(tuple, (each.nodes, each.labels))): each for each in self.costs}
-
-        def cost(candidate: CandidateKernel) -> Cost:
-            found = known.get(_key(candidate))
-            return found.cost if found else Infeasible("not priced when the model was frozen")
-
-        return cost
+    def recorded(self) -> Sources:
+        """The costs, from the sources that they came from; infeasible where there is none."""
+        known: dict[str, dict[_Key, LockedCost]] = {}
+        for each in self.costs:
+            key = each.target, tuple(each.nodes), tuple(each.labels)
+            known.setdefault(each.source, {})[key] = each
+        return Sources([*(_source(name, costs) for name, costs in known.items()), _NOT_PRICED])
 
     def differences(self, plan: Plan) -> list[str]:
         """The labels of the kernels of `plan` that are not kernels of this plan."""
@@ -188,7 +200,7 @@ class Lock(_Strict):
         plans: Sequence[tuple[str, Plan]],
         specs: Sequence[FusionSpec],
         backend_of: BackendOf,
-        costs: Sequence[Mapping[CandidateKernel, Cost]],
+        costs: Sequence[Mapping[CandidateKernel, Priced]],
     ) -> Self:
         """
         The lock of the plans that were chosen for the parts of a model, with their names, and with
@@ -206,7 +218,7 @@ class Lock(_Strict):
                     chosen=name,
                     is_copying=plan.home is not None,
                     kernels=[LockedKernel.of(kernel) for kernel in plan.kernels],
-                    costs=[LockedCost.of(kernel, cost) for kernel, cost in priced.items()],
+                    costs=[LockedCost.of(kernel, each) for kernel, each in priced.items()],
                 )
                 for part, (name, plan), priced in zip(parts, plans, costs, strict=True)
             ],
@@ -254,9 +266,9 @@ class Lock(_Strict):
             )
         self._check_targets(specs)
         for each in self.plans:
-            if each.chosen not in (MIXED, *self.targets):
+            if not is_of_all_targets(each.chosen) and each.chosen not in self.targets:
                 raise LockError(f"the lock has a plan `{each.chosen}`, which is that of no target")
-        self._check("model", {"model": self.model}, {"model": _model(parts[0].graph)})
+        self._check("model", {"model": self.model}, {"model": model_hash(parts[0].graph)})
 
     def _check_targets(self, specs: Sequence[FusionSpec]) -> None:
         given = {spec.name: to_text(spec) for spec in specs}
@@ -303,7 +315,7 @@ class _Made:
         backends = {each for candidate in candidates for each in makers(candidate, backend_of)}
         versions = {each.name: each.version for each in (*backends, Tvm())}
         return cls(
-            _model(parts[0].graph),
+            model_hash(parts[0].graph),
             {spec.name: to_text(spec) for spec in specs},
             dict(sorted(versions.items())),
             {name: json.dumps(machine_target(used[name]), sort_keys=True) for name in sorted(used)},
@@ -346,6 +358,23 @@ def _key(candidate: CandidateKernel) -> _Key:
     return candidate.target, tuple(_names(graph, sub_graph.inside)), labels
 
 
+_NOT_PRICED = Source("", lambda kernel: Infeasible("not priced when the model was frozen"))
+
+
+def _source(name: str, costs: Mapping[_Key, LockedCost]) -> Source:
+    """The source `name` as far as it was asked."""
+
+    def cost(candidate: CandidateKernel) -> Cost:
+        found = costs.get(_key(candidate))
+        return found.cost if found else nan
+
+    return Source(name, cost, lambda candidate: costs[_key(candidate)].measured_at)
+
+
+def _origin(provenance: Provenance | None) -> dict[str, str]:
+    return asdict(provenance) if provenance else {}
+
+
 def _labels(kernel: LockedKernel) -> list[str]:
     return [each.label for each in kernel.composites]
 
@@ -369,7 +398,7 @@ def _names(graph: Graph, nodes: int) -> list[str]:
     return [graph.nodes[index].name for index in members(nodes)]
 
 
-def _model(graph: Graph) -> str:
+def model_hash(graph: Graph) -> str:
     """A hash of a graph and of the values of its constants."""
     digest = hashlib.sha256()
     for node in graph.nodes:

@@ -1,6 +1,6 @@
 """`CollagePartition`: a pass of TVM that runs the four steps on any Relax module."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -8,13 +8,24 @@ from typing import Any
 
 from collage_dsl.backends.base import Backend, LibraryBackend, Placement
 from collage_dsl.backends.registry import Absent, known
-from collage_dsl.cost import Copies, CostFunction, CostSources, CostStore, first_known
+from collage_dsl.cost import (
+    Copies,
+    Cost,
+    CostFunction,
+    CostSources,
+    CostStore,
+    Sources,
+    check_sources,
+)
+from collage_dsl.cost.records import Records
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
+from collage_dsl.engine.costs import Pricing
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import proposed, regions
+from collage_dsl.engine.ties import Ways, without_ties
 from collage_dsl.engine.tune import TuningOptions, existing_records
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import (
@@ -38,7 +49,7 @@ from collage_dsl.realization.partition import module_pass, partition
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
-from collage_dsl.search import LowerBound
+from collage_dsl.search import LowerBound, Plan
 from collage_dsl.search.partial import as_far_as_possible, without_left_alone
 from collage_dsl.targets.default import default_target
 from collage_dsl.targets.gather import current_targets
@@ -62,15 +73,15 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
 
     Targets are those of `compile`: specs, names of specs, or TVM targets; without any, the target
     that TVM compiles for and those of the module's virtual devices. Costs are those that
-    `cost` gives, a function, the file of a cost table, or several of these, which are asked in
-    turn. What none of them knows is measured here, and costs are kept in the file `store`; a
-    kernel with symbolic dimensions is measured as if they were what `sizes` say, and infeasible
-    where they say nothing. An operator call that no candidate covers is left alone, for later
-    passes. Running the pass again changes nothing. What is planned for a virtual device is in
-    kernels of targets that are, or refine, its target. What is planned for none is on the default
-    device: the first of the module, else that of the target that TVM compiles for, else that of
-    the first of `targets`. Targets on other devices may run it where `copies` say what it costs to
-    copy a tensor between two devices.
+    `cost` gives, a source or several, which are asked in turn (docs/costs.md). What none of them
+    knows is measured here, and costs are kept in the file `store`; a kernel with symbolic
+    dimensions is measured as if they were what `sizes` say, and infeasible where they say nothing.
+    An operator call that no candidate covers is left alone, for later passes. Running the pass
+    again changes nothing. What is planned for a virtual device is in kernels of targets that are,
+    or refine, its target. What is planned for none is on the default device: the first of the
+    module, else that of the target that TVM compiles for, else that of the first of `targets`.
+    Targets on other devices may run it where `copies` say what it costs to copy a tensor between
+    two devices.
 
     Kernels for which `records` have a schedule that tuning found may use it. This is a file, by
     default that beside `store`. The pass itself tunes nothing.
@@ -85,18 +96,22 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
         return _Steps(given, tuple(backends), allow_extern, copies, sizes or {})
 
     fixed = None if targets is None else steps_for(targets)
-    known_cost = None if cost is None else first_known(cost)
+    if cost is not None:
+        check_sources(cost)
     path = Path(store) if store is not None else default_store_path()
     tuned = TuningOptions(records).path(path)
 
     def rewrite(module: Any) -> Any:
         steps = fixed or steps_for(current_targets(module))
         with ExitStack() as stack:
-            measured = cache(lambda: steps.measured(stack, path, tuned))
-            if known_cost is None:
+            kept = existing_records(tuned, stack)
+            measured = cache(lambda: steps.measured(stack, path, kept))
+            if cost is None:
                 return steps.run(module, *measured())
-            sources = [known_cost, lambda kernel: measured()[0](kernel)]
-            return steps.run(module, first_known(sources))
+            pricing = Pricing(stack, steps.backend_of, path, steps.sizes, {"records": kept})
+            pricing.opens = lambda: measured()[0]
+            given = pricing.sources(cost).sources
+            return steps.run(module, Sources([*given, pricing.measured()]))
 
     return module_pass(rewrite, "CollagePartition")
 
@@ -137,14 +152,13 @@ class _Steps:
         return result
 
     def measured(
-        self, stack: ExitStack, path: Path, tuned: Path
+        self, stack: ExitStack, path: Path, records: Records | None
     ) -> tuple[CostFunction, LowerBound]:
         """What kernels take on this machine, until `stack` is closed, and at the least."""
         backend_of = backends_of(self.specs, self.backends)
         for spec in self.specs:
             backend_of(spec.target).prepare()
         store = stack.enter_context(CostStore(path))
-        records = existing_records(tuned, stack)
         measuring = MeasuredCost(backend_of, store, records=records, sizes=self.sizes)
         cost = stack.enter_context(measuring)
         self.pricing = cost
@@ -155,7 +169,21 @@ class _Steps:
     ) -> Sequence[CandidateKernel]:
         found = proposed(graph, self.specs, self.specs, self.lookup, self.refusal(graph, default))
         ahead = self.pricing.ahead if self.pricing else None
-        plan = regions(graph, found, cost, self.specs, bound, ahead).plan(solve=as_far_as_possible)
+        costs: dict[CandidateKernel, Cost] = {}
+
+        def recorded(candidate: CandidateKernel) -> Cost:
+            costs[candidate] = cost(candidate)
+            return costs[candidate]
+
+        def searched() -> Plan:
+            costs.clear()
+            space = regions(graph, found, recorded, self.specs, bound, ahead)
+            return space.plan(solve=as_far_as_possible)
+
+        def settle(groups: Iterable[Ways]) -> bool:
+            return self.pricing is not None and self.pricing.settle(groups)
+
+        plan = without_ties(searched, lambda plan: plan, costs, settle)
         plan = without_left_alone(plan)
         return (with_variants(plan, self.pricing) if self.pricing else plan).candidates
 

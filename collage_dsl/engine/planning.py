@@ -3,41 +3,60 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.cost import Copies, Cost, CostSources, CostStore, Infeasible, first_known
+from collage_dsl.cost import Copies, Cost, CostSources, Infeasible, Sources
 from collage_dsl.cost.records import Records
 from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.costs import Priced, Pricing, with_provenance
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
-from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.engine.steps import MIXED, searched
+from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TunedCandidate, Tuner, TuningOptions, existing_records
-from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
-from collage_dsl.measuring.cost import Counts, MeasuredCost, supported
+from collage_dsl.measuring.cost import Counts, MeasuredCost
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.report.documents import MeasurementsDocument
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import Plan, Reporter, Strategy
+from collage_dsl.search import Plan, Regions, Reporter, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """
+    What a refinement starts from: the `plans` as they were searched for, and the kernels and
+    regions that plans can be made of. `finished` says of a plan what is known of its kernels.
+    """
+
+    plans: Mapping[str, Plan]
+    regions: Regions
+    finished: Callable[[Plan], Plan]
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
     """
-    The plan over all targets and that of each alone, or why there is none; what was measured; the
-    seconds that it takes to launch a kernel of each target; and the costs that were asked for.
+    The plans over all targets and that of each alone, or why there is none; what was measured; the
+    seconds that it takes to launch a kernel of each target; and the costs that were asked for, with
+    where they came from.
     """
 
     plans: Mapping[str, Plan | str]
     counts: Counts
     launch: Mapping[str, float]
-    costs: Mapping[CandidateKernel, Cost] = field(default_factory=dict)
+    costs: Mapping[CandidateKernel, Priced] = field(default_factory=dict)
+    space: Space | None = None
+
+    @property
+    def prices(self) -> dict[CandidateKernel, Cost]:
+        """The costs alone."""
+        return {candidate: cost for candidate, (cost, _) in self.costs.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,98 +70,130 @@ class Planner:
     copies: Copies | None
     store: str | Path | None
     timeout: float
+    memory: int | None
     allow_extern: bool
     strategy: Strategy
     watch: Callable[[str, Counts], None]
     reporter: Reporter
     tuning: TuningOptions = field(default_factory=TuningOptions)
+    count: int = 1
+    """How many plans over all targets are wanted."""
 
-    def plans(self, part: Part) -> Planned:
+    @contextmanager
+    def planned(self, part: Part) -> Iterator[Planned]:
         """
-        The plans for a part. Where a target says `tune`, kernels are tuned and the plans are
-        searched for again, now with the schedules that were found.
+        The plans for a part of a model. More costs can be asked for until the block ends.
+
+        Where a target says `tune`, kernels are tuned and the plans are searched for again, now with
+        the schedules that were found.
         """
-        planned = self.untuned_plans(part)
-        if self.cost is not None or not any(spec.target.tune.trials for spec in self.specs):
-            return planned
-        self.watch("tune", planned.counts)
-        found = self.tune(part, planned)
-        return self.untuned_plans(part) if any(tuned.new for _, tuned in found) else planned
+        with ExitStack() as stack:
+            planned = stack.enter_context(self.untuned(part))
+            if self._tunes:
+                self.watch("tune", planned.counts)
+                if any(tuned.new for _, tuned in self.tune(part, planned)):
+                    stack.close()
+                    planned = stack.enter_context(self.untuned(part))
+            yield planned
+
+    @property
+    def _tunes(self) -> bool:
+        return self.cost is None and any(spec.target.tune.trials for spec in self.specs)
 
     def tune(self, part: Part, planned: Planned) -> Sequence[TunedCandidate]:
         """Tune the kernels that may make the plan over all targets cheaper."""
         plan = planned.plans[MIXED]
         assert isinstance(plan, Plan)
         with self.tuner(part) as tuner:
-            return tuner.tune_plan(plan, planned.costs, lower_bound(tuner.cost))
+            return tuner.tune_plan(plan, planned.prices, lower_bound(tuner.cost))
 
     @contextmanager
     def tuner(self, part: Part) -> Iterator[Tuner]:
         """What tunes kernels of a part, as `tuning` says."""
-        store = self.store or default_store_path()
-        with (
-            Records(self.tuning.path(store)) as records,
-            CostStore(store) as costs,
-            self.measuring(part, costs) as cost,
-        ):
-            yield Tuner(cost, records, self.tuning)
+        with ExitStack() as stack:
+            records = stack.enter_context(Records(self.tuning.path(self.store_path)))
+            yield Tuner(self.pricing(part, stack).measuring(), records, self.tuning)
 
-    def measuring(
-        self, part: Part, costs: CostStore, records: Records | None = None
-    ) -> MeasuredCost:
-        """Costs that are measured for a part, with the schedules in `records`."""
-        return MeasuredCost(
+    @property
+    def store_path(self) -> Path:
+        return Path(self.store or default_store_path())
+
+    def pricing(self, part: Part, stack: ExitStack) -> Pricing:
+        """What makes costs for a part, with the schedules that tuning has found."""
+        return Pricing(
+            stack,
             self.backend_of,
-            costs,
-            records=records,
-            timeout=self.timeout,
-            sizes=sizes_of(part.graph),
-            given=part.inputs,
-            watch=lambda counts: self.watch("measure", counts),
+            self.store_path,
+            sizes_of(part.graph),
+            {
+                "records": existing_records(self.tuning.path(self.store_path), stack),
+                "timeout": self.timeout,
+                "memory": self.memory,
+                "given": part.inputs,
+                "watch": lambda counts: self.watch("measure", counts),
+            },
+            is_built=True,
         )
 
-    def untuned_plans(self, part: Part) -> Planned:
+    @contextmanager
+    def untuned(self, part: Part) -> Iterator[Planned]:
         """The plans for a part, with the schedules that were found before."""
         with ExitStack() as stack:
-
-            @cache
-            def measuring() -> MeasuredCost:
-                path = self.store or default_store_path()
-                costs = stack.enter_context(CostStore(path))
-                records = existing_records(self.tuning.path(path), stack)
-                return stack.enter_context(self.measuring(part, costs, records))
-
-            specs, cost = self.specs, self.cost
-            given = () if cost is None else (supported(first_known(cost), self.backend_of),)
-            price = first_known([*given, lambda kernel: measuring()(kernel)])
+            pricing = self.pricing(part, stack)
+            specs = self.specs
+            given = () if self.cost is None else pricing.sources(self.cost).sources
+            price = Sources([*given, pricing.measured()])
             home = specs[0].target
             copies = self.copies
             copying = CopyCost(copies, home.kind, self.backend_of) if copies else None
             asked = copying.added_to(price) if copying else price
             costs: dict[CandidateKernel, Cost] = {}
+            priced: dict[CandidateKernel, Priced] = {}
 
             def recorded(candidate: CandidateKernel) -> Cost:
-                costs[candidate] = asked(candidate)
-                return costs[candidate]
+                cost = costs[candidate] = asked(candidate)
+                priced[candidate] = cost, price.provenance(candidate)
+                return cost
 
-            plans = plans_of(
-                part.graph,
-                specs,
-                recorded,
-                lookup(allow_extern=self.allow_extern, backends=self.backends),
-                self.strategy,
-                None if given else lower_bound(measuring()),
-                self.reporter,
-                DefaultDevice(home.kind, copies is not None),
-                None if given else measuring().ahead,
+            def found() -> tuple[dict[str, Plan | str], Regions]:
+                costs.clear()
+                return searched(
+                    part.graph,
+                    specs,
+                    recorded,
+                    lookup(allow_extern=self.allow_extern, backends=self.backends),
+                    self.strategy,
+                    lower_bound(pricing.measuring()) if price.is_measured else None,
+                    self.reporter,
+                    DefaultDevice(home.kind, copies is not None),
+                    price.ahead,
+                    self.count,
+                )
+
+            plans, regions = without_ties(
+                found,
+                lambda found: found[0][MIXED],
+                costs,
+                lambda groups: pricing.used is not None and pricing.used.settle(groups),
             )
-            if copying:
-                plans = {name: _with_copies(plan, copying, home) for name, plan in plans.items()}
-            measured = measuring() if measuring.cache_info().currsize else None
-            if measured is None:
-                return Planned(plans, Counts(), {}, costs)
-            plans = {name: _with_variants(plan, measured) for name, plan in plans.items()}
-            return Planned(plans, measured.counts, self.launches(measured), costs)
+
+            def finished(plan: Plan) -> Plan:
+                sourced = with_provenance(plan, price)
+                copied = _with_copies(sourced, copying, home) if copying else sourced
+                return pricing.with_variants(copied)
+
+            measured = pricing.used
+            yield Planned(
+                {n: plan if isinstance(plan, str) else finished(plan) for n, plan in plans.items()},
+                measured.counts if measured else Counts(),
+                self.launches(measured) if measured else {},
+                priced,
+                Space(
+                    {name: plan for name, plan in plans.items() if isinstance(plan, Plan)},
+                    regions,
+                    finished,
+                ),
+            )
 
     def launches(self, measured: MeasuredCost) -> dict[str, float]:
         costs = {
@@ -160,20 +211,16 @@ def measurements_of(counts: Counts) -> MeasurementsDocument:
         reused=counts.reused,
         infeasible=counts.infeasible,
         reasons=counts.reasons,
+        kinds=counts.kinds,
+        retried=counts.retried,
     )
 
 
-def _with_copies(plan: Plan | str, copying: CopyCost, home: Toolchain) -> Plan | str:
+def _with_copies(plan: Plan, copying: CopyCost, home: Toolchain) -> Plan:
     """`plan`, which says what of its cost goes into copies."""
-    if isinstance(plan, str):
-        return plan
     kernels = []
     for kernel in plan.kernels:
         copies = copying(kernel.candidate)
         assert not isinstance(copies, Infeasible), copies.reason
         kernels.append(replace(kernel, copies=copies))
     return replace(plan, kernels=tuple(kernels), home=home)
-
-
-def _with_variants(plan: Plan | str, measured: MeasuredCost) -> Plan | str:
-    return plan if isinstance(plan, str) else with_variants(plan, measured)

@@ -1,7 +1,7 @@
 """Build several plans for one model, run them in turn, and keep the fastest."""
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +10,12 @@ import numpy as np
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import kernel_target, num_cores
+from collage_dsl.cost.spread import are_equal
 from collage_dsl.engine.sizes import Part
+from collage_dsl.engine.steps import is_of_all_targets
 from collage_dsl.graph import CandidateKernel, Toolchain
-from collage_dsl.measuring.timing import interleaved, low
+from collage_dsl.measuring.interval import interval
+from collage_dsl.measuring.timing import PERCENTILE, interleaved, low
 from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.draws import draws_of
 from collage_dsl.realization.executable import ModelExecutable
@@ -87,24 +90,80 @@ def built(
     return ModelExecutable(build(module, backends=backends), signature), calls
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The seconds of some runs: the low percentile, and between which values it lies by chance."""
+
+    times: tuple[float, ...]
+
+    @property
+    def low(self) -> float:
+        return low(self.times)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the percentile is, with a probability of 95 % if there are 17 runs or more."""
+        return interval(self.times, PERCENTILE)
+
+    def is_less(self, other: "Series") -> bool:
+        """Whether it is faster for certain: the intervals do not overlap."""
+        return self.interval[1] < other.interval[0]
+
+    def may_equal(self, best: "Series", margin: float) -> bool:
+        """Whether it may be as fast as the `best` one: within the margin, or by chance."""
+        return are_equal(self.low, best.low, margin) or not best.is_less(self)
+
+
 def race(
     part: Part, contenders: Sequence[Contender], specs: Sequence[FusionSpec], seconds: float
 ) -> tuple[Contender, list[ContenderDocument]]:
     """
-    The fastest contender for a part of a model (of equally fast ones, the first), and the report of
-    all. Each runs for about so many `seconds`.
+    The contender that is kept for a part of a model, and the report of all. Each runs for about so
+    many `seconds`.
     """
-    inputs = list(next(draws_of(part.graph, part.inputs)).inputs.values())
     executables = {id(c.executable): c.executable for c in contenders if c.executable}
-    runners = {key: _runner(executable, inputs) for key, executable in executables.items()}
+    series = alternated(part, list(executables.values()), specs, seconds)
+    times = dict(zip(executables, series, strict=True))
+    running = [c for c in contenders if c.executable]
+    margin = margin_of(specs)
+    winner = kept([(c, times[id(c.executable)]) for c in running], margin)
+    return winner, [
+        document(c, times.get(id(c.executable)), times.values(), margin) for c in contenders
+    ]
+
+
+def margin_of(specs: Sequence[FusionSpec]) -> float:
+    """The largest noise margin of some targets: times that differ by less count as equal."""
+    return max(spec.target.measure.noise_margin for spec in specs)
+
+
+def alternated(
+    part: Part,
+    executables: Sequence[ModelExecutable],
+    specs: Sequence[FusionSpec],
+    seconds: float,
+) -> list[Series]:
+    """The times of executables for a part of a model, run in turn for about `seconds` each."""
+    inputs = list(next(draws_of(part.graph, part.inputs)).inputs.values())
+    runners = [_runner(executable, inputs) for executable in executables]
     cores = max(num_cores(spec.target) for spec in specs)
-    budget = seconds * len(runners)
-    times = dict(
-        zip(runners, interleaved(list(runners.values()), cores, budget=budget), strict=True)
-    )
-    running = (c for c in contenders if c.executable)
-    winner = min(running, key=lambda c: low(times[id(c.executable)]))
-    return winner, [_document(c, times.get(id(c.executable))) for c in contenders]
+    found = interleaved(runners, cores, budget=seconds * len(runners))
+    return [Series(tuple(times)) for times in found]
+
+
+def kept(raced: Sequence[tuple[Contender, Series]], margin: float) -> Contender:
+    """
+    The fastest contender. Of those that may be as fast, because they are within the noise margin or
+    their intervals overlap, that with the least estimate; of several such, the first.
+    """
+    best = min((series for _, series in raced), key=lambda series: series.low)
+    tied = [contender for contender, series in raced if series.may_equal(best, margin)]
+    return min(tied, key=_estimate)
+
+
+def _estimate(contender: Contender) -> float:
+    assert contender.plan is not None
+    return contender.plan.cost
 
 
 def _runner(executable: ModelExecutable, inputs: Sequence[Array]) -> Callable[[], object]:
@@ -113,13 +172,21 @@ def _runner(executable: ModelExecutable, inputs: Sequence[Array]) -> Callable[[]
     return lambda: executable.call(tensors)
 
 
-def _document(contender: Contender, times: list[float] | None) -> ContenderDocument:
+def document(
+    contender: Contender, series: Series | None, every: Iterable[Series], margin: float
+) -> ContenderDocument:
+    """The report of a contender, which took so long, beside the series of all."""
     plan = contender.plan
+    best = min(every, key=lambda each: each.low, default=None)
     return ContenderDocument(
         name=contender.name,
+        alone=not is_of_all_targets(contender.name),
         targets=shares(plan) if plan else {},
         estimated=plan.cost if plan else None,
-        measured=latency(times) if times else None,
+        measured=latency(list(series.times)) if series else None,
+        error=plan.cost / series.low - 1 if plan and series else None,
+        interval=series.interval if series else None,
+        tied=bool(series and best and series.may_equal(best, margin)),
         reason=contender.reason or None,
     )
 

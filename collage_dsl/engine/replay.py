@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from collage_dsl.backends.base import Backend
+from collage_dsl.engine.costs import with_provenance
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.lock import Lock
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import WantedSizes, parts_of
-from collage_dsl.engine.steps import plans_of
+from collage_dsl.engine.steps import MIXED, mixed_rank, plans_of
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import NO_REPORTER, Plan, Reporter, Strategy
@@ -20,6 +21,7 @@ class Replayed:
     """
     The plan that a search has found for some `sizes`, of the name that was chosen in the race, or
     why there is none; and the labels of its kernels that were not chosen when the model was frozen.
+    The best plan over all targets stands for one that no search finds, such as a refined one.
     """
 
     sizes: dict[str, int]
@@ -49,16 +51,20 @@ def replay(
     lock.check(parts, specs)
     found = []
     for part, locked in zip(parts, lock.plans, strict=True):
+        costs = locked.recorded()
         plans = plans_of(
             part.graph,
             specs,
-            locked.recorded(),
+            costs,
             lookup(allow_extern=allow_extern, backends=backends),
             strategy,
             reporter=reporter,
             default=DefaultDevice(specs[0].target.kind, locked.is_copying),
+            count=mixed_rank(locked.chosen) or 1,
         )
-        plan = plans[locked.chosen]
+        plan = plans.get(locked.chosen, plans[MIXED])
+        if isinstance(plan, Plan):
+            plan = with_provenance(plan, costs)
         differences = locked.differences(plan) if isinstance(plan, Plan) else []
         found.append(Replayed(dict(part.sizes), locked.chosen, plan, differences))
     return found

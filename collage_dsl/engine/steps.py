@@ -1,11 +1,14 @@
 """The second and third of the four steps, propose and choose, which need no TVM."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostFunction, CostSources, Infeasible, always_known
 from collage_dsl.engine import predicates
+from collage_dsl.engine.costs import Pricing, with_provenance
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.stopped import warn_of
 from collage_dsl.graph import CandidateKernel, Graph, OpSet
@@ -25,11 +28,20 @@ from collage_dsl.search import (
     Solve,
     Strategy,
     auto,
+    distinct,
+    find_strategy,
     search,
 )
+from collage_dsl.search.distinct import place_of
 
 MIXED = "mixed"
-"""The name of the plan over all targets in reports."""
+"""The name of the plan over all targets in reports. The next best ones are `mixed 2`, `mixed 3`."""
+
+MOST_PLANS = 16
+"""The most plans over all targets that can be raced."""
+
+REFINED = "refined"
+"""The name of the plan that a refinement has found."""
 
 _SHOWN = 3
 """How many uncovered nodes are shown at most, and how many reasons for each."""
@@ -119,7 +131,8 @@ def choose(
     """
     A cheapest plan of the candidates `found`, by `strategy` (docs/search.md). Raises
     `search.NoPlanError`. A candidate that costs less than its `lower_bound` may be overlooked.
-    Several sources of costs are asked in turn; raises `CostError` if none knows a cost.
+    Several sources of costs are asked in turn; raises `CostError` if none knows a cost. Each
+    kernel of the plan says which source gave its cost.
     `ahead` hears of several candidates before their costs are asked for; `reporter` is told what
     the search explores and prices.
 
@@ -127,8 +140,14 @@ def choose(
     the limits of the spec; see `search.Regions`. Every `pin` and `forbid` still holds, because a
     merged kernel has only the calls of its parts.
     """
-    space = regions(graph, found, always_known(cost), merge, lower_bound, ahead, reporter)
-    return space.plan(solve=solver(strategy))
+    solve = solver(strategy)
+    with ExitStack() as stack:
+        pricing = Pricing(stack)
+        costs = pricing.sources(cost)
+        ahead = ahead or (costs.ahead if costs.looks_ahead else None)
+        space = regions(graph, found, always_known(costs), merge, lower_bound, ahead, reporter)
+        plan = with_provenance(space.plan(solve=solve), costs)
+        return pricing.with_variants(plan)
 
 
 def regions(
@@ -152,8 +171,27 @@ def _may_merge(limits: Limits, kernel: CandidateKernel) -> bool:
 
 
 def solver(strategy: Strategy) -> Solve:
-    """A search by `strategy`."""
-    return auto if strategy == "auto" else partial(search, strategy=strategy)
+    """A search by `strategy`. Raises `UnknownStrategyError`."""
+    if strategy == "auto":
+        return auto
+    if isinstance(strategy, str):
+        find_strategy(strategy)  # Say now that there is none, and not after long measuring.
+    return partial(search, strategy=strategy)
+
+
+def is_of_all_targets(name: str) -> bool:
+    """Whether a plan of this name is over all targets, and not that of a single one."""
+    return name == REFINED or mixed_rank(name) is not None
+
+
+def mixed_rank(name: str) -> int | None:
+    """1 for the best plan over all targets, 2 for the next best, and so on; else None."""
+    return next((rank for rank in range(1, MOST_PLANS + 1) if name == mixed_name(rank)), None)
+
+
+def mixed_name(rank: int) -> str:
+    """`mixed` for the best plan over all targets, then `mixed 2`, and so on."""
+    return MIXED if rank == 1 else f"{MIXED} {rank}"
 
 
 def plans_of(
@@ -166,24 +204,58 @@ def plans_of(
     reporter: Reporter = NO_REPORTER,
     default: DefaultDevice | None = None,
     ahead: Ahead | None = None,
+    count: int = 1,
 ) -> dict[str, Plan | str]:
     """
     The plan over all targets, named `MIXED`, then that of each target alone, or the reason
     why it has none; see `choose`. Raises `UncoveredError` where there is not even the first.
-    The `default` device is that of the first target where nothing else is said.
+    The `default` device is that of the first target where nothing else is said. After the first
+    come the next best `distinct` plans, until there are `count`; none of them is that of a
+    single target.
     """
+    return searched(
+        graph, specs, cost, lookup, strategy, lower_bound, reporter, default, ahead, count
+    )[0]
+
+
+def searched(
+    graph: Graph,
+    specs: Sequence[FusionSpec],
+    cost: CostFunction,
+    lookup: Lookup,
+    strategy: Strategy = "auto",
+    lower_bound: LowerBound | None = None,
+    reporter: Reporter = NO_REPORTER,
+    default: DefaultDevice | None = None,
+    ahead: Ahead | None = None,
+    count: int = 1,
+) -> tuple[dict[str, Plan | str], Regions]:
+    """The plans as in `plans_of`, and the kernels and regions that they were chosen from."""
+    solve = solver(strategy)
     misplaced = _misplaced(graph, specs, default)
     found = proposed(graph, specs, specs, lookup, misplaced)
     space = regions(graph, found, always_known(cost), specs, lower_bound, ahead, reporter)
-    solve = solver(strategy)
     try:
-        plans: dict[str, Plan | str] = {MIXED: space.plan(solve=solve)}
+        mixed = space.plan(solve=solve)
     except NoPlanError as error:
         raise explain_uncovered(graph, specs, cost, lookup, error, misplaced) from error
+    alone: dict[str, Plan | str] = {}
     if len(specs) > 1:
         refused = _refused(graph, specs, misplaced)
-        plans |= {spec.name: _alone(graph, spec, refused, space, solve) for spec in specs}
-    return plans
+        alone = {spec.name: _alone(graph, spec, refused, space, solve) for spec in specs}
+    others = [plan for plan in alone.values() if isinstance(plan, Plan)]
+    next_best = _next_best(space, mixed, others, solve, count - 1)
+    return {MIXED: mixed, **next_best, **alone}, space
+
+
+def _next_best(
+    space: Regions, plan: Plan, alone: Sequence[Plan], solve: Solve, count: int
+) -> dict[str, Plan]:
+    """At most `count` plans after `plan`, by name. Those of single targets are left out."""
+    known = {frozenset(map(place_of, each.candidates)) for each in alone}
+    every = distinct(space.priced(), plan, solve=solve) if count > 0 else iter(())
+    others = (each for each in every if frozenset(map(place_of, each.candidates)) not in known)
+    return {mixed_name(rank): each for rank, each in enumerate(islice(others, count), 2)}
 
 
 def _alone(

@@ -1,14 +1,13 @@
 """Tune a model: its most promising kernels, or the one that a user names."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.cost import CostStore, Variant
-from collage_dsl.cost.records import Records
-from collage_dsl.cost.store import default_store_path
+from collage_dsl.cost import CostSources, Variant
 from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.planning import Planned, Planner
 from collage_dsl.engine.sizes import Part, parts_of
@@ -39,10 +38,12 @@ def tune_model(
     *,
     at: str = "",
     options: TuningOptions | None = None,
+    cost: CostSources | None = None,
     store: str | Path | None = None,
     backends: Sequence[Backend] = (),
     shapes: Shapes | None = None,
     timeout: float = 60,
+    memory: int | None = None,
     allow_extern: bool = False,
     strategy: Strategy = "auto",
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
@@ -53,7 +54,8 @@ def tune_model(
 
     With `at`, the only kernel is the one of the cheapest plan that has this node, or else the
     largest candidate there. Without it, all kernels are tuned that may make the plan cheaper, the
-    most promising first. Raises `CannotTune` where there is no such kernel.
+    most promising first. Which these are is found out by the sources `cost`, and by measuring what
+    none of them knows. Raises `CannotTune` where there is no such kernel.
     """
     check_names(specs)
     backend_of = backends_of(specs, backends)
@@ -65,18 +67,19 @@ def tune_model(
         specs,
         backend_of,
         backends,
-        None,
+        cost,
         None,
         store,
         timeout,
+        memory,
         allow_extern,
         strategy,
         watch,
         reporter,
         how,
     )
-    planned = planner.untuned_plans(part)
-    watch("tune", planned.counts)
+    with planner.untuned(part) as planned:
+        watch("tune", planned.counts)
     return _priced(planner, part, _tuned(planner, part, planned, nodes))
 
 
@@ -93,19 +96,15 @@ def _tuned(planner: Planner, part: Part, planned: Planned, nodes: OpSet) -> list
     assert isinstance(plan, Plan)
     with planner.tuner(part) as tuner:
         if nodes:
-            candidate = kernel_at(plan, planned.costs, nodes, planner.backend_of)
+            candidate = kernel_at(plan, planned.prices, nodes, planner.backend_of)
             return [(candidate, tuner.tune(candidate))]
-        return tuner.tune_plan(plan, planned.costs, lower_bound(tuner.cost))
+        return tuner.tune_plan(plan, planned.prices, lower_bound(tuner.cost))
 
 
 def _priced(planner: Planner, part: Part, found: Sequence[TunedCandidate]) -> list[TunedKernel]:
     """The kernels with the costs of their variants, of which one is the best schedule now."""
-    store = planner.store or default_store_path()
-    with (
-        Records(planner.tuning.path(store)) as records,
-        CostStore(store) as costs,
-        planner.measuring(part, costs, records) as cost,
-    ):
+    with ExitStack() as stack:
+        cost = planner.pricing(part, stack).measuring()
         for candidate, _ in found:
             cost(candidate)
         return [TunedKernel(each, tuned, cost.variants(each)) for each, tuned in found]

@@ -9,13 +9,18 @@ from collage_dsl.search import Plan, PlannedKernel
 
 
 def with_variants(plan: Plan, cost: MeasuredCost) -> Plan:
-    """`plan` in which each kernel that `cost` has measured uses its cheapest variant."""
+    """`plan` in which each kernel that `cost` has measured uses its cheapest variant: of those that
+    cost the same, within the noise margin, the first.
+    """
     return replace(plan, kernels=tuple(_fixed(kernel, cost) for kernel in plan.kernels))
 
 
 def _fixed(kernel: PlannedKernel, cost: MeasuredCost) -> PlannedKernel:
     variants = cost.variants(kernel.candidate)
-    if not variants or isinstance(cheapest(variants).cost, Infeasible):
+    chosen = (
+        cheapest(variants, kernel.candidate.toolchain.measure.noise_margin) if variants else None
+    )
+    if chosen is None or isinstance(chosen.cost, Infeasible):
         return kernel
-    candidate = with_variant(cost.recorded(kernel.candidate), cheapest(variants).name)
+    candidate = with_variant(cost.with_best_record(kernel.candidate), chosen.name)
     return replace(kernel, candidate=candidate, variants=variants)

@@ -5,7 +5,7 @@ from collage_dsl.language.grammar import tables
 from collage_dsl.language.tokens import UNITS
 
 _VALUE_WORDS = frozenset(
-    {"NAME", "QUOTED", "NUMBER", "DURATION", "STRING", "TRUE", "FALSE", "NONE"}
+    {"NAME", "QUOTED", "NUMBER", "DURATION", "PERCENT", "STRING", "TRUE", "FALSE", "NONE"}
 )
 _STARTS_A_VALUE = _VALUE_WORDS | {
     "_REPEAT",

@@ -9,13 +9,15 @@ from collage_dsl.language import syntax
 from collage_dsl.language.findings import Findings
 from collage_dsl.language.tokens import UNITS
 
-MEASURES = ("repeats", "percentile", "budget", "timeout", "runs")
+MEASURES = ("repeats", "percentile", "budget", "timeout", "runs", "noise_margin")
 
 _WHOLE = {"repeats": (1, 10_000), "percentile": (0, 100)}
 """The least and the greatest value of each whole-number setting."""
 _RUNS = ("often", "rarely")
 _EXAMPLES = {"budget": "500ms", "timeout": "30s"}
 _DAY = 86_400.0
+_NOISIEST = 0.5
+"""The largest noise margin, as a part of 1."""
 
 
 def check_measuring(written: Mapping[str, syntax.Field], findings: Findings) -> Measuring:
@@ -42,6 +44,19 @@ def duration(seconds: float) -> str:
         if seconds * per_second >= 1 and float(number) / per_second == seconds:
             return f"{number}{unit}"
     return f"{_decimal(seconds)}s"
+
+
+def percentage(part: float) -> str:
+    """
+    The exact text of a percentage: `2.5%` for 0.025.
+
+    Raises ValueError if `part` is not a finite number, 0 or more.
+    """
+    from decimal import Decimal  # few settings need it
+
+    if not 0 <= part < inf:
+        raise ValueError(f"{part} cannot be written as a percentage")
+    return f"{Decimal(repr(float(part))).scaleb(2).normalize():f}%"
 
 
 def _whole(name: str, field: syntax.Field, findings: Findings) -> int | None:
@@ -87,6 +102,21 @@ def _seconds(name: str, field: syntax.Field, findings: Findings) -> float | None
     return None
 
 
+def _margin(name: str, field: syntax.Field, findings: Findings) -> float | None:
+    hint = f"write `{name} 2%;`"
+    match field.value:
+        case None:
+            findings.error("E0503", field.name.span, f"`{name}` has no value", hint)
+        case syntax.Percent(part) if 0 < part <= _NOISIEST:
+            return part
+        case syntax.Percent():
+            message = f"`{name}` is more than 0% and at most {percentage(_NOISIEST)}"
+            findings.error("E0520", field.value.span, message)
+        case other:
+            findings.error("E0503", other.span, f"`{name}` is a percentage", hint)
+    return None
+
+
 def _too_short(found: Measuring, timeout: syntax.Field, findings: Findings) -> None:
     assert timeout.value is not None
     message = f"`timeout` has to be longer than `budget`, which is {duration(found.budget)}"
@@ -94,7 +124,7 @@ def _too_short(found: Measuring, timeout: syntax.Field, findings: Findings) -> N
     findings.error("E0520", timeout.value.span, message, hint)
 
 
-_READ = {"repeats": _whole, "percentile": _whole, "runs": _runs}
+_READ = {"repeats": _whole, "percentile": _whole, "runs": _runs, "noise_margin": _margin}
 
 
 def _decimal(number: float) -> str:

@@ -6,7 +6,7 @@ from typing import assert_never
 from collage_dsl.graph import Kind, Measuring
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype
-from collage_dsl.language.measuring import duration
+from collage_dsl.language.measuring import duration, percentage
 from collage_dsl.language.pattern_shape import called
 from collage_dsl.language.patterns import TOLERANCE
 from collage_dsl.language.predicates import predicates_of
@@ -453,7 +453,11 @@ def _measuring(measure: Measuring) -> list[tuple[str, str]]:
     found = [(name, str(count)) for name, count in counts.items() if count != getattr(usual, name)]
     lengths = ((name, time) for name, time in times.items() if time != getattr(usual, name))
     found += [(name, duration(time)) for name, time in lengths if time is not None]
-    return [*found, ("runs", measure.runs)] if measure.runs != usual.runs else found
+    if measure.runs != usual.runs:
+        found.append(("runs", measure.runs))
+    if measure.noise_margin != usual.noise_margin:
+        found.append(("noise_margin", percentage(measure.noise_margin)))
+    return found
 
 
 def _placement(target: str, placement: Placement) -> str:

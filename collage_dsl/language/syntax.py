@@ -237,11 +237,19 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
+class Percent:
+    """`2.5%`, as a part of 1."""
+
+    part: float
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
     """`name value;`"""
 
     name: Name
-    value: Expression | Duration | None
+    value: Expression | Duration | Percent | None
 
 
 @dataclass(frozen=True, slots=True)

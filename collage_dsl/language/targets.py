@@ -168,7 +168,11 @@ class _TargetChecker:
         match setting:
             case syntax.Field(name, syntax.Duration(_, span)):
                 self.findings.error("E0503", span, f"`{name.text}` is no time")
-            case syntax.Field(_, value) if not isinstance(value, syntax.Duration | None):
+            case syntax.Field(name, syntax.Percent(_, span)):
+                self.findings.error("E0503", span, f"`{name.text}` is no percentage")
+            case syntax.Field(_, value) if not isinstance(
+                value, syntax.Duration | syntax.Percent | None
+            ):
                 return value
             case syntax.Field(name):
                 self.findings.error("E0503", name.span, f"`{name.text}` has no value")

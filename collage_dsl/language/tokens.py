@@ -86,6 +86,10 @@ class Reader:
         number = str(token).rstrip("nums")
         return float(number) / UNITS[str(token)[len(number) :]]
 
+    def part(self, token: Token) -> float:
+        """The part of 1 that a percentage is: 0.025 for `2.5%`."""
+        return float(f"{str(token)[:-1]}e-2")
+
     # Spans.
 
     def span(self, tree: Child) -> Span:

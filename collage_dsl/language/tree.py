@@ -162,6 +162,9 @@ class Builder(Reader):
 
     def field(self, tree: Child) -> syntax.Field:
         name, value = tree.children
+        if isinstance(value, Token) and value.type == "PERCENT":
+            percent = syntax.Percent(self.part(value), self.span_of(value))
+            return syntax.Field(self.name(name), percent)
         if isinstance(value, Token):
             duration = syntax.Duration(self.seconds(value), self.span_of(value))
             return syntax.Field(self.name(name), duration)

@@ -3,10 +3,12 @@
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from math import nan
 from typing import Any, Self
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import BackendOf, UnknownBackend
+from collage_dsl.backends.registry import NATIVE, BackendOf, UnknownBackend
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.cost import (
@@ -16,18 +18,24 @@ from collage_dsl.cost import (
     CostStore,
     Infeasible,
     Measurement,
+    Refusal,
     Variant,
-    cheapest,
 )
+from collage_dsl.cost.expiry import expiry, is_expired
 from collage_dsl.cost.records import Records
+from collage_dsl.cost.spread import Spread
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
 from collage_dsl.measuring.footprint import displaced, footprint
 from collage_dsl.measuring.found import FoundValues, is_found
 from collage_dsl.measuring.key import context_of, kernel_key
+from collage_dsl.measuring.memory import default_limit
 from collage_dsl.measuring.process import Failed
-from collage_dsl.measuring.recorded import Recorded
+from collage_dsl.measuring.recorded import BestRecords
 from collage_dsl.measuring.task import (
+    SMALL,
+    InTurn,
+    InTurnTask,
     KernelTask,
     Overhead,
     OverheadTask,
@@ -35,6 +43,21 @@ from collage_dsl.measuring.task import (
     kernel_task,
     measure,
     native_of,
+)
+from collage_dsl.measuring.ways import (
+    Key,
+    Wanted,
+    Way,
+    Ways,
+    by_variant,
+    cheapest_of,
+    close_ways,
+    is_unsure,
+    made_equal,
+    margin_of,
+    may_be_equal,
+    parts_of,
+    variant_of,
 )
 from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.place import (
@@ -54,7 +77,8 @@ class MeasuringError(Exception):
 class Counts:
     """
     How many distinct kernels were asked for, and where their costs came from. For each reason why
-    kernels are infeasible, how many are.
+    kernels are infeasible, and each kind of reason, how many are. The first of those whose reason
+    may pass is measured again from the time `retried` on; it is empty if there is none.
     """
 
     found: int = 0
@@ -62,6 +86,8 @@ class Counts:
     reused: int = 0
     infeasible: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+    kinds: dict[str, int] = field(default_factory=dict)
+    retried: str = ""
 
 
 LEAST_LAUNCH = 0.67
@@ -73,21 +99,15 @@ _QUICK = 0.75
 _WORKERS = 4
 """The most processes that build kernels. Each holds libraries and the weights of a kernel."""
 
-_Key = tuple[str, tuple[str, ...], float]
-"""A kernel, the contexts of its variants, and a time limit."""
+_MIB = 1 << 20
+_MACHINE = Toolchain(NATIVE)
+"""The target in whose context the speed of the machine is kept."""
 
-_Task = KernelTask | OverheadTask
-_Answer = Timing | Overhead | Failed
+_Task = KernelTask | OverheadTask | InTurnTask
+_Answer = Timing | Overhead | InTurn | Failed
 
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A kernel whose cost is asked for: the same candidate by each variant, and its key."""
-
-    key: _Key
-    offered: Sequence[CandidateKernel]
-    backend: Backend
-    kernel: Graph
+_REFERENCE = "machine.reference"
+"""The name of the seconds of the reference kernel in the store."""
 
 
 class MeasuredCost:
@@ -96,13 +116,17 @@ class MeasuredCost:
 
     A cost is looked up in `store` by what the kernel computes, its target, the versions of
     the libraries and the machine. If it is not there, the kernel is built and timed in another
-    process. A kernel that cannot be built, crashes, or takes longer than `timeout` seconds (or
-    the limit of its target) is infeasible; this is stored too. Trouble of the machine, and not of
-    the kernel (no compiler, no memory), raises `MeasuringError` and is not stored. `watch` is
-    called after every change of the counts.
+    process. A kernel that cannot be built, crashes, gives a wrong result, takes longer than
+    `timeout` seconds (or the limit of its target) or more than `memory` bytes (half of those of the
+    machine) is infeasible. This is stored too, with the kind of the reason. A time-out, a crash and
+    exhausted memory may pass: after some days (see `expiry`) the kernel is measured again. Trouble
+    of the machine, and not of the kernel (no compiler, a process that is killed again and again),
+    raises `MeasuringError` and is not stored. `watch` is called after every change of the counts.
 
     If a backend has several variants for a kernel, each is measured and stored by itself, and the
-    kernel costs what the cheapest does. One of them is the schedule that `records` have for it.
+    kernel costs what the cheapest does. Variants that are about as cheap are timed again, in turn;
+    of those that cost the same, within the noise margin, the first counts. One of the variants is
+    the best schedule that `records` have for the kernel.
 
     Kernels that are asked for together, with `ahead`, are built side by side on the cores of this
     machine. While one is timed, nothing is built.
@@ -119,6 +143,7 @@ class MeasuredCost:
         *,
         records: Records | None = None,
         timeout: float = 60,
+        memory: int | None = None,
         sizes: Sizes | None = None,
         given: Mapping[str, Any] | None = None,
         watch: Callable[[Counts], None] = lambda counts: None,
@@ -127,17 +152,23 @@ class MeasuredCost:
         self.sizes = sizes or {}
         self.found = FoundValues(given)
         self.store = store
-        self.recorded = Recorded(records, backend_of)
+        self.with_best_record = BestRecords(records, backend_of)
         self.watch = watch
         self.counts = Counts()
         self.timeout = timeout
-        self._known: dict[_Key, tuple[Variant, ...]] = {}
+        self.memory = default_limit() if memory is None else memory
+        self._known: dict[Key, tuple[Measurement, ...]] = {}
+        self._equal: dict[Key, float] = {}
         self._footprints: dict[int, tuple[Graph, int]] = {}
         self._contexts: dict[str, Context] = {}
         self._keys: dict[object, str] = {}
         self._no_overhead: dict[tuple[str, float], Infeasible] = {}
+        self._dates: dict[Key, str] = {}
+        self._measured_at: dict[CandidateKernel, str] = {}
         cores = len(os.sched_getaffinity(0))
-        self._workers = Workers[_Task, Timing | Overhead](measure, count=min(cores, _WORKERS))
+        self._workers = Workers[_Task, Timing | Overhead | InTurn](
+            measure, count=min(cores, _WORKERS), memory=self.memory
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -151,20 +182,101 @@ class MeasuredCost:
             return wanted
         if wanted.key not in self._known:
             self._price([wanted])
-        return cheapest(self._known[wanted.key]).cost
+        self._measured_at[candidate] = self._dates.get(wanted.key, "")
+        return self._cost(wanted)
 
-    def known(self, candidate: CandidateKernel) -> Cost:
-        """The cost that is in the store; infeasible where there is none. Nothing is measured."""
+    def _cost(self, wanted: Wanted) -> Cost:
+        """The cost of a kernel that is known: its own, or that of all that are equal to it."""
+        return self._equal.get(wanted.key, self._chosen(wanted).cost)
+
+    def recorded(self, candidate: CandidateKernel) -> Cost:
+        """The cost that is in the store; NaN where there is none. Nothing is measured."""
         wanted = self._wanted(candidate)
         if isinstance(wanted, Infeasible):
             return wanted
         if reason := unsupported(wanted.offered[0], self.backend_of, wanted.kernel):
             return Infeasible(reason)
+        if wanted.key not in self._known:
+            if not self._is_recorded(wanted):
+                return nan
+            self.counts.found += 1
+        self._measured_at[candidate] = self._dates.get(wanted.key, "")
+        return self._cost(wanted)
+
+    def _is_recorded(self, wanted: Wanted) -> bool:
+        """Whether the store has the cost of a kernel by each variant, which is learned then."""
         stored = self._stored(wanted)
         found = [each for each in stored if each is not None]
         if len(found) < len(stored):
-            return Infeasible("its cost has not been measured")
-        return cheapest(tuple(map(_variant_of, found))).cost
+            return False
+        self.counts.reused += 1
+        self._dates[wanted.key] = max(each.measured_at for each in found)
+        self._learned(wanted, found)
+        return True
+
+    def measured_at(self, candidate: CandidateKernel) -> str:
+        """When a cost that was asked for was measured, in UTC; empty where it was not measured."""
+        return self._measured_at.get(candidate, "")
+
+    def settle(self, groups: Iterable[Ways]) -> bool:
+        """
+        Let the ways of a group, to compute the same nodes, cost the same where they do so within
+        the noise margin: as much as the dearest of those, which breaks no lower bound. Kernels of
+        ways that may cost the same are timed in turn first, if they were not yet. Says whether a
+        cost has changed.
+        """
+        groups = list(groups)
+        every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
+        before = list(map(self._cost, every))
+        close = (parts_of(close_ways(self._ways(group))) for group in groups)
+        unsure = {tuple(w.key for w, _ in parts): parts for parts in close if is_unsure(parts)}
+        for wanted, _ in (each for parts in unsure.values() for each in parts):
+            self._know_overheads(wanted)
+        self._workers.run([self._in_turn(parts) for parts in unsure.values()])
+        equal: dict[Key, float] = {}
+        for group in groups:  # A kernel may be in several groups, where a model repeats itself.
+            for key, cost in made_equal(self._ways(group)):
+                equal[key] = max(cost, equal.get(key, cost))
+        self._equal |= equal
+        return before != list(map(self._cost, every))
+
+    def _ways(self, group: Ways) -> list[Way]:
+        """Those of which all kernels were measured and can run, by their chosen variants."""
+        ways = []
+        for way in group:
+            wanted = [w for w in map(self._wanted, way) if isinstance(w, Wanted)]
+            parts = [(w, self._chosen(w)) for w in wanted if w.key in self._known]
+            can_run = (not isinstance(measured.cost, Infeasible) for _, measured in parts)
+            if len(parts) == len(way) and all(can_run):
+                ways.append(tuple(parts))
+        return ways
+
+    def _chosen(self, wanted: Wanted) -> Measurement:
+        return cheapest_of(self._known[wanted.key], margin_of(wanted.offered[0]))
+
+    def _in_turn(self, parts: Way) -> Job[_Task, Any]:
+        """Time kernels again, in turn, and keep what they take if all of them can run."""
+        new = yield from self._timed_in_turn(parts)
+        for (wanted, old), measured in zip(parts, new, strict=True):
+            known = self._known[wanted.key]
+            self._known[wanted.key] = tuple(measured if each is old else each for each in known)
+
+    def _timed_in_turn(
+        self, parts: Way
+    ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
+        """New measurements of kernels; the known ones where any kernel fails now."""
+        candidates = [by_variant(wanted, measured) for wanted, measured in parts]
+        known = [measured for _, measured in parts]
+        tasks = tuple(map(self._task, candidates))
+        answer = yield InTurnTask(tasks), sum(self._limit(each.toolchain) for each in candidates)
+        if not isinstance(answer, InTurn):
+            return known
+        new = []
+        for candidate, old, timing in zip(candidates, known, answer.timings, strict=True):
+            timing = self._without_entry(candidate, timing)
+            new.append(replace(old, cost=timing.seconds, spread=timing.spread, measured_at=""))
+            self._keep(new[-1])
+        return new
 
     def ahead(self, candidates: Iterable[CandidateKernel]) -> None:
         """Find out the costs of kernels that will be asked for."""
@@ -172,7 +284,7 @@ class MeasuredCost:
         by_key = {each.key: each for each in wanted if not isinstance(each, Infeasible)}
         self._price([each for key, each in by_key.items() if key not in self._known])
 
-    def _wanted(self, candidate: CandidateKernel) -> _Wanted | Infeasible:
+    def _wanted(self, candidate: CandidateKernel) -> Wanted | Infeasible:
         """What is to be looked up and measured of a candidate, or why it is not."""
         backend = self.backend_of(candidate.toolchain)
         found = kernel_view(candidate, backend)
@@ -185,10 +297,10 @@ class MeasuredCost:
             makers(candidate, self.backend_of)
         except (UnknownBackend, ModuleNotFoundError) as error:
             return Infeasible(str(error))
-        offered = _offered(self.recorded(candidate), backend)
+        offered = _offered(self.with_best_record(candidate), backend)
         if not offered:
             return Infeasible(without_variant(candidate, backend))
-        return _Wanted(self._key(offered, backend, found), offered, backend, found.graph)
+        return Wanted(self._key(offered, backend, found), offered, backend, found.graph)
 
     def _values(self, candidate: CandidateKernel, found: Extract) -> Mapping[int, Any] | str:
         """The values of operands whose sizes are found as the model runs, or why there are none."""
@@ -203,10 +315,11 @@ class MeasuredCost:
         if not backend.variants:
             return ()
         found = kernel_view(candidate, backend)
-        offered = _offered(self.recorded(candidate), backend)
-        return self._known.get(self._key(offered, backend, found), ())
+        offered = _offered(self.with_best_record(candidate), backend)
+        known = self._known.get(self._key(offered, backend, found), ())
+        return tuple(map(variant_of, known))
 
-    def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> _Key:
+    def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> Key:
         """The names of the candidates in the store, and the time limit."""
         _, *libraries = makers(offered[0], self.backend_of)
         values = self._values(offered[0], found)
@@ -253,20 +366,41 @@ class MeasuredCost:
 
     def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
         toolchain = toolchain.by()
-        context = self._context(toolchain, backend)
+        others = None if toolchain.measure.runs == "rarely" else SMALL
+        context = self._context(toolchain, backend, others=others)
         tried = (context, self._limit(toolchain))
         known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
         if known is not None:
             return known
-        measured = self._work_alone(OverheadTask(toolchain, backend))
+        measured = self._work_alone(OverheadTask(toolchain, backend, self._reference()))
         if isinstance(measured, Failed):
-            self._no_overhead[tried] = Infeasible(measured.reason)
+            self._no_overhead[tried] = Infeasible(measured.reason, measured.kind)
             return self._no_overhead[tried]
         assert isinstance(measured, Overhead)
-        parts = {"launch": measured.launch, "entry": measured.entry}
-        for name, seconds in parts.items():
-            self._keep(Measurement(f"overhead.{name}", context, toolchain.name, seconds))
-        return parts[part]
+        parts = {
+            "launch": (measured.launch, measured.launch_spread),
+            "entry": (measured.entry, measured.entry_spread),
+        }
+        for name, (seconds, spread) in parts.items():
+            name, label = f"overhead.{name}", toolchain.name
+            self._keep(Measurement(name, context, label, seconds, spread=spread))
+        self._know_reference(measured)
+        return parts[part][0]
+
+    def _know_reference(self, measured: Overhead) -> None:
+        """Keep the first speed of this machine that was measured."""
+        if measured.reference is None or self._reference() is not None:
+            return
+        context, seconds = self._context(_MACHINE, Tvm()), measured.reference
+        spread = measured.entry_spread
+        if spread is not None:
+            spread = replace(spread, low=seconds, high=seconds)
+        self._keep(Measurement(_REFERENCE, context, "reference", seconds, spread=spread))
+
+    def _reference(self) -> float | None:
+        """The seconds of the reference kernel at the usual speed of this machine, if known."""
+        found = self.store.get(_REFERENCE, self._context(_MACHINE, Tvm()))
+        return None if isinstance(found, Infeasible) else found
 
     def _work_alone(self, task: _Task) -> _Answer:
         """The answer of a worker, which has no other task then."""
@@ -293,31 +427,31 @@ class MeasuredCost:
         said = toolchain.measure.timeout
         return self.timeout if said is None else said
 
-    def _price(self, wanted: Sequence[_Wanted]) -> None:
+    def _price(self, wanted: Sequence[Wanted]) -> None:
         """Find out the costs of kernels that are not known yet."""
         self._workers.run([self._job(each) for each in wanted if self._measures(each)])
 
-    def _measures(self, wanted: _Wanted) -> bool:
+    def _measures(self, wanted: Wanted) -> bool:
         """Whether a kernel must be measured. If so, the overheads that this needs are known now."""
         self.counts.found += 1
         self.watch(self.counts)
         if reason := unsupported(wanted.offered[0], self.backend_of, wanted.kernel):
             refused = Infeasible(reason)
-            known = tuple(Variant(each.toolchain.variant, refused) for each in wanted.offered)
+            known = [_refused(each, wanted, refused) for each in wanted.offered]
             self._learned(wanted, known)
             return False
-        stored = self._stored(wanted)
-        found = [each for each in stored if each is not None]
-        if len(found) == len(stored):
-            self.counts.reused += 1
-            self._learned(wanted, map(_variant_of, found))
+        if self._is_recorded(wanted):
             return False
+        self._know_overheads(wanted)
+        return True
+
+    def _know_overheads(self, wanted: Wanted) -> None:
+        """Measure now, alone, what the costs of a kernel need besides its own time."""
         for each in wanted.offered:
             self._entry(each.toolchain)
             self.launch(each.toolchain, wanted.backend)
-        return True
 
-    def _job(self, wanted: _Wanted) -> Job[_Task, Any]:
+    def _job(self, wanted: Wanted) -> Job[_Task, Any]:
         """Measure the variants of a kernel that are not in the store."""
         self.counts.measured += 1
         self.watch(self.counts)
@@ -325,34 +459,62 @@ class MeasuredCost:
         stored = self._stored(wanted)
         for candidate, context, known in zip(wanted.offered, wanted.key[1], stored, strict=True):
             every.append(known or (yield from self._new(candidate, wanted, context)))
-        self._learned(wanted, map(_variant_of, every))
+        every = yield from self._variants_in_turn(wanted, every)
+        self._dates[wanted.key] = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+        self._learned(wanted, every)
 
-    def _learned(self, wanted: _Wanted, variants: Iterable[Variant]) -> None:
-        self._known[wanted.key] = tuple(variants)
-        self._count(cheapest(self._known[wanted.key]).cost)
+    def _variants_in_turn(
+        self, wanted: Wanted, every: list[Measurement]
+    ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
+        """The measurements of variants, of which those about as cheap as the cheapest are new."""
+        margin = margin_of(wanted.offered[0])
+        least = cheapest_of(every, 0)
+        close = tuple((wanted, each) for each in every if may_be_equal([each], [least], margin))
+        if not is_unsure(close):
+            return every
+        new = yield from self._timed_in_turn(close)
+        by_variant = {each.variant: each for each in new}
+        return [by_variant.get(each.variant, each) for each in every]
 
-    def _stored(self, wanted: _Wanted) -> list[Measurement | None]:
+    def _learned(self, wanted: Wanted, measured: Iterable[Measurement]) -> None:
+        self._known[wanted.key] = tuple(measured)
+        for when in filter(None, map(expiry, self._known[wanted.key])):
+            self.counts.retried = min(when, self.counts.retried or when)
+        self._count(self._chosen(wanted).cost)
+
+    def _stored(self, wanted: Wanted) -> list[Measurement | None]:
         """What the store has for each variant of a kernel."""
-        names = _names(wanted)
+        names = self._names(wanted)
         return [self._first(names, context) for context in wanted.key[1]]
+
+    def _names(self, wanted: Wanted) -> tuple[str, str, str]:
+        """
+        The names of a kernel in the store. The others are those of one that was too slow for its
+        time limit, or too large for its memory: it may have a cost with other limits.
+        """
+        kernel, _, limit = wanted.key
+        memory = f"{kernel} in {self.memory // _MIB} MiB"
+        return kernel, f"{kernel} in {limit:g} s", memory
 
     def _first(self, names: Sequence[str], context: str) -> Measurement | None:
         found = (self.store.find(name, context) for name in names)
-        return next((each for each in found if each is not None), None)
+        return next((each for each in found if each is not None and not is_expired(each)), None)
 
     def _new(
-        self, candidate: CandidateKernel, wanted: _Wanted, context: str
+        self, candidate: CandidateKernel, wanted: Wanted, context: str
     ) -> Generator[tuple[_Task, float], _Answer, Measurement]:
         """A measurement that was not in the store, and is now."""
         measured = yield from self._measure(candidate)
-        kernel, too_slow = _names(wanted)
+        kernel, too_slow, too_large = self._names(wanted)
         label, variant = candidate.label, candidate.toolchain.variant
         match measured:
             case Failed():
-                name = too_slow if measured.timed_out else kernel
-                found = Measurement(name, context, label, Infeasible(measured.reason), variant)
-            case Timing(seconds, error):
-                found = Measurement(kernel, context, label, seconds, variant, error)
+                names = {Refusal.TIME: too_slow, Refusal.MEMORY: too_large}
+                name = names.get(measured.kind, kernel)
+                refused = Infeasible(measured.reason, measured.kind)
+                found = Measurement(name, context, label, refused, variant)
+            case Timing(seconds, error, spread):
+                found = Measurement(kernel, context, label, seconds, variant, error, spread)
         self._keep(found)
         return found
 
@@ -361,15 +523,33 @@ class MeasuredCost:
     ) -> Generator[tuple[_Task, float], _Answer, Timing | Failed]:
         """The seconds of a kernel, without the cost of entering the executable."""
         toolchain = candidate.toolchain
-        backend, *libraries = makers(candidate, self.backend_of)
+        backend = self.backend_of(toolchain)
         if toolchain.variant == IN_PLACE:
             return self._in_place(candidate, backend)
-        entry = self._entry(toolchain)
-        launch = self.launch(toolchain, backend)
+        measured = yield from self._work(self._task(candidate))
+        assert not isinstance(measured, Overhead | InTurn)
+        return (
+            measured if isinstance(measured, Failed) else self._without_entry(candidate, measured)
+        )
+
+    def _without_entry(self, candidate: CandidateKernel, measured: Timing) -> Timing:
+        """A timing less what the call of any executable takes, but not less than a quick kernel."""
+        entry = self._entry(candidate.toolchain)
+        launch = self.launch(candidate.toolchain, self.backend_of(candidate.toolchain))
         least = 0.0 if isinstance(launch, Infeasible) else launch * _QUICK
+        spread = measured.spread
+        if spread is not None:
+            low, high = max(spread.low - entry, least), max(spread.high - entry, least)
+            spread = replace(spread, low=low, high=high)
+        return replace(measured, seconds=max(measured.seconds - entry, least), spread=spread)
+
+    def _task(self, candidate: CandidateKernel) -> KernelTask:
+        """The task to time a candidate."""
+        backend, *libraries = makers(candidate, self.backend_of)
+        launch = self.launch(candidate.toolchain, backend)
         given = self._values(candidate, kernel_view(candidate, backend))
         assert not isinstance(given, str)
-        task = kernel_task(
+        return kernel_task(
             candidate,
             backend,
             self.sizes,
@@ -377,12 +557,8 @@ class MeasuredCost:
             libraries=tuple(libraries),
             given=given,
             others=self._others(candidate),
+            reference=self._reference(),
         )
-        measured = yield from self._work(task)
-        assert not isinstance(measured, Overhead)
-        if isinstance(measured, Failed):
-            return measured
-        return replace(measured, seconds=max(measured.seconds - entry, least))
 
     def time(
         self,
@@ -410,13 +586,15 @@ class MeasuredCost:
         launch = self.launch(candidate.toolchain, backend)
         if isinstance(launch, Infeasible):
             return Failed(launch.reason)
-        return Timing(launch * LEAST_LAUNCH)
+        seconds = launch * LEAST_LAUNCH
+        return Timing(seconds, spread=Spread(seconds, seconds, 1, "a part of a launch"))
 
     def _count(self, cost: Cost) -> None:
         if isinstance(cost, Infeasible):
             self.counts.infeasible += 1
-            reasons = self.counts.reasons
+            reasons, kinds = self.counts.reasons, self.counts.kinds
             reasons[cost.reason] = reasons.get(cost.reason, 0) + 1
+            kinds[cost.kind] = kinds.get(cost.kind, 0) + 1
         self.watch(self.counts)
 
 
@@ -447,17 +625,9 @@ def supported(cost: CostFunction, backend_of: BackendOf) -> CostFunction:
     return checked
 
 
-def _names(wanted: _Wanted) -> tuple[str, str]:
-    """
-    The names of a kernel in the store. The second is that of one that was too slow for its time
-    limit: it may be fast enough for another.
-    """
-    kernel, _, limit = wanted.key
-    return kernel, f"{kernel} in {limit:g} s"
-
-
-def _variant_of(measured: Measurement) -> Variant:
-    return Variant(measured.variant, measured.cost, measured.error)
+def _refused(candidate: CandidateKernel, wanted: Wanted, reason: Infeasible) -> Measurement:
+    """What is known of a kernel that its backend does not support; it is not kept."""
+    return Measurement(wanted.key[0], "", candidate.label, reason, candidate.toolchain.variant)
 
 
 def _offered(candidate: CandidateKernel, backend: Backend) -> list[CandidateKernel]:

@@ -30,12 +30,15 @@ def footprint(graph: Graph, sizes: Sizes) -> int:
 def displaced(count: int) -> int:
     """
     How many bytes to read between two runs of a kernel, for a model that uses `count`: the next
-    power of two, so that models of about the same size share costs. It is at most half of the
-    last-level cache: what reads of one kernel displace is not all that was there before, since
-    caches do not always replace what was used least recently.
+    power of two, so that models of about the same size share costs.
+
+    For a model that fits in the last-level cache, it is at most half of that: what reads of one
+    kernel displace is not all that was there before, since caches do not always replace what was
+    used least recently. For a larger model it is twice that cache, of which nothing is left then.
     """
+    cache = last_level_cache_bytes()
     wanted = 1 << ceil(log2(max(count, _LEAST)))
-    return min(wanted, last_level_cache_bytes() // 2)
+    return min(wanted, cache // 2) if count <= cache else 2 * cache
 
 
 def _bytes(type_: TensorType, sizes: Sizes) -> int:

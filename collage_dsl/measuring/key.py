@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 
 import tvm
 
@@ -17,7 +17,7 @@ from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.realization.place import kernel_identity
 
-_METHOD = 2
+_METHOD = 3
 """The version of our way of measuring; costs of another version are not reused."""
 
 
@@ -67,10 +67,10 @@ def context_of(
     runs; None where all is in memory. The time limit is not part of it: a cost that was measured
     within one limit holds for another.
     """
-    measure = replace(toolchain.measure, timeout=None, runs="rarely")
+    measure = replace(toolchain.measure, timeout=None, runs=Measuring().runs)
     cores = num_cores(toolchain)
     made_for, name = machine_target(toolchain), cpu_name()
-    settings = [] if measure == Measuring() else astuple(measure)[:-1]
+    settings = [] if measure == Measuring() else _settings(measure)
     key = _hash(
         [
             toolchain.kind,
@@ -116,6 +116,13 @@ def _installed(name: str) -> str | None:
         return find_backend(name).version
     except (UnknownBackend, ModuleNotFoundError):
         return None
+
+
+def _settings(measure: Measuring) -> list[object]:
+    """All settings of timing but `runs`; the margin, which is newer, only if it is unusual."""
+    usual = Measuring().noise_margin
+    margin = [] if measure.noise_margin == usual else [measure.noise_margin]
+    return [measure.repeats, measure.percentile, measure.budget, measure.timeout, *margin]
 
 
 def _unusual(measure: Measuring) -> dict[str, object]:

@@ -17,7 +17,7 @@ from collage_dsl.realization.fused import fused_function
 from collage_dsl.realization.place import kept_composites
 
 
-class Recorded:
+class BestRecords:
     """
     Gives candidates the record that was made for their function, target and version of TVM, if
     there is one: the fastest.

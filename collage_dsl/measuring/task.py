@@ -16,6 +16,7 @@ from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.runtime.cores import prepare_cores, wake
 from collage_dsl.backends.tvm import Tvm, num_cores
+from collage_dsl.cost.spread import Spread, are_equal
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import (
@@ -23,21 +24,38 @@ from collage_dsl.graph import (
     Form,
     Graph,
     Kind,
+    Measuring,
     Node,
     SubGraph,
     TensorType,
     Toolchain,
+    extract,
+    members,
+    opset,
     steers,
 )
-from collage_dsl.graph.sizes import Sizes, size_of
-from collage_dsl.measuring.timing import evict, low, read, read_other, times_after
+from collage_dsl.graph.operators import CALL_TIR
+from collage_dsl.graph.sizes import Sizes, size_of, with_sizes
+from collage_dsl.measuring.checked import DRAWS, Right, by_onnx, largest_error
+from collage_dsl.measuring.interval import interval
+from collage_dsl.measuring.timing import (
+    Timed,
+    evict,
+    low,
+    method,
+    read,
+    read_other,
+    times_and_speeds,
+)
 from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
-from collage_dsl.realization.difference import is_rounded_alike, relative_error, tolerance
 from collage_dsl.realization.entry import entry, prepared_weights
 from collage_dsl.realization.lower import build
+from collage_dsl.realization.onnx_reference import summed_otherwise
+from collage_dsl.realization.outline import Outlined
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.place import kernel_of
+from collage_dsl.realization.place import constants_of, kernel_of, kernel_view
+from collage_dsl.realization.ranges import POSITIVE, USUAL, Range, range_of
 from collage_dsl.realization.signature import ExecutableError
 
 Array = np.ndarray[Any, Any]
@@ -58,8 +76,11 @@ class KernelTask:
     that may decide what is computed. `sizes` are the numbers of its symbolic dimensions. `can_warm`
     says that the backend can run the small kernel that measures overheads. `libraries` are the
     backends of the libraries that the kernel is linked to. `given` are the values of the parameters
-    at these positions, since their types do not say what to draw. `others` are the bytes that the
+    at these positions, since their types do not say what to draw. `check` is what its results are
+    compared with, if there is something. `others` are the bytes that the
     model reads besides between two runs of the kernel; None if the kernel finds all in memory.
+    `reference` are the seconds of the reference kernel at the usual speed of the machine, if known.
+    `ranges` are those from which the parameters are drawn, if not the usual ones.
     """
 
     module: Any
@@ -72,6 +93,32 @@ class KernelTask:
     constants: tuple[tuple[int, Array | None], ...] = ()
     given: Mapping[int, Any] = field(default_factory=dict, hash=False)
     others: int | None = None
+    reference: float | None = None
+    ranges: Mapping[int, Range] = field(default_factory=dict, hash=False)
+    check: "Check | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """
+    What a kernel computes: a graph whose parameters are those of the kernel at the positions
+    `takes`, and whose outputs are the results of the kernel at the places `gives`.
+    """
+
+    graph: Graph
+    takes: tuple[int, ...]
+    gives: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InTurnTask:
+    """Kernels that are timed in turn, in one process."""
+
+    kernels: tuple[KernelTask, ...]
+
+    @property
+    def toolchain(self) -> Toolchain:
+        return self.kernels[0].toolchain
 
 
 def kernel_task(
@@ -83,6 +130,7 @@ def kernel_task(
     libraries: tuple[Backend, ...] = (),
     given: Mapping[int, Any] | None = None,
     others: int | None = None,
+    reference: float | None = None,
 ) -> KernelTask:
     """
     The task to time a candidate. Constants that decide what is computed keep their values. `given`
@@ -110,7 +158,39 @@ def kernel_task(
         tuple(_constants(candidate.graph, outlined.arguments)),
         {p: given[i] for p, i in enumerate(outlined.arguments) if given and i in given},
         others,
+        reference,
+        _ranges(candidate, backend, outlined.arguments),
+        _check(candidate, outlined, sizes),
     )
+
+
+def _check(candidate: CandidateKernel, outlined: Outlined, sizes: Sizes) -> Check | None:
+    """What a kernel computes, with the constants bound that decide it; None if TVM alone knows."""
+    graph, inside = candidate.graph, candidate.sub_graph.inside
+    if any(graph.nodes[index].op == CALL_TIR for index in members(inside & graph.calls)):
+        return None
+    steering = opset(i for i in members(constants_of(graph, inside)) if steers(graph.nodes[i]))
+    found = extract(graph, inside, steering)
+    params = [*outlined.arguments, *(i for i in outlined.weights if not steering >> i & 1)]
+    if not set(found.arguments) <= set(params):
+        return None
+    return Check(
+        with_sizes(found.graph, sizes),
+        tuple(params.index(index) for index in found.arguments),
+        tuple(outlined.results[index] for index in found.results),
+    )
+
+
+def _ranges(
+    candidate: CandidateKernel, backend: Backend, arguments: Sequence[int]
+) -> dict[int, Range]:
+    """The ranges of the arguments of a kernel, by position."""
+    view = kernel_view(candidate, backend)
+    found = {
+        origin: range_of(view.graph, index)
+        for origin, index in zip(view.arguments, members(view.graph.parameters), strict=True)
+    }
+    return {at: found[origin] for at, origin in enumerate(arguments) if origin in found}
 
 
 def _constants(graph: Graph, arguments: Sequence[int]) -> Iterator[tuple[int, Array | None]]:
@@ -123,21 +203,25 @@ def _constants(graph: Graph, arguments: Sequence[int]) -> Iterator[tuple[int, Ar
 
 @dataclass(frozen=True, slots=True)
 class OverheadTask:
-    """Measure the cost of a kernel besides its work."""
+    """Measure the cost of a kernel besides its work. `reference` is as in `KernelTask`."""
 
     toolchain: Toolchain
     backend: Backend
+    reference: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
     """
     The cost of a call besides the work, in seconds: `launch` for each kernel of a plan, `entry`
-    once for a whole run.
+    once for a whole run. `reference` are the seconds of the reference kernel at that time.
     """
 
     launch: float
     entry: float
+    reference: float | None = None
+    launch_spread: Spread | None = None
+    entry_spread: Spread | None = None
 
 
 def native_of(toolchain: Toolchain) -> Toolchain:
@@ -147,32 +231,40 @@ def native_of(toolchain: Toolchain) -> Toolchain:
     return Toolchain(NATIVE, measure=toolchain.measure)
 
 
-class WrongResult(Exception):  # noqa: N818 (a reason, like `Infeasible`)
-    """A variant does not compute what the first variant does."""
-
-
 @dataclass(frozen=True, slots=True)
 class Timing:
     """
     The seconds of one run of a kernel, and the error of a variant that is not the first: the
-    largest difference from what the first gives, relative to the largest result.
+    largest difference from what another implementation gives, relative to the largest result.
     """
 
     seconds: float
     error: float | None = None
+    spread: Spread | None = None
 
 
-def measure(task: KernelTask | OverheadTask) -> Generator[None, None, Timing | Overhead]:
+@dataclass(frozen=True, slots=True)
+class InTurn:
+    """The timings of kernels that ran in turn."""
+
+    timings: tuple[Timing, ...]
+
+
+def measure(
+    task: KernelTask | OverheadTask | InTurnTask,
+) -> Generator[None, None, Timing | Overhead | InTurn]:
     """
     The function that a worker runs: it builds, and times after a `yield`. An OSError means that the
     machine is the cause.
     """
-    task.backend.prepare()
     if isinstance(task, OverheadTask):
+        task.backend.prepare()
         return (yield from measure_overhead(task))
-    for library in task.libraries:
-        library.prepare()
-    return (yield from measure_kernel(task))
+    if isinstance(task, KernelTask):
+        return (yield from measure_kernel(task))
+    kernels = [prepared(each) for each in task.kernels]
+    yield
+    return InTurn(tuple(_timings(kernels, in_turn=True)))
 
 
 def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
@@ -182,9 +274,45 @@ def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
 
     This includes the launch of the kernel and entering the executable; see `measure_overhead`.
     """
+    kernel = prepared(task)
+    yield
+    (timing,) = _timings([kernel])
+    return timing
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A kernel that is built, and only needs to be timed."""
+
+    timed: Timed
+    error: float | None
+    reference: float | None
+
+
+def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[Timing]:
+    """What kernels take that run in turn, corrected for the speed of the machine."""
+    every, speeds = times_and_speeds([each.timed for each in kernels])
+    for kernel, times in zip(kernels, every, strict=True):
+        how, now = kernel.timed.measure, low(speeds, kernel.timed.measure.percentile)
+        speed = _speed(now, kernel.reference or now, how)
+        shortest, longest = interval(times, how.percentile)
+        said = method(kernel.timed.num_cores, how.percentile, in_turn=in_turn)
+        spread = Spread(shortest * speed, longest * speed, len(times), said, speed)
+        yield Timing(low(times, how.percentile) * speed, kernel.error, spread)
+
+
+def _speed(now: float, usual: float, how: Measuring) -> float:
+    """The speed of the machine as a part of the usual one, where the reference takes so long."""
+    return 1.0 if are_equal(usual, now, how.noise_margin) else usual / now
+
+
+def prepared(task: KernelTask) -> Prepared:
+    """The kernel of a task, built, with random data, and run once."""
+    for maker in (task.backend, *task.libraries):
+        maker.prepare()
     kernel = built(task, np.random.default_rng(0))
     run, taken = kernel.run, memory_of(kernel.inputs)
-    error = _error(task, run())
+    error = _error(task, kernel)
     usual = task.toolchain.by()
     if task.can_warm:
         warm = _tiny_runner(usual, task.backend, kernels=1)
@@ -203,9 +331,7 @@ def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
         warm()
         wake(cores)  # While a model runs, the threads are awake when a kernel begins.
 
-    yield
-    seconds = low(times_after(ready, run, num_cores=cores, measure=how), how.percentile)
-    return Timing(seconds, error)
+    return Prepared(Timed(ready, run, cores, how), error, task.reference)
 
 
 def memory_of(values: Any) -> list[Array]:
@@ -222,50 +348,85 @@ def _bytes(tensor: Any) -> Array:
     return np.ctypeslib.as_array(address, (size,))
 
 
-def _error(task: KernelTask, result: Any) -> float | None:
-    """The error of a variant. That of the first is not known; its result is kept for others."""
-    if not task.backend.variants:
+def _error(task: KernelTask, kernel: "BuiltKernel") -> float | None:
+    """
+    The error of a variant that is not the first, on several ranges of operands. Raises
+    `WrongResult` for any kernel that does not compute what another implementation does.
+    """
+    right = _right(task, kernel)
+    if right is None or any(isinstance(each, Held) for each in kernel.inputs):
+        kernel.run()
         return None
-    first = task.backend.variants[0]
-    if task.toolchain.variant in ("", first):
-        _reference[:] = [(task, result)]
+    errors = [
+        largest_error(kernel.results, right, operands, draw)
+        for draw, operands in _draws(task, kernel)
+    ]
+    known = [error for error in errors if error is not None]
+    return None if _is_first(task) or not known else max(known)
+
+
+def _right(task: KernelTask, kernel: "BuiltKernel") -> Right | None:
+    """
+    What the results of a kernel are compared with: onnxruntime; where that has no such kernel, the
+    first variant of its backend.
+    """
+    check = task.check
+    by_reference = by_onnx(check.graph) if check else None
+    if check and by_reference:
+
+        def taken(operands: Sequence[Any]) -> list[Any]:
+            values = kernel.values(operands)
+            return [values[position] for position in check.takes]
+
+        return by_reference.after(taken)
+    if _is_first(task):
+        _first_variant[:] = [(task, kernel)]
         return None
-    worst = 0.0
-    for actual, expected in zip(arrays_of(result), _expected(task, first), strict=True):
-        error = relative_error(actual, expected)
-        if error > tolerance(expected):
-            if _rounds(task) and is_rounded_alike(actual, expected):
-                continue
-            raise WrongResult(f"its results differ from those of `{first}` by {error:.0e}")
-        worst = max(worst, error)
-    return worst
+    first = _first(task)
+
+    def others(operands: Sequence[Any]) -> Iterator[list[Array]]:
+        """Whole numbers that are rounded from long sums may be as right as these."""
+        for changed in summed_otherwise([_plain(each) for each in operands], 0.0):
+            pairs = zip(operands, changed, strict=True)
+            yield first.results([_replaced(each, array) for each, array in pairs])
+
+    return Right(task.backend.variants[0], first.results, others)
 
 
-_ROUNDING = ("astype", "ceil", "floor", "quantize", "round", "trunc")
-"""Operators that make whole numbers of floats."""
+def _is_first(task: KernelTask) -> bool:
+    """Whether a kernel is by the first variant of its backend, or by the only one."""
+    variants = task.backend.variants
+    return not variants or task.toolchain.variant in ("", variants[0])
 
 
-def _rounds(task: KernelTask) -> bool:
-    """Whether a kernel rounds floats, which a variant may compute a little differently."""
-    found: set[str] = set()
-
-    def note(expr: Any) -> None:
-        if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
-            found.add(str(expr.op.name).removeprefix("relax."))
-
-    relax.analysis.post_order_visit(task.module[_FUNCTION], note)
-    return not found.isdisjoint(_ROUNDING)
+_first_variant: "list[tuple[KernelTask, BuiltKernel]]" = []
+"""The last kernel by the first variant of its backend that had no reference; empty at first."""
 
 
-_reference: list[tuple[KernelTask, Any]] = []
-"""The last kernel that ran by the first variant of its backend, and its result; empty at first."""
+def _first(task: KernelTask) -> "BuiltKernel":
+    """The kernel by the first variant of its backend."""
+    if not _first_variant or not _is_same_kernel(_first_variant[0][0], task):
+        by_first = replace(task, toolchain=task.toolchain.by(*task.backend.variants[:1]))
+        _first_variant[:] = [(by_first, built(by_first, np.random.default_rng(0)))]
+    return _first_variant[0][1]
 
 
-def _expected(task: KernelTask, first: str) -> list[Array]:
-    if not _reference or not _is_same_kernel(_reference[0][0], task):
-        by_first = replace(task, toolchain=task.toolchain.by(first))
-        _reference[:] = [(by_first, built(by_first, np.random.default_rng(0)).run())]
-    return arrays_of(_reference[0][1])
+def _draws(task: KernelTask, kernel: "BuiltKernel") -> Iterator[tuple[str, Sequence[Any]]]:
+    """Operands of a kernel: the usual ones, and floating point numbers of other ranges."""
+    yield "usual", kernel.inputs
+    drawn = {
+        at: each
+        for at, each in enumerate(kernel.inputs)
+        if isinstance(each, tvm.runtime.Tensor)
+        and "float" in str(each.dtype)
+        and kernel.positions[at] not in task.given
+    }
+    for draw in DRAWS if drawn else ():
+        operands, generator = list(kernel.inputs), np.random.default_rng(1)
+        for at, each in drawn.items():
+            array = draw.drawn(generator, tuple(map(int, each.shape)), str(each.dtype))
+            operands[at] = tvm.runtime.tensor(array, each.device)
+        yield draw.name, operands
 
 
 def _is_same_kernel(one: KernelTask, other: KernelTask) -> bool:
@@ -286,7 +447,7 @@ def arrays_of(result: Any) -> list[Array]:
     return [each.numpy() for each in values if not isinstance(each, Held)]
 
 
-_SMALL = 1 << 20
+SMALL = 1 << 20
 """The bytes that are read between two runs of what has no model."""
 
 
@@ -294,83 +455,166 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     """
     The cost of launching a kernel, from runs of one and of several small kernels. There are twice
     as many runs as for a kernel, with the same percentile, because a cost is a difference of two
-    times.
+    times; and a longer budget, because every cost depends on it.
     """
     several, cores = 33, num_cores(task.toolchain)
     one = _tiny_runner(task.toolchain, task.backend, kernels=1)
     many = _tiny_runner(task.toolchain, task.backend, kernels=several)
     usual = task.toolchain.measure
-    how = replace(usual, repeats=2 * usual.repeats)
+    how = replace(usual, repeats=2 * usual.repeats, budget=5 * usual.budget)
 
-    def seconds(run: Callable[[], object]) -> float:
+    def taken(run: Callable[[], object]) -> list[float]:
         def before() -> None:
-            evict() if how.runs == "rarely" else read_other(_SMALL)
+            evict() if how.runs == "rarely" else read_other(SMALL)
             run()
 
-        times = times_after(before, run, num_cores=cores, measure=how)
-        return low(times, how.percentile)
+        (times,), speeds = times_and_speeds([Timed(before, run, cores, how)])
+        now = low(speeds, percentile)
+        known.append(now)
+        speed = _speed(now, known[0], how)
+        return [each * speed for each in times]
 
     yield
-    alone, chained = seconds(one), seconds(many)
+    percentile, known = how.percentile, [] if task.reference is None else [task.reference]
+    every = taken(one), taken(many)
+    alone, chained = (low(times, percentile) for times in every)
     launch = max(0.0, (chained - alone) / (several - 1))
-    return Overhead(launch, max(0.0, alone - launch))
+    (least, most), (chained_least, chained_most) = (interval(each, percentile) for each in every)
+    count, said = min(map(len, every)), method(cores, percentile)
+    quick = max(0.0, (chained_least - most) / (several - 1))
+    slow = max(0.0, (chained_most - least) / (several - 1))
+    return Overhead(
+        launch,
+        max(0.0, alone - launch),
+        known[0],
+        Spread(quick, slow, count, said),
+        Spread(max(0.0, least - launch), max(0.0, most - launch), count, said),
+    )
 
 
 def kernel_module(task: KernelTask, generator: np.random.Generator) -> tvm.IRModule:
     """The module that is timed: the kernel with random weights, and a `main` that calls it."""
-    function, count = task.module[_FUNCTION], task.weights
+    return _module(task, *_constants_drawn(task, generator))
+
+
+_Values = Mapping[int, Array]
+"""Values of some parameters of a kernel, by position."""
+
+
+def _module(task: KernelTask, weights: _Values, constants: _Values) -> tvm.IRModule:
+    function = task.module[_FUNCTION]
     called = {v: f for v, f in task.module.functions_items() if v.name_hint != _FUNCTION}
-    if count:
-        last = len(function.params) - bool(_dimensions(function))
-        params = function.params[last - count : last]
-        function = function.bind_params({p: _weights(_tensor(p.ty, {}), generator) for p in params})
-    return alone(function, called, task.toolchain, task.backend, _drawn(task, generator))
+    if weights:
+        params = function.params
+        function = function.bind_params({params[at]: array for at, array in weights.items()})
+    return alone(function, called, task.toolchain, task.backend, constants)
 
 
-def _drawn(task: KernelTask, generator: np.random.Generator) -> dict[int, Array]:
-    """Values for the constants among the parameters of a kernel."""
-    params = task.module[_FUNCTION].params
-    return {
-        position: _weights(_tensor(params[position].ty, {}), generator) if value is None else value
-        for position, value in task.constants
-    }
+def _constants_drawn(task: KernelTask, generator: np.random.Generator) -> tuple[_Values, _Values]:
+    """Values for the weights of a kernel, and for the constants among its other parameters."""
+    function, count = task.module[_FUNCTION], task.weights
+    last, params = len(function.params) - bool(_dimensions(function)), function.params
+
+    def drawn(position: int) -> Array:
+        return _weights(_tensor(params[position].ty, {}), generator)
+
+    weights = {position: drawn(position) for position in range(last - count, last)}
+    constants = {at: drawn(at) if value is None else value for at, value in task.constants}
+    return weights, constants
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltKernel:
-    """A kernel that can run: `run` runs it on `inputs` and gives its results."""
+    """
+    A kernel that can run: `call` gives its results for operands such as `inputs`. Those are its
+    parameters at `positions`; at the others there are `constants`. `places` are those of its
+    results that are compared.
+    """
 
-    run: Callable[[], Any]
+    call: Callable[..., Any]
     inputs: Sequence[Any]
+    positions: Sequence[int] = ()
+    constants: Mapping[int, Array] = field(default_factory=dict)
+    places: Sequence[int] | None = None
+
+    def run(self) -> Any:
+        """What it gives for `inputs`."""
+        return self.call(*self.inputs)
+
+    def results(self, operands: Sequence[Any]) -> list[Array]:
+        """The tensors that it gives, in the order in which they are compared."""
+        found = arrays_of(self.call(*operands))
+        places = range(len(found)) if self.places is None else self.places
+        return [found[place] for place in places if place < len(found)]
+
+    def values(self, operands: Sequence[Any]) -> dict[int, Any]:
+        """The value of each parameter, by position."""
+        given = zip(self.positions, map(_plain, operands), strict=True)
+        return {**self.constants, **dict(given)}
+
+
+def _plain(operand: Any) -> Any:
+    """An operand as onnxruntime takes it."""
+    return operand.numpy() if isinstance(operand, tvm.runtime.Tensor) else operand
+
+
+def _replaced(operand: Any, value: Any) -> Any:
+    """An operand of the same kind with another value, as `_plain` gives it."""
+    is_tensor = isinstance(operand, tvm.runtime.Tensor)
+    return tvm.runtime.tensor(value, operand.device) if is_tensor else value
 
 
 def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
     """
-    A kernel on random inputs: 0 and 1 for integers, or 0 where 1 is out of range as an index.
-    Raises `NoDevice` where its device lacks.
+    A kernel on random inputs from its ranges. Where these are out of range, integers are the least
+    ones; where results are not finite, other numbers are positive, if they are finite then. Raises
+    `NoDevice` where its device lacks.
     """
     device = device_named(device_name(task.toolchain.kind))
-    module = kernel_module(task, generator)
+    weights, constants = _constants_drawn(task, generator)
+    module = _module(task, weights, constants)
     run = _running(module, task.toolchain, [task.backend, *task.libraries], device)
 
-    constants = {position for position, _ in task.constants}
-    positions = [p for p in range(len(task.module[_FUNCTION].params)) if p not in constants]
+    known = {**weights, **constants}
+    positions = [p for p in range(len(task.module[_FUNCTION].params)) if p not in known]
 
-    def inputs(largest: int) -> list[Any]:
-        params = zip(positions, module["main"].params, strict=False)
+    def inputs(as_safe: Callable[[TensorType, Range | None], Range | None]) -> list[Any]:
+        params = zip(positions, module["main"].params, strict=True)
         return [
             _as_argument(task.given[position], param.ty, device)
             if position in task.given
-            else _argument(param.ty, task.sizes, generator, device, largest)
+            else _argument(
+                param.ty, task.sizes, generator, device, as_safe, task.ranges.get(position)
+            )
             for position, param in params
         ]
 
-    drawn = inputs(1)
+    drawn = inputs(lambda type_, range_: range_)
     try:
-        run(*drawn)
+        result = run(*drawn)
     except (ExecutableError, EngineError):
-        drawn = inputs(0)
-    return BuiltKernel(lambda: run(*drawn), drawn)
+        drawn = inputs(_lowest)
+    else:
+        if not _is_finite(result) and _is_finite(run(*(positive := inputs(_positive)))):
+            drawn = positive
+    places = task.check.gives if task.check else None
+    return BuiltKernel(run, drawn, positions, known, places)
+
+
+def _lowest(type_: TensorType, range_: Range | None) -> Range | None:
+    """Of integers the least only, which is a valid index of any tensor."""
+    least = range_[0] if range_ else 0
+    return range_ if "float" in type_.dtype else (least, least + 1)
+
+
+def _positive(type_: TensorType, range_: Range | None) -> Range | None:
+    return POSITIVE if "float" in type_.dtype else range_
+
+
+def _is_finite(result: Any) -> bool:
+    """Whether all floating point numbers of a result are finite."""
+    numbers = (each for each in arrays_of(result) if "float" in str(each.dtype))
+    return all(np.isfinite(each.astype(np.float32)).all() for each in numbers)
 
 
 def _running(
@@ -404,12 +648,17 @@ def _as_argument(value: Any, type_: Any, device: Any) -> Any:
 
 
 def _argument(
-    type_: Any, sizes: Sizes, generator: np.random.Generator, device: Any, largest: int
+    type_: Any,
+    sizes: Sizes,
+    generator: np.random.Generator,
+    device: Any,
+    as_safe: Callable[[TensorType, Range | None], Range | None],
+    range_: Range | None,
 ) -> Any:
     if isinstance(type_, relax.ShapeType):
         return tvm.runtime.ShapeTuple([sizes[str(dim.name)] for dim in type_.values])
-    array = random_array(_tensor(type_, sizes), generator, largest)
-    return tvm.runtime.tensor(array, device)
+    tensor = _tensor(type_, sizes)
+    return tvm.runtime.tensor(random_array(tensor, generator, as_safe(tensor, range_)), device)
 
 
 def _tensor(type_: Any, sizes: Sizes) -> TensorType:
@@ -419,15 +668,18 @@ def _tensor(type_: Any, sizes: Sizes) -> TensorType:
     return TensorType(found.dtype, tuple(size_of(dim, sizes) for dim in found.shape or ()))
 
 
-def random_array(type_: TensorType, generator: np.random.Generator, largest: int = 1) -> Array:
+def random_array(
+    type_: TensorType, generator: np.random.Generator, range_: Range | None = None
+) -> Array:
     """
-    Moderate positive and negative values; for integers 0 to `largest`, since most integers are
-    indices.
+    Numbers in a range; without one, moderate positive and negative values, and for integers 0 and
+    1, since most integers are indices.
     """
     shape = type_.static_shape
     if "float" in type_.dtype:
-        return generator.uniform(-1, 1, shape).astype(type_.dtype)
-    return generator.integers(0, largest, shape, endpoint=True).astype(type_.dtype)
+        return generator.uniform(*(range_ or USUAL), shape).astype(type_.dtype)
+    least, end = map(int, range_ or (0, 2))
+    return generator.integers(least, end, shape).astype(type_.dtype)
 
 
 def _weights(type_: TensorType, generator: np.random.Generator) -> Array:

@@ -1,7 +1,9 @@
 """Time calls as models make them, on a clock that other processes hardly disturb."""
 
+import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,17 +11,18 @@ from typing import Any
 import numpy as np
 
 from collage_dsl.graph import Measuring
+from collage_dsl.measuring.interval import is_exact
 
 Call = Callable[[], object]
 
-_SETTLED = 6
-"""The fewest times of which the low ones may agree."""
-
-_AGREEMENT = 0.02
-"""Times agree that differ by this part of them at most."""
-
 PERCENTILE = Measuring().percentile
 """The percentile that represents a series of times. It is low, because disturbances only add."""
+
+_RETAKES = 3
+"""How often a time is taken again that was disturbed."""
+
+_PAUSE = 1e-5
+"""The seconds that a thread may not have had the processor without being disturbed."""
 
 
 def clock(num_cores: int) -> Callable[[], int]:
@@ -30,11 +33,14 @@ def clock(num_cores: int) -> Callable[[], int]:
     return time.thread_time_ns if num_cores == 1 else time.perf_counter_ns
 
 
-def timed(call: Call, now: Callable[[], int]) -> float:
-    """The seconds that one call takes."""
-    start = now()
-    call()
-    return (now() - start) * 1e-9
+def method(num_cores: int, percentile: int, *, in_turn: bool = False) -> str:
+    """How a cost was found, in a few words; docs/measuring.md explains them."""
+    times = "CPU times" if num_cores == 1 else "wall times"
+    return f"percentile {percentile} of {times}{IN_TURN if in_turn else ''}"
+
+
+IN_TURN = ", in turn"
+"""What a method says whose kernel ran in turn with others."""
 
 
 def low(times: Sequence[float], percentile: int = PERCENTILE) -> float:
@@ -42,33 +48,83 @@ def low(times: Sequence[float], percentile: int = PERCENTILE) -> float:
     return float(np.percentile(times, percentile))
 
 
-def times_after(before: Call, call: Call, *, num_cores: int, measure: Measuring) -> list[float]:
+@dataclass(frozen=True, slots=True)
+class Timed:
     """
-    The seconds of `call`, each time after `before`, which is not timed: it makes the caches as they
-    are when a model calls. `measure` says how many calls are timed at most.
+    A call that is to be timed, each time after `before`, which is not timed: it makes the caches as
+    they are when a model calls. `measure` says how many calls are timed at most.
     """
+
+    before: Call
+    call: Call
+    num_cores: int
+    measure: Measuring
+
+    def taken(self) -> float:
+        """The seconds of one call that nothing disturbed, or of the last one that was tried."""
+        return undisturbed(self.call, self.num_cores, self.before)
+
+    def is_settled(self, times: Sequence[float]) -> bool:
+        """Whether there are as many times as wanted, or they tell the percentile exactly enough."""
+        how = self.measure
+        enough = len(times) >= how.repeats
+        return enough or is_exact(times, how.percentile, how.noise_margin)
+
+
+def sample(call: Call, num_cores: int) -> tuple[float, bool]:
+    """
+    The seconds of one call, and whether it was disturbed: the system took the processor away from
+    it, or, for one core, much more time went by than the thread had the processor.
+    """
+    switches, wall = _switches(num_cores), time.perf_counter_ns()
     now = clock(num_cores)
-    times: list[float] = []
-    deadline = time.monotonic() + measure.budget
-    while len(times) < measure.least or (
-        len(times) < measure.repeats
-        and time.monotonic() < deadline
-        and not is_settled(times, measure.percentile)
+    start = now()
+    call()
+    seconds = (now() - start) * 1e-9
+    waited = (time.perf_counter_ns() - wall) * 1e-9 - seconds
+    is_late = num_cores == 1 and waited > _PAUSE + seconds * Measuring().noise_margin
+    return seconds, is_late or _switches(num_cores) != switches
+
+
+def _switches(num_cores: int) -> int:
+    """How often the system took the processor from this thread, or from any of several threads."""
+    who = resource.RUSAGE_THREAD if num_cores == 1 else resource.RUSAGE_SELF
+    return resource.getrusage(who).ru_nivcsw
+
+
+def times_in_turn(every: Sequence[Timed], after: Call = lambda: None) -> list[list[float]]:
+    """
+    The seconds of calls, which run in turn, so that a disturbance of the machine disturbs all of
+    them. They run until each is settled, or their budgets together are spent. `after` runs after
+    each round.
+    """
+    times: list[list[float]] = [[] for _ in every]
+    deadline = time.monotonic() + sum(each.measure.budget for each in every)
+    least = max(each.measure.least for each in every)
+    while len(times[0]) < least or (
+        time.monotonic() < deadline
+        and not all(each.is_settled(found) for each, found in zip(every, times, strict=True))
     ):
-        before()
-        times.append(timed(call, now))
+        for each, found in zip(every, times, strict=True):
+            found.append(each.taken())
+        after()
     return times
 
 
-def is_settled(times: Sequence[float], percentile: int = PERCENTILE) -> bool:
+def times_and_speeds(every: Sequence[Timed]) -> tuple[list[list[float]], list[float]]:
     """
-    Whether more times would hardly change the `percentile`-th percentile: twice as many of the
-    times, or two fifths if that is more, agree.
+    The times of `times_in_turn`, and those of the reference kernel, which runs once in each round:
+    so what a percentile of both says is true of the same speed of the machine.
     """
-    if len(times) < _SETTLED:
-        return False
-    upper = low(times, min(100, max(40, 2 * percentile)))
-    return upper <= (1 + _AGREEMENT) * min(times)
+    run, speeds = _reference(), list[float]()
+    times = times_in_turn(every, lambda: speeds.append(undisturbed(run, 1)))
+    return times, speeds
+
+
+def times_after(before: Call, call: Call, *, num_cores: int, measure: Measuring) -> list[float]:
+    """The seconds of `call`, each time after `before`; see `Timed`."""
+    (times,) = times_in_turn([Timed(before, call, num_cores, measure)])
+    return times
 
 
 def interleaved(calls: list[Call], num_cores: int, *, budget: float) -> list[list[float]]:
@@ -76,20 +132,44 @@ def interleaved(calls: list[Call], num_cores: int, *, budget: float) -> list[lis
     The seconds of each of `calls`. They run in turn, so that a disturbance of the machine disturbs
     all of them. Stops after `budget` seconds, but not before five rounds.
     """
-    now = clock(num_cores)
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:
         call()
     deadline = time.monotonic() + budget
     while len(times[0]) < 5 or (len(times[0]) < 200 and time.monotonic() < deadline):
         for call, series in zip(calls, times, strict=True):
-            series.append(timed(call, now))
+            series.append(undisturbed(call, num_cores))
     return times
+
+
+def undisturbed(call: Call, num_cores: int, before: Call = lambda: None) -> float:
+    """The seconds of one call that nothing disturbed, or of the last one that was tried."""
+    for _ in range(_RETAKES):
+        before()
+        seconds, disturbed = sample(call, num_cores)
+        if not disturbed:
+            break
+    return seconds
+
+
+def _reference() -> Call:
+    """
+    The reference kernel: some fixed arithmetic on data in the first-level cache. Only the speed of
+    the processor changes how long it takes.
+    """
+    data = np.linspace(0.5, 1.5, 2048, dtype=np.float32)
+
+    def run() -> None:
+        for _ in range(20):
+            np.exp(data, out=data)
+            np.log(data, out=data)
+
+    return run
 
 
 def evict() -> None:
     """Replace the contents of the last-level cache."""
-    buffer = _buffer()
+    buffer = _buffer()[: last_level_cache_bytes() * 5 // 4 // 8]
     np.add(buffer, 1, out=buffer)
 
 
@@ -106,7 +186,7 @@ def read(arrays: Iterable[np.ndarray[Any, Any]]) -> None:
 
 @cache
 def _buffer() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.ones(last_level_cache_bytes() * 5 // 4 // 8, np.int64)  # zeros share one page
+    return np.ones(2 * last_level_cache_bytes() // 8, np.int64)  # zeros share one page
 
 
 @cache

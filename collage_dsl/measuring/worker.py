@@ -5,13 +5,29 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerProcess
 from typing import Any, Generic
 
-from collage_dsl.measuring.process import Failed, Ready, Result, Task, Work, is_ready, started
+from collage_dsl.cost import Refusal
+from collage_dsl.measuring.memory import default_limit, exhausted, says_no_memory
+from collage_dsl.measuring.process import (
+    Failed,
+    Ready,
+    Result,
+    Serving,
+    Task,
+    Work,
+    started,
+    warn_of_kill,
+)
 
 Job = Generator[tuple[Task, float], Result | Failed, None]
 """Tasks for one process, each with its time limit in seconds. It is sent the result of each."""
+
+_AGAIN = 2
+"""How often a task is done again whose process was killed, and a process started that ends."""
+
+_PATIENCE = 60.0
+"""The seconds after which no other process is started in place of one that did not begin."""
 
 
 class Workers(Generic[Task, Result]):
@@ -22,12 +38,19 @@ class Workers(Generic[Task, Result]):
             workers.run(jobs)
 
     The result of a task is `Failed` if there is an exception or a crash, or if the task takes
-    longer than its limit. After a crash or a time-out the next task gets a new process. The time
-    to start a process does not count, nor does that to wait for other tasks.
+    longer than its limit, or more than `memory` bytes (half of the machine's, if nothing is
+    said). After that the next task gets a new process. The time to start a process does not count,
+    nor does that to wait for other tasks.
+
+    A task whose process is killed from outside is done again in a new one, twice at the most. A
+    `WorkersWarning` says so.
     """
 
-    def __init__(self, work: Work[Task, Result], *, count: int = 1) -> None:
-        self._workers = [_Worker(work) for _ in range(count)]
+    def __init__(
+        self, work: Work[Task, Result], *, count: int = 1, memory: int | None = None
+    ) -> None:
+        limit = default_limit() if memory is None else memory
+        self._workers = [_Worker(work, limit) for _ in range(count)]
 
     def __enter__(self) -> "Workers[Task, Result]":
         return self
@@ -67,11 +90,12 @@ class _Place(Generic[Task, Result]):
         self._job: Job[Task, Result] | None = None
         self._next: tuple[Task, float] | None = None
         self._limit = self._used = self._since = 0.0
+        self._kills = 0
 
     @property
     def connection(self) -> "Connection[Any, Any]":
-        assert self._worker.connection is not None
-        return self._worker.connection
+        assert self._worker.serving is not None
+        return self._worker.serving.connection
 
     @property
     def left(self) -> float:
@@ -107,11 +131,15 @@ class _Place(Generic[Task, Result]):
         answer = self._worker.answer(self._limit)
         if isinstance(answer, Ready):
             self.is_ready = True
+        elif isinstance(answer, Failed) and answer.again and self._kills < _AGAIN:
+            self._kills += 1
+            warn_of_kill()  # The task stays the next one.
         else:
             self._end(answer)
 
     def _end(self, answer: Result | Failed) -> None:
         assert self._job is not None
+        self._kills = 0
         try:
             self._next = self._job.send(answer)
         except StopIteration:
@@ -129,71 +157,80 @@ def _work_side_by_side(places: Sequence[_Place[Any, Any]]) -> None:
 
 
 class _Worker(Generic[Task, Result]):
-    """A process that does tasks, started when it is needed."""
+    """A process that does tasks within `memory` bytes, started when it is needed."""
 
-    def __init__(self, work: Work[Task, Result]) -> None:
+    def __init__(self, work: Work[Task, Result], memory: int) -> None:
         self.work = work
-        self.connection: Connection[Any, Any] | None = None
-        self._process: ForkServerProcess | None = None
+        self.memory = memory
+        self.serving: Serving | None = None
 
     def send(self, task: Task) -> bool:
         """
         Send the task. If the last process ended after its answer, send it to a new process. False
         if there is no process to send it to.
         """
-        if self.connection is not None:
+        if self.serving is not None:
             try:
-                self.connection.send(task)
+                self.serving.connection.send(task)
             except OSError:
                 self.stop()
             else:
                 return True
-        self._process, self.connection = started(self.work)
-        if not is_ready(self.connection):
+        first = time.monotonic()
+        for left in reversed(range(_AGAIN + 1)):
+            try:
+                self.serving = started(self.work, self.memory)
+                if self.serving.is_ready():
+                    self.serving.connection.send(task)
+                    return True
+            except (ConnectionError, EOFError):
+                if not left:  # The server of processes has just been killed, again and again.
+                    raise
+                time.sleep(0.1)
             self.stop()
-            return False
-        self.connection.send(task)
-        return True
+            if time.monotonic() > first + _PATIENCE:
+                break
+        return False
 
     def go_on(self) -> None:
         """Let the process go on that is ready. If it has ended, its answer says so."""
-        assert self.connection is not None
+        assert self.serving is not None
         with suppress(OSError):
-            self.connection.send(None)
+            self.serving.connection.send(None)
 
     def answer(self, limit: float) -> Result | Failed | Ready:
-        """What the process has answered, which is ended if it has not."""
-        assert self.connection is not None
-        if not self.connection.poll():
+        """What the process has answered, which is ended if it has not, or got no more memory."""
+        assert self.serving is not None
+        if not self.serving.connection.poll():
             self.stop()
-            return Failed(f"took longer than {limit:g} s", timed_out=True)
+            return Failed(f"took longer than {limit:g} s", Refusal.TIME)
         try:
-            answer: Result | Failed | Ready = self.connection.recv()
+            answer: Result | Failed | Ready = self.serving.connection.recv()
         except (EOFError, ConnectionResetError):
             return self._ended()
+        self.serving.printed()  # Makes room for what follows.
+        if isinstance(answer, Failed) and answer.kind is Refusal.MEMORY:
+            self.stop()
         return answer
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process.close()
-        if self.connection is not None:
-            self.connection.close()
-        self._process = self.connection = None
+        if self.serving is not None:
+            self.serving.kill()
+        self.serving = None
 
     def _ended(self) -> Failed:
-        assert self._process is not None
-        self._process.join()
-        code = self._process.exitcode or 0
+        assert self.serving is not None
+        code, printed = self.serving.exit_code(), self.serving.printed()
         self.stop()
-        if code >= 0:
-            return Failed(f"ended with exit code {code}")
-        if -code == signal.SIGKILL:
+        if code in (None, -signal.SIGKILL):
             who = "by a person, or by the system because memory ran out"
-            return Failed(f"the process for it was killed {who}", passing=True)
-        return Failed(f"crashed ({_signal_name(-code)})")
+            return Failed(f"the process for it was killed {who}", passing=True, again=True)
+        if says_no_memory(printed):
+            return Failed(exhausted(self.memory), Refusal.MEMORY)
+        if code >= 0:
+            return Failed(f"ended with exit code {code}", Refusal.CRASH)
+        return Failed(f"crashed ({_signal_name(-code)})", Refusal.CRASH)
 
 
 def _signal_name(number: int) -> str:

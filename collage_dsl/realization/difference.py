@@ -54,23 +54,6 @@ def relative_error(actual: Array, expected: Array) -> float:
     return difference / largest if largest else difference
 
 
-def is_rounded_alike(actual: Array, expected: Array) -> bool:
-    """
-    Whether whole numbers that were rounded from floats are the same, but for a few of them. Those
-    are one more or one less, where a float was next to the limit between two numbers.
-    """
-    if actual.shape != expected.shape or actual.dtype != expected.dtype:
-        return False
-    if expected.dtype.kind not in "iu":
-        return False
-    apart = np.abs(actual.astype(np.int64) - expected.astype(np.int64))
-    return bool(apart.max(initial=0) <= 1 and apart.sum() <= max(1, _FEW * apart.size))
-
-
-_FEW = 1e-3
-"""The part of rounded numbers that may differ."""
-
-
 def compared(
     actual: Array, expected: Array, others: Callable[[], Iterable[Array]], unit: float = 0.0
 ) -> tuple[float, float]:

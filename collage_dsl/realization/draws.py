@@ -186,8 +186,13 @@ def _integers(graph: Graph, index: int, draw: str, generator: np.random.Generato
     return np.asarray(generator.integers(low, high, type_.static_shape), type_.dtype)
 
 
+def integer_range(graph: Graph, index: int) -> tuple[int, int]:
+    """The least usual integer of a parameter, and the end; see `_integers`."""
+    return _range(graph, index, graph.nodes[index].tensor.dtype, _USUAL)
+
+
 def _range(graph: Graph, index: int, dtype: str, draw: str) -> tuple[int, int]:
-    same = frozenset(_same_values(graph, index))
+    same = frozenset(same_values(graph, index))
     uses = [(user, node) for node in same for user in members(graph.users_of[node])]
     limits = [_limit(graph, graph.nodes[user], node) for user, node in uses]
     known = [limit for limit in limits if limit is not None]
@@ -210,14 +215,14 @@ def _range(graph: Graph, index: int, dtype: str, draw: str) -> tuple[int, int]:
     return low, min(high, 0) if draw == "negative" and low < 0 else high
 
 
-def _same_values(graph: Graph, index: int) -> Iterator[int]:
+def same_values(graph: Graph, index: int) -> Iterator[int]:
     """The nodes of which the elements are those of a node: itself, and views of it."""
     yield index
     for user in members(graph.users_of[index]):
         node = graph.nodes[user]
         is_cast = node.op == "astype" and "int" in getattr(node.type, "dtype", "")
         if node.form in (Form.TUPLE, Form.PROJECTION) or node.op in _SAME_VALUES or is_cast:
-            yield from _same_values(graph, user)
+            yield from same_values(graph, user)
 
 
 def _limit(graph: Graph, user: Node, index: int) -> int | None:

@@ -124,14 +124,24 @@ def _name(callee: Any) -> str:
 
 
 def _allocated(bindings: Sequence[Any]) -> dict[int, int]:
-    """The position of the allocation of each variable that is a whole new tensor, by its hash."""
+    """
+    The position of the allocation of each variable that is a whole new tensor, by its hash. A
+    library kernel with several results gives a tuple of such tensors.
+    """
     found: dict[int, int] = {}
+    tuples: dict[int, Any] = {}
     for position, binding in enumerate(bindings):
-        value = binding.value
+        variable, value = hash(binding.var), binding.value
+        if isinstance(value, relax.Tuple):
+            tuples[variable] = value
+        elif isinstance(value, tvm.ir.Var) and hash(value) in tuples:
+            tuples[variable] = tuples[hash(value)]
+        if isinstance(value, relax.TupleGetItem) and hash(value.tuple_value) in tuples:
+            value = tuples[hash(value.tuple_value)].fields[value.index]
         if isinstance(value, tvm.ir.Call) and value.op == _ALLOC:
-            found[hash(binding.var)] = position
+            found[variable] = position
         elif isinstance(value, tvm.ir.Var) and hash(value) in found:
-            found[hash(binding.var)] = found[hash(value)]
+            found[variable] = found[hash(value)]
     return found
 
 

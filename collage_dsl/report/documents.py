@@ -132,16 +132,23 @@ class KernelDocument(CandidateDocument):
     variants: list[VariantDocument] = Field(
         default_factory=list, description="the algorithms that were measured"
     )
+    source: FileName = Field(default="", description="where the cost came from, if that is known")
+    measured_at: str = Field(
+        default="", description="when the cost was measured, in UTC; empty if it was not"
+    )
 
     @classmethod
     def chosen(cls, kernel: PlannedKernel) -> "KernelDocument":
         candidate = CandidateDocument.of(kernel.candidate)
+        came = kernel.provenance
         return cls(
             **candidate.model_dump(),
             cost=kernel.cost,
             copies=kernel.copies,
             variant=kernel.variant,
             variants=[VariantDocument.of(each) for each in kernel.variants],
+            source=came.source if came else "",
+            measured_at=came.measured_at if came else "",
         )
 
     @property
@@ -151,13 +158,18 @@ class KernelDocument(CandidateDocument):
 
 
 class MeasurementsDocument(Document):
-    """The number of distinct kernels whose cost was asked for, and the sources of the costs."""
+    """
+    The number of distinct kernels whose cost was asked for, and the sources of the costs. From
+    `retried` on (UTC), the first kernel is measured again whose reason may pass.
+    """
 
     found: int
     measured: int
     reused: int
     infeasible: int
     reasons: dict[FileName, int] = Field(description="why, and how many for each reason")
+    kinds: dict[str, int] = Field({}, description="how many for each kind of reason")
+    retried: str = ""
 
 
 class SearchDocument(Document):
@@ -203,7 +215,7 @@ class PlanDocument(Document):
         default=None, description="absent where the plan was not searched for"
     )
     measurements: MeasurementsDocument | None = Field(
-        default=None, description="absent where costs came from a table"
+        default=None, description="absent where no cost was measured, now or before"
     )
 
     @classmethod
@@ -238,15 +250,43 @@ class ShareDocument(Document):
 
 class ContenderDocument(Document):
     """
-    One plan that was built and raced: the `mixed` plan, or the plan of a single target. If it
-    could not be built, `reason` says why.
+    One plan that was built and raced: the `mixed` plan, one of the next best (`mixed 2`), the plan
+    of a single target, or the `refined` one. If it could not be built, `reason` says why.
     """
 
     name: str
+    alone: bool = Field(description="whether it is the plan of a single target, by its name")
     targets: dict[str, ShareDocument]
     estimated: float | None
     measured: LatencyDocument | None
+    error: float | None = Field(
+        default=None,
+        description="how much more is estimated than measured, as a part of what was measured",
+    )
+    interval: tuple[float, float] | None = Field(
+        default=None, description="between which times the percentile is, by chance: at 95 %"
+    )
+    tied: bool = Field(
+        default=False, description="its interval overlaps with that of the fastest contender"
+    )
     reason: FileName | None = None
+
+
+class RefinementDocument(Document):
+    """
+    How the winner of the race was refined by runs of whole plans. `before` and `after` are of one
+    final race, of the plan at the start and of the fastest one found, in alternation.
+    """
+
+    method: Literal["evolutionary"]
+    budget: float = Field(description="seconds")
+    run: int = Field(description="plans that were built and run")
+    known: int = Field(description="plans that were run before, as the state says")
+    failed: int = Field(description="plans that could not be built")
+    kept: bool = Field(description="whether the refined plan is faster for certain, and was kept")
+    before: LatencyDocument | None = Field(description="null where no plan was faster")
+    after: LatencyDocument | None
+    state: FileName = Field(description="the file with which a second refinement goes on")
 
 
 class ErrorDocument(Document):
@@ -293,9 +333,13 @@ class VerificationDocument(Document):
 class RaceDocument(Document):
     """The plans for a model that were built and raced, and how right the kept one is."""
 
-    chosen: str = Field(description="the name of the fastest contender, which was kept")
+    chosen: str = Field(
+        description="the name of the contender that was kept: the fastest, or of those that are "
+        "tied with it that with the least estimate"
+    )
     plan: PlanDocument
     contenders: list[ContenderDocument]
+    refinement: RefinementDocument | None = None
     verification: VerificationDocument | None
     measurements: MeasurementsDocument
     launch: dict[str, float] = Field(description="measured seconds to launch a kernel, by target")

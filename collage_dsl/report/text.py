@@ -13,6 +13,7 @@ from collage_dsl.report.documents import (
     MeasurementsDocument,
     PlanDocument,
     RaceDocument,
+    RefinementDocument,
     ReplayDocument,
     ReplayedDocument,
     RunDocument,
@@ -37,8 +38,10 @@ def candidates_text(document: CandidatesDocument) -> str:
 
 
 def plan_text(document: PlanDocument) -> str:
-    rows = [_kernel_row(kernel) for kernel in document.kernels]
-    head = ("target", "variant", "kernel", "result", "cost", "error", "from the ONNX nodes")
+    several = len({kernel.source for kernel in document.kernels}) > 1
+    rows = [_kernel_row(kernel, with_source=several) for kernel in document.kernels]
+    cells = ("target", "variant", "kernel", "result", "cost", "source", "error")
+    head = (*cells, "from the ONNX nodes")
     kernels = table(*_without_empty(head, rows))
     total = (
         f"{_count(document.operators, 'operator')} in {_count(len(rows), 'kernel')}, "
@@ -47,13 +50,42 @@ def plan_text(document: PlanDocument) -> str:
     measurements = document.measurements
     found = search_text(document.search) if document.search else ""
     counted = measurements_text(measurements) if measurements else ""
-    return kernels + total + _variants(document) + _fast_math(document) + found + counted
+    sources = "" if several else _sources(document)
+    said = total + sources + _variants(document) + _fast_math(document)
+    return kernels + said + found + counted
 
 
-def _kernel_row(kernel: KernelDocument) -> tuple[str, ...]:
+def _kernel_row(kernel: KernelDocument, *, with_source: bool) -> tuple[str, ...]:
     error = "" if kernel.error is None else f"{kernel.error:.0e}"
     where = kernel.target, kernel.variant, _short(kernel.label), kernel.nodes[-1]
-    return (*where, seconds(kernel.cost), error, _named(kernel))
+    source = f"{kernel.source} {_day(kernel)}".rstrip() if with_source else ""
+    return (*where, seconds(kernel.cost), source, error, _named(kernel))
+
+
+def _day(kernel: KernelDocument) -> str:
+    """The day on which the cost of a kernel was measured; empty if it was not."""
+    return kernel.measured_at.partition(" ")[0]
+
+
+def _sources(document: PlanDocument) -> str:
+    """How many costs each source gave, and the days on which they were measured."""
+    found: dict[str, list[str]] = {}
+    for kernel in document.kernels:
+        if kernel.source:
+            found.setdefault(kernel.source, []).append(_day(kernel))
+    said = (
+        f"{printable(source)}{f' {len(days)}' * (len(found) > 1)}{_days(days)}"
+        for source, days in found.items()
+    )
+    return f"costs: {', '.join(said)}\n" if found else ""
+
+
+def _days(days: Sequence[str]) -> str:
+    known = sorted(filter(None, days))
+    if not known:
+        return ""
+    first, last = known[0], known[-1]
+    return f" ({first})" if first == last else f" ({first} to {last})"
 
 
 def _named(candidate: CandidateDocument) -> str:
@@ -128,7 +160,7 @@ def _race_text(document: RaceDocument) -> str:
     ]
     if document.verification:
         lines.append(_verification(document.verification))
-    kernels = _variants(document.plan) + _fast_math(document.plan)
+    kernels = _sources(document.plan) + _variants(document.plan) + _fast_math(document.plan)
     return "\n".join(lines) + "\n" + kernels + measurements_text(document.measurements)
 
 
@@ -138,8 +170,11 @@ def _contenders(document: RaceDocument) -> Iterator[str]:
         yield f"the plan `{document.chosen}` of {kernels}, as it was frozen"
         return
     rows = [_contender_row(c, document.chosen) for c in document.contenders]
-    yield table(("plan", "operators in kernels", "estimated", "measured", "spread", ""), rows)
+    head = ("plan", "operators in kernels", "estimated", "measured", "error", "spread", "")
+    yield table(head, rows)
     yield _gain(document)
+    if document.refinement:
+        yield _refinement(document.refinement)
 
 
 def _verification(document: VerificationDocument) -> str:
@@ -201,7 +236,13 @@ def measurements_text(document: MeasurementsDocument) -> str:
         f"{document.reused} reused, {document.infeasible} infeasible\n"
     )
     reasons = sorted(document.reasons.items(), key=lambda item: -item[1])[:_REASONS]
-    return first + "".join(f"  {count} x {printable(reason)}\n" for reason, count in reasons)
+    listed = "".join(f"  {count} x {printable(reason)}\n" for reason, count in reasons)
+    if not document.retried:
+        return first + listed
+    expires = (
+        f"a time-out, a crash or exhausted memory expires, the first on {document.retried[:10]}"
+    )
+    return f"{first}{listed}  {expires}\n"
 
 
 def seconds(value: float) -> str:
@@ -213,32 +254,50 @@ def seconds(value: float) -> str:
 
 
 def _contender_row(contender: ContenderDocument, chosen: str) -> tuple[str, ...]:
-    name = contender.name if contender.name == "mixed" else f"{contender.name} alone"
+    name = f"{contender.name} alone" if contender.alone else contender.name
     measured = contender.measured
-    if measured is None or contender.estimated is None:
-        return (name, "", "", "", "", contender.reason or "not built")
+    if measured is None or contender.estimated is None or contender.error is None:
+        return (name, "", "", "", "", "", contender.reason or "not built")
+    is_kept = contender.name == chosen
     return (
         name,
         ", ".join(f"{t} {s.operators} in {s.kernels}" for t, s in contender.targets.items()),
         seconds(contender.estimated),
         seconds(measured.seconds),
+        f"{contender.error:+.0%}",
         seconds(measured.spread),
-        "<- kept" if contender.name == chosen else "",
+        "<- kept" if is_kept else "as fast" if contender.tied else "",
     )
 
 
 def _gain(document: RaceDocument) -> str:
     """The measured time of what was kept beside the fastest single target."""
-    times = {c.name: c.measured.seconds for c in document.contenders if c.measured}
+    raced = {c.name: c for c in document.contenders if c.measured}
+    times = {name: c.measured.seconds for name, c in raced.items() if c.measured}
     kept = times[document.chosen]
-    alone = {name: time for name, time in times.items() if name != "mixed"}
-    if not alone:
-        return f"kept {document.chosen}: {seconds(kept)}"
-    best = min(alone, key=lambda name: alone[name])
-    if document.chosen == best:
-        return f"kept {best} alone: {seconds(kept)}; mixing targets was not faster"
-    faster = 1 - kept / alone[best]
-    return f"kept the mixed plan: {seconds(kept)}, {faster:.0%} less than {best} alone"
+    alone = [name for name, contender in raced.items() if contender.alone]
+    if raced[document.chosen].alone:
+        return f"kept {document.chosen} alone: {seconds(kept)}; mixing targets was not faster"
+    said = f"kept the {document.chosen} plan: {seconds(kept)}"
+    if not alone or (document.refinement and document.refinement.kept):
+        return said  # The refined plan did not run beside single targets.
+    best = min(alone, key=lambda name: times[name])
+    if raced[document.chosen].tied and raced[best].tied:
+        return f"{said}; {best} alone is as fast, as far as the race can tell"
+    return f"{said}, {1 - kept / times[best]:.0%} less than {best} alone"
+
+
+def _refinement(document: RefinementDocument) -> str:
+    """What the refinement has tried, and what it has gained."""
+    tried = f"refined for {document.budget:.0f} s: {_count(document.run, 'plan')} run"
+    known = f", {document.known} known before" if document.known else ""
+    failed = f", {document.failed} could not be built" if document.failed else ""
+    if document.before is None or document.after is None:
+        return f"{tried}{known}{failed}; none was faster"
+    before, after = document.before.seconds, document.after.seconds
+    raced = f"{seconds(before)} before, {seconds(after)} after, in alternation"
+    kept = raced if document.kept else f"{raced}: not faster for certain, so not kept"
+    return f"{tried}{known}{failed}; {kept}"
 
 
 def _short(label: str) -> str:

@@ -104,7 +104,7 @@ class _Beam:
         self.tally.explored()
         for move in self.moves.from_(state.key):
             surplus = self.surplus[move.number]
-            key = None if surplus is None else self.moves.after(state.key, move)
+            key = None if surplus is None else self.moves.after(state.key, move.place)
             if key is not None and surplus is not None:
                 cost, demotion, kernels = state.rank
                 rank = cost + surplus, demotion + move.demotion, kernels + 1

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 
 from collage_dsl.cost import CostFunction, Infeasible
-from collage_dsl.graph import CandidateKernel, SubGraph
+from collage_dsl.graph import CandidateKernel, Graph, SubGraph, members
 from collage_dsl.graph.between import absorbable
 from collage_dsl.graph.variants import Variants, common
 from collage_dsl.search.plan import (
@@ -36,6 +36,22 @@ def coalesce(plan: Plan, cost: CostFunction, may_merge: MayMerge) -> Plan:
     ordered = in_execution_order(plan.graph, list(by_candidate))
     kept = tuple(by_candidate[candidate] for candidate in ordered)
     return Plan(plan.graph, kept, plan.record)
+
+
+def touching(graph: Graph, kernels: Iterable[CandidateKernel]) -> bool:
+    """Whether two of the kernels have one target and touch, directly or behind free nodes."""
+    owner = {index: kernel for kernel in kernels for index in members(kernel.sub_graph.inside)}
+    for index, kernel in owner.items():
+        pending = list(graph.nodes[index].inputs)
+        while pending:
+            operand = pending.pop()
+            other = owner.get(operand)
+            if other is None:
+                if not graph.nodes[operand].is_call:
+                    pending += graph.nodes[operand].inputs
+            elif other is not kernel and other.target == kernel.target:
+                return True
+    return False
 
 
 class _Groups:
@@ -108,9 +124,9 @@ class _Groups:
     def merged(self, *numbers: int) -> CandidateKernel | None:
         """One kernel for groups of one target, without its composites; None if it may not be."""
         parts = [self.whole[number] for number in numbers]
-        if _variants(parts) == frozenset():
+        if not have_common_variant(parts):
             return None
-        whole = _union(parts, composites=False)
+        whole = union(parts, composites=False)
         return whole if self.may_merge(whole) else None
 
     def has_detour(self, start: int, end: int) -> bool:
@@ -162,7 +178,7 @@ def _priced(
 ) -> list[PlannedKernel]:
     if len(group) == 1:
         return list(group)
-    whole = _union([kernel.candidate for kernel in group])
+    whole = union([kernel.candidate for kernel in group])
     price = cost(whole) if may_merge(whole) else Infeasible("not allowed")
     parts = sum(femtoseconds(kernel.cost) for kernel in group)
     if not isinstance(price, Infeasible) and femtoseconds(price) <= parts:
@@ -184,13 +200,19 @@ def _touching(kernels: Sequence[PlannedKernel]) -> list[list[PlannedKernel]]:
     return [[kernels[number] for number in found] for found in joined.sets()]
 
 
+def have_common_variant(kernels: Iterable[CandidateKernel]) -> bool:
+    """Whether one kernel may compute all of these, as far as their variants say."""
+    return _variants(kernels) != frozenset()
+
+
 def _variants(kernels: Iterable[CandidateKernel]) -> Variants:
     """The variants that the toolchains of all kernels allow."""
     said = (frozenset(kernel.toolchain.variants) for kernel in kernels)
     return reduce(common, (variants or None for variants in said), None)
 
 
-def _union(kernels: Sequence[CandidateKernel], *, composites: bool = True) -> CandidateKernel:
+def union(kernels: Sequence[CandidateKernel], *, composites: bool = True) -> CandidateKernel:
+    """One kernel for kernels of one target, whose toolchains allow a common variant."""
     graph, toolchain = kernels[0].graph, kernels[0].toolchain.only_by(_variants(kernels))
     inside = constants = 0
     for kernel in kernels:

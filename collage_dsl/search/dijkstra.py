@@ -1,29 +1,28 @@
 """The cheapest cover as a shortest path over sets of covered nodes."""
 
 import heapq
-from bisect import bisect
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
 from collage_dsl.graph import Kind
-from collage_dsl.search.moves import Key, Move, Moves
+from collage_dsl.search.moves import Block, Key, Move, Moves
 from collage_dsl.search.plan import Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
 from collage_dsl.search.tally import ASKED_FOR, Tally
 
 Rank = tuple[int, int, int]
 """
-The least cost of a plan through a state, and the demotion and number of kernels so far. A lower
-rank is better; no step makes it lower.
+A lower bound of what a plan through a state costs, without the least costs of all calls; and the
+demotion and number of kernels so far. A lower rank is better; no step makes it lower.
 """
 
 
 LOOKED_AHEAD = 20_000
 """
-How many states are expanded at most to choose the kernels to price first. It is never more than
-half of the states that a search may expand.
+How many states of a block are expanded at most to choose the kernels to price first. It is never
+more than half of the states that a search may expand.
 """
 
 
@@ -35,7 +34,7 @@ of which none is priced.
 
 
 class BudgetSpentError(Exception):
-    """A search has expanded as many states as it may, and has found no plan yet."""
+    """A search has expanded as many states of a block as it may, and has found no plan yet."""
 
 
 class _State(NamedTuple):
@@ -63,8 +62,9 @@ def dijkstra(
     """
     A cheapest plan; of equally cheap ones, one with the highest priority, then one with the
     fewest kernels, then the one found first. Raises `NoPlanError`, and `BudgetSpentError` if
-    more than `budget` states would have to be expanded. `moves` are the moves of the `usable`
-    candidates, if they are known already. `because` says in the record why `dijkstra` was used.
+    more than `budget` states of one block would have to be expanded. `moves` are the moves of the
+    `usable` candidates, if they are known already. `because` says in the record why `dijkstra` was
+    used.
 
     A state is a set of covered nodes, by rank. Only candidates whose first call is the next
     uncovered one extend it, so that each set of kernels is reached in one order only (Collage
@@ -76,58 +76,70 @@ def dijkstra(
     expensive to get, and are asked for even later: see `_looking_ahead`.
     """
     tally = Tally(problem, "dijkstra", because)
+    spent = Counter[int]()
     moves = moves or Moves(problem, usable(problem))
     chosen = None
     if any(problem.least(move.candidate) for move in moves):
         ahead = LOOKED_AHEAD if budget is None else min(LOOKED_AHEAD, budget // 2)
-        chosen = _looking_ahead(problem, moves, tally, ahead)
+        chosen = _looking_ahead(problem, moves, tally, spent, ahead)
     if chosen is None:
         try:
-            chosen = _Search(problem, moves, tally, budget).moves_of_best()
+            chosen = [
+                _Search(problem, moves, block, tally, spent, budget).best()
+                for block in moves.blocks
+            ]
         except BudgetSpentError:
             raise BudgetSpentError(f"{budget} states were not enough") from None
-    return tally.plan([move.candidate for move in chosen])
+    if moves.calls and not moves.blocks:
+        raise problem.no_plan()
+    return tally.plan([move.candidate for part in chosen for move in part])
 
 
-def _looking_ahead(problem: Problem, moves: Moves, tally: Tally, most: int) -> list[Move] | None:
+def _looking_ahead(
+    problem: Problem, moves: Moves, tally: Tally, spent: Counter[int], most: int
+) -> list[list[Move]] | None:
     """
-    The moves of a best plan: find the best plan with lower bounds for the costs that are not
-    known, ask for some of these costs, and repeat until all costs of the best plan are known.
+    The moves of a best plan, by block: find the best plan with lower bounds for the costs that are
+    not known, ask for some of these costs, and repeat until all costs of the best plan are known.
 
-    None if `most` states are not enough.
+    None if `most` states are not enough for a block.
     """
-    while True:
-        search = _Search(problem, moves, tally, most)
-        search.prices = {move.number: problem.estimate(move.candidate) for move in moves}
-        try:
-            chosen = search.moves_of_best()
-        except BudgetSpentError:
-            return None
-        unknown = [move for move in chosen if not problem.is_asked(move.candidate)]
-        if not unknown:
-            return chosen
-        problem.ask(move.candidate for move in _telling(problem, moves, unknown))
+    chosen: list[list[Move]] = [[] for _ in moves.blocks]
+    unsolved = list(range(len(chosen)))
+    while unsolved:
+        for number in unsolved:
+            search = _Search(problem, moves, moves.blocks[number], tally, spent, most, late=False)
+            try:
+                chosen[number] = search.best()
+            except BudgetSpentError:
+                return None
+        unknown = [[m for m in part if not problem.is_asked(m.candidate)] for part in chosen]
+        unsolved = [number for number, some in enumerate(unknown) if some]
+        telling = most_telling(problem, moves, [unknown[number] for number in unsolved])
+        problem.ask(move.candidate for move in telling)
+    return chosen
 
 
-def _telling(problem: Problem, moves: Moves, unknown: Iterable[Move]) -> Iterable[Move]:
+def most_telling(
+    problem: Problem, moves: Iterable[Move], unknown: Iterable[Sequence[Move]]
+) -> list[Move]:
     """
     The moves to price next, one of each block. It is the one that will probably cost the most
     above its lower bound, judged by the priced kernels of its kind; of equal ones, that with
     the fewest calls. Its cost will probably rule out the most plans.
     """
+    if not unknown:
+        return []
     beyond = _beyond(problem, moves)
 
     def order(move: Move) -> tuple[float, int]:
         least = problem.least(move.candidate)
         return -least * beyond.get(_kind(move), _BEYOND), move.place.calls.bit_count()
 
-    telling: dict[int, Move] = {}
-    for move in sorted(unknown, key=order):
-        telling.setdefault(bisect(moves.blocks, move.place.start), move)
-    return telling.values()
+    return sorted((min(some, key=order) for some in unknown), key=order)
 
 
-def _beyond(problem: Problem, moves: Moves) -> dict[Kind, float]:
+def _beyond(problem: Problem, moves: Iterable[Move]) -> dict[Kind, float]:
     """
     For each kind, the excess of the costs over the lower bounds of its priced kernels, as a
     multiple of the bounds.
@@ -145,34 +157,52 @@ def _kind(move: Move) -> Kind:
 
 
 class _Search:
-    def __init__(self, problem: Problem, moves: Moves, tally: Tally, budget: int | None) -> None:
+    """The search for the best way to cover the calls of a block."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        moves: Moves,
+        block: Block,
+        tally: Tally,
+        spent: Counter[int],
+        budget: int | None,
+        *,
+        late: bool = True,
+    ) -> None:
+        """
+        Takes lower bounds for unknown costs, and asks for these costs only if `late`. Counts the
+        states in `spent`, by the first call of the block.
+        """
         self.problem = problem
         self.moves = moves
+        self.block = block
         self.tally = tally
         self.budget = budget
-        self.least = least_by_call(problem, moves)
+        self.spent = spent
         self.worth: Mapping[int, int] = defaultdict(int)
         self.prices: dict[int, int | None] = {}
-        if problem.is_informed:
-            self.worth = {move.number: self._worth(move) for move in moves}
+        if problem.has_bounds or any(problem.is_asked(each.candidate) for each in block.moves):
+            self.least = least_by_call(problem, block.moves)
+            self.worth = {move.number: self._worth(move) for move in block.moves}
             self.prices = {
-                move.number: problem.price(move.candidate)
-                for move in moves
-                if problem.is_asked(move.candidate)
+                move.number: problem.estimate(move.candidate)
+                for move in block.moves
+                if not late or problem.is_asked(move.candidate)
             }
-        self.best: dict[Key, Rank] = {}
+        self.best_rank: dict[Key, Rank] = {}
         self.queue: list[tuple[Rank, int, _State]] = []
         self.order = count()
 
-    def moves_of_best(self) -> list[Move]:
-        """The moves of a best plan."""
-        self.reach(_State(self.moves.start, (sum(self.least.values()), 0, 0)))
+    def best(self) -> list[Move]:
+        """The moves of a best plan in the block."""
+        self.reach(_State((self.block.start, 0, ()), (0, 0, 0)))
         while self.queue:
             rank, _, state = heapq.heappop(self.queue)
             if not state.is_priced:
                 self.price(state)
-            elif rank <= self.best[state.key]:
-                if self.moves.is_goal(state.key):
+            elif rank <= self.best_rank[state.key]:
+                if state.key[0] == self.block.end:
                     return _path(state)
                 self.expand(state)
         raise self.problem.no_plan()
@@ -186,22 +216,23 @@ class _Search:
         if self.is_beaten(state.key, state.rank):
             return
         if state.is_priced:
-            self.best[state.key] = state.rank
+            self.best_rank[state.key] = state.rank
         heapq.heappush(self.queue, (state.rank, next(self.order), state))
 
     def is_beaten(self, key: Key, rank: Rank) -> bool:
         """Whether a state with this `key` is known that is as good."""
-        known = self.best.get(key)
+        known = self.best_rank.get(key)
         return known is not None and rank >= known
 
     def expand(self, state: _State) -> None:
-        if self.tally.states == self.budget:
+        if self.spent[self.block.start] == self.budget:
             raise BudgetSpentError
+        self.spent[self.block.start] += 1
         self.tally.explored()
         key, place = None, None
         for move in self.moves.from_(state.key):
             if move.place is not place:  # moves with the same place mostly follow each other
-                key, place = self.moves.after(state.key, move), move.place
+                key, place = self.moves.after(state.key, move.place), move.place
             if key is not None:
                 self.step(state, key, move)
 

@@ -32,7 +32,7 @@ def rank_of(problem: Problem, chosen: Sequence[CandidateKernel]) -> tuple[int, i
 def _taken(moves: Moves, order: Iterable[Move]) -> tuple[CandidateKernel, ...] | None:
     key, chosen = moves.start, []
     for move in order:
-        after = moves.after(key, move)
+        after = moves.after(key, move.place)
         if after is not None:
             key = after
             chosen.append(move.candidate)

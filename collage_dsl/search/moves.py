@@ -1,7 +1,9 @@
 """States and steps of a search: which nodes are covered, and which candidates may come next."""
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from sys import maxsize
 from typing import NamedTuple
 
 from collage_dsl.graph import CandidateKernel, OpSet, members
@@ -40,81 +42,61 @@ class Move(NamedTuple):
     demotion: int
 
 
-class Moves:
-    """The candidates of a problem, all convex, by the first call that they cover; larger first."""
+class States:
+    """
+    The states that kernels at some places can reach, where `calls` have to be covered. Both count
+    in ranks.
+    """
 
-    def __init__(self, problem: Problem, candidates: Iterable[CandidateKernel]) -> None:
-        self.calls = problem.places.calls
-        starting: dict[int, list[Move]] = {}
-        self.candidates = tuple(candidates)
+    def __init__(self, calls: OpSet, places: Iterable[Place]) -> None:
+        self.calls = calls
+        starts: dict[int, int] = {}
         self._takeable = 0
-        with uncollected():
-            for number, candidate in enumerate(self.candidates):
-                if place := problem.places.of(candidate.sub_graph.inside):
-                    move = Move(number, candidate, place, problem.demotion(candidate))
-                    starting.setdefault(place.call, []).append(move)
-                    self._takeable |= place.inside << place.start
-            self._starting = {
-                rank: tuple(sorted(moves, key=lambda move: -move.place.inside.bit_count()))
-                for rank, moves in starting.items()
-            }
-            self._next, self._floor = self._order()
+        for place in places:
+            if place.start < starts.get(place.call, maxsize):
+                starts[place.call] = place.start
+            self._takeable |= place.inside << place.start
+        self._next, self._floor = self._order(starts)
 
-    def _order(self) -> tuple[dict[int, int], dict[int, int]]:
+    def _order(self, starts: Mapping[int, int]) -> tuple[dict[int, int], dict[int, int]]:
         """
-        For each call the call after it, and its floor: the first rank of all candidates whose
-        first call is this one or a later one.
+        For each call the call after it, and its floor: the first rank of all places whose first
+        call is this one or a later one. `starts` has the first rank of those of each call.
         """
         following, floors = {}, {END: 0}
         after, floor = END, self.calls.bit_length()
-        for call in reversed(list(members(self.calls))):
-            starts = (move.place.start for move in self._starting.get(call, ()))
-            floor = min(floor, call, *starts)
+        for call in reversed(members(self.calls)):
+            floor = min(floor, starts.get(call, call), call)
             following[call], floors[call] = after, floor
             after = call
         following[END] = after
         return following, floors
 
-    def __iter__(self) -> Iterator[Move]:
-        return (move for moves in self._starting.values() for move in moves)
-
-    @cached_property
-    def blocks(self) -> tuple[int, ...]:
-        """The ranks at which a block begins. No candidate has nodes in two blocks."""
-        starts = []
-        end = -1
-        for place_start, place_end in sorted((m.place.start, m.place.end) for m in self):
-            if place_start > end:
-                starts.append(place_start)
-            end = max(end, place_end)
-        return tuple(starts)
-
     @property
     def start(self) -> Key:
         return self._next[END], 0, ()
 
-    def from_(self, key: Key) -> tuple[Move, ...]:
-        """The moves whose first call is the next call of the state."""
-        return self._starting.get(key[0], ())
-
     def is_goal(self, key: Key) -> bool:
         return key[0] == END
 
-    def after(self, key: Key, move: Move) -> Key | None:
-        """The state after `move`; None if it overlaps covered nodes or would wait for itself."""
+    def after(self, key: Key, place: Place) -> Key | None:
+        """
+        The state after a kernel at `place`; None if it overlaps covered nodes or would wait for
+        itself.
+        """
         call, covered, openings = key
-        place = move.place
         if call == END or place.call < call:
             return None
         floor = self._floor[call]
         inside = place.inside << place.start - floor
         if covered & inside:
             return None
-        if any(up & inside and down & inside for up, down in openings):
+        if openings and any(up & inside and down & inside for up, down in openings):
             return None
         covered |= inside
+        following = self._next
         while call != END and covered >> call - floor & 1:
-            call = self._next[call]
+            call = following[call]
         if call == END:
             return END, 0, ()
         raised = self._floor[call] - floor
@@ -122,6 +104,69 @@ class Moves:
             opened = _opened(openings, place, self._takeable, floor)
             openings = _kept(opened, covered, raised)
         return call, covered >> raised, openings
+
+
+class Block(NamedTuple):
+    """Moves, the call at which they begin, and the call after them."""
+
+    start: int
+    end: int
+    moves: tuple[Move, ...]
+
+
+class Moves(States):
+    """The candidates of a problem, all convex, by the first call that they cover; larger first."""
+
+    def __init__(self, problem: Problem, candidates: Iterable[CandidateKernel]) -> None:
+        self.candidates = tuple(candidates)
+        starting: dict[int, list[Move]] = {}
+        places: dict[int, Place] = {}
+        with uncollected():
+            for number, candidate in enumerate(self.candidates):
+                if place := problem.places.of(candidate.sub_graph.inside):
+                    move = Move(number, candidate, place, problem.demotion(candidate))
+                    starting.setdefault(place.call, []).append(move)
+                    places[id(place)] = place
+            for moves in starting.values():
+                moves.sort(key=_larger_first)
+            super().__init__(problem.places.calls, places.values())
+            self._starting = {rank: tuple(moves) for rank, moves in starting.items()}
+
+    def __iter__(self) -> Iterator[Move]:
+        return (move for moves in self._starting.values() for move in moves)
+
+    @cached_property
+    def blocks(self) -> tuple["Block", ...]:
+        """The moves in blocks: no candidate has nodes in two blocks."""
+        found: list[list[Move]] = []
+        starts = [start for start, _ in blocks(move.place for move in self)]
+        for call in sorted(self._starting):
+            moves = self._starting[call]
+            number = bisect(starts, call) - 1
+            while len(found) <= number:
+                found.append([])
+            found[number] += moves
+        calls = [self.start[0], *(moves[0].place.call for moves in found[1:]), END]
+        return tuple(map(Block, calls, calls[1:], map(tuple, found)))
+
+    def from_(self, key: Key) -> tuple[Move, ...]:
+        """The moves whose first call is the next call of the state."""
+        return self._starting.get(key[0], ())
+
+
+def _larger_first(move: Move) -> int:
+    return -move.place.inside.bit_count()
+
+
+def blocks(places: Iterable[Place]) -> list[tuple[int, int]]:
+    """The first and last ranks of the blocks. No place has nodes in two blocks."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted({(place.start, place.end) for place in places}):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
 
 
 def _opened(

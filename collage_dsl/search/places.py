@@ -21,14 +21,11 @@ class Place:
     start: int
     inside: OpSet
     calls: OpSet
+    call: int
     is_ragged: bool = False
     above: OpSet = 0
     below: OpSet = 0
     indexes: tuple[int, ...] = ()
-
-    @property
-    def call(self) -> int:
-        return self.start + first(self.calls)
 
     @property
     def end(self) -> int:
@@ -69,7 +66,7 @@ class Places:
         start = first(ranks)
         indexes = tuple(members(inside & self.graph.calls))
         calls = (ranks & self.calls) >> start
-        place = Place(start, ranks >> start, calls, indexes=indexes)
+        place = Place(start, ranks >> start, calls, start + first(calls), indexes=indexes)
         leads_to_one = exits & exits - 1 == 0 and not inside & self._unused
         return place if leads_to_one else self._ragged(place, inside, exits)
 

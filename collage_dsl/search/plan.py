@@ -6,7 +6,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from math import floor, fsum, isfinite
 
-from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible, Variant
+from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible, Provenance, Variant
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, first, members
 from collage_dsl.search.places import Places
 from collage_dsl.search.reporter import NO_REPORTER, Reporter, SearchRecord
@@ -17,13 +17,14 @@ class PlannedKernel:
     """
     A candidate that was chosen, and its cost in seconds; `copies` is the part of that which goes
     into copies between devices. `variants` are those that were measured, of which the candidate's
-    toolchain has the cheapest.
+    toolchain has the cheapest. `provenance` says where the cost came from, if that is known.
     """
 
     candidate: CandidateKernel
     cost: float
     copies: float = 0.0
     variants: tuple[Variant, ...] = ()
+    provenance: Provenance | None = field(default=None, compare=False)
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -141,8 +142,8 @@ class Problem:
         self.reporter = reporter
         self.candidates = tuple(dict.fromkeys(candidates))
         self.has_bounds = lower_bound is not None
-        self.broken_bounds = 0
-        """How many candidates cost less than their lower bound; if any, no plan is proven."""
+        self.broken_bounds: set[CandidateKernel] = set()
+        """The candidates that cost less than their lower bound; if any, no plan is proven."""
         self._cost = cost
         self._ahead = ahead
         self._lower_bound = lower_bound or (lambda candidate: 0.0)
@@ -151,6 +152,21 @@ class Problem:
             self._known = {each: known[each] for each in self.candidates if each in known}
         self._least: dict[CandidateKernel, int] = {}
 
+    def of(self, candidates: Iterable[CandidateKernel]) -> "Problem":
+        """The same with other candidates. A cost that is asked for in one is known in both."""
+        other = Problem(
+            self.graph,
+            candidates,
+            self._cost,
+            lower_bound=self._lower_bound if self.has_bounds else None,
+            ahead=self._ahead,
+            reporter=self.reporter,
+            places=self.places,
+        )
+        other._known, other._least = self._known, self._least
+        other.broken_bounds = self.broken_bounds
+        return other
+
     def cost(self, candidate: CandidateKernel) -> float | Infeasible:
         """Raises `CostError` if the cost function returns no valid seconds and no `Infeasible`."""
         known = self._known.get(candidate)
@@ -158,7 +174,7 @@ class Problem:
             known = self._known[candidate] = self._checked(candidate, self._cost(candidate))
             least = self._least.get(candidate, 0)
             if not isinstance(known, Infeasible) and femtoseconds(known) < least:
-                self.broken_bounds += 1
+                self.broken_bounds.add(candidate)
             self.reporter.priced(candidate, known)
         return known
 
@@ -337,20 +353,22 @@ def producers(graph: Graph, insides: Sequence[OpSet]) -> list[set[int]]:
     that are in no set. A set takes a value from itself if a path leaves it and comes back.
     """
     owner = {index: k for k, inside in enumerate(insides) for index in members(inside)}
-    return [_producers(graph, inside, owner) for inside in insides]
+    return [
+        _producers(graph, members(inside), number, owner) for number, inside in enumerate(insides)
+    ]
 
 
-def _producers(graph: Graph, inside: OpSet, owner: dict[int, int]) -> set[int]:
+def _producers(
+    graph: Graph, inside: Sequence[int], number: int, owner: Mapping[int, int]
+) -> set[int]:
     found: set[int] = set()
-    pending = graph.input(inside)
-    seen = 0
+    pending = [i for index in inside for i in graph.nodes[index].inputs if owner.get(i) != number]
+    seen: set[int] = set()
     while pending:
-        seen |= pending
-        further = 0
-        for index in members(pending):
-            if index in owner:
-                found.add(owner[index])
-            else:
-                further |= graph.inputs_of[index]
-        pending = further & ~seen
+        index = pending.pop()
+        if index in owner:
+            found.add(owner[index])
+        elif index not in seen:
+            seen.add(index)
+            pending += graph.nodes[index].inputs
     return found

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from collage_dsl.graph import CandidateKernel, OpSet, members, spread
-from collage_dsl.search.moves import Moves
+from collage_dsl.search.moves import Move
 from collage_dsl.search.plan import Problem
 
 
@@ -57,7 +57,7 @@ def undominated(
     return [each for _, each in best.values()]
 
 
-def least_by_call(problem: Problem, moves: Moves) -> dict[int, int]:
+def least_by_call(problem: Problem, moves: Iterable[Move]) -> dict[int, int]:
     """
     A lower bound for each call, in femtoseconds: in every plan, the kernels that cover some
     calls cost at least the sum of the bounds of all calls that they cover.

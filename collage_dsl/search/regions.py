@@ -3,20 +3,31 @@ A search that sees what merging saves: touching kernels of a target are regions 
 own, for targets that say `after max_coalesce()`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial as with_arguments
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations
-from math import fsum, inf
+from math import fsum, inf, isinf
 from typing import NamedTuple
 
 from collage_dsl.cost import Cost, CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members
 from collage_dsl.search.auto import auto
-from collage_dsl.search.coalesce import MayMerge, coalesce
-from collage_dsl.search.partial import as_far_as_possible
-from collage_dsl.search.plan import Ahead, LowerBound, NoPlanError, Plan, PlannedKernel, Problem
+from collage_dsl.search.coalesce import MayMerge, coalesce, touching
+from collage_dsl.search.partial import LEFT_ALONE, as_far_as_possible
+from collage_dsl.search.plan import (
+    SECOND,
+    Ahead,
+    LowerBound,
+    NoPlanError,
+    Plan,
+    PlannedKernel,
+    Problem,
+    in_execution_order,
+)
 from collage_dsl.search.reporter import NO_REPORTER, Reporter
+from collage_dsl.search.searches import Estimate, Estimates, Kernels, Searches
+from collage_dsl.search.state_graph import TooManyStatesError
+from collage_dsl.search.tally import Tally
 
 Solve = Callable[[Problem], Plan]
 """A search, such as `milp`."""
@@ -43,6 +54,46 @@ class _Share(NamedTuple):
     overhead: float
     saved: float
     stays: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """The estimate of a kernel that cuts regions, which costs so many seconds besides."""
+
+    seconds: float
+
+    def __call__(self, candidate: CandidateKernel, cost: float) -> float:
+        return cost + self.seconds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """
+    The estimate of a kernel as a part of a region, by the shares of its calls. The `large` kernels
+    are regions that rules propose.
+    """
+
+    shares: Mapping[int, _Share]
+    large: Collection[CandidateKernel]
+
+    def __call__(self, candidate: CandidateKernel, cost: float) -> float:
+        if candidate in self.large:
+            return cost
+        shares = self.shares
+        found = [shares[index] for index in members(_calls(candidate)) if index in shares]
+        if not found:
+            return cost
+        return max(0.0, cost - fsum(share.saved for share in found)) * found[0].stays
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Without:
+    """Kernels that are left out of a search."""
+
+    large: Collection[CandidateKernel]
+
+    def __call__(self, candidate: CandidateKernel, cost: float) -> float:
+        return inf if candidate in self.large else cost
 
 
 class Regions:
@@ -74,17 +125,22 @@ class Regions:
     ) -> None:
         self.graph = graph
         self.by_target: dict[str, list[CandidateKernel]] = {}
+        found = tuple(found)
         for candidate in dict.fromkeys(found):
             self.by_target.setdefault(candidate.target, []).append(candidate)
         self.may_merge = {name: may for name, may in may_merge.items() if name in self.by_target}
-        self.lower_bound = lower_bound
-        self.ahead = ahead
-        self.reporter = reporter
-        self._prices = Problem(graph, (), cost)
-        self._plans: dict[Targets, Plan] = {}
-        self._explored: dict[Targets, tuple[CandidateKernel, ...]] = {}
+        self._prices = Problem(
+            graph, found, cost, lower_bound=lower_bound, ahead=ahead, reporter=reporter
+        )
+        self._proposed = frozenset(found)
+        self._found: dict[Targets, Kernels] = {}
+        self._explored: dict[Targets, Kernels] = {}
+        self._searches: dict[Targets, Searches | None] = {}
+        self._by_other: set[Targets] = set()
+        """Those for which `auto` had to be used."""
         self._shares: dict[str, dict[int, _Share]] = {}
-        self._large: set[CandidateKernel] = set()
+        self._large: dict[str, set[CandidateKernel]] = {}
+        self._part: dict[str, _Part] = {}
 
     def plan(self, targets: Collection[str] | None = None, solve: Solve = auto) -> Plan:
         """
@@ -93,39 +149,29 @@ class Regions:
         """
         wanted = self.by_target if targets is None else targets
         chosen = frozenset(self.by_target).intersection(wanted)
-        candidates = [*self._parts(chosen), *self._regions(chosen)]
-        if solve is auto and (found := self._plans.get(chosen)):
-            return found
-        return solve(self._problem(candidates))
+        problem = self._prices.of([*self._parts(chosen), *self._regions(chosen)])
+        found = self._found.get(chosen)
+        searches = self._searches_of(chosen) if found else None
+        if solve is not auto or not found or not searches or chosen in self._by_other:
+            return solve(problem)
+        tally = Tally(problem, "dijkstra", "regions were searched for")
+        tally.explored(searches.states)
+        return tally.plan(found)
 
-    def _problem(self, candidates: Sequence[CandidateKernel]) -> Problem:
-        return Problem(
-            self.graph,
-            candidates,
-            self._prices.cost,
-            lower_bound=self.lower_bound,
-            ahead=self.ahead,
-            reporter=self.reporter,
-            known=self._prices.priced,
-            places=self._prices.places,
-        )
+    def priced(self) -> Problem:
+        """The problem of all kernels and regions whose costs were asked for."""
+        return self._prices.of(self._prices.priced)
 
-    def _cost(self, candidate: CandidateKernel) -> Cost:
-        is_new = not self._prices.is_asked(candidate)
-        cost = self._prices.cost(candidate)
-        if is_new:
-            self.reporter.priced(candidate, cost)
-        return cost
-
-    def _parts(self, targets: Targets) -> list[CandidateKernel]:
+    def _parts(self, targets: Targets) -> Iterator[CandidateKernel]:
         """What rules propose for `targets`."""
-        return [each for name, found in self.by_target.items() if name in targets for each in found]
+        return (each for name, found in self.by_target.items() if name in targets for each in found)
 
-    def _regions(self, targets: Targets) -> tuple[CandidateKernel, ...]:
+    def _regions(self, targets: Targets) -> Kernels:
         """The regions that are proposed where only `targets` run kernels."""
         if targets.isdisjoint(self.may_merge):
             return ()
         if targets not in self._explored:
+            self._searches_of(targets)  # before those for fewer targets, which are a part of it
             fewer = [each for some in _fewer(targets) for each in self._regions(some)]
             self._explored[targets] = tuple(self._grown(targets, dict.fromkeys(fewer)))
         return self._explored[targets]
@@ -134,174 +180,220 @@ class Regions:
         self, targets: Targets, regions: dict[CandidateKernel, None]
     ) -> dict[CandidateKernel, None]:
         """`regions`, and those found for `targets`."""
-        parts = dict.fromkeys(self._parts(targets))
 
         def add(merged: Plan) -> bool:
             count = len(regions)
             every = (each for each in merged.candidates if each.target in self.may_merge)
-            regions.update((each, None) for each in every if each not in parts)
+            regions.update((each, None) for each in every if each not in self._proposed)
             return len(regions) > count
 
         if len(targets) == 1:
-            plan = self._cheapest([*parts])
-            merged = self._merged(plan)
-            add(merged)
-            alone = (each for each in merged.candidates if each in parts)
-            large = {each for each in alone if _calls(each).bit_count() > 1}
-            if large and len(parts) > len(large):
-                plan = self._cheapest([each for each in parts if each not in large])
-                self._large |= large
-            self._divide(plan, merged)
-            self._solve(targets, [*parts, *regions])
+            add(self._alone(targets))
+            self._solve(targets, regions)
             return regions
-        known = (plan.cost for some, plan in self._plans.items() if some < targets)
-        for merged in self._promising(parts, regions, min(known, default=inf)):
+        known = (self._cost_of(kernels) for some, kernels in self._found.items() if some < targets)
+        for merged in self._promising(targets, regions, min(known, default=inf)):
             add(merged)
         for _ in range(_ROUNDS):
-            cheapest = self._solve(targets, [*parts, *regions])
+            cheapest = self._solve(targets, regions)
             if not cheapest or not add(self._merged(cheapest)):
                 return regions
-        self._solve(targets, [*parts, *regions])
+        self._solve(targets, regions)
         return regions
 
-    def _solve(self, targets: Targets, candidates: Sequence[CandidateKernel]) -> Plan | None:
-        """The cheapest plan of `candidates`, if there is any, kept as that of `targets`."""
-        try:
-            plan = self._plans[targets] = auto(self._problem(candidates))
-        except NoPlanError:
+    def _alone(self, targets: Targets) -> Plan:
+        """The cheapest kernels of one target, merged. What that saves is divided among them."""
+        (target,) = targets
+        kernels = self._cheapest(targets)
+        merged = self._merged(kernels)
+        alone = (each for each in merged.candidates if each in self._proposed)
+        large = {each for each in alone if _calls(each).bit_count() > 1}
+        if large and len(self.by_target[target]) > len(large):
+            kernels = self._cheapest(targets, (), {target: _Without(large)})
+            self._large[target] = large
+        self._divide(kernels, merged)
+        shares = self._shares.get(target, {})
+        self._part[target] = _Part(shares, self._large.get(target, ()))
+        return merged
+
+    def _solve(self, targets: Targets, regions: Iterable[CandidateKernel]) -> Kernels | None:
+        """The cheapest kernels with `regions`, if they cover the graph; kept as the plan."""
+        kernels = self._cheapest(targets, regions)
+        if any(each.toolchain == LEFT_ALONE for each in kernels):
             return None
-        return plan
+        self._found[targets] = kernels
+        return kernels
 
     def _promising(
-        self,
-        parts: Mapping[CandidateKernel, None],
-        regions: Mapping[CandidateKernel, None],
-        least: float,
+        self, targets: Targets, regions: Mapping[CandidateKernel, None], least: float
     ) -> Iterator[Plan]:
         """
         Merged plans, of which each but the first promised to be cheaper than those before, and than
         `least`. What a plan costs above its promise is shared among its cuts.
         """
-        plan, promise = self._cheapest([*parts]), inf
-        cut, tried = 0.0, {frozenset(plan.candidates)}
+        kernels, promise = self._cheapest(targets), inf
+        cut, tried = 0.0, {frozenset(kernels)}
         for _ in range(_ROUNDS):
-            merged = self._merged(plan)
-            cut += max(0.0, merged.cost - promise) / max(1, self._cuts(plan))
+            merged = self._merged(kernels)
+            cut += max(0.0, merged.cost - promise) / max(1, self._cuts(kernels))
             least = min(least, merged.cost)
             yield merged
-            estimate = with_arguments(self._estimate, parts, cut)
-            promised = self._cheapest([*parts, *regions], estimate)
-            kernels = frozenset(promised.candidates)
-            promise = promised.cost + self._overhead(promised, parts)
-            if promise >= least * _LESS or kernels in tried:
+            estimates = self._estimates(targets, cut)
+            kernels = self._cheapest(targets, regions, estimates)
+            promise = self._promised(kernels, estimates) + self._overhead(kernels)
+            if promise >= least * _LESS or frozenset(kernels) in tried:
                 return
-            tried.add(kernels)
-            plan = self._priced(promised)
+            tried.add(frozenset(kernels))
 
     def _cheapest(
         self,
-        candidates: Sequence[CandidateKernel],
-        estimate: Callable[[CandidateKernel, float], float] = lambda candidate, cost: cost,
-    ) -> Plan:
-        """The cheapest plan that leaves as few calls alone as possible, by estimated costs."""
-        bound = self.lower_bound
+        targets: Targets,
+        regions: Iterable[CandidateKernel] = (),
+        estimates: Estimates | None = None,
+    ) -> Kernels:
+        """The cheapest kernels that leave as few calls alone as possible, by estimated costs."""
+        regions = tuple(regions)
+        try:
+            if searches := self._searches_of(targets):
+                return searches.cheapest(targets, regions, estimates)
+        except TooManyStatesError:
+            pass
+        return self._by_auto(targets, regions, estimates or {})
+
+    def _searches_of(self, targets: Targets) -> Searches | None:
+        """Searches for `targets`, and perhaps for more; None if they would have too many states."""
+        for some, searches in self._searches.items():
+            if searches and targets <= some:
+                return searches
+        if targets not in self._searches:
+            problem = self._prices
+            if targets < frozenset(self.by_target):
+                problem = self._prices.of(self._parts(targets))
+            try:
+                self._searches[targets] = Searches(problem)
+            except TooManyStatesError:
+                self._searches[targets] = None
+        return self._searches[targets]
+
+    def _by_auto(self, targets: Targets, regions: Kernels, estimates: Estimates) -> Kernels:
+        """The same by `auto`, if there are too many states."""
+        self._by_other.add(targets)
+        prices = self._prices
+
+        def estimated(candidate: CandidateKernel, cost: float) -> float:
+            estimate = estimates.get(candidate.target)
+            if estimate is None or candidate not in self._proposed:
+                return cost
+            return estimate(candidate, cost)
 
         def cost(candidate: CandidateKernel) -> Cost:
-            known = self._cost(candidate)
-            return known if isinstance(known, Infeasible) else estimate(candidate, known)
+            known = prices.cost(candidate)
+            if isinstance(known, Infeasible):
+                return known
+            expected = estimated(candidate, known)
+            return Infeasible("left out") if isinf(expected) else expected
 
-        least = bound and (lambda each: estimate(each, bound(each)))
-        known = {each: cost(each) for each in candidates if each in self._prices.priced}
+        def least(candidate: CandidateKernel) -> float:
+            expected = estimated(candidate, prices.least(candidate) / SECOND)
+            return 0.0 if isinf(expected) else expected
+
+        candidates = [*self._parts(targets), *regions]
         problem = Problem(
             self.graph,
             candidates,
             cost,
-            lower_bound=least,
-            ahead=self.ahead,
-            known=known,
-            places=self._prices.places,
+            lower_bound=least if prices.has_bounds else None,
+            ahead=prices.ask,
+            known={each: cost(each) for each in candidates if prices.is_asked(each)},
+            places=prices.places,
         )
         try:
-            return auto(problem)
+            return auto(problem).candidates
         except NoPlanError:
-            return as_far_as_possible(problem)
+            return as_far_as_possible(problem).candidates
 
-    def _estimate(
-        self,
-        parts: Mapping[CandidateKernel, None],
-        cut: float,
-        candidate: CandidateKernel,
-        cost: float,
-    ) -> float:
-        """What a kernel that costs so much alone is expected to cost in a plan with regions."""
-        if candidate.target not in self.may_merge:
-            return cost + cut
-        if candidate not in parts or candidate in self._large:
-            return cost
-        shares = self._shares.get(candidate.target, {})
-        found = [shares[index] for index in members(_calls(candidate)) if index in shares]
-        saved = sum(share.saved for share in found)
-        return max(0.0, cost - saved) * (found[0].stays if found else 1.0)
+    def _estimates(self, targets: Targets, cut: float) -> dict[str, Estimate]:
+        """What kernels are expected to cost in a plan with regions."""
+        merging = self._part
+        return {name: merging[name] if name in merging else _Cut(cut) for name in targets}
 
-    def _overhead(self, plan: Plan, parts: Mapping[CandidateKernel, None]) -> float:
+    def _promised(self, kernels: Kernels, estimates: Estimates) -> float:
+        """What kernels are expected to cost together."""
+        costs = ((each, self._seconds(each)) for each in kernels)
+        return fsum(
+            estimates[each.target](each, cost) if each in self._proposed else cost
+            for each, cost in costs
+        )
+
+    def _overhead(self, kernels: Kernels) -> float:
         """What merging does not save, since each target that merges has at least one region."""
         found: dict[str, float] = {}
-        for each in plan.candidates:
+        for each in kernels:
             shares = self._shares.get(each.target, {})
-            if each in parts and each not in self._large and shares:
+            if shares and each in self._proposed and each not in self._large.get(each.target, ()):
                 share = shares.get(first(_calls(each)))
                 overhead = share.overhead if share else 0.0
                 found[each.target] = min(overhead, found.get(each.target, inf))
         return fsum(found.values())
 
-    def _cuts(self, plan: Plan) -> int:
-        return sum(each.target not in self.may_merge for each in plan.candidates)
+    def _cuts(self, kernels: Kernels) -> int:
+        return sum(each.target not in self.may_merge for each in kernels)
 
-    def _priced(self, plan: Plan) -> Plan:
-        """`plan` with the costs that kernels have alone."""
-        kernels = []
-        for kernel in plan.kernels:
-            cost = self._prices.priced.get(kernel.candidate, 0.0)
-            assert not isinstance(cost, Infeasible), cost.reason
-            kernels.append(replace(kernel, cost=cost))
-        return replace(plan, kernels=tuple(kernels))
+    def _seconds(self, candidate: CandidateKernel) -> float:
+        """The known cost of a kernel alone; 0 for a call that is left alone."""
+        cost = self._prices.priced.get(candidate, 0.0)
+        assert not isinstance(cost, Infeasible), cost.reason
+        return cost
 
-    def _merged(self, plan: Plan) -> Plan:
+    def _cost_of(self, kernels: Kernels) -> float:
+        return fsum(map(self._seconds, kernels))
+
+    def _merged(self, kernels: Kernels) -> Plan:
+        """The plan of `kernels`, with those that touch merged."""
+        merging = [each for each in kernels if each.target in self.may_merge]
+        if not touching(self.graph, merging):
+            return self._planned(kernels)
+
         def may_merge(kernel: CandidateKernel) -> bool:
             may = self.may_merge.get(kernel.target)
             return may is not None and may(kernel)
 
-        return coalesce(plan, self._cost, may_merge)
+        ordered = in_execution_order(self.graph, kernels)
+        return coalesce(self._planned(ordered), self._prices.cost, may_merge)
 
-    def _divide(self, plan: Plan, merged: Plan) -> None:
+    def _planned(self, kernels: Kernels) -> Plan:
+        planned = (PlannedKernel(each, self._seconds(each)) for each in kernels)
+        return Plan(self.graph, tuple(planned))
+
+    def _divide(self, kernels: Kernels, merged: Plan) -> None:
         """
-        Divide the cost of each kernel of `merged` among those of `plan` that are inside it, and the
-        calls of these. What merging saves is first taken from all kernels alike, as launches are,
-        then in proportion.
+        Divide the cost of each kernel of `merged` among those of `kernels` that are inside it, and
+        the calls of these. What merging saves is first taken from all kernels alike, as launches
+        are, then in proportion.
         """
         owner = {
             index: kernel
             for kernel in merged.kernels
             for index in members(kernel.candidate.sub_graph.inside)
         }
-        parts: dict[CandidateKernel, list[PlannedKernel]] = {}
-        for kernel in plan.kernels:
-            whole = owner.get(first(kernel.candidate.sub_graph.inside))
-            if whole is not None and kernel.target == whole.target:
-                parts.setdefault(whole.candidate, []).append(kernel)
+        parts: dict[CandidateKernel, list[CandidateKernel]] = {}
+        for each in kernels:
+            whole = owner.get(first(each.sub_graph.inside))
+            if whole is not None and each.target == whole.target:
+                parts.setdefault(whole.candidate, []).append(each)
         for kernel in merged.kernels:
             inside = parts.get(kernel.candidate, [])
             if len(inside) > 1:
-                costs = [each.cost for each in inside]
+                costs = [self._seconds(each) for each in inside]
                 saved = (sum(costs) - kernel.cost) / (len(costs) - 1)
                 overhead = max(0.0, min(saved, *costs))
                 rest = sum(costs) - overhead * len(costs)
                 stays = max(0.0, kernel.cost - overhead) / rest if rest else 1.0
                 shares = self._shares.setdefault(kernel.target, {})
                 for each in inside:
-                    count = _calls(each.candidate).bit_count()
+                    count = _calls(each).bit_count()
                     share = _Share(overhead, overhead / count, stays)
-                    shares.update(dict.fromkeys(members(_calls(each.candidate)), share))
+                    shares.update(dict.fromkeys(members(_calls(each)), share))
 
 
 def _calls(candidate: CandidateKernel) -> OpSet:

@@ -59,7 +59,7 @@ class _StateGraph:
         return True
 
     def _step(self, key: Key, move: Move, layers: dict[int, list[Key]]) -> None:
-        after = self.moves.after(key, move)
+        after = self.moves.after(key, move.place)
         price = None if after is None else self.problem.price(move.candidate)
         if after is None or price is None:
             return

@@ -1,18 +1,26 @@
-"""Call a search strategy by its name."""
+"""Call a search strategy: a function, or the name of one that we or an installed package have."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
+from collage_dsl.cost import Infeasible
+from collage_dsl.graph import CandidateKernel, members
 from collage_dsl.search.auto import auto
 from collage_dsl.search.beam import beam
 from collage_dsl.search.dijkstra import dijkstra
 from collage_dsl.search.exhaustive import exhaustive
 from collage_dsl.search.milp import milp
-from collage_dsl.search.plan import Plan, Problem
+from collage_dsl.search.moves import Moves
+from collage_dsl.search.plan import Plan, Problem, is_acyclic
+from collage_dsl.search.pruning import least_by_call, usable
+from collage_dsl.search.tally import Tally
 
-Strategy = Literal["auto", "dijkstra", "milp", "beam", "exhaustive"]
+Strategy = str | Callable[..., Plan]
+"""A function from a `Problem` to a `Plan`, or the name of one."""
 
-STRATEGIES: Mapping[Strategy, Callable[..., Plan]] = {
+STRATEGIES: Mapping[str, Callable[..., Plan]] = {
     "auto": auto,
     "dijkstra": dijkstra,
     "milp": milp,
@@ -21,15 +29,92 @@ STRATEGIES: Mapping[Strategy, Callable[..., Plan]] = {
 }
 """docs/search.md describes each strategy."""
 
+GROUP = "collage_dsl.strategies"
+"""The group of entry points in which packages declare strategies, by name."""
+
+
+class UnknownStrategyError(ValueError):
+    """No search strategy has the name that is given."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        names = list(known)
+        close = get_close_matches(name, names, n=1)
+        hint = f" (did you mean `{close[0]}`?)" if close else ""
+        listed = ", ".join(f"`{each}`" for each in names)
+        super().__init__(f"no search strategy is named `{name}`{hint}; known are {listed}")
+
+
+class StrategyError(Exception):
+    """A strategy has answered with what is no plan of its problem."""
+
+
+def strategy_names() -> tuple[str, ...]:
+    """The names of our strategies, then those that installed packages declare."""
+    return (*STRATEGIES, *sorted(_declared().keys() - STRATEGIES.keys()))
+
+
+def find_strategy(name: str) -> Callable[..., Plan]:
+    """
+    The strategy named `name`: one of ours, or else one that an installed package declares. Raises
+    `UnknownStrategyError`.
+    """
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    declared = _declared()
+    if name not in declared:
+        raise UnknownStrategyError(name, strategy_names())
+    strategy: Callable[..., Plan] = declared[name].load()
+    return strategy
+
 
 def search(problem: Problem, strategy: Strategy = "auto", **options: Any) -> Plan:
     """
     A plan by `strategy`, with the options of that strategy; `plan.record` says how it was found.
 
         search(problem, "beam", width=50)
+        search(problem, lambda problem: problem.plan(problem.candidates))
 
-    Raises `NoPlanError` if no plan exists, and ValueError if the strategy does not exist.
+    Raises `NoPlanError` if no plan exists, `UnknownStrategyError` if no strategy has that name, and
+    `StrategyError` if one that is not ours answers with what is no plan.
     """
-    if strategy not in STRATEGIES:
-        raise ValueError(f"no search strategy is named `{strategy}`: {', '.join(STRATEGIES)}")
-    return STRATEGIES[strategy](problem, **options)
+    found = find_strategy(strategy) if isinstance(strategy, str) else strategy
+    if found in STRATEGIES.values():
+        return found(problem, **options)
+    name = strategy if isinstance(strategy, str) else getattr(found, "__name__", "a callable")
+    tally = Tally(problem, name)
+    plan = found(problem, **options)
+    if fault := _fault(problem, plan):
+        raise StrategyError(f"the strategy `{name}` has answered with no plan: {fault}")
+    least = sum(least_by_call(problem, Moves(problem, usable(problem))).values())
+    return tally.plan(plan.candidates, least)
+
+
+def _fault(problem: Problem, plan: object) -> str:
+    """Why this is no plan for `problem`; empty if it is one."""
+    if not isinstance(plan, Plan):
+        return f"it is of type {type(plan).__name__}"
+    chosen, graph = plan.candidates, problem.graph
+    proposed = frozenset(problem.candidates)
+    if foreign := [each for each in chosen if each not in proposed]:
+        return f"{_named(foreign[0])} is no candidate"
+    for each in chosen:
+        if isinstance(cost := problem.cost(each), Infeasible):
+            return f"{_named(each)} is infeasible: {cost.reason}"
+    covered = 0
+    for each in chosen:
+        if twice := covered & each.sub_graph.inside:
+            return f"two kernels have `{graph.nodes[min(members(twice))].name}`"
+        covered |= each.sub_graph.inside
+    if left := graph.calls & ~covered:
+        return f"no kernel has `{graph.nodes[min(members(left))].name}`"
+    if not is_acyclic(graph, [each.sub_graph.inside for each in chosen]):
+        return "its kernels wait for each other"
+    return ""
+
+
+def _named(candidate: CandidateKernel) -> str:
+    return f"the kernel {candidate.label} of {candidate.target}"
+
+
+def _declared() -> Mapping[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}

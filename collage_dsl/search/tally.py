@@ -48,7 +48,8 @@ class Tally:
 
     def _record(self, cost: float, bound: int | None) -> SearchRecord:
         proven = bound is None and not self.problem.broken_bounds
-        priced = self.problem.priced
+        known = self.problem.priced
+        priced = [known[each] for each in self.problem.candidates if each in known]
         return SearchRecord(
             self.strategy,
             self.because,
@@ -57,6 +58,6 @@ class Tally:
             states=self.states,
             candidates=len(self.problem.candidates),
             priced=len(priced),
-            infeasible=sum(isinstance(each, Infeasible) for each in priced.values()),
+            infeasible=sum(isinstance(each, Infeasible) for each in priced),
             cost=cost,
         )

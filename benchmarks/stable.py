@@ -1,0 +1,147 @@
+"""
+Whether noise changes plans: compile models again and again while other programs work.
+
+    python benchmarks/stable.py [MODEL …] [--times N] [--often] [--quiet] [--seconds N]
+
+Each model of `suite.py` is compiled N times (default 10), each time with an empty store of costs,
+while two other processes on the last core multiply matrices and read memory; not with `--quiet`.
+Then the distinct plans run in turn, without the other processes, for N seconds each. The last line
+of a model says how much longer the slowest plan takes than the fastest one. With `--often`, kernels
+are timed as in a model that runs often.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import suite
+from layers import random_inputs
+
+import collage_dsl as collage
+from collage_dsl.engine.compile import Compiled
+from collage_dsl.graph import Measuring
+from collage_dsl.measuring.timing import interleaved, low
+from collage_dsl.rules import FusionSpec
+from collage_dsl.search import Plan
+
+LIBRARY = {"kind": "llvm", "feature.compiler": "onnxruntime"}
+
+Kernels = tuple[tuple[str, str, frozenset[str]], ...]
+"""What tells plans apart: the target, variant and nodes of each kernel."""
+
+
+def multiply() -> None:
+    matrix = np.random.default_rng(0).random((300, 300))
+    matrix @ matrix
+
+
+def stream() -> None:
+    np.ones(1 << 23).sum()
+
+
+LOADS = {"multiply": multiply, "stream": stream}
+
+
+def work(load: Callable[[], None]) -> None:
+    """Work on the last core until the process that wants it has ended."""
+    os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
+    owner = os.getppid()
+    while os.getppid() == owner:
+        load()
+
+
+@contextmanager
+def busy(loads: Sequence[str]) -> Iterator[None]:
+    """Other processes work in here."""
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, "--load"]
+    running = [subprocess.Popen([*command, load], env=alone) for load in loads]
+    try:
+        yield
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+
+
+def compiled(model: str, specs: Sequence[FusionSpec]) -> Compiled:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "costs.sqlite"
+        return collage.compile(suite.model(model), targets=specs, store=store, race_seconds=1)
+
+
+def kernels_of(plan: Plan) -> Kernels:
+    return tuple((kernel.target, kernel.variant, kernel.nodes) for kernel in plan.kernels)
+
+
+def latencies(found: Sequence[Compiled], model: str, seconds: float) -> list[float]:
+    """The seconds of each, run in turn with the others."""
+    inputs = random_inputs(suite.model(model))
+
+    def runner(each: Compiled) -> Callable[[], object]:
+        tensors = each.executable.tensors(inputs)
+        return lambda: each.executable.call(tensors)
+
+    every = interleaved([runner(each) for each in found], 1, budget=seconds * len(found))
+    return [low(times) for times in every]
+
+
+def report(model: str, specs: Sequence[FusionSpec], given: argparse.Namespace) -> None:
+    plans: dict[Kernels, Compiled] = {}
+    counts: Counter[Kernels] = Counter()
+    with busy([] if given.quiet else list(LOADS)):
+        for _ in range(given.times):
+            start = time.monotonic()
+            found = compiled(model, specs)
+            kernels = kernels_of(found.plan)
+            counts[kernels] += 1
+            plans.setdefault(kernels, found)
+            number, measured = list(plans).index(kernels) + 1, found.report.measurements.measured
+            said = f"plan {number}, {found.report.chosen}, {len(kernels)} kernels"
+            took = f"{measured} measured in {time.monotonic() - start:.0f} s"
+            print(f"{model}: {said}, estimated {_ms(found.plan.cost)}; {took}", flush=True)
+    seconds = latencies(list(plans.values()), model, given.seconds)
+    first = set(next(iter(plans)))
+    for number, (kernels, each) in enumerate(zip(plans, seconds, strict=True), 1):
+        said = f"{counts[kernels]} times, {len(set(kernels) - first)} kernels not in plan 1"
+        print(f"{model}: plan {number} found {said}, takes {_ms(each)}")
+    margin = specs[0].target.measure.noise_margin
+    ratio = max(seconds) / min(seconds) - 1
+    judged = "within" if ratio <= margin else "beyond"
+    print(f"{model}: {len(plans)} plans, {ratio:.1%} apart: {judged} the margin of {margin:.0%}")
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", default=["squeezenet", "shufflenet", "mobilenet_v2"])
+    parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--often", action="store_true")
+    parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--load", choices=LOADS, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.load:
+        work(LOADS[given.load])
+        return
+    measure = Measuring(runs="often" if given.often else "rarely")
+    gathered = [collage.gather({"kind": "llvm"}), collage.gather(LIBRARY)]
+    specs = [replace(s, target=replace(s.target, measure=measure)) for s in gathered]
+    for model in given.models:
+        report(model, specs, given)
+
+
+if __name__ == "__main__":
+    main()

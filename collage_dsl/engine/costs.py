@@ -1,0 +1,142 @@
+"""The sources of costs that people name: what they need from this machine, opened when used."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cache, reduce
+from math import nan
+from pathlib import Path
+from typing import Any
+
+from collage_dsl.backends.registry import Absent, BackendOf, known
+from collage_dsl.cost import (
+    Cost,
+    CostFunction,
+    CostSources,
+    CostStore,
+    Offered,
+    Provenance,
+    Source,
+    Sources,
+)
+from collage_dsl.cost.analytic import Rates, estimates, kept, rates_context
+from collage_dsl.cost.store import default_store_path
+from collage_dsl.graph import CandidateKernel
+from collage_dsl.graph.sizes import Sizes, with_sizes
+from collage_dsl.search import Plan
+
+Priced = tuple[Cost, Provenance | None]
+"""A cost, and where it came from."""
+
+
+@dataclass(slots=True)
+class Pricing:
+    """
+    Makes sources of costs, until `stack` is closed. Measured costs are kept in the file `store`.
+    The `options` are those of `MeasuredCost`; `sizes` are the numbers of symbolic dimensions.
+
+    What a backend cannot run is infeasible for a source that does not know backends: for the
+    analytic one, and for every other one too if a result `is_built`.
+    """
+
+    stack: ExitStack
+    backend_of: BackendOf = field(default_factory=known)
+    store: Path = field(default_factory=default_store_path)
+    sizes: Sizes = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    is_built: bool = False
+    opens: Callable[[], Any] | None = None
+    """Opens the `MeasuredCost` that measures, in place of what is said here."""
+    _opened: dict[Path, Any] = field(default_factory=dict)
+
+    def sources(self, given: CostSources) -> Sources:
+        """The sources that are given; see `Sources.of`."""
+        offered = Offered(self.measured, self.recorded, self.analytic)
+        found = Sources.of(given, offered)
+        return Sources(map(self._checked, found.sources)) if self.is_built else found
+
+    def measured(self) -> Source:
+        """What kernels take on this machine, measured once and kept."""
+        return Source(
+            "measured",
+            lambda kernel: self.measuring()(kernel),
+            lambda kernel: str(self.measuring().measured_at(kernel)),
+            lambda kernels: self.measuring().ahead(kernels),
+            is_timed=True,
+        )
+
+    def recorded(self, path: Path | None = None) -> Source:
+        """What a store has. Nothing is measured."""
+        path = path or self.store
+        name = f"recorded {path}"
+        if not path.is_file():
+            return Source(name, lambda kernel: nan, is_timed=True)
+        cost = self.measuring(path)
+        return Source(name, cost.recorded, cost.measured_at, is_timed=True)
+
+    def analytic(self) -> tuple[Source, ...]:
+        """Estimates, by numbers of this machine that `collage costs calibrate` has found."""
+        from collage_dsl.measuring.timing import cpu_name, last_level_cache_bytes
+
+        @cache
+        def rates(backend: str) -> Rates | None:
+            if not self.store.is_file():
+                return None
+            with CostStore(self.store) as store:
+                return kept(store, rates_context(cpu_name(), backend))
+
+        found = estimates(rates, last_level_cache_bytes())
+        sized = (replace(each, cost=self._at_sizes(each.cost)) for each in found)
+        return tuple(sized if self.is_built else map(self._checked, sized))
+
+    def measuring(self, path: Path | None = None) -> Any:
+        """The `MeasuredCost` with a store, which is opened once."""
+        from collage_dsl.measuring.cost import MeasuredCost  # needs TVM
+
+        path = path or self.store
+        if path == self.store and self.opens:
+            return self.opens()
+        if path not in self._opened:
+            store = self.stack.enter_context(CostStore(path, repairs=path == self.store))
+            cost = MeasuredCost(self.backend_of, store, sizes=self.sizes, **self.options)
+            self._opened[path] = self.stack.enter_context(cost)
+        return self._opened[path]
+
+    @property
+    def used(self) -> Any:
+        """The `MeasuredCost` with the store, if it was asked for; else None."""
+        return self._opened.get(self.store)
+
+    def with_variants(self, plan: Plan) -> Plan:
+        """`plan` in which each kernel that was measured uses its cheapest variant."""
+        if not self._opened:
+            return plan
+        from collage_dsl.engine.variants import with_variants  # needs TVM
+
+        return reduce(with_variants, self._opened.values(), plan)
+
+    def _at_sizes(self, cost: CostFunction) -> CostFunction:
+        sized = cache(lambda graph: with_sizes(graph, self.sizes) if self.sizes else graph)
+        return lambda kernel: cost(replace(kernel, graph=sized(kernel.graph)))
+
+    def _checked(self, source: Source) -> Source:
+        """`source`, but infeasible for what an installed backend cannot run."""
+        if source.is_timed:
+            return source
+        try:
+            from collage_dsl.measuring.cost import supported
+        except ModuleNotFoundError:  # Without TVM, a plan is only looked at.
+            return source
+        checked = supported(source.cost, self.backend_of)
+
+        def cost(kernel: CandidateKernel) -> Cost:
+            is_absent = isinstance(self.backend_of(kernel.toolchain), Absent)
+            return (source.cost if is_absent else checked)(kernel)
+
+        return replace(source, cost=cost)
+
+
+def with_provenance(plan: Plan, cost: Sources) -> Plan:
+    """`plan`, which says of each kernel where its cost came from."""
+    kernels = (replace(k, provenance=cost.provenance(k.candidate)) for k in plan.kernels)
+    return replace(plan, kernels=tuple(kernels))

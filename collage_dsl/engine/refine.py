@@ -1,0 +1,344 @@
+"""
+The second level of the search: go on from the winner of the race by building and running whole
+plans. What was run is kept in a file, so that a second refinement goes on.
+"""
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from collage_dsl.backends.base import Backend
+from collage_dsl.backends.registry import BackendOf
+from collage_dsl.backends.tvm import Tvm, machine_target
+from collage_dsl.cost import Cost, Infeasible
+from collage_dsl.engine.lock import LockedKernel, model_hash
+from collage_dsl.engine.planning import Space
+from collage_dsl.engine.race import (
+    Contender,
+    Series,
+    alternated,
+    built,
+    document,
+    latency,
+    margin_of,
+)
+from collage_dsl.engine.sizes import Part
+from collage_dsl.engine.steps import REFINED
+from collage_dsl.graph import CandidateKernel, Graph, Toolchain
+from collage_dsl.language import to_text
+from collage_dsl.measuring.timing import cpu_name
+from collage_dsl.reading import first_fault, text_of
+from collage_dsl.realization.errors import BuildError
+from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.partition import KernelCall
+from collage_dsl.report.documents import ContenderDocument, RefinementDocument
+from collage_dsl.rules import FusionSpec
+from collage_dsl.scratch import replacement
+from collage_dsl.search import (
+    Breeding,
+    Genome,
+    Plan,
+    PlannedKernel,
+    Problem,
+    Refined,
+    Times,
+    refine,
+)
+from collage_dsl.search.plan import CyclicPlanError, in_execution_order
+
+Method = Literal["evolutionary"]
+"""How plans are refined. There is one way."""
+
+_MOST_BYTES = 1 << 26
+"""The longest state that is read."""
+
+_GAIN = 0.01
+"""A refined plan is kept only if it saves at least this part: less may be where code lies."""
+
+_FINAL = 4
+"""The final race is so many times longer than another comparison."""
+
+
+class RefineWarning(UserWarning):
+    """The state of a refinement cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refining:
+    """
+    How long to refine, in seconds; the folder with the states; how many seconds each plan runs in a
+    comparison, and a number on which chance depends.
+    """
+
+    method: Method
+    budget: float
+    folder: Path
+    seconds: float
+    number: int = 0
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Run(_Strict):
+    """A plan, by the numbers of its kernels: how long it takes, or why it cannot run."""
+
+    kernels: list[Annotated[int, Field(ge=0)]]
+    time: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    reason: str = ""
+
+
+class State(_Strict):
+    """
+    The plans that were run, and what they took, as a multiple of what the first one took.
+    `made_for` is a hash of the model, targets, versions and the processor.
+    """
+
+    version: Literal[1] = 1
+    made_for: str
+    kernels: list[LockedKernel]
+    runs: list[_Run]
+
+
+@dataclass(frozen=True, slots=True)
+class Refiner:
+    """Refines the winner of a race for a part of a model."""
+
+    part: Part
+    space: Space
+    specs: Sequence[FusionSpec]
+    backend_of: BackendOf
+    backends: Sequence[Backend]
+    refining: Refining
+    _problem: Problem = field(init=False)
+    _built: dict[Genome, tuple[ModelExecutable, tuple[KernelCall, ...]]] = field(
+        default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_problem", self.space.regions.priced())
+
+    def refined(
+        self, winner: Contender, raced: Sequence[ContenderDocument] = ()
+    ) -> tuple[Contender, list[ContenderDocument], RefinementDocument]:
+        """
+        The plan that is kept, and the report. It is the winner of the race, or a plan that is
+        faster for certain. The plans that were `raced` are not built and run again.
+        """
+        seeds = self._seeds(winner)
+        if winner.executable:
+            self._built[seeds[0].candidates] = winner.executable, winner.calls
+        made_for = _made_for(self.part, self.specs, self.backend_of)
+        path = self.refining.folder / f"{made_for}.json"
+        before = read_state(path, made_for, self._problem, self.specs)
+        known = self._raced(before, winner.name, raced)
+        finals: list[tuple[Series, Series]] = []
+        found = self._found(seeds, known, finals, lambda times: write_state(path, made_for, times))
+        is_kept = found.plan is not seeds[0]
+        final = (finals[-1] if is_kept else finals[0]) if finals else None
+        report = self._report(len(before), len(known), found, is_kept, final, path)
+        if not is_kept or final is None:
+            return winner, [], report
+        executable, calls = self._executable(found.plan)
+        plan = self.space.finished(found.plan)
+        contender = Contender(REFINED, plan, executable, calls=calls)
+        said = document(contender, final[1], final, margin_of(self.specs))
+        return contender, [said], report
+
+    def _raced(self, known: Times, winner: str, raced: Sequence[ContenderDocument]) -> Times:
+        """What is known, and what the race says of its plans, if that can be compared with it."""
+        first = self.space.plans[winner].candidates
+        if known and first not in known:
+            return known
+        unit = known.get(first, 1.0)
+        times = {each.name: each.measured.seconds for each in raced if each.measured}
+        if isinstance(unit, Infeasible) or winner not in times:
+            return known or {first: 1.0}
+        ratios = {
+            self.space.plans[name].candidates: unit * time / times[winner]
+            for name, time in times.items()
+        }
+        return {first: unit, **ratios, **known}
+
+    def _found(
+        self,
+        seeds: Sequence[Plan],
+        known: Times,
+        finals: list[tuple[Series, Series]],
+        keep: Callable[[Times], None],
+    ) -> Refined:
+        """Refine the first seed; `finals` gets the times of final races, `keep` those of all."""
+        deadline = time.monotonic() + self.refining.budget
+        times = dict(known)
+
+        def beats(start: Plan, plan: Plan) -> bool:
+            before, after = self._alternated(start, plan, _FINAL * self.refining.seconds)
+            finals.append((before, after))
+            return after.is_less(before) and after.low <= (1 - _GAIN) * before.low
+
+        def heard(genome: Genome, cost: Cost) -> None:
+            times[genome] = cost
+            keep(times)
+
+        return refine(
+            Breeding(self._problem, self._may_merge),
+            seeds,
+            self._race,
+            beats=beats,
+            is_over=lambda: time.monotonic() >= deadline,
+            known=known,
+            number=self.refining.number,
+            heard=heard,
+        )
+
+    def _report(
+        self,
+        before: int,
+        known: int,
+        found: Refined,
+        is_kept: bool,
+        final: tuple[Series, Series] | None,
+        path: Path,
+    ) -> RefinementDocument:
+        new = list(found.times.values())[known:]
+        return RefinementDocument(
+            method=self.refining.method,
+            budget=self.refining.budget,
+            run=len(new),
+            known=before,
+            failed=sum(isinstance(cost, Infeasible) for cost in new),
+            kept=is_kept,
+            before=latency(list(final[0].times)) if final else None,
+            after=latency(list(final[1].times)) if final else None,
+            state=str(path),
+        )
+
+    def _seeds(self, winner: Contender) -> list[Plan]:
+        """The plans as they were searched for, that of the winner first."""
+        first = self.space.plans[winner.name]
+        return [first, *(each for each in self.space.plans.values() if each is not first)]
+
+    def _may_merge(self, kernel: CandidateKernel) -> bool:
+        may = self.space.regions.may_merge.get(kernel.target)
+        return may is not None and may(kernel)
+
+    def _race(self, best: Plan, plan: Plan) -> Cost:
+        try:
+            self._executable(plan)
+        except BuildError as error:
+            return Infeasible(str(error))
+        before, after = self._alternated(best, plan, self.refining.seconds)
+        slower = best if after.low < before.low else plan
+        del self._built[slower.candidates]  # each holds the weights of the model
+        return after.low / before.low
+
+    def _alternated(self, one: Plan, other: Plan, seconds: float) -> list[Series]:
+        executables = [self._executable(plan)[0] for plan in (one, other)]
+        return alternated(self.part, executables, self.specs, seconds)
+
+    def _executable(self, plan: Plan) -> tuple[ModelExecutable, tuple[KernelCall, ...]]:
+        if plan.candidates not in self._built:
+            finished = self.space.finished(plan)
+            home = self.specs[0].target
+            plans = [(self.part, finished)]
+            executable, [calls] = built(plans, home, self.backend_of, self.backends)
+            self._built[plan.candidates] = executable, calls
+        return self._built[plan.candidates]
+
+
+def _made_for(part: Part, specs: Sequence[FusionSpec], backend_of: BackendOf) -> str:
+    """What tells the refinement of one model from that of another, or on another machine."""
+    backends = [*(backend_of(spec.target) for spec in specs), Tvm()]
+    said = {
+        "model": model_hash(part.graph),
+        "sizes": dict(part.sizes),
+        "targets": [to_text(spec) for spec in specs],
+        "versions": sorted({f"{each.name} {each.version}" for each in backends}),
+        "processors": [machine_target(spec.target) for spec in specs],
+        "processor": cpu_name(),
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def write_state(path: Path, made_for: str, times: Times) -> None:
+    """Keep what plans take; the file has its old or its new content at any moment."""
+    numbers: dict[CandidateKernel, int] = {}
+    for genome in times:
+        for kernel in genome:
+            numbers.setdefault(kernel, len(numbers))
+    runs = [
+        _Run(kernels=[numbers[kernel] for kernel in genome], reason=cost.reason)
+        if isinstance(cost, Infeasible)
+        else _Run(kernels=[numbers[kernel] for kernel in genome], time=cost)
+        for genome, cost in times.items()
+    ]
+    kernels = [LockedKernel.of(PlannedKernel(kernel, 0.0)) for kernel in numbers]
+    state = State(made_for=made_for, kernels=kernels, runs=runs)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacement(path) as new:
+        new.write_text(state.model_dump_json(exclude_defaults=True), "utf-8")
+
+
+def read_state(
+    path: Path, made_for: str, problem: Problem, specs: Sequence[FusionSpec]
+) -> dict[Genome, Cost]:
+    """What was run before. A file that is damaged is named and set aside."""
+    try:
+        state = State.model_validate_json(text_of(path, _MOST_BYTES))
+        if state.made_for != made_for:
+            raise ValueError("it is for another model, other targets or another machine")
+        return _times(state, problem, {spec.name: spec.target for spec in specs})
+    except FileNotFoundError:
+        return {}
+    except ValidationError as error:
+        fault = first_fault(error)
+    except (LookupError, ValueError, CyclicPlanError) as error:
+        fault = str(error)
+    now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    aside = path.with_name(f"{path.name}.damaged-{now}")
+    path.replace(aside)
+    said = f"the state of a refinement {path} cannot be used: {fault}"
+    warnings.warn(RefineWarning(f"{said}; it is now {aside.name}"), stacklevel=2)
+    return {}
+
+
+def _times(state: State, problem: Problem, targets: Mapping[str, Toolchain]) -> dict[Genome, Cost]:
+    """What was run, without the plans of which a kernel is infeasible now."""
+    graph = problem.graph
+    known = {_said(LockedKernel.of(PlannedKernel(each, 0.0))): each for each in problem.priced}
+    kernels = [
+        known.get(_said(each)) or each.kernel(graph, targets).candidate for each in state.kernels
+    ]
+    found: dict[Genome, Cost] = {}
+    for run in state.runs:
+        genome = [kernels[number] for number in run.kernels]
+        _check(graph, genome)
+        if not any(isinstance(problem.cost(each), Infeasible) for each in genome):
+            time = Infeasible(run.reason) if run.time is None else run.time
+            found[in_execution_order(graph, genome)] = time
+    return found
+
+
+def _said(kernel: LockedKernel) -> str:
+    return kernel.model_dump_json(exclude={"cost"})
+
+
+def _check(graph: Graph, genome: Sequence[CandidateKernel]) -> None:
+    """Raise ValueError if these kernels do not cover each call once."""
+    covered = 0
+    for each in genome:
+        inside = each.sub_graph.inside
+        if inside & (covered | ~graph.computed):
+            raise ValueError("two kernels of a plan overlap, or have what is not computed")
+        covered |= inside
+    if graph.calls & ~covered:
+        raise ValueError("a plan does not cover the model")

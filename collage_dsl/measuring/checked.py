@@ -1,0 +1,150 @@
+"""Compare the results of a kernel with those of another implementation, before it is timed."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from collage_dsl.backends.onnx_writer import Unsupported
+from collage_dsl.cost import Refusal
+from collage_dsl.frontend.reference import REFUSALS
+from collage_dsl.graph import Graph
+from collage_dsl.measuring.process import Refused
+from collage_dsl.realization.difference import compared, is_exact, numbers_in, unchanged
+from collage_dsl.realization.onnx_reference import Reference, shaken
+
+Array = np.ndarray[Any, Any]
+
+ONNXRUNTIME = "onnxruntime"
+
+
+class WrongResult(Refused):
+    """A kernel does not compute what another implementation does."""
+
+    kind = Refusal.WRONG
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """
+    Another implementation of a kernel: its name, what it gives for some operands, and `others`,
+    results that are as right but for rounding. Values on the way are rounded by `unit`. It raises
+    one of `REFUSALS` for operands that it does not take.
+    """
+
+    name: str
+    run: Callable[[Sequence[Any]], list[Array]]
+    others: Callable[[Sequence[Any]], Iterable[list[Array]]]
+    unit: float = 0.0
+
+    def after(self, taken: Callable[[Sequence[Any]], Sequence[Any]]) -> "Right":
+        """The same for operands of which it gets what is `taken` from them."""
+        return replace(
+            self,
+            run=lambda operands: self.run(taken(operands)),
+            others=lambda operands: self.others(taken(operands)),
+        )
+
+
+def by_onnx(graph: Graph) -> Right | None:
+    """
+    The kernel `graph`, written as ONNX and run by onnxruntime without optimisations; None if it
+    cannot be written so, or if onnxruntime does not run it.
+    """
+    try:
+        reference = Reference(graph)
+    except (Unsupported, *REFUSALS):
+        return None
+
+    def others(operands: Sequence[Any]) -> Iterator[list[Array]]:
+        generator = np.random.default_rng(0)
+        for _ in range(2):
+            yield reference.run([shaken(each, generator, reference.unit) for each in operands])
+        yield from reference.near(operands)
+
+    return Right(ONNXRUNTIME, reference.run, others, reference.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A way to draw floating point numbers as operands of a shape and dtype."""
+
+    name: str
+    drawn: Callable[[np.random.Generator, tuple[int, ...], str], Array]
+
+
+def _large(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    """Sums of these are still finite in float16."""
+    size = 10 if dtype == "float16" else 100
+    return np.asarray(size * generator.standard_normal(shape, np.float32), dtype)
+
+
+def _small(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    """Zeros, and numbers of both signs that are still normal ones in float16."""
+    size = 1e-2 if dtype == "float16" else 1e-4
+    array = size * generator.standard_normal(shape, np.float32)
+    return np.asarray(np.where(generator.random(shape, np.float32) < _ZEROS, 0, array), dtype)
+
+
+_ZEROS = 0.25
+"""The part of small operands that is zero."""
+
+DRAWS = (Draw("large", _large), Draw("small", _small))
+"""Those besides the usual one, on which a kernel is timed."""
+
+
+def largest_error(
+    run: Callable[[Sequence[Any]], list[Array]], right: Right, operands: Sequence[Any], draw: str
+) -> float | None:
+    """
+    How far the results of a kernel are from the right ones, relative to the largest of these; None
+    where the other implementation does not take the operands, or does not give tensors only. Then
+    the kernel does not run: the operands may be out of its range. Raises `WrongResult`.
+    """
+    try:
+        expected = right.run(operands)
+    except REFUSALS:
+        return None
+    actual = run(operands)
+    if len(actual) != len(expected):
+        return None
+
+    @cache
+    def others() -> list[list[Array]]:
+        with np.errstate(all="ignore"):
+            return list(right.others(operands))
+
+    def of_result(place: int) -> list[Array]:
+        return [each[place] for each in others()]
+
+    worst = 0.0
+    for place, (found, wanted) in enumerate(zip(actual, expected, strict=True)):
+        if not isinstance(wanted, np.ndarray) or wanted.dtype.kind == "O":
+            continue
+        error, allowed = _difference(found, wanted, partial(of_result, place), right.unit)
+        if error > allowed:
+            raise WrongResult(
+                f"its results differ from those of `{right.name}` by {error:.0e} on {draw} inputs"
+            )
+        worst = max(worst, error)
+    return worst
+
+
+def _difference(
+    found: Array, wanted: Array, others: Callable[[], list[Array]], unit: float
+) -> tuple[float, float]:
+    """
+    The error of a result, and the allowed one. Where some of the right numbers are not finite, only
+    those count that are finite in both: libraries treat the others in different ways. A result of
+    which rounding decides the size is not compared.
+    """
+    special = not is_exact(wanted.dtype) and not np.isfinite(wanted.astype(np.float64)).all()
+    shown = numbers_in(found, wanted) if special else unchanged
+    error, allowed = compared(
+        shown(found), shown(wanted), lambda: [shown(other) for other in others()], unit
+    )
+    if found.shape != wanted.shape and any(o.shape != wanted.shape for o in others()):
+        return 0.0, allowed
+    return error, allowed

@@ -1,0 +1,148 @@
+"""Ways to compute the same nodes, and which of them cost the same within noise."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from collage_dsl.backends.base import Backend
+from collage_dsl.backends.variants import IN_PLACE
+from collage_dsl.cost import Infeasible, Measurement, Variant, cheapest
+from collage_dsl.cost.spread import are_equal
+from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.measuring.timing import IN_TURN
+
+Key = tuple[str, tuple[str, ...], float]
+"""A kernel, the contexts of its variants, and a time limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A kernel whose cost is asked for: the same candidate by each variant, and its key."""
+
+    key: Key
+    offered: Sequence[CandidateKernel]
+    backend: Backend
+    kernel: Graph
+
+
+Way = tuple[tuple[Wanted, Measurement], ...]
+"""Kernels that compute some nodes together, with what was measured of them."""
+
+Ways = Sequence[Sequence[CandidateKernel]]
+"""Different kernels, each alone or several together, for the same nodes."""
+
+
+def may_be_equal(one: Sequence[Measurement], other: Sequence[Measurement], margin: float) -> bool:
+    """
+    Whether kernels may cost as much together as others do: the margin or their spreads say so.
+    """
+    costs, other_costs = (
+        [each.cost for each in some if not isinstance(each.cost, Infeasible)]
+        for some in (one, other)
+    )
+    if len(costs) < len(one) or len(other_costs) < len(other):
+        return False
+    if are_equal(fsum(costs), fsum(other_costs), margin):
+        return True
+    low, high = _range(one)
+    other_low, other_high = _range(other)
+    return low <= other_high and other_low <= high
+
+
+def _range(measured: Sequence[Measurement]) -> tuple[float, float]:
+    """Between what kernels cost together, as their spreads say."""
+    known = [(each.spread, each.cost) for each in measured]
+    lows = (cost if spread is None else spread.low for spread, cost in known)
+    highs = (cost if spread is None else spread.high for spread, cost in known)
+    return fsum(lows), fsum(highs)  # type: ignore[arg-type]
+
+
+def close_ways(ways: Sequence[Way]) -> list[Way]:
+    """Those that may cost as little as the cheapest, if there are several."""
+    least = min(ways, key=_total, default=())
+    close = [way for way in ways if may_be_equal(_measured(way), _measured(least), _most(ways))]
+    return close if len(close) > 1 else []
+
+
+def made_equal(ways: Sequence[Way]) -> Iterator[tuple[Key, float]]:
+    """
+    What the kernels of ways cost, of which those that are equal to the cheapest cost as much as the
+    dearest. Those that a search would not prefer then cost a little more, because sums are rounded.
+    """
+    least = min(ways, key=_total, default=())
+    equal = [way for way in ways if _is_equal(way, least, _most(ways))]
+    dearest = max(map(_total, equal), default=0.0)
+    best = min(map(_order, equal), default=(0, 0))
+    for way in equal if len(equal) > 1 else ():
+        level = dearest if _order(way) == best else dearest * (1 + _MORE)
+        for wanted, measured in way:
+            assert not isinstance(measured.cost, Infeasible)
+            part = level if len(way) == 1 else measured.cost * (level / _total(way))
+            yield wanted.key, part
+
+
+def _is_equal(one: Way, other: Way, margin: float) -> bool:
+    """Whether noise hides which costs less: the margin does, or each is in the other's spread."""
+    cost, other_cost = _total(one), _total(other)
+    if are_equal(cost, other_cost, margin):
+        return True
+    low, high = _range(_measured(one))
+    other_low, other_high = _range(_measured(other))
+    return low <= other_cost <= high and other_low <= cost <= other_high
+
+
+def _order(way: Way) -> tuple[int, int]:
+    """Which of equal ways a search prefers: those of a high priority, then of few kernels."""
+    calls = (
+        len(wanted.offered[0].nodes) * wanted.offered[0].toolchain.priority for wanted, _ in way
+    )
+    return -sum(calls), len(way)
+
+
+_MORE = 1e-8
+"""What a way costs more, as a part, that is not preferred."""
+
+
+def _measured(way: Way) -> list[Measurement]:
+    return [measured for _, measured in way]
+
+
+def _total(way: Way) -> float:
+    return fsum(m.cost for _, m in way if not isinstance(m.cost, Infeasible))
+
+
+def _most(ways: Sequence[Way]) -> float:
+    """The largest noise margin of some kernels."""
+    return max((margin_of(wanted.offered[0]) for way in ways for wanted, _ in way), default=0.0)
+
+
+def parts_of(ways: Iterable[Way]) -> Way:
+    """The distinct kernels of some ways."""
+    return tuple({part[0].key: part for way in ways for part in way}.values())
+
+
+def is_unsure(parts: Way) -> bool:
+    """Whether there are several kernels, of which some were not timed in turn with others yet."""
+    spreads = [measured.spread for _, measured in parts if measured.variant != IN_PLACE]
+    known = [each for each in spreads if each is not None]
+    return len(spreads) > 1 and not all(each.method.endswith(IN_TURN) for each in known)
+
+
+def cheapest_of(measured: Sequence[Measurement], margin: float) -> Measurement:
+    """As `cost.cheapest`, of measured variants."""
+    variants = [variant_of(each) for each in measured]
+    return measured[variants.index(cheapest(variants, margin))]
+
+
+def margin_of(candidate: CandidateKernel) -> float:
+    return candidate.toolchain.measure.noise_margin
+
+
+def variant_of(measured: Measurement) -> Variant:
+    return Variant(measured.variant, measured.cost, measured.error)
+
+
+def by_variant(wanted: Wanted, measured: Measurement) -> CandidateKernel:
+    """The candidate by the variant that was measured."""
+    found = (each for each in wanted.offered if each.toolchain.variant == measured.variant)
+    return next(found)

@@ -1,0 +1,137 @@
+"""
+Refine a plan by what the whole model takes: an evolution of plans, each measured end to end.
+
+The costs of kernels add up to an estimate that does not see how kernels disturb or help each other.
+So plans that are made of the best ones known are run, and the faster ones are kept.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from collage_dsl.cost import Cost, Infeasible
+from collage_dsl.search.breeding import Breeding, Genome
+from collage_dsl.search.plan import Plan
+
+Race = Callable[[Plan, Plan], Cost]
+"""
+How many times as long as the first plan the second takes, both run in alternation; or why the
+second cannot run.
+"""
+
+Times = Mapping[Genome, Cost]
+"""What plans take, as a multiple of what the first one measured takes, in the order measured."""
+
+_POPULATION = 16
+"""How many of the fastest plans have offspring."""
+
+_BROODS = (1, 2, 4)
+"""Of so many new plans the one with the least estimate is run."""
+
+_TRIES = 64
+"""If so many attempts give no new plan, there is hardly any."""
+
+_FINALISTS = 3
+"""How many of the fastest plans may be in the final race."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """The plan that is kept, and all times: those known before, and the new ones."""
+
+    plan: Plan
+    times: Times
+
+
+def refine(
+    breeding: Breeding,
+    seeds: Sequence[Plan],
+    race: Race,
+    *,
+    beats: Callable[[Plan, Plan], bool],
+    is_over: Callable[[], bool],
+    known: Times | None = None,
+    number: int = 0,
+    heard: Callable[[Genome, Cost], None] = lambda genome, time: None,
+) -> Refined:
+    """
+    The first of the `seeds`, or a plan that `beats` it.
+
+    The seeds are raced against the fastest plan, then their offspring, until `is_over` or until no
+    new plan is found. What is `known` is not raced again. Then the fastest plans meet the first
+    seed once more: `beats(seed, plan)` says whether a plan is faster for certain. So the result is
+    never slower than the first seed.
+
+    With the same `number`, the same plans are made, as long as races have the same results.
+    `heard` is told each time as soon as it is known.
+    """
+    times = dict(known or {})
+    start = seeds[0]
+    if not times:
+        times[start.candidates] = 1.0
+        heard(start.candidates, 1.0)
+    waiting = [each.candidates for each in seeds if each.candidates not in times]
+    while not is_over():
+        child = waiting.pop(0) if waiting else _child(breeding, times, number)
+        if child is None:
+            break
+        best = fittest(times)[0]
+        ratio = race(breeding.problem.plan(best), breeding.problem.plan(child))
+        times[child] = ratio if isinstance(ratio, Infeasible) else ratio * _time(times, best)
+        heard(child, times[child])
+    for genome in fittest(times)[:_FINALISTS]:
+        if genome == start.candidates:
+            break
+        plan = breeding.problem.plan(genome)
+        if beats(start, plan):
+            return Refined(plan, times)
+    return Refined(start, times)
+
+
+def fittest(times: Times) -> list[Genome]:
+    """The plans that can run, the fastest first; of equally fast ones, that measured first."""
+    running = (each for each, time in times.items() if not isinstance(time, Infeasible))
+    return sorted(running, key=lambda genome: _time(times, genome))
+
+
+def _time(times: Times, genome: Genome) -> float:
+    time = times[genome]
+    assert not isinstance(time, Infeasible), time.reason
+    return time
+
+
+def _child(breeding: Breeding, times: Times, number: int) -> Genome | None:
+    """A plan that was not measured, made of the fastest ones; None if none is found."""
+    generator = random.Random(f"{number} {len(times)}")
+    parents = fittest(times)[:_POPULATION]
+    brood: list[Genome] = []
+    wanted = generator.choice(_BROODS)
+    for attempt in range(_TRIES):
+        child = _offspring(breeding, parents, 1 + attempt // 16, generator)
+        if child not in times and child not in brood:
+            brood.append(child)
+        if len(brood) == wanted:
+            break
+    return min(brood, key=breeding.cost, default=None)
+
+
+def _offspring(
+    breeding: Breeding, parents: Sequence[Genome], changes: int, generator: random.Random
+) -> Genome:
+    """A plan of two parents that won tournaments, or of one, after some changes."""
+    child = _winner(parents, generator)
+    if generator.random() < 0.5:
+        child = breeding.crossed(child, _winner(parents, generator), generator) or child
+        changes -= 1
+    for _ in range(changes):
+        child = breeding.mutated(child, generator) or child
+    return child
+
+
+def _winner(parents: Sequence[Genome], generator: random.Random) -> Genome:
+    """The fastest of three, drawn from parents that are in order."""
+    return parents[min(_drawn(len(parents), generator))]
+
+
+def _drawn(count: int, generator: random.Random) -> Iterable[int]:
+    return (generator.randrange(count) for _ in range(3))

@@ -1,0 +1,45 @@
+"""How much memory a model uses, and how much of it is displaced while a kernel is timed."""
+
+import pytest
+
+from collage_dsl.language import parse_graph
+from collage_dsl.measuring import footprint as measuring_footprint
+from collage_dsl.measuring.footprint import displaced, footprint
+
+MIB = 1 << 20
+
+
+def test_a_model_uses_its_constants_and_what_its_largest_call_takes_and_gives() -> None:
+    graph = parse_graph(
+        "x: f32[256]; w = const f32[100]; a = exp(x); b = sum(a)[axis = [0]]; y = add(b, w);"
+        " return y;"
+    )
+
+    assert footprint(graph, {}) == 4 * (100 + 256 + 256)
+
+
+def test_a_constant_that_nothing_uses_does_not_count() -> None:
+    graph = parse_graph("x: f32[8]; w = const f32[1000]; y = exp(x); return y;")
+
+    assert footprint(graph, {}) == 4 * 16
+
+
+@pytest.mark.parametrize(
+    ("uses", "displaces"),
+    [
+        (10, 1 * MIB),
+        (1 * MIB, 1 * MIB),
+        (5 * MIB, 8 * MIB),
+        (16 * MIB, 16 * MIB),
+        (20 * MIB, 16 * MIB),
+        (32 * MIB, 16 * MIB),
+        (33 * MIB, 64 * MIB),
+        (500 * MIB, 64 * MIB),
+    ],
+)
+def test_a_model_that_fits_in_the_cache_displaces_part_of_it_and_a_larger_one_all(
+    uses: int, displaces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring_footprint, "last_level_cache_bytes", lambda: 32 * MIB)
+
+    assert displaced(uses) == displaces

@@ -1,0 +1,333 @@
+"""Kernels that cost the same within noise: they are timed in turn, and noise chooses no plan."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import fsum
+from pathlib import Path
+
+import pytest
+
+import collage_dsl as collage
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.cost import Cost, CostStore, Infeasible, Spread
+from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.engine.ties import Ways, rivals, without_ties
+from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
+from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.measuring.process import Failed
+from collage_dsl.measuring.task import (
+    InTurn,
+    InTurnTask,
+    KernelTask,
+    Overhead,
+    OverheadTask,
+    Timing,
+)
+from collage_dsl.measuring.timing import method
+from collage_dsl.measuring.worker import Workers
+from collage_dsl.search import Plan
+from tests.workers import answer_jobs
+
+Task = KernelTask | OverheadTask | InTurnTask
+Seconds = Callable[[str], float]
+
+A = Toolchain("a", measure=Measuring(repeats=5))
+B = Toolchain("b", measure=Measuring(repeats=6))
+C = Toolchain("c", measure=Measuring(repeats=7))
+
+
+def timing(seconds: float, width: float = 0.0, *, in_turn: bool = False) -> Timing:
+    low, high = seconds - width, seconds + width
+    return Timing(seconds, spread=Spread(low, high, 20, method(1, 20, in_turn=in_turn)))
+
+
+@dataclass
+class Answers:
+    """
+    In place of workers: what the kernels of each target take, alone and in turn. Alone, this is
+    known within `width`, and in turn within `width_in_turn`.
+    """
+
+    alone: Seconds
+    in_turn: Seconds
+    fails: bool = False
+    width: float = 0.0
+    width_in_turn: float = 0.0
+    turns: list[tuple[str, ...]] = field(default_factory=list)
+
+    def __call__(self, task: Task, timeout: float) -> Timing | Overhead | InTurn | Failed:
+        if isinstance(task, OverheadTask):
+            return Overhead(launch=0.01, entry=0.0, reference=1.0)
+        if isinstance(task, KernelTask):
+            assert task.reference == 1.0
+            return timing(self.alone(task.toolchain.name), self.width)
+        names = tuple(each.toolchain.name for each in task.kernels)
+        self.turns.append(names)
+        if self.fails:
+            return Failed("crashed (SIGSEGV)")
+        return InTurn(
+            tuple(timing(self.in_turn(n), self.width_in_turn, in_turn=True) for n in names)
+        )
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    made = Answers(lambda name: 1.0, lambda name: 1.0)
+    monkeypatch.setattr(Workers, "run", lambda _, jobs: answer_jobs(jobs, made))
+    return made
+
+
+@pytest.fixture
+def cost(tmp_path: Path) -> Iterator[MeasuredCost]:
+    with (
+        CostStore(tmp_path / "costs.sqlite") as store,
+        MeasuredCost(lambda _: Tvm(), store) as made,
+    ):
+        yield made
+
+
+GRAPH = collage.parse_graph("x: f32[4]; y = nn.relu(x); return y;")
+
+
+def kernels(*toolchains: Toolchain) -> list[CandidateKernel]:
+    inside = SubGraph(GRAPH.set_of("y"))
+    return [CandidateKernel(GRAPH, inside, toolchain) for toolchain in toolchains]
+
+
+def ways(group: Sequence[CandidateKernel]) -> Ways:
+    return [(each,) for each in group]
+
+
+def costs_after(
+    cost: MeasuredCost, answers: Answers, alone: Mapping[str, float], turn: Mapping[str, float]
+) -> list[Cost]:
+    answers.alone, answers.in_turn = alone.__getitem__, turn.__getitem__
+    group = kernels(A, B, C)
+    before = [cost(each) for each in group]
+    assert before == [alone[name] for name in "abc"]
+    changed = cost.settle([ways(group)])
+    after = [cost(each) for each in group]
+    assert changed == (after != before) or answers.turns
+    assert not cost.settle([ways(group)]), "they are settled now"
+    return after
+
+
+def test_kernels_within_the_margin_cost_what_the_dearest_of_them_does(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    after = costs_after(cost, answers, {"a": 1.0, "b": 1.01, "c": 2.0}, {"a": 1.002, "b": 1.015})
+
+    assert after == [1.015, 1.015, 2.0]
+    assert answers.turns == [("a", "b")]
+
+
+def test_kernels_that_differ_in_turn_cost_what_each_does(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    after = costs_after(
+        cost, answers, {"a": 1.0, "b": 1.01, "c": 1.02}, {"a": 1.1, "b": 1.0, "c": 1.021}
+    )
+
+    assert after == [1.1, 1.0, 1.021]
+    assert answers.turns == [("a", "b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("in_turn", "after"),
+    [
+        ({"a": 1.0, "b": 1.05, "c": 1.2}, [1.05, 1.05, 1.2]),
+        ({"a": 1.0, "b": 1.15, "c": 1.2}, [1.0, 1.15, 1.2]),
+    ],
+)
+def test_kernels_that_noise_hides_cost_what_the_dearest_of_them_does(
+    cost: MeasuredCost, answers: Answers, in_turn: dict[str, float], after: list[float]
+) -> None:
+    answers.width, answers.width_in_turn = 1.0, 0.1
+    found = costs_after(cost, answers, {"a": 1.0, "b": 1.0, "c": 1.0}, in_turn)
+
+    assert found == after
+
+
+def test_kernels_that_differ_clearly_are_not_timed_again(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    after = costs_after(cost, answers, {"a": 1.0, "b": 1.1, "c": 1.2}, {})
+
+    assert after == [1.0, 1.1, 1.2]
+    assert answers.turns == []
+
+
+def test_where_kernels_cannot_run_in_turn_their_costs_stay(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    answers.fails = True
+
+    after = costs_after(cost, answers, {"a": 1.0, "b": 1.015, "c": 3.0}, {})
+
+    assert after == [1.015, 1.015, 3.0], "which are equal within the margin all the same"
+
+
+def test_kernels_that_were_timed_in_turn_are_not_again(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    costs_after(cost, answers, {"a": 1.0, "b": 1.01, "c": 2.0}, {"a": 1.002, "b": 1.015})
+
+    with MeasuredCost(lambda _: Tvm(), cost.store) as later:
+        group = kernels(A, B, C)
+        assert [later(each) for each in group] == [1.002, 1.015, 2.0]
+        assert later.settle([ways(group)])
+        assert [later(each) for each in group] == [1.015, 1.015, 2.0]
+    assert len(answers.turns) == 1
+
+
+def test_the_first_speed_of_the_machine_is_kept(cost: MeasuredCost, answers: Answers) -> None:
+    assert cost._reference() is None
+    cost(kernels(A)[0])
+    assert cost._reference() == 1.0
+    cost._know_reference(Overhead(0.0, 0.0, 2.0))
+    assert cost._reference() == 1.0
+
+
+# Plans.
+
+
+CHAIN = collage.parse_graph(
+    "x: f32[4]; a = nn.relu(x); b = exp(a); c = tanh(b); d = sin(c); return d;"
+)
+TARGETS = """
+collage 1;
+target a on llvm { rules op_call_by_kind(); measure { repeats 5; } }
+target b on llvm { rules op_call_by_kind(); priority PRIORITY; measure { repeats 6; } }
+"""
+
+
+def plan_of(cost: MeasuredCost, graph: Graph, priority: int, *, settles: bool) -> Plan:
+    specs = list(collage.load(text=TARGETS.replace("PRIORITY", str(priority))).values())
+    asked: dict[CandidateKernel, Cost] = {}
+
+    def recorded(candidate: CandidateKernel) -> Cost:
+        asked[candidate] = cost(candidate)
+        return asked[candidate]
+
+    def settle(groups: Iterable[Ways]) -> bool:
+        return settles and cost.settle(groups)
+
+    plans = without_ties(
+        lambda: plans_of(graph, specs, recorded, lookup()), lambda p: p[MIXED], asked, settle
+    )
+    plan = plans[MIXED]
+    assert isinstance(plan, Plan)
+    assert plan.cost == fsum(cost(each) for each in plan.candidates)  # type: ignore[misc]
+    assert all(plan.cost <= each.cost for each in plans.values() if isinstance(each, Plan))
+    return plan
+
+
+@pytest.mark.parametrize(("priority", "chosen"), [(0, "a"), (1, "b"), (-1, "a")])
+def test_noise_within_the_margin_chooses_no_plan(
+    answers: Answers, tmp_path: Path, priority: int, chosen: str
+) -> None:
+    answers.width = 0.05
+    found: dict[bool, set[tuple[str, ...]]] = {True: set(), False: set()}
+    for seed in range(8):
+        for settles, plans in found.items():
+            noise = random.Random(seed)
+            answers.alone = lambda _, noise=noise: noise.uniform(1.0, 1.05)
+            answers.in_turn = lambda _, noise=noise: noise.uniform(1.0, 1.019)
+            with (
+                CostStore(tmp_path / f"{seed} {settles}.sqlite") as store,
+                MeasuredCost(lambda _: Tvm(), store) as cost,
+            ):
+                plan = plan_of(cost, CHAIN, priority, settles=settles)
+                plans.add(tuple(kernel.target for kernel in plan.kernels))
+
+    assert found[True] == {(chosen,) * 4}
+    assert len(found[False]) > 4, "as the costs alone choose"
+
+
+def test_the_rivals_of_a_kernel_are_the_feasible_ones_for_its_nodes() -> None:
+    y = kernels(A, B, C)
+    other = CandidateKernel(CHAIN, SubGraph(CHAIN.set_of("a", "b")), A)
+    plan = collage.choose(GRAPH, y[:1], cost=lambda _: 1.0)
+
+    costs: dict[CandidateKernel, Cost] = {y[0]: 1.0, y[1]: 5.0, y[2]: Infeasible("no"), other: 1.0}
+
+    assert rivals(plan, costs) == [[(y[0],), (y[1],)]]
+    assert rivals(plan, {y[0]: 1.0}) == []
+
+
+def parts_and_whole() -> tuple[list[CandidateKernel], CandidateKernel, CandidateKernel]:
+    """A kernel for each call, one for the first two, and one for the second and third."""
+    alone = [CandidateKernel(CHAIN, SubGraph(CHAIN.set_of(name)), A) for name in "abcd"]
+    whole, other = (CandidateKernel(CHAIN, SubGraph(CHAIN.set_of(*n)), B) for n in ("ab", "bc"))
+    return alone, whole, other
+
+
+def test_the_rival_of_several_kernels_is_one_for_all_their_nodes() -> None:
+    alone, whole, other = parts_and_whole()
+    cost = {**dict.fromkeys(alone, 1.0), whole: 2.5}
+
+    plan = collage.choose(CHAIN, [*alone, whole], cost=cost.__getitem__)
+    assert rivals(plan, cost) == [[(whole,), (alone[0], alone[1])]]
+    with_whole = collage.choose(CHAIN, [*alone, whole], cost={**cost, whole: 1.5}.__getitem__)
+    assert rivals(with_whole, {**cost, other: 1.0}) == []
+
+
+@pytest.mark.parametrize(
+    ("whole_cost", "chosen"), [(1.9, 3), (1.99, 3), (2.03, 3), (2.06, 4), (2.2, 4)]
+)
+def test_one_kernel_is_preferred_to_several_that_cost_the_same(
+    cost: MeasuredCost, answers: Answers, whole_cost: float, chosen: int
+) -> None:
+    alone, whole, _ = parts_and_whole()
+    answers.alone = answers.in_turn = {"a": 1.0, "b": whole_cost}.__getitem__
+    asked: dict[CandidateKernel, Cost] = {}
+
+    def recorded(candidate: CandidateKernel) -> Cost:
+        asked[candidate] = cost(candidate)
+        return asked[candidate]
+
+    plan = without_ties(
+        lambda: collage.choose(CHAIN, [*alone, whole], cost=recorded),
+        lambda found: found,
+        asked,
+        cost.settle,
+    )
+
+    assert len(plan.kernels) == chosen
+    assert plan.cost == fsum(cost(each) for each in plan.candidates)  # type: ignore[misc]
+    for kernel in plan.candidates:
+        assert cost(kernel) >= answers.alone(kernel.target)  # type: ignore[operator]
+    assert plan.cost <= 4 * 1.02
+
+
+def test_a_search_is_repeated_while_costs_change() -> None:
+    plan = collage.choose(GRAPH, kernels(A), cost=lambda _: 1.0)
+    changes = iter([True, True, False])
+    searches = []
+
+    def search() -> Plan:
+        searches.append(1)
+        return plan
+
+    without_ties(search, lambda found: found, {}, lambda groups: next(changes))
+    assert len(searches) == 3
+
+    searches.clear()
+    without_ties(search, lambda found: found, {}, lambda groups: True)
+    assert len(searches) == 5, "which ends in any case"
+
+    searches.clear()
+    without_ties(search, lambda found: "no target has a kernel", {}, lambda groups: True)
+    assert len(searches) == 1
+
+
+def test_targets_may_have_margins_of_their_own(cost: MeasuredCost, answers: Answers) -> None:
+    wide = replace(A, measure=replace(A.measure, noise_margin=0.2))
+    answers.alone = answers.in_turn = {"a": 1.0, "b": 1.15}.__getitem__
+
+    group = kernels(wide, B)
+    assert [cost(each) for each in group] == [1.0, 1.15]
+    cost.settle([ways(group)])
+    assert [cost(each) for each in group] == [1.15, 1.15]
