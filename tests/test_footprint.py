@@ -43,3 +43,8 @@ def test_a_model_that_fits_in_the_cache_displaces_part_of_it_and_a_larger_one_al
     monkeypatch.setattr(measuring_footprint, "last_level_cache_bytes", lambda: 32 * MIB)
 
     assert displaced(uses) == displaces
+
+
+def test_the_cache_of_another_machine_may_be_given() -> None:
+    assert displaced(5 * MIB, 8 * MIB) == 4 * MIB
+    assert displaced(5 * MIB, 4 * MIB) == 8 * MIB

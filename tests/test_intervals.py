@@ -1,6 +1,7 @@
 """How exactly a percentile is known, which times are taken again, and which costs are equal."""
 
 from collections.abc import Iterator
+from itertools import chain, repeat
 from math import comb, inf
 from types import SimpleNamespace
 
@@ -79,6 +80,7 @@ class Machine:
             monotonic=lambda: self.wall,
             perf_counter_ns=lambda: round(self.wall * 1e9),
             thread_time_ns=lambda: round(self.cpu * 1e9),
+            sleep=lambda seconds: None,
         )
         monkeypatch.setattr(timing, "time", clocks)
         monkeypatch.setattr(timing, "_switches", lambda num_cores: self.switches)
@@ -174,10 +176,11 @@ def kernel(machine: Machine, lengths: Iterator[float], usual: float | None) -> P
     ("usual", "slower", "seconds", "speed"),
     [
         (1.0, [1.0] * 5, 2.0, 1.0),
-        (1.0, [1.015] * 5, 2.03, 1.0),
+        (1.0, [1.15] * 5, 2.3, 1.0),
         (1.0, [1.25] * 5, 2.0, 0.8),
-        (1.0, [0.8] * 5, 2.0, 1.25),
+        (1.0, [0.8] * 5, 1.6, 1.0),
         (1.0, [1.25, 1.25, 1.0, 1.0, 1.25], 2.0, 1.0),
+        (1.0, [1.25, 0.8, 1.25, 1.25, 1.25], 2.32, 1.0),
         (None, [1.25] * 5, 2.5, 1.0),
     ],
 )
@@ -189,8 +192,8 @@ def test_times_are_corrected_for_the_speed_of_the_machine(
     seconds: float,
     speed: float,
 ) -> None:
-    """The machine is slower by these factors in the rounds."""
-    reference = iter(slower)
+    """The machine is slower by these factors in the rounds, and then by the last one."""
+    reference = chain([] if usual else [1.25] * timing.REFERENCE_RUNS, slower, repeat(slower[-1]))
     monkeypatch.setattr(timing, "_reference", lambda: lambda: machine.run(next(reference)))
 
     (found,) = _timings([kernel(machine, iter([2.0 * each for each in slower]), usual)])
@@ -202,8 +205,32 @@ def test_times_are_corrected_for_the_speed_of_the_machine(
     assert found.spread.high == pytest.approx(2.0 * max(slower) * speed)
 
 
+def test_times_are_taken_again_when_a_disturbance_is_over(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = chain([1.7] * 30, repeat(1.0))
+    monkeypatch.setattr(timing, "_reference", lambda: lambda: machine.run(next(reference)))
+
+    (found,) = _timings([kernel(machine, chain([3.4] * 5, repeat(2.0)), 1.0)])
+
+    assert found.spread is not None
+    assert (found.seconds, found.spread.speed) == (pytest.approx(2.0), 1.0)
+
+
+def test_a_disturbance_that_comes_back_each_time_is_corrected(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = chain(*([1.25] * 5 + [1.0] for _ in range(3)))
+    monkeypatch.setattr(timing, "_reference", lambda: lambda: machine.run(next(reference)))
+
+    (found,) = _timings([kernel(machine, repeat(2.5), 1.0)])
+
+    assert found.spread is not None
+    assert (found.seconds, found.spread.speed) == (pytest.approx(2.0), pytest.approx(0.8))
+
+
 def test_the_reference_takes_some_time() -> None:
-    assert 0 < timing.undisturbed(timing._reference(), 1) < inf
+    assert 0 < timing.reference() < inf
 
 
 # Costs that are equal.

@@ -235,13 +235,14 @@ def test_overheads_are_timed_like_kernels_with_twice_the_runs(
 ) -> None:
     made = clock(monkeypatch, 1.0)
     asked: list[Measuring] = []
-    real = timing.times_and_speeds
+    real = timing.times_and_speed
 
-    def recorded(every: list[timing.Timed]) -> object:
+    def recorded(every: list[timing.Timed], usual: float) -> object:
         asked.extend(each.measure for each in every)
-        return real([replace(each, before=lambda: None) for each in every])
+        return real([replace(each, before=lambda: None) for each in every], usual)
 
-    monkeypatch.setattr(task_module, "times_and_speeds", recorded)
+    monkeypatch.setattr(task_module, "reference", lambda: 1.0)
+    monkeypatch.setattr(task_module, "times_and_speed", recorded)
     monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: made.call)
 
     done(measure(OverheadTask(Toolchain("t", measure=PATIENT), Tvm())))

@@ -29,9 +29,11 @@ from collage_dsl.graph.tuning import RECORD, TUNED
 from collage_dsl.measuring.checked import WrongResult, largest_error
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.estimates import Regression
+from collage_dsl.measuring.recorded import BestRecords
 from collage_dsl.measuring.schedules import Schedules
 from collage_dsl.measuring.task import _draws, _right, built, kernel_task
 from collage_dsl.measuring.tuning import CannotTune, tune
+from collage_dsl.measuring.wire import text_of, value_of
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.fused import fused_function
 from collage_dsl.realization.partition import realize
@@ -138,6 +140,28 @@ def test_a_record_is_one_more_variant_with_a_price_of_its_own(
             assert cost.counts.measured == 1
             assert cost.recorded(candidate) == price
         assert len(costs) == before + 2
+
+
+def test_a_record_is_sent_to_other_machines(candidate: CandidateKernel) -> None:
+    toolchain = replace(TARGET, tune=Tuning(3), record=record_of(candidate))
+
+    assert value_of(text_of(toolchain)) == toolchain
+
+
+def test_a_record_is_for_the_processor_on_which_the_kernel_is_timed(
+    candidate: CandidateKernel, path: Path
+) -> None:
+    def aimed(candidate: CandidateKernel) -> CandidateKernel:
+        return replace(candidate, toolchain=replace(TARGET, options={"mcpu": "skylake"}))
+
+    elsewhere = record_of(aimed(candidate))
+    with Records(path) as records:
+        keep(records, candidate, elsewhere)
+
+        assert BestRecords(records, lambda _: Tvm())(candidate) == candidate
+        found = BestRecords(records, lambda _: Tvm(), aimed)(candidate)
+
+    assert found.toolchain == replace(TARGET, record=elsewhere)
 
 
 def test_without_a_reference_a_schedule_may_round_to_the_next_whole_number(

@@ -38,6 +38,7 @@ _ENVIRONMENT = {
     "NoCompiler",
     "OutputError",
     "PredicateError",
+    "RemoteError",
     "SolverError",
     "SourceError",
     "StoreError",

@@ -156,6 +156,18 @@ _allow_extern = click.option(
 )
 
 
+_tracker = click.option(
+    "--tracker",
+    metavar="HOST:PORT",
+    help="Time kernels on devices that this tracker of TVM lends: docs/fleet.md.",
+)
+_key = click.option("--key", help="The key of these devices at the tracker.")
+_scheduler = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Build kernels on the Dask cluster of this scheduler, such as tcp://10.0.0.1:8786.",
+)
+
 _inputs = click.option(
     "--inputs",
     metavar="FILE.npz",
@@ -167,6 +179,9 @@ _inputs = click.option(
 def _compiles(command: _Command) -> _Command:
     """Add the arguments that all commands which measure kernels share."""
     options = (
+        _scheduler,
+        _key,
+        _tracker,
         _allow_extern,
         _max_candidates,
         _strategy,
@@ -238,7 +253,7 @@ def app(context: click.Context, traceback: bool) -> None:
         keep_temporary_files_together()
 
 
-_BUILD = ("bench", "compile", "demo", "freeze", "plan", "run", "tune")
+_BUILD = ("bench", "compile", "demo", "freeze", "plan", "run", "serve", "tune")
 """The commands that build kernels or run compilers, which make temporary files."""
 
 
@@ -783,6 +798,37 @@ def costs_verify(repairs: bool, store: Path | None) -> int:
     from collage_dsl.cli.costs import verify_costs
 
     return verify_costs(store, repairs=repairs)
+
+
+@app.command()
+@click.option(
+    "--tracker", metavar="HOST:PORT", required=True, help="The tracker that lends this machine."
+)
+@click.option("--key", required=True, help="The key that clients ask for, such as the processor.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on; 0.0.0.0 for all. Whoever can reach it can run code here.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="The port to listen on; 0 for any that is free.",
+)
+@click.option(
+    "--address",
+    default="",
+    help="The address at which clients reach this machine, where it is not that from which the "
+    "tracker is reached.",
+)
+def serve(tracker: str, key: str, host: str, port: int, address: str) -> None:
+    """Let a tracker of TVM lend this machine, to time kernels: docs/fleet.md."""
+    from collage_dsl.cli.serve import serve_machine
+
+    serve_machine(tracker, key, host, port, address)
 
 
 @app.command()

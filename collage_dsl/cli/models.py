@@ -26,6 +26,7 @@ from collage_dsl.engine.tune import TuningOptions, existing_records
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.measuring.bounds import lower_bound
+from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.measuring.memory import GIB
 from collage_dsl.printable import json_text, printable
 from collage_dsl.realization.draws import sizes_of
@@ -59,6 +60,9 @@ class Request:
     max_candidates: int | None = None
     sizes: tuple[str, ...] = ()
     frozen: Path | None = None
+    tracker: str | None = None
+    key: str | None = None
+    scheduler: str | None = None
     memory: float | None = None
     costs: tuple[str, ...] = ()
     plans: int = 3
@@ -170,6 +174,7 @@ def _pricing(
             "memory": request.memory_bytes,
             "watch": lambda counts: now.watch("measure", counts),
         },
+        fleet=Elsewhere(request.tracker, request.key, request.scheduler).fleet,
     )
     if not request.costs or MEASURED in request.costs:
         pricing.backend_of = backends_of(specs)
@@ -217,6 +222,9 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             records=request.records,
             tuning_budget=request.tuning_budget,
             tried=now.tried,
+            tracker=request.tracker,
+            key=request.key,
+            scheduler=request.scheduler,
             watch=now.watch,
             reporter=now,
         )

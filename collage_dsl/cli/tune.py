@@ -9,6 +9,7 @@ from collage_dsl.cost import check_sources, only
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.tune import TuningOptions
 from collage_dsl.engine.tune_model import TunedKernel, tune_model
+from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.report.documents import VariantDocument
 from collage_dsl.report.tuning import TriedDocument, TunedDocument, TuneDocument, tune_text
 
@@ -30,6 +31,7 @@ def show_tuned(request: Request, at: str | None, trials: int | None, output_form
             shapes=parse_shapes(request.shapes),
             timeout=request.timeout,
             memory=request.memory_bytes,
+            elsewhere=Elsewhere(request.tracker, request.key, request.scheduler),
             allow_extern=request.allow_extern,
             strategy=request.strategy,
             watch=now.watch,

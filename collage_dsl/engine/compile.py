@@ -1,6 +1,7 @@
 """Compile a model: plan, build and race several plans, keep the fastest, and verify it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -24,6 +25,7 @@ from collage_dsl.engine.verified import check_drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.cost import Counts
+from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import PLAN, REPORT, save
 from collage_dsl.realization.verify import runner
@@ -131,6 +133,10 @@ def compile_model(
     records: str | Path | None = None,
     tuning_budget: float = inf,
     tried: Watch = lambda label, count, trial: None,
+    tracker: str | None = None,
+    key: str | None = None,
+    scheduler: str | None = None,
+    executor: Executor | None = None,
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
     reporter: Reporter = NO_REPORTER,
 ) -> Compiled:
@@ -168,6 +174,11 @@ def compile_model(
     Kernels of a target that says `tune` are tuned, in `tuning_budget` seconds at the most.
     `records` is the file with the schedules that tuning has found, by default beside `store`. They
     are used whether or not a target says `tune`. `tried` hears of each schedule that is tried.
+
+    Kernels are timed on the devices with the `key` at the `tracker` (`"HOST:PORT"`), and built by
+    any `executor`, or by the Dask cluster at the address `scheduler` (docs/fleet.md). The race and
+    the verification are here all the same: raises `RemoteError` where the devices have another
+    processor.
     """
     if refine is not None and frozen is not None:
         raise ValueError("what is frozen cannot be refined: give `frozen` or `refine`")
@@ -205,6 +216,7 @@ def compile_model(
         reporter,
         TuningOptions(records, budget=tuning_budget, watch=tried),
         plans,
+        Elsewhere(tracker, key, scheduler, executor, is_raced=True),
     )
     refining = refine and Refining(
         refine,

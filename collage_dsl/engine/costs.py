@@ -1,7 +1,7 @@
 """The sources of costs that people name: what they need from this machine, opened when used."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from math import nan
@@ -47,7 +47,10 @@ class Pricing:
     is_built: bool = False
     opens: Callable[[], Any] | None = None
     """Opens the `MeasuredCost` that measures, in place of what is said here."""
+    fleet: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """Opens the `Fleet` that builds and times kernels; None where all is done here."""
     _opened: dict[Path, Any] = field(default_factory=dict)
+    _fleets: list[Any] = field(default_factory=list)
 
     def sources(self, given: CostSources) -> Sources:
         """The sources that are given; see `Sources.of`."""
@@ -76,16 +79,16 @@ class Pricing:
 
     def analytic(self) -> tuple[Source, ...]:
         """Estimates, by numbers of this machine that `collage costs calibrate` has found."""
-        from collage_dsl.measuring.timing import cpu_name, last_level_cache_bytes
+        name, cached = self._machine()
 
         @cache
         def rates(backend: str) -> Rates | None:
             if not self.store.is_file():
                 return None
             with CostStore(self.store) as store:
-                return kept(store, rates_context(cpu_name(), backend))
+                return kept(store, rates_context(name, backend))
 
-        found = estimates(rates, last_level_cache_bytes())
+        found = estimates(rates, cached)
         sized = (replace(each, cost=self._at_sizes(each.cost)) for each in found)
         return tuple(sized if self.is_built else map(self._checked, sized))
 
@@ -98,9 +101,25 @@ class Pricing:
             return self.opens()
         if path not in self._opened:
             store = self.stack.enter_context(CostStore(path, repairs=path == self.store))
-            cost = MeasuredCost(self.backend_of, store, sizes=self.sizes, **self.options)
+            fleet = self._opened_fleet()
+            cost = MeasuredCost(
+                self.backend_of, store, sizes=self.sizes, fleet=fleet, **self.options
+            )
             self._opened[path] = self.stack.enter_context(cost)
         return self._opened[path]
+
+    def _opened_fleet(self) -> Any:
+        if not self._fleets:
+            self._fleets.append(self.stack.enter_context(self.fleet()))
+        return self._fleets[0]
+
+    def _machine(self) -> tuple[str, int]:
+        """The name of the machine that kernels run on, and the bytes of its last-level cache."""
+        from collage_dsl.measuring.timing import cpu_name, last_level_cache_bytes
+
+        if fleet := self._opened_fleet():
+            return fleet.machine.name, fleet.machine.cache
+        return cpu_name(), last_level_cache_bytes()
 
     @property
     def used(self) -> Any:

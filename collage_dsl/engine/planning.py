@@ -21,6 +21,7 @@ from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import Counts, MeasuredCost
+from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.report.documents import MeasurementsDocument
 from collage_dsl.rules import FusionSpec
@@ -78,6 +79,7 @@ class Planner:
     tuning: TuningOptions = field(default_factory=TuningOptions)
     count: int = 1
     """How many plans over all targets are wanted."""
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
     @contextmanager
     def planned(self, part: Part) -> Iterator[Planned]:
@@ -133,6 +135,7 @@ class Planner:
                 "watch": lambda counts: self.watch("measure", counts),
             },
             is_built=True,
+            fleet=self.elsewhere.fleet,
         )
 
     @contextmanager
@@ -213,6 +216,8 @@ def measurements_of(counts: Counts) -> MeasurementsDocument:
         reasons=counts.reasons,
         kinds=counts.kinds,
         retried=counts.retried,
+        queued=counts.queued,
+        lost=counts.lost,
     )
 
 

@@ -148,7 +148,7 @@ class Tuner:
         if untunable(candidate, backend):
             return None
         try:
-            return place_of_kernel(candidate, backend)
+            return place_of_kernel(self.cost.aimed(candidate), backend)
         except BuildError:
             return None
 

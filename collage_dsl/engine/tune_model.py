@@ -18,6 +18,7 @@ from collage_dsl.graph import CandidateKernel, OpSet
 from collage_dsl.language.findings import did_you_mean
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import Counts
+from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.measuring.tuning import CannotTune, Tuned
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import NO_REPORTER, Plan, Reporter, Strategy
@@ -44,6 +45,7 @@ def tune_model(
     shapes: Shapes | None = None,
     timeout: float = 60,
     memory: int | None = None,
+    elsewhere: Elsewhere | None = None,
     allow_extern: bool = False,
     strategy: Strategy = "auto",
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
@@ -55,7 +57,8 @@ def tune_model(
     With `at`, the only kernel is the one of the cheapest plan that has this node, or else the
     largest candidate there. Without it, all kernels are tuned that may make the plan cheaper, the
     most promising first. Which these are is found out by the sources `cost`, and by measuring what
-    none of them knows. Raises `CannotTune` where there is no such kernel.
+    none of them knows. Kernels are built and timed `elsewhere`, if that is given. Raises
+    `CannotTune` where there is no such kernel.
     """
     check_names(specs)
     backend_of = backends_of(specs, backends)
@@ -77,6 +80,7 @@ def tune_model(
         watch,
         reporter,
         how,
+        elsewhere=elsewhere or Elsewhere(),
     )
     with planner.untuned(part) as planned:
         watch("tune", planned.counts)

@@ -21,7 +21,7 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.sizes import with_sizes
 from collage_dsl.measuring.cost import LEAST_LAUNCH, MeasuredCost, MeasuringError
-from collage_dsl.measuring.timing import last_level_cache_bytes
+from collage_dsl.measuring.executors import Fleet
 
 _MEMORY = 6.5e10
 """Assumed bytes a second that a core moves at most, unless measurements here give more."""
@@ -52,7 +52,7 @@ def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
 
     @cache
     def peak() -> Peak:
-        return Peak(memory=memory(cost.store), cores=1)
+        return Peak(memory=memory(cost.store, cost.fleet), cores=1)
 
     @cache
     def launch(toolchain: Toolchain) -> float:
@@ -73,7 +73,7 @@ def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
         rate = peak()
         moved = rate(at_sizes)
         if candidate.toolchain.measure.runs == "often":
-            beyond = moved - last_level_cache_bytes() / rate.memory
+            beyond = moved - cost.machine.cache / rate.memory
             within = replace(rate, memory=_CACHES)(at_sizes) - _CACHED / _CACHES
             moved = max(replace(rate, memory=inf)(at_sizes), beyond, within)
         return launch(candidate.toolchain) + moved
@@ -81,9 +81,12 @@ def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
     return least
 
 
-def memory(store: CostStore) -> float:
-    """The most bytes that one core of this machine moves from and to memory in a second."""
-    with MeasuredCost(lambda _: Tvm(), store) as cost:
+def memory(store: CostStore, fleet: Fleet | None = None) -> float:
+    """
+    The most bytes that one core of this machine, or of that of `fleet`, moves from and to memory
+    in a second.
+    """
+    with MeasuredCost(lambda _: Tvm(), store, fleet=fleet) as cost:
         try:
             fastest = max(_rate(cost, graph) for graph in (_addition(), _maximum()))
         except MeasuringError:

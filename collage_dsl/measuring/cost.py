@@ -26,10 +26,11 @@ from collage_dsl.cost.records import Records
 from collage_dsl.cost.spread import Spread
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
+from collage_dsl.measuring.executors import Fleet
 from collage_dsl.measuring.footprint import displaced, footprint
 from collage_dsl.measuring.found import FoundValues, is_found
 from collage_dsl.measuring.key import context_of, kernel_key
-from collage_dsl.measuring.memory import default_limit
+from collage_dsl.measuring.machine import this_machine
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.recorded import BestRecords
 from collage_dsl.measuring.task import (
@@ -78,7 +79,9 @@ class Counts:
     """
     How many distinct kernels were asked for, and where their costs came from. For each reason why
     kernels are infeasible, and each kind of reason, how many are. The first of those whose reason
-    may pass is measured again from the time `retried` on; it is empty if there is none.
+    may pass is measured again from the time `retried` on; it is empty if there is none. `queued`
+    are the seconds for which kernels waited for a device of another machine, and `lost` is how many
+    devices were lost and replaced.
     """
 
     found: int = 0
@@ -88,6 +91,8 @@ class Counts:
     reasons: dict[str, int] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=dict)
     retried: str = ""
+    queued: float = 0.0
+    lost: int = 0
 
 
 LEAST_LAUNCH = 0.67
@@ -134,6 +139,8 @@ class MeasuredCost:
     Symbolic dimensions are timed at the numbers in `sizes`. A kernel with a dimension that is not
     in `sizes` is infeasible. Where the size of an operand is found only as the model runs, the
     kernel is timed on what the model gives for random inputs, or for those `given`.
+
+    With `fleet`, kernels are built and timed where that says, and costs are those of its machine.
     """
 
     def __init__(
@@ -147,16 +154,20 @@ class MeasuredCost:
         sizes: Sizes | None = None,
         given: Mapping[str, Any] | None = None,
         watch: Callable[[Counts], None] = lambda counts: None,
+        fleet: Fleet | None = None,
     ) -> None:
         self.backend_of = backend_of
         self.sizes = sizes or {}
         self.found = FoundValues(given)
         self.store = store
-        self.with_best_record = BestRecords(records, backend_of)
+        self.with_best_record = BestRecords(records, backend_of, self.aimed)
         self.watch = watch
         self.counts = Counts()
         self.timeout = timeout
-        self.memory = default_limit() if memory is None else memory
+        self.fleet = fleet
+        self.machine = fleet.machine if fleet else this_machine()
+        self.memory = self.machine.memory if memory is None else memory
+        self._given_memory = memory
         self._known: dict[Key, tuple[Measurement, ...]] = {}
         self._equal: dict[Key, float] = {}
         self._footprints: dict[int, tuple[Graph, int]] = {}
@@ -174,7 +185,7 @@ class MeasuredCost:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._workers.stop()
+        (self.fleet or self._workers).stop()
 
     def __call__(self, candidate: CandidateKernel) -> Cost:
         wanted = self._wanted(candidate)
@@ -232,7 +243,7 @@ class MeasuredCost:
         unsure = {tuple(w.key for w, _ in parts): parts for parts in close if is_unsure(parts)}
         for wanted, _ in (each for parts in unsure.values() for each in parts):
             self._know_overheads(wanted)
-        self._workers.run([self._in_turn(parts) for parts in unsure.values()])
+        self._run([self._in_turn(parts) for parts in unsure.values()])
         equal: dict[Key, float] = {}
         for group in groups:  # A kernel may be in several groups, where a model repeats itself.
             for key, cost in made_equal(self._ways(group)):
@@ -334,7 +345,7 @@ class MeasuredCost:
         """The key of a context."""
         made_of = toolchain, backends, others
         if made_of not in self._keys:
-            context = context_of(toolchain, *backends, others=others)
+            context = context_of(toolchain, *backends, others=others, machine=self.machine)
             self._contexts[context.key] = context
             self._keys[made_of] = context.key
         return self._keys[made_of]
@@ -361,7 +372,8 @@ class MeasuredCost:
             return None
         graph = candidate.graph
         if id(graph) not in self._footprints:
-            self._footprints[id(graph)] = graph, displaced(footprint(graph, self.sizes))
+            used = footprint(graph, self.sizes)
+            self._footprints[id(graph)] = graph, displaced(used, self.machine.cache)
         return self._footprints[id(graph)][1]
 
     def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
@@ -409,8 +421,18 @@ class MeasuredCost:
         def job() -> Job[_Task, Any]:
             answers.append((yield from self._work(task)))
 
-        self._workers.run([job()])
+        self._run([job()])
         return answers[0]
+
+    def _run(self, jobs: Iterable[Job[_Task, Any]]) -> None:
+        """Run the tasks of `jobs`, in processes here or in the fleet."""
+        if self.fleet is None:
+            self._workers.run(jobs)
+            return
+        try:
+            self.fleet.run(jobs, self._given_memory)
+        finally:
+            self.counts.queued, self.counts.lost = self.fleet.queued, self.fleet.lost
 
     def _work(self, task: _Task) -> Generator[tuple[_Task, float], _Answer, _Answer]:
         """The answer of a worker. Raises `MeasuringError` if the machine is the cause."""
@@ -429,7 +451,7 @@ class MeasuredCost:
 
     def _price(self, wanted: Sequence[Wanted]) -> None:
         """Find out the costs of kernels that are not known yet."""
-        self._workers.run([self._job(each) for each in wanted if self._measures(each)])
+        self._run([self._job(each) for each in wanted if self._measures(each)])
 
     def _measures(self, wanted: Wanted) -> bool:
         """Whether a kernel must be measured. If so, the overheads that this needs are known now."""
@@ -560,6 +582,12 @@ class MeasuredCost:
             reference=self._reference(),
         )
 
+    def aimed(self, candidate: CandidateKernel) -> CandidateKernel:
+        """`candidate` for the processor on which it is timed."""
+        if self.fleet is None:
+            return candidate
+        return replace(candidate, toolchain=self.machine.aimed(candidate.toolchain))
+
     def time(
         self,
         candidates: Sequence[CandidateKernel],
@@ -576,7 +604,7 @@ class MeasuredCost:
         def job(candidate: CandidateKernel) -> Job[_Task, Any]:
             hear(candidate, (yield from self._measure(candidate)))
 
-        self._workers.run([job(each) for each in candidates])
+        self._run([job(each) for each in candidates])
 
     def _in_place(self, candidate: CandidateKernel, backend: Backend) -> Timing | Failed:
         """

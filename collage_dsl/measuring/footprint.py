@@ -27,7 +27,7 @@ def footprint(graph: Graph, sizes: Sizes) -> int:
     return constants + max(moved, default=0)
 
 
-def displaced(count: int) -> int:
+def displaced(count: int, cache: int | None = None) -> int:
     """
     How many bytes to read between two runs of a kernel, for a model that uses `count`: the next
     power of two, so that models of about the same size share costs.
@@ -35,8 +35,9 @@ def displaced(count: int) -> int:
     For a model that fits in the last-level cache, it is at most half of that: what reads of one
     kernel displace is not all that was there before, since caches do not always replace what was
     used least recently. For a larger model it is twice that cache, of which nothing is left then.
+    The `cache` has so many bytes, by default as here.
     """
-    cache = last_level_cache_bytes()
+    cache = cache or last_level_cache_bytes()
     wanted = 1 << ceil(log2(max(count, _LEAST)))
     return min(wanted, cache // 2) if count <= cache else 2 * cache
 

@@ -9,16 +9,12 @@ import tvm
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
-from collage_dsl.backends.runtime.cores import processors
 from collage_dsl.backends.tvm import machine_target, num_cores
 from collage_dsl.cost.measurement import CODE, TVM, WAY, Context
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Measuring, Toolchain, tensors
 from collage_dsl.graph.sizes import Sizes, names_in
-from collage_dsl.measuring.timing import cpu_name
+from collage_dsl.measuring.machine import METHOD, Machine, this_machine
 from collage_dsl.realization.place import kernel_identity
-
-_METHOD = 3
-"""The version of our way of measuring; costs of another version are not reused."""
 
 
 def kernel_key(
@@ -59,17 +55,22 @@ def dimensions(graph: Graph) -> frozenset[str]:
 
 
 def context_of(
-    toolchain: Toolchain, backend: Backend, *libraries: Backend, others: int | None = None
+    toolchain: Toolchain,
+    backend: Backend,
+    *libraries: Backend,
+    others: int | None = None,
+    machine: Machine | None = None,
 ) -> Context:
     """
     Everything that the cost of a kernel depends on, except the kernel itself. `libraries` are those
     that the kernel is linked to. `others` are the bytes that its model reads besides between two
     runs; None where all is in memory. The time limit is not part of it: a cost that was measured
-    within one limit holds for another.
+    within one limit holds for another. The kernel runs on `machine`, by default this one.
     """
+    machine = machine or this_machine()
     measure = replace(toolchain.measure, timeout=None, runs=Measuring().runs)
     cores = num_cores(toolchain)
-    made_for, name = machine_target(toolchain), cpu_name()
+    made_for, name = machine_target(machine.aimed(toolchain)), machine.name
     settings = [] if measure == Measuring() else _settings(measure)
     key = _hash(
         [
@@ -80,10 +81,10 @@ def context_of(
             made_for,
             repr(backend),
             backend.version,
-            tvm.__version__,
+            machine.tvm,
             name,
-            _METHOD,
-            *([processors()] if processors() < cores else []),
+            machine.method,
+            *([machine.processors] if machine.processors < cores else []),
             *settings,
             *([] if others is None else ["others", others]),
             *([toolchain.record.text()] if toolchain.record else []),
@@ -96,7 +97,7 @@ def context_of(
         toolchain.compiler or toolchain.kind,
         _text({**toolchain.options, "variants": toolchain.variants or None, CODE: made_for}),
         _text(
-            {TVM: tvm.__version__, WAY: _METHOD}
+            {TVM: machine.tvm, WAY: machine.method}
             | {each.name: each.version for each in (backend, *libraries)}
         ),
         _text({"runs": toolchain.measure.runs, **_unusual(measure), "others": others}),
@@ -106,7 +107,7 @@ def context_of(
 def is_outdated(context: Context) -> bool:
     """Whether a context is of other versions than those that are installed, or unknown ones."""
     known = json.loads(context.versions or "{}")
-    if known.pop(TVM, None) != tvm.__version__ or known.pop(WAY, None) != _METHOD:
+    if known.pop(TVM, None) != tvm.__version__ or known.pop(WAY, None) != METHOD:
         return True
     return any(_installed(name) != version for name, version in known.items())
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from multiprocessing import forkserver, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
+from threading import Lock
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -26,6 +27,9 @@ _PRELOAD = ["collage_dsl.measuring.task"]
 """The modules that are imported once, in the server from which new workers are forked."""
 
 _SAFE_PATH = "PYTHONSAFEPATH"
+
+_ONE_AT_A_TIME = Lock()
+"""Held while a process starts, which changes this process for a moment."""
 
 _STARTING = 120.0
 """The seconds in which a process must be ready for its first task."""
@@ -125,7 +129,7 @@ def started(work: Work[Any, Any], memory: int) -> Serving:
     errors, printing = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(theirs, printing, work, memory), daemon=True)
     try:
-        with _without_main(), _safe_path(), _without_interrupts():
+        with _ONE_AT_A_TIME, _without_main(), _safe_path(), _without_interrupts():
             process.start()
     except BaseException:
         ours.close()

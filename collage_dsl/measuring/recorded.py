@@ -1,5 +1,6 @@
 """Find the records of tuning that were made for kernels."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -20,12 +21,18 @@ from collage_dsl.realization.place import kept_composites
 class BestRecords:
     """
     Gives candidates the record that was made for their function, target and version of TVM, if
-    there is one: the fastest.
+    there is one: the fastest. Their target is that of what is `aimed`.
     """
 
-    def __init__(self, records: Records | None, backend_of: BackendOf) -> None:
+    def __init__(
+        self,
+        records: Records | None,
+        backend_of: BackendOf,
+        aimed: Callable[[CandidateKernel], CandidateKernel] = lambda candidate: candidate,
+    ) -> None:
         self.records = records
         self.backend_of = backend_of
+        self.aimed = aimed
         self._labels = cache(self._labels_for)
         self._known: dict[CandidateKernel, CandidateKernel] = {}
 
@@ -40,10 +47,11 @@ class BestRecords:
         backend = self.backend_of(candidate.toolchain)
         if untunable(candidate, backend):
             return candidate
-        if label_of(candidate) not in self._labels(text_of(candidate.toolchain)):
+        aimed = self.aimed(candidate)
+        if label_of(candidate) not in self._labels(text_of(aimed.toolchain)):
             return candidate
         try:
-            best = records.best(place_of_kernel(candidate, backend))
+            best = records.best(place_of_kernel(aimed, backend))
         except BuildError:
             return candidate
         return with_record(candidate, best.record) if best else candidate

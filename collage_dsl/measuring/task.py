@@ -4,6 +4,7 @@ import ctypes
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.runtime.cores import prepare_cores, wake
 from collage_dsl.backends.tvm import Tvm, num_cores
-from collage_dsl.cost.spread import Spread, are_equal
+from collage_dsl.cost.spread import Spread
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import (
@@ -24,7 +25,6 @@ from collage_dsl.graph import (
     Form,
     Graph,
     Kind,
-    Measuring,
     Node,
     SubGraph,
     TensorType,
@@ -45,7 +45,8 @@ from collage_dsl.measuring.timing import (
     method,
     read,
     read_other,
-    times_and_speeds,
+    reference,
+    times_and_speed,
 )
 from collage_dsl.realization.alone import alone, build_target, called_functions
 from collage_dsl.realization.crossing import device_name, device_named
@@ -251,30 +252,31 @@ class InTurn:
 
 
 def measure(
-    task: KernelTask | OverheadTask | InTurnTask,
+    task: KernelTask | OverheadTask | InTurnTask, made: Sequence[Path | None] = ()
 ) -> Generator[None, None, Timing | Overhead | InTurn]:
     """
     The function that a worker runs: it builds, and times after a `yield`. An OSError means that the
-    machine is the cause.
+    machine is the cause. Kernels that were built elsewhere are in the libraries `made`.
     """
     if isinstance(task, OverheadTask):
         task.backend.prepare()
         return (yield from measure_overhead(task))
     if isinstance(task, KernelTask):
-        return (yield from measure_kernel(task))
-    kernels = [prepared(each) for each in task.kernels]
+        return (yield from measure_kernel(task, *made))
+    libraries = made or [None] * len(task.kernels)
+    kernels = [prepared(*each) for each in zip(task.kernels, libraries, strict=True)]
     yield
     return InTurn(tuple(_timings(kernels, in_turn=True)))
 
 
-def measure_kernel(task: KernelTask) -> Generator[None, None, Timing]:
+def measure_kernel(task: KernelTask, made: Path | None = None) -> Generator[None, None, Timing]:
     """
     The seconds of one run of the kernel from Python, with random data (from a fixed seed), timed as
     its target says: what it takes and gives is where the kernels beside it leave that.
 
     This includes the launch of the kernel and entering the executable; see `measure_overhead`.
     """
-    kernel = prepared(task)
+    kernel = prepared(task, made)
     yield
     (timing,) = _timings([kernel])
     return timing
@@ -291,26 +293,21 @@ class Prepared:
 
 def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[Timing]:
     """What kernels take that run in turn, corrected for the speed of the machine."""
-    every, speeds = times_and_speeds([each.timed for each in kernels])
+    usual = next((each.reference for each in kernels if each.reference), None) or reference()
+    every, speed = times_and_speed([each.timed for each in kernels], usual)
     for kernel, times in zip(kernels, every, strict=True):
-        how, now = kernel.timed.measure, low(speeds, kernel.timed.measure.percentile)
-        speed = _speed(now, kernel.reference or now, how)
+        how = kernel.timed.measure
         shortest, longest = interval(times, how.percentile)
         said = method(kernel.timed.num_cores, how.percentile, in_turn=in_turn)
         spread = Spread(shortest * speed, longest * speed, len(times), said, speed)
         yield Timing(low(times, how.percentile) * speed, kernel.error, spread)
 
 
-def _speed(now: float, usual: float, how: Measuring) -> float:
-    """The speed of the machine as a part of the usual one, where the reference takes so long."""
-    return 1.0 if are_equal(usual, now, how.noise_margin) else usual / now
-
-
-def prepared(task: KernelTask) -> Prepared:
+def prepared(task: KernelTask, made: Path | None = None) -> Prepared:
     """The kernel of a task, built, with random data, and run once."""
     for maker in (task.backend, *task.libraries):
         maker.prepare()
-    kernel = built(task, np.random.default_rng(0))
+    kernel = built(task, np.random.default_rng(0), made)
     run, taken = kernel.run, memory_of(kernel.inputs)
     error = _error(task, kernel)
     usual = task.toolchain.by()
@@ -468,14 +465,11 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
             evict() if how.runs == "rarely" else read_other(SMALL)
             run()
 
-        (times,), speeds = times_and_speeds([Timed(before, run, cores, how)])
-        now = low(speeds, percentile)
-        known.append(now)
-        speed = _speed(now, known[0], how)
+        (times,), speed = times_and_speed([Timed(before, run, cores, how)], known)
         return [each * speed for each in times]
 
     yield
-    percentile, known = how.percentile, [] if task.reference is None else [task.reference]
+    percentile, known = how.percentile, task.reference or reference()
     every = taken(one), taken(many)
     alone, chained = (low(times, percentile) for times in every)
     launch = max(0.0, (chained - alone) / (several - 1))
@@ -486,7 +480,7 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     return Overhead(
         launch,
         max(0.0, alone - launch),
-        known[0],
+        known,
         Spread(quick, slow, count, said),
         Spread(max(0.0, least - launch), max(0.0, most - launch), count, said),
     )
@@ -564,16 +558,29 @@ def _replaced(operand: Any, value: Any) -> Any:
     return tvm.runtime.tensor(value, operand.device) if is_tensor else value
 
 
-def built(task: KernelTask, generator: np.random.Generator) -> BuiltKernel:
+def kernel_executable(task: KernelTask, generator: np.random.Generator) -> Any:
+    """The `relax.VMExecutable` of a kernel, with random weights."""
+    return _executable(kernel_module(task, generator), task)
+
+
+def _executable(module: tvm.IRModule, task: KernelTask) -> Any:
+    return build(module, build_target(task.toolchain), [task.backend, *task.libraries])
+
+
+def built(
+    task: KernelTask, generator: np.random.Generator, made: Path | None = None
+) -> BuiltKernel:
     """
     A kernel on random inputs from its ranges. Where these are out of range, integers are the least
     ones; where results are not finite, other numbers are positive, if they are finite then. Raises
-    `NoDevice` where its device lacks.
+    `NoDevice` where its device lacks. One that was built elsewhere is in the library `made`.
     """
     device = device_named(device_name(task.toolchain.kind))
     weights, constants = _constants_drawn(task, generator)
     module = _module(task, weights, constants)
-    run = _running(module, task.toolchain, [task.backend, *task.libraries], device)
+    prepare_cores(num_cores(task.toolchain))
+    executable = tvm.runtime.load_module(str(made)) if made else _executable(module, task)
+    run = _running(executable, task.toolchain, device)
 
     known = {**weights, **constants}
     positions = [p for p in range(len(task.module[_FUNCTION].params)) if p not in known]
@@ -617,11 +624,9 @@ def _is_finite(result: Any) -> bool:
     return all(np.isfinite(each.astype(np.float32)).all() for each in numbers)
 
 
-def _running(
-    module: tvm.IRModule, toolchain: Toolchain, backends: Sequence[Backend], device: Any
-) -> Callable[..., object]:
-    """Runs the `main` of a module, and waits until its device is done."""
-    executable, cores = build(module, build_target(toolchain), backends), num_cores(toolchain)
+def _running(executable: Any, toolchain: Toolchain, device: Any) -> Callable[..., object]:
+    """Runs the `main` of an executable, and waits until its device is done."""
+    cores = num_cores(toolchain)
     prepare_cores(cores)
     machine = relax.VirtualMachine(executable, device)
     main = entry(machine, prepared_weights(machine), cores)
@@ -702,5 +707,6 @@ def _tiny_runner(toolchain: Toolchain, backend: Backend, *, kernels: int) -> Cal
     module = realize(graph, chain, lambda _: backend)
     device = device_named(device_name(toolchain.kind))
     data = tvm.runtime.tensor(np.random.default_rng(0).random((1, 16), np.float32), device)
-    run = _running(module, toolchain, [backend], device)
+    executable = build(module, build_target(toolchain), [backend])
+    run = _running(executable, toolchain, device)
     return lambda: run(data)

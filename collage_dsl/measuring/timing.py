@@ -4,7 +4,8 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -111,14 +112,62 @@ def times_in_turn(every: Sequence[Timed], after: Call = lambda: None) -> list[li
     return times
 
 
-def times_and_speeds(every: Sequence[Timed]) -> tuple[list[list[float]], list[float]]:
+REFERENCE_RUNS = 400
+"""So many runs of the reference kernel tell the speed of the machine, with the rests between."""
+
+_BURST, _REST = 20, 0.02
+"""After so many runs of it, so many seconds of rest."""
+
+_SPEED_PERCENTILE = 10
+
+_TRIES = 3
+"""How often times are taken while something makes the machine slower."""
+
+_SLOWER = 1.2
+"""
+From so many times the usual seconds of the reference kernel on, something makes the machine slower.
+Less than that are the changes of its frequency while other cores work or rest.
+"""
+
+
+def times_and_speed(every: Sequence[Timed], usual: float) -> tuple[list[list[float]], float]:
     """
-    The times of `times_in_turn`, and those of the reference kernel, which runs once in each round:
-    so what a percentile of both says is true of the same speed of the machine.
+    The times of `times_in_turn`, and the speed of the machine meanwhile, as a part of that at which
+    the reference kernel takes `usual` seconds. It runs once in each round.
+
+    Other virtual machines on the same core make it slower for some milliseconds, which says nothing
+    of other times. So the machine has its usual speed if any run took about as long as usual. If
+    none did, the times are taken again as soon as it has its usual speed.
     """
-    run, speeds = _reference(), list[float]()
-    times = times_in_turn(every, lambda: speeds.append(undisturbed(run, 1)))
-    return times, speeds
+    run, slow = _reference(), _SLOWER * usual
+    for _ in range(_TRIES):
+        taken: list[float] = []
+        times = times_in_turn(every, partial(_append, taken, run))
+        if min(taken) <= slow:
+            return times, 1.0
+        now = _reference_times(run, slow)
+        if min(now) > slow:
+            return times, usual / low(now, _SPEED_PERCENTILE)
+    return times, usual / low(taken, _SPEED_PERCENTILE)
+
+
+def reference() -> float:
+    """The seconds that the reference kernel takes while nothing disturbs it."""
+    return low(_reference_times(_reference(), 0.0), _SPEED_PERCENTILE)
+
+
+def _append(taken: list[float], run: Call) -> None:
+    taken.append(undisturbed(run, 1))
+
+
+def _reference_times(run: Call, enough: float) -> list[float]:
+    """The seconds of the reference kernel, until a run takes no longer than `enough`."""
+    taken: list[float] = []
+    while len(taken) < REFERENCE_RUNS and min(taken, default=inf) > enough:
+        if taken and len(taken) % _BURST == 0:
+            time.sleep(_REST)
+        _append(taken, run)
+    return taken
 
 
 def times_after(before: Call, call: Call, *, num_cores: int, measure: Measuring) -> list[float]:

@@ -15,7 +15,6 @@ from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.recorded import label_of, untunable, with_record
 from collage_dsl.measuring.schedules import BATCH, Schedules
 from collage_dsl.measuring.task import Timing
-from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.fused import fused_function
 from collage_dsl.realization.variants import with_variant
@@ -60,10 +59,10 @@ def tune(
     if reason := untunable(candidate, backend):
         raise CannotTune(reason)
     try:
-        function = fused_function(candidate, backend)
+        function = fused_function(cost.aimed(candidate), backend)
     except BuildError as error:
         raise CannotTune(str(error)) from error
-    target, label = kernel_target(candidate.toolchain), label_of(candidate)
+    target, label = kernel_target(cost.aimed(candidate).toolchain), label_of(candidate)
     place = place_of(function, target)
     before = records.trials(place)
     tried = {each.record.trace: each.cost for each in before}
@@ -71,7 +70,7 @@ def tune(
     def kept(tuned: CandidateKernel, found: Timing | Failed) -> None:
         assert tuned.toolchain.record is not None
         price = Infeasible(found.reason) if isinstance(found, Failed) else found.seconds
-        trial = Trial(tuned.toolchain.record, label, cpu_name(), price)
+        trial = Trial(tuned.toolchain.record, label, cost.machine.name, price)
         records.add([trial])
         tried[trial.record.trace] = price
         watch(trial)

@@ -170,6 +170,10 @@ class MeasurementsDocument(Document):
     reasons: dict[FileName, int] = Field(description="why, and how many for each reason")
     kinds: dict[str, int] = Field({}, description="how many for each kind of reason")
     retried: str = ""
+    queued: float = Field(
+        default=0.0, description="seconds that kernels waited for a device of another machine"
+    )
+    lost: int = Field(default=0, description="devices that were lost, and replaced by others")
 
 
 class SearchDocument(Document):

@@ -236,6 +236,8 @@ def measurements_text(document: MeasurementsDocument) -> str:
         f"{document.reused} reused, {document.infeasible} infeasible\n"
     )
     reasons = sorted(document.reasons.items(), key=lambda item: -item[1])[:_REASONS]
+    first += f"waited {seconds(document.queued)} for devices\n" if document.queued else ""
+    first += f"{_count(document.lost, 'device')} lost, and replaced\n" if document.lost else ""
     listed = "".join(f"  {count} x {printable(reason)}\n" for reason, count in reasons)
     if not document.retried:
         return first + listed

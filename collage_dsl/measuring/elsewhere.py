@@ -1,0 +1,97 @@
+"""Where kernels are built and timed, as a user says it."""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from collage_dsl.measuring.executors import Devices, Fleet, Here
+from collage_dsl.measuring.machine import Machine, this_machine
+from collage_dsl.measuring.remote import RemoteError, Tracker
+
+_BUILDERS = 4
+"""The most processes that build kernels here. Each holds libraries and the weights of a kernel."""
+
+_AT_ONCE = 16
+"""So many kernels are given to an executor at once, since executors do not say what they can do."""
+
+_CONNECTING = 10
+"""The seconds in which a scheduler must answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """
+    `tracker` (`HOST:PORT`) lends the devices with the `key`, on which kernels are timed. Kernels
+    are built by `executor`, or by the Dask cluster at the address `scheduler`. What is not said is
+    done here. A model `is_raced` here after that, so the devices must have the processor of this
+    machine.
+    """
+
+    tracker: str | None = None
+    key: str | None = None
+    scheduler: str | None = None
+    executor: Executor | None = None
+    is_raced: bool = False
+
+    @contextmanager
+    def fleet(self) -> Iterator[Fleet | None]:
+        """What runs the tasks; None where all is done here. Raises `RemoteError`."""
+        if bool(self.tracker) != bool(self.key):
+            raise RemoteError("a tracker and a key are given together: `--tracker` and `--key`")
+        if not (self.tracker or self.scheduler or self.executor is not None):
+            yield None
+            return
+        with self._executor() as (executor, builders):
+            fleet = Fleet(self._devices(), executor, builders=builders)
+            try:
+                yield fleet
+            finally:
+                fleet.stop()
+
+    @contextmanager
+    def _executor(self) -> Iterator[tuple[Executor | None, int]]:
+        """The executor, and how many kernels it is given at once."""
+        if self.scheduler:
+            with _of_dask(self.scheduler) as found:
+                yield found
+        elif self.executor is not None:
+            yield self.executor, _AT_ONCE
+        else:
+            yield None, min(this_machine().processors, _BUILDERS)
+
+    def _devices(self) -> Devices:
+        if not (self.tracker and self.key):
+            return Here()
+        devices = Tracker(self.tracker, self.key)
+        self._check(devices.machine)
+        return devices
+
+    def _check(self, machine: Machine) -> None:
+        here = this_machine()
+        if self.is_raced and machine.processor != here.processor:
+            raise RemoteError(
+                f"plans are raced and verified here, and this machine is a {here.processor}: a "
+                f"{machine.processor} cannot stand in for it. Compile on one of the devices, or "
+                "use `collage plan`"
+            )
+
+
+@contextmanager
+def _of_dask(scheduler: str) -> Iterator[tuple[Executor, int]]:
+    """The executor of a Dask cluster, and how many threads it has."""
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as missing:
+        advice = "install it with: pip install 'collage_dsl[dask]'"
+        raise RemoteError(
+            f"a scheduler needs {missing.name}, which is not installed; {advice}"
+        ) from None
+    try:
+        client: Any = Client(scheduler, timeout=_CONNECTING, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise RemoteError(f"the scheduler {scheduler} does not answer: {error}") from error
+    with client:
+        threads = sum(client.nthreads().values())
+        yield client.get_executor(pure=False), max(1, threads)

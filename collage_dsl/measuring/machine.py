@@ -1,0 +1,78 @@
+"""The machine that kernels are built for and timed on."""
+
+import json
+import platform
+from dataclasses import asdict, dataclass, field, fields, replace
+from importlib.metadata import version
+
+import tvm
+
+from collage_dsl.backends.runtime.cores import processors
+from collage_dsl.backends.tvm import host_cpu
+from collage_dsl.graph import Toolchain
+from collage_dsl.measuring.memory import default_limit
+from collage_dsl.measuring.timing import cpu_name, last_level_cache_bytes
+
+METHOD = 3
+"""The version of our way of measuring; costs of another version are not reused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """
+    What a cost depends on besides the kernel and its target. Kernels cost the same on equal
+    machines. `processor` is LLVM's name for it, `cache` the bytes of the last-level cache, `tvm`
+    and `collage` the versions of both, and `method` that of our way of measuring. A kernel may take
+    `memory` bytes there, unless another limit is given; equal machines may differ in that.
+    """
+
+    name: str
+    processor: str
+    architecture: str
+    processors: int
+    cache: int
+    tvm: str
+    collage: str
+    method: int
+    memory: int = field(compare=False)
+
+    def aimed(self, toolchain: Toolchain) -> Toolchain:
+        """`toolchain`, which names a processor: if it named none, that of this machine."""
+        if toolchain.kind != "llvm" or "mcpu" in toolchain.options:
+            return toolchain
+        return replace(toolchain, options={"mcpu": self.processor, **toolchain.options})
+
+    def difference(self, other: "Machine") -> str:
+        """Each property in which `other` differs; empty if there is none."""
+        ours, theirs = asdict(self), asdict(other)
+        return ", ".join(
+            f"{each.name} {ours[each.name]} and {theirs[each.name]}"
+            for each in fields(self)
+            if each.compare and ours[each.name] != theirs[each.name]
+        )
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Machine":
+        """Raises ValueError where the text describes no machine."""
+        found = json.loads(text)
+        names = {each.name for each in fields(cls)}
+        if not isinstance(found, dict) or set(found) != names:
+            raise ValueError(f"no description of a machine: {text[:200]}")
+        return cls(**found)
+
+
+def this_machine() -> Machine:
+    return Machine(
+        cpu_name(),
+        host_cpu(),
+        platform.machine(),
+        processors(),
+        last_level_cache_bytes(),
+        str(tvm.__version__),
+        version("collage_dsl"),
+        METHOD,
+        default_limit(),
+    )
