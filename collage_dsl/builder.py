@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from collage_dsl.engine.tables import registered_tables
-from collage_dsl.graph import Kind, Measuring, Option, Toolchain
+from collage_dsl.graph import Kind, Measuring, Option, Toolchain, Tuning
 from collage_dsl.language import pattern_tables
 from collage_dsl.language.checked import checked
 from collage_dsl.language.dimensions import Dimensions
@@ -487,6 +487,7 @@ def target(
     coalesce: bool = False,
     fallback: bool = False,
     measure: Measuring | None = None,
+    tune: Tuning | None = None,
     placements: Sequence[Placement] = (),
 ) -> FusionSpec:
     """
@@ -498,8 +499,16 @@ def target(
     for what no text can express.
     """
     said = {n: tuple(v) if isinstance(v, list) else v for n, v in (options or {}).items()}
-    how = measure or Measuring()
-    toolchain = Toolchain(name, kind, compiler, said, priority, how, tuple(variants))
+    toolchain = Toolchain(
+        name,
+        kind,
+        compiler,
+        said,
+        priority,
+        measure or Measuring(),
+        tuple(variants),
+        tune or Tuning(),
+    )
     spec = FusionSpec(toolchain, rules, limits or Limits(), coalesce, fallback, tuple(placements))
     return checked([with_distinct_names({name: spec})[name]], "<builder>")[name]
 

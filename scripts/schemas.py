@@ -24,6 +24,7 @@ from collage_dsl.report.documents import (
     ReplayDocument,
     RunDocument,
 )
+from collage_dsl.report.tuning import RecordsDocument, TuneDocument
 from collage_dsl.report.why import NearDocument, WhyDocument
 
 FOLDER = Path(__file__).parent.parent / "docs" / "schemas"
@@ -41,10 +42,12 @@ COMMANDS: dict[str, type[Document]] = {
     "near": NearDocument,
     "ops": OpsDocument,
     "plan": PlanDocument,
+    "records": RecordsDocument,
     "replay": ReplayDocument,
     "run": RunDocument,
     "show": GraphDocument,
     "test": TestsDocument,
+    "tune": TuneDocument,
     "why": WhyDocument,
 }
 """The document of each command. Those of `bench` and `demo` are the same as that of `compile`."""

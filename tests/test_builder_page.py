@@ -10,7 +10,7 @@ import pytest
 
 from collage_dsl import builder as build
 from collage_dsl.builder import PatternBuilder, Value, dfpattern, match, number, one, target
-from collage_dsl.graph import Kind, Measuring
+from collage_dsl.graph import Kind, Measuring, Tuning
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import load
 from collage_dsl.language.forms import _classes, _fields, _usual
@@ -497,6 +497,11 @@ def measure() -> list[FusionSpec]:
     alike = Measuring(repeats=30, percentile=50, budget=2, runs="rarely", noise_margin=0.01)
     tvm = target("tvm", "llvm", rules=CALLS, measure=alike)
     return [tvm, *lib(CALLS, compiler="lib", measure=replace(alike, timeout=30))]
+
+
+@section("Tune")
+def tune() -> list[FusionSpec]:
+    return [target("tvm", "llvm", rules=CALLS, tune=Tuning(trials=200))]
 
 
 @section("After")

@@ -19,6 +19,7 @@ from collage_dsl.language.limits import LIMITS
 from collage_dsl.language.measuring import MEASURES
 from collage_dsl.language.rules import KINDS
 from collage_dsl.language.targets import SETTINGS
+from collage_dsl.language.tuning import TUNES
 from collage_dsl.lsp.vocabulary import words
 
 ROOT = Path(__file__).parent.parent
@@ -170,7 +171,8 @@ def test_the_words_of_the_language_that_are_no_keywords_are_highlighted() -> Non
         "constant.language.kind": [f"rule r = op_call_by_kind(¦{word});" for word in KINDS],
         "support.type.property-name": [f"  ¦{word} x;" for word in SETTINGS]
         + [f"  limits {{ ¦{word} 1; }}" for word in LIMITS if word != "taps"]
-        + [f"  measure {{ ¦{word} 1; }}" for word in MEASURES],
+        + [f"  measure {{ ¦{word} 1; }}" for word in MEASURES]
+        + [f"  tune {{ ¦{word} 1; }}" for word in TUNES],
         "constant.numeric": ["  measure { budget ¦1.5s; }", "  measure { timeout ¦30s; }"],
     }
     lacking = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collage_dsl.graph import Graph, Kind, Measuring, Toolchain
+from collage_dsl.graph import Graph, Kind, Measuring, Toolchain, Tuning
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import format_graph, load, parse_graph, to_text
 from collage_dsl.language.patterns import TOLERANCE
@@ -284,10 +284,16 @@ measures = st.tuples(times, times).flatmap(
     )
 )
 makers = st.one_of(
-    st.tuples(st.none(), st.lists(st.sampled_from(list(NATIVE_VARIANTS)), unique=True)),
-    st.tuples(labels, st.lists(st.sampled_from(["fast", "direct"]), unique=True)),
+    st.tuples(
+        st.none(),
+        st.lists(st.sampled_from(list(NATIVE_VARIANTS)), unique=True),
+        st.builds(Tuning, st.integers(0, 100_000)),
+    ),
+    st.tuples(
+        labels, st.lists(st.sampled_from(["fast", "direct"]), unique=True), st.just(Tuning())
+    ),
 )
-"""A compiler and its variants."""
+"""A compiler, its variants, and how its kernels are tuned."""
 targets = makers.flatmap(
     lambda maker: st.builds(
         Toolchain,
@@ -298,6 +304,7 @@ targets = makers.flatmap(
         st.integers(-9, 9),
         st.just(Measuring()) | measures,
         st.just(tuple(maker[1])),
+        st.just(maker[2]),
     )
 )
 

@@ -13,10 +13,11 @@ from collage_dsl.cli.main import app
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.engine import refine
 from collage_dsl.engine.compile import backends_of
+from collage_dsl.engine.durations import seconds_of
 from collage_dsl.engine.planning import Space
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.race import Contender, Series, document
-from collage_dsl.engine.refine import Refiner, RefineWarning, Refining, seconds_of
+from collage_dsl.engine.refine import Refiner, RefineWarning, Refining
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.frontend.onnx import from_onnx
@@ -110,7 +111,7 @@ def raced(refiner: Refiner, machine: "Machine") -> list[ContenderDocument]:
     found = []
     for name, plan in refiner.space.plans.items():
         times = Series((machine.time(plan),) * 20)
-        found.append(document(Contender(name, plan, None), times, [times]))
+        found.append(document(Contender(name, plan, None), times, [times], 0.05))
     return found
 
 

@@ -8,6 +8,7 @@ from math import prod
 from collage_dsl.backends import depthwise, products, winograd
 from collage_dsl.backends.products import CONVOLUTIONS
 from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
+from collage_dsl.graph.tuning import TUNED
 from collage_dsl.graph.variants import DIRECT
 
 IN_PLACE = "in_place"
@@ -112,6 +113,7 @@ VARIANTS: dict[str, Callable[[Graph], str | None]] = {
     **products.CHECKS,
     "depthwise": depthwise.unsuitable,
     **winograd.CHECKS,
+    TUNED: _anything,
 }
 """
 The variants by name, in the order in which they are measured. Each says, in one sentence, why it

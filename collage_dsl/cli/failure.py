@@ -28,6 +28,7 @@ _GIVEN = {
 
 _ENVIRONMENT = {
     "BuildError",
+    "CannotTune",
     "CommandError",
     "CompileError",
     "CostError",

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from collage_dsl.cli.durations import Duration
 from collage_dsl.cli.failure import CANNOT, INTERRUPTED, explained
 from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
 from collage_dsl.cli.interrupt import Interrupt
@@ -91,6 +92,18 @@ _sizes = click.option(
     "size; several options make each combination.",
 )
 _store = click.option("--store", type=_FILE, help="Where measured costs are kept.")
+_records = click.option(
+    "--records",
+    type=_FILE,
+    help="Where the schedules are kept that tuning has found; by default beside the costs.",
+)
+_tuning_budget = click.option(
+    "--tuning-budget",
+    type=Duration(),
+    default=float("inf"),
+    metavar="TIME",
+    help="How long kernels are tuned at the most: 90s, 10m, 1h.",
+)
 _costs = click.option(
     "--costs",
     type=click.Path(),
@@ -175,6 +188,7 @@ def _compiles(command: _Command) -> _Command:
         _timeout,
         _memory,
         _num_cores,
+        _records,
         _store,
         _costs,
         _shapes,
@@ -199,6 +213,7 @@ def _races(command: _Command) -> _Command:
         ),
         click.option(
             "--budget",
+            type=Duration(),
             metavar="TIME",
             default="10m",
             show_default=True,
@@ -216,6 +231,7 @@ def _races(command: _Command) -> _Command:
             show_default=True,
             help="How many different plans over all targets are raced.",
         ),
+        _tuning_budget,
         _inputs,
         _sizes,
     )
@@ -237,7 +253,7 @@ def app(context: click.Context, traceback: bool) -> None:
         keep_temporary_files_together()
 
 
-_BUILD = ("bench", "compile", "demo", "freeze", "plan", "run", "serve")
+_BUILD = ("bench", "compile", "demo", "freeze", "plan", "run", "serve", "tune")
 """The commands that build kernels or run compilers, which make temporary files."""
 
 
@@ -553,6 +569,67 @@ def bench(output_format: str, **request: Any) -> None:
     from collage_dsl.cli.models import Request, compile_to
 
     compile_to(Request(**request), None, output_format)
+
+
+@app.command()
+@_compiles
+@click.option(
+    "--at", metavar="NODE", help="Only the kernel with this node, by its name or its ONNX node's."
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    help="How many schedules each kernel gets; else as its target says, or 64.",
+)
+@_tuning_budget
+def tune(at: str | None, trials: int | None, output_format: str, **request: Any) -> None:
+    """
+    Search for faster schedules of the kernels that TVM makes, and keep them for other commands.
+
+    Tunes the kernels that may make the model faster, the most promising first, or with --at the one
+    that the cheapest plan has there. Go on with the same command after an interruption.
+    """
+    from collage_dsl.cli.models import Request
+    from collage_dsl.cli.tune import show_tuned
+
+    show_tuned(Request(**request), at, trials, output_format)
+
+
+@app.group()
+def records() -> None:
+    """Look at the schedules that tuning has found, and send them to others."""
+
+
+@records.command(name="show")
+@click.option("--log", "with_log", is_flag=True, help="Each schedule too.")
+@_records
+@_output_format
+def records_show(with_log: bool, records: Path | None, output_format: str) -> None:
+    """Say which functions were tuned, for which targets."""
+    from collage_dsl.cli.records import show_records
+
+    show_records(records, output_format, with_log=with_log)
+
+
+@records.command(name="export")
+@click.argument("file", type=_FILE)
+@click.option("--best", "only_best", is_flag=True, help="Only the fastest schedule of each.")
+@_records
+def records_export(file: Path, only_best: bool, records: Path | None) -> None:
+    """Write schedules to FILE, as JSON."""
+    from collage_dsl.cli.records import export_records
+
+    export_records(records, file, only_best=only_best)
+
+
+@records.command(name="merge")
+@click.argument("files", nargs=-1, required=True, type=_FILE)
+@_records
+def records_merge(files: tuple[Path, ...], records: Path | None) -> None:
+    """Take the schedules of FILES, records or what `export` wrote."""
+    from collage_dsl.cli.records import merge_records
+
+    merge_records(records, files)
 
 
 @app.command()

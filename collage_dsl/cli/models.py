@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from collage_dsl.cli.arrays import read_arrays
@@ -19,8 +20,9 @@ from collage_dsl.engine.compile import Compiled, backends_of, compile_model
 from collage_dsl.engine.costs import Pricing, with_provenance
 from collage_dsl.engine.planning import measurements_of
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.refine import Method, seconds_of
+from collage_dsl.engine.refine import Method
 from collage_dsl.engine.steps import plans_of, propose
+from collage_dsl.engine.tune import TuningOptions, existing_records
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 from collage_dsl.measuring.bounds import lower_bound
@@ -65,9 +67,11 @@ class Request:
     costs: tuple[str, ...] = ()
     plans: int = 3
     refine: Method | None = None
-    budget: str = "10m"
+    budget: float = 600
     refine_state: Path | None = None
     seed: int = 0
+    records: Path | None = None
+    tuning_budget: float = inf
 
     @property
     def memory_bytes(self) -> int | None:
@@ -159,11 +163,13 @@ def _pricing(
     request: Request, graph: Graph, specs: Sequence[FusionSpec], now: Now, stack: ExitStack
 ) -> Pricing:
     """What makes the sources of costs; `now` hears of what is measured."""
+    store = request.store or default_store_path()
     pricing = Pricing(
         stack,
-        store=request.store or default_store_path(),
+        store=store,
         sizes=sizes_of(graph),
         options={
+            "records": existing_records(TuningOptions(request.records).path(store), stack),
             "timeout": request.timeout,
             "memory": request.memory_bytes,
             "watch": lambda counts: now.watch("measure", counts),
@@ -188,7 +194,8 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
 
 def compiled_model(request: Request, model: object = None) -> Compiled:
     """Compile the model of `request`, or `model` under its name, with progress on stderr."""
-    budget = _budget(request)
+    if request.refine and request.frozen:
+        raise CommandError("--frozen and --refine cannot be used together")
     specs = targets_of(request)
     check_sources(request.costs)
     inputs = read_arrays(request.inputs) if request.inputs else None
@@ -208,26 +215,19 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             cost=only(request.costs) if request.costs else None,
             plans=request.plans,
             refine=request.refine,
-            budget=budget,
+            budget=request.budget,
             refine_state=request.refine_state,
             seed=request.seed,
             frozen=request.frozen,
+            records=request.records,
+            tuning_budget=request.tuning_budget,
+            tried=now.tried,
             tracker=request.tracker,
             key=request.key,
             scheduler=request.scheduler,
             watch=now.watch,
             reporter=now,
         )
-
-
-def _budget(request: Request) -> float:
-    """The seconds that a refinement may take. Raises `CommandError`."""
-    if request.refine and request.frozen:
-        raise CommandError("--frozen and --refine cannot be used together")
-    try:
-        return seconds_of(request.budget)
-    except ValueError as error:
-        raise CommandError(f"--budget: {error}") from None
 
 
 def answer(document: Document, text: str, output_format: str) -> None:

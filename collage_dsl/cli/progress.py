@@ -8,16 +8,19 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
 from rich.text import Text
 
+from collage_dsl.cost import Infeasible
 from collage_dsl.report.text import seconds
 from collage_dsl.search import NoReporter, Problem
 
 if TYPE_CHECKING:
+    from collage_dsl.cost.records import Trial
     from collage_dsl.measuring.cost import Counts
 
 _STEPS = {
     "import": "importing the model",
     "choose": "choosing kernels",
     "measure": "measuring kernels",
+    "tune": "tuning kernels",
     "build": "building plans",
     "race": "racing plans",
     "refine": "refining by runs of whole plans",
@@ -36,6 +39,7 @@ class Now(NoReporter):
         self.problem: Problem | None = None
         self.states = 0
         self.best: float | None = None
+        self.schedules = ""
 
     def watch(self, step: str, counts: "Counts") -> None:
         """Hears each step, and the kernels counted so far."""
@@ -43,6 +47,12 @@ class Now(NoReporter):
             self.console.print(_STEPS[step])
         self.told.add(step)
         self.step, self.counts = step, counts
+
+    def tried(self, label: str, count: int, trial: "Trial") -> None:
+        """Hears of each schedule that is tried for a kernel."""
+        last = trial.cost
+        took = "failed" if isinstance(last, Infeasible) else seconds(last)
+        self.schedules = f"{label}: {count} schedule{'s' * (count != 1)} tried, the last {took}"
 
     def started(self, problem: Problem, strategy: str, because: str) -> None:
         self.step, self.problem = "choose", problem
@@ -60,6 +70,8 @@ class Now(NoReporter):
             said.append(self._searched(self.problem))
         if self.counts and self.counts.found:
             said.append(counts_text(self.counts))
+        if self.schedules and self.step == "tune":
+            said = [self.schedules]
         step = _STEPS[self.step]
         return f"{step}: {'; '.join(said)}" if said else step
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, installed
 from collage_dsl.cost import Copies, CostSources
 from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.durations import seconds_of
 from collage_dsl.engine.lock import Lock
 from collage_dsl.engine.planning import Planned, Planner, measurements_of
 from collage_dsl.engine.race import Contender, built, contenders_of, race
-from collage_dsl.engine.refine import Method, Refiner, Refining, seconds_of
+from collage_dsl.engine.refine import Method, Refiner, Refining
 from collage_dsl.engine.sizes import Part, WantedSizes, parts_of
 from collage_dsl.engine.steps import is_of_all_targets, solver
+from collage_dsl.engine.tune import TuningOptions, Watch
 from collage_dsl.engine.verified import check_drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Toolchain
@@ -127,6 +130,9 @@ def compile_model(
     refine_state: str | Path | None = None,
     seed: int = 0,
     frozen: str | Path | Lock | None = None,
+    records: str | Path | None = None,
+    tuning_budget: float = inf,
+    tried: Watch = lambda label, count, trial: None,
     tracker: str | None = None,
     key: str | None = None,
     scheduler: str | None = None,
@@ -164,6 +170,10 @@ def compile_model(
 
     `frozen` is the lock of an earlier compilation of this model for these targets. The same kernels
     are built and verified then; nothing is measured or raced. Raises `LockError` for another lock.
+
+    Kernels of a target that says `tune` are tuned, in `tuning_budget` seconds at the most.
+    `records` is the file with the schedules that tuning has found, by default beside `store`. They
+    are used whether or not a target says `tune`. `tried` hears of each schedule that is tried.
 
     Kernels are timed on the devices with the `key` at the `tracker` (`"HOST:PORT"`), and built by
     any `executor`, or by the Dask cluster at the address `scheduler` (docs/fleet.md). The race and
@@ -204,6 +214,7 @@ def compile_model(
         strategy,
         watch,
         reporter,
+        TuningOptions(records, budget=tuning_budget, watch=tried),
         plans,
         Elsewhere(tracker, key, scheduler, executor, is_raced=True),
     )

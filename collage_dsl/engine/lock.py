@@ -8,7 +8,7 @@ raced, and on the same machine the built library is the same, byte for byte.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import nan
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -28,6 +28,7 @@ from collage_dsl.graph import (
     Form,
     Graph,
     Node,
+    Record,
     SubGraph,
     Toolchain,
     members,
@@ -77,8 +78,8 @@ class LockedComposite(_Strict):
 class LockedKernel(_Strict):
     """
     A kernel of a plan: its nodes by name, and what it cost when it was chosen, in seconds.
-    `variants` are the algorithms that may compute it; empty for any. `source` is where the cost
-    came from.
+    `variants` are the algorithms that may compute it; empty for any. `record` is the schedule of
+    the algorithm `tuned`. `source` is where the cost came from.
     """
 
     target: str
@@ -86,6 +87,7 @@ class LockedKernel(_Strict):
     constants: list[str] = []
     composites: list[LockedComposite] = []
     variants: list[str] = []
+    record: str = ""
     cost: float = Field(ge=0, allow_inf_nan=False)
     copies: float = Field(default=0, ge=0, allow_inf_nan=False)
     source: str = ""
@@ -100,6 +102,7 @@ class LockedKernel(_Strict):
             constants=_names(graph, sub_graph.constants),
             composites=[LockedComposite.of(graph, each) for each in sub_graph.composites],
             variants=list(kernel.candidate.toolchain.variants),
+            record=record.text() if (record := kernel.candidate.toolchain.record) else "",
             cost=kernel.cost,
             copies=kernel.copies,
             **_origin(kernel.provenance),
@@ -112,6 +115,8 @@ class LockedKernel(_Strict):
             tuple(each.composite(graph) for each in self.composites),
         )
         toolchain = targets[self.target].only_by(frozenset(self.variants) or None)
+        if self.record:
+            toolchain = replace(toolchain, record=Record.of_text(self.record))
         came = Provenance(self.source, self.measured_at) if self.source else None
         candidate = CandidateKernel(graph, sub_graph, toolchain)
         return PlannedKernel(candidate, self.cost, self.copies, provenance=came)

@@ -17,6 +17,7 @@ from collage_dsl.cost import (
     Sources,
     check_sources,
 )
+from collage_dsl.cost.records import Records
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
@@ -25,6 +26,7 @@ from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import proposed, regions
 from collage_dsl.engine.ties import Ways, without_ties
+from collage_dsl.engine.tune import TuningOptions, existing_records
 from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import (
     CandidateKernel,
@@ -58,6 +60,7 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     cost: CostSources | None = None,
     *,
     store: str | Path | None = None,
+    records: str | Path | None = None,
     sizes: Sizes | None = None,
     copies: Copies | None = None,
     backends: Sequence[Backend] = (),
@@ -79,6 +82,9 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     module, else that of the target that TVM compiles for, else that of the first of `targets`.
     Targets on other devices may run it where `copies` say what it costs to copy a tensor between
     two devices.
+
+    Kernels for which `records` have a schedule that tuning found may use it. This is a file, by
+    default that beside `store`. The pass itself tunes nothing.
     """
 
     def steps_for(targets: Sequence[Any]) -> _Steps:
@@ -93,14 +99,16 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     if cost is not None:
         check_sources(cost)
     path = Path(store) if store is not None else default_store_path()
+    tuned = TuningOptions(records).path(path)
 
     def rewrite(module: Any) -> Any:
         steps = fixed or steps_for(current_targets(module))
         with ExitStack() as stack:
-            measured = cache(lambda: steps.measured(stack, path))
+            kept = existing_records(tuned, stack)
+            measured = cache(lambda: steps.measured(stack, path, kept))
             if cost is None:
                 return steps.run(module, *measured())
-            pricing = Pricing(stack, steps.backend_of, path, steps.sizes)
+            pricing = Pricing(stack, steps.backend_of, path, steps.sizes, {"records": kept})
             pricing.opens = lambda: measured()[0]
             given = pricing.sources(cost).sources
             return steps.run(module, Sources([*given, pricing.measured()]))
@@ -143,13 +151,16 @@ class _Steps:
         self.register(used)
         return result
 
-    def measured(self, stack: ExitStack, path: Path) -> tuple[CostFunction, LowerBound]:
+    def measured(
+        self, stack: ExitStack, path: Path, records: Records | None
+    ) -> tuple[CostFunction, LowerBound]:
         """What kernels take on this machine, until `stack` is closed, and at the least."""
         backend_of = backends_of(self.specs, self.backends)
         for spec in self.specs:
             backend_of(spec.target).prepare()
         store = stack.enter_context(CostStore(path))
-        cost = stack.enter_context(MeasuredCost(backend_of, store, sizes=self.sizes))
+        measuring = MeasuredCost(backend_of, store, records=records, sizes=self.sizes)
+        cost = stack.enter_context(measuring)
         self.pricing = cost
         return cost, lower_bound(cost)
 

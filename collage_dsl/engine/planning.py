@@ -8,6 +8,7 @@ from pathlib import Path
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.cost import Copies, Cost, CostSources, Infeasible, Sources
+from collage_dsl.cost.records import Records
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.costs import Priced, Pricing, with_provenance
 from collage_dsl.engine.devices import DefaultDevice
@@ -15,6 +16,7 @@ from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.engine.ties import without_ties
+from collage_dsl.engine.tune import TunedCandidate, Tuner, TuningOptions, existing_records
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
@@ -52,6 +54,11 @@ class Planned:
     costs: Mapping[CandidateKernel, Priced] = field(default_factory=dict)
     space: Space | None = None
 
+    @property
+    def prices(self) -> dict[CandidateKernel, Cost]:
+        """The costs alone."""
+        return {candidate: cost for candidate, (cost, _) in self.costs.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class Planner:
@@ -69,28 +76,73 @@ class Planner:
     strategy: Strategy
     watch: Callable[[str, Counts], None]
     reporter: Reporter
+    tuning: TuningOptions = field(default_factory=TuningOptions)
     count: int = 1
     """How many plans over all targets are wanted."""
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
     @contextmanager
     def planned(self, part: Part) -> Iterator[Planned]:
-        """The plans for a part of a model. More costs can be asked for until the block ends."""
+        """
+        The plans for a part of a model. More costs can be asked for until the block ends.
+
+        Where a target says `tune`, kernels are tuned and the plans are searched for again, now with
+        the schedules that were found.
+        """
         with ExitStack() as stack:
-            pricing = Pricing(
-                stack,
-                self.backend_of,
-                Path(self.store or default_store_path()),
-                sizes_of(part.graph),
-                {
-                    "timeout": self.timeout,
-                    "memory": self.memory,
-                    "given": part.inputs,
-                    "watch": lambda counts: self.watch("measure", counts),
-                },
-                is_built=True,
-                fleet=self.elsewhere.fleet,
-            )
+            planned = stack.enter_context(self.untuned(part))
+            if self._tunes:
+                self.watch("tune", planned.counts)
+                if any(tuned.new for _, tuned in self.tune(part, planned)):
+                    stack.close()
+                    planned = stack.enter_context(self.untuned(part))
+            yield planned
+
+    @property
+    def _tunes(self) -> bool:
+        return self.cost is None and any(spec.target.tune.trials for spec in self.specs)
+
+    def tune(self, part: Part, planned: Planned) -> Sequence[TunedCandidate]:
+        """Tune the kernels that may make the plan over all targets cheaper."""
+        plan = planned.plans[MIXED]
+        assert isinstance(plan, Plan)
+        with self.tuner(part) as tuner:
+            return tuner.tune_plan(plan, planned.prices, lower_bound(tuner.cost))
+
+    @contextmanager
+    def tuner(self, part: Part) -> Iterator[Tuner]:
+        """What tunes kernels of a part, as `tuning` says."""
+        with ExitStack() as stack:
+            records = stack.enter_context(Records(self.tuning.path(self.store_path)))
+            yield Tuner(self.pricing(part, stack).measuring(), records, self.tuning)
+
+    @property
+    def store_path(self) -> Path:
+        return Path(self.store or default_store_path())
+
+    def pricing(self, part: Part, stack: ExitStack) -> Pricing:
+        """What makes costs for a part, with the schedules that tuning has found."""
+        return Pricing(
+            stack,
+            self.backend_of,
+            self.store_path,
+            sizes_of(part.graph),
+            {
+                "records": existing_records(self.tuning.path(self.store_path), stack),
+                "timeout": self.timeout,
+                "memory": self.memory,
+                "given": part.inputs,
+                "watch": lambda counts: self.watch("measure", counts),
+            },
+            is_built=True,
+            fleet=self.elsewhere.fleet,
+        )
+
+    @contextmanager
+    def untuned(self, part: Part) -> Iterator[Planned]:
+        """The plans for a part, with the schedules that were found before."""
+        with ExitStack() as stack:
+            pricing = self.pricing(part, stack)
             specs = self.specs
             given = () if self.cost is None else pricing.sources(self.cost).sources
             price = Sources([*given, pricing.measured()])

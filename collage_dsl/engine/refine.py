@@ -5,7 +5,6 @@ plans. What was run is kept in a file, so that a second refinement goes on.
 
 import hashlib
 import json
-import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -63,20 +62,6 @@ _MOST_BYTES = 1 << 26
 
 _GAIN = 0.01
 """A refined plan is kept only if it saves at least this part: less may be where code lies."""
-
-
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-
-
-def seconds_of(budget: float | str) -> float:
-    """The seconds of `90`, `"90s"`, `"10m"` or `"1h"`. Raises ValueError."""
-    if not isinstance(budget, str):
-        return float(budget)
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([smh]?)", budget.strip(), re.ASCII)
-    if found is None:
-        raise ValueError(f"`{budget}` is no time: write 90s, 10m or 1h")
-    return float(found[1]) * _UNITS[found[2]]
-
 
 _FINAL = 4
 """The final race is so many times longer than another comparison."""

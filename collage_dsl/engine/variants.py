@@ -22,5 +22,5 @@ def _fixed(kernel: PlannedKernel, cost: MeasuredCost) -> PlannedKernel:
     )
     if chosen is None or isinstance(chosen.cost, Infeasible):
         return kernel
-    candidate = with_variant(kernel.candidate, chosen.name)
+    candidate = with_variant(cost.with_best_record(kernel.candidate), chosen.name)
     return replace(kernel, candidate=candidate, variants=variants)

@@ -25,6 +25,7 @@ from collage_dsl.graph.graph import Attribute, Graph, Node
 from collage_dsl.graph.measuring import Measuring
 from collage_dsl.graph.opset import OpSet, first, last, members, opset, spread
 from collage_dsl.graph.origin import Origin
+from collage_dsl.graph.tuning import Record, Tuning
 from collage_dsl.graph.types import (
     Dim,
     Form,
@@ -52,9 +53,11 @@ __all__ = [
     "OpaqueType",
     "Option",
     "Origin",
+    "Record",
     "SubGraph",
     "TensorType",
     "Toolchain",
+    "Tuning",
     "TupleType",
     "Type",
     "cores_of",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from collage_dsl.graph.graph import Graph
 from collage_dsl.graph.measuring import Measuring
 from collage_dsl.graph.opset import OpSet, first, members, spread
+from collage_dsl.graph.tuning import Record, Tuning
 from collage_dsl.graph.variants import Variants, common
 
 Option = bool | int | float | str | tuple[str, ...]
@@ -135,7 +136,8 @@ class Toolchain:
     `kind` is a TVM target kind ("llvm") and `options` are its options. `compiler` names a library
     backend, or is None if TVM itself generates the code. `priority` decides between plans of equal
     cost; `measure` says how kernels are timed. `variants` are those of the backend's algorithms
-    that may compute a kernel; empty for any.
+    that may compute a kernel; empty for any. `tune` says how kernels are tuned. No spec has a
+    `record`, which is the schedule of the variant `tuned` for one kernel.
     """
 
     name: str
@@ -145,11 +147,17 @@ class Toolchain:
     priority: int = 0
     measure: Measuring = field(default_factory=Measuring)
     variants: tuple[str, ...] = ()
+    tune: Tuning = field(default_factory=Tuning)
+    record: Record | None = field(default=None, repr=False, metadata={"in_spec": False})
 
     @property
     def variant(self) -> str:
         """The only variant that may compute a kernel; empty if there are several or any."""
         return self.variants[0] if len(self.variants) == 1 else ""
+
+    def by(self, *variants: str) -> "Toolchain":
+        """The same for these variants, or for any, without a record of tuning."""
+        return replace(self, variants=variants, record=None)
 
     def allows(self, variants: Variants) -> bool:
         """Whether it allows at least one of `variants`."""

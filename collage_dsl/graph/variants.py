@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from collage_dsl.graph.tuning import TUNED
+
 DIRECT = "direct"
 """The only native variant that can compute every kernel."""
 
@@ -15,6 +17,7 @@ NATIVE_VARIANTS: Mapping[str, str] = MappingProxyType(
         "depthwise": "a depthwise convolution with the pointwise ones before and after it",
         "winograd2": "convolutions of stride 1 by Winograd's algorithm, 2 by 2 results at a time",
         "winograd4": "convolutions of stride 1 by Winograd's algorithm, 4 by 4 results at a time",
+        TUNED: "the best schedule that `collage tune` has found, if it has tuned the kernel",
     }
 )
 """What each variant is. Which of them can compute a kernel is for the native backend to say."""

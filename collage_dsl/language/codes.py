@@ -67,6 +67,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0512": "placements contradict each other",
         "E0520": "how kernels are timed is out of range",
         "E0521": "a list of variants is wrong",
+        "E0522": "the kernels of a target cannot be tuned in this way",
         "W0530": "a fallback target does not cover every operator",
         "W0540": "a kind of target that TVM does not have",
         "W0541": "an option that TVM does not take",

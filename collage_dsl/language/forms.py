@@ -149,8 +149,8 @@ def _plain(value: Any) -> Any:
 
 
 def _fields(cls: Any) -> list[Field[Any]]:
-    """The fields of `cls` that take part in comparison, so not its span."""
-    return [f for f in fields(cls) if f.compare]
+    """The fields of `cls` that a spec has and that take part in comparison, so not its span."""
+    return [f for f in fields(cls) if f.compare and f.metadata.get("in_spec", True)]
 
 
 def _usual(field: Field[Any]) -> Any:

@@ -436,6 +436,8 @@ def _target(spec: FusionSpec) -> str:
     measure = " ".join(f"{name} {value};" for name, value in _measuring(target.measure))
     if measure:
         lines.append(f"  measure {{ {measure} }}")
+    if target.tune.trials:
+        lines.append(f"  tune {{ trials {target.tune.trials}; }}")
     if spec.coalesce:
         lines.append("  after max_coalesce();")
     if spec.fallback:

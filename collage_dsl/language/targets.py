@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from collage_dsl.diagnostics import Note
-from collage_dsl.graph import Measuring, Option, Toolchain
+from collage_dsl.graph import Measuring, Option, Toolchain, Tuning
 from collage_dsl.language import aliases, syntax
 from collage_dsl.language.arguments import bind, named_arguments
 from collage_dsl.language.coverage import check_fallback
@@ -14,6 +14,7 @@ from collage_dsl.language.limits import LIMITS, check_limits
 from collage_dsl.language.measuring import MEASURES, check_measuring
 from collage_dsl.language.rules import RuleScope
 from collage_dsl.language.target_kinds import check_kind, check_option, option_value
+from collage_dsl.language.tuning import TUNES, check_tuning
 from collage_dsl.language.variants import check_direct, check_rule_variants, check_variants
 from collage_dsl.rules import FusionRule, FusionSpec, Limits
 from collage_dsl.source import Span
@@ -25,6 +26,7 @@ SETTINGS = (
     "rules",
     "limits",
     "measure",
+    "tune",
     "after",
     "fallback",
 )
@@ -62,6 +64,7 @@ class _TargetChecker:
         rule = self.rules(settings)
         limits = self.limits(settings)
         measure = self.measure(settings)
+        tune = self.tune(settings, compiler)
         coalesce = self.after(settings)
         fallback = self.alone(settings.get("fallback"))
         if rule is None or self.findings.errors > errors:
@@ -71,7 +74,7 @@ class _TargetChecker:
         if fallback:
             self.check_fallback(rule, limits, settings)
         name, kind = self.written.name.text, self.written.kind.text
-        target = Toolchain(name, kind, compiler, options, priority, measure, variants)
+        target = Toolchain(name, kind, compiler, options, priority, measure, variants, tune)
         self.check_libraries(rule, target, settings)
         if compiler in (None, NATIVE):
             self.check_native(rule, target, settings)
@@ -241,6 +244,21 @@ class _TargetChecker:
             return Measuring()
         found = self.fields(setting, MEASURES, "setting of `measure`:")
         return check_measuring(found, self.findings)
+
+    def tune(
+        self, settings: dict[str, syntax.Field | syntax.Block], compiler: str | None
+    ) -> Tuning:
+        setting = settings.get("tune")
+        if isinstance(setting, syntax.Field):
+            message = "what `tune` says stands in braces"
+            self.findings.error("E0503", setting.name.span, message, "write `tune { trials 64; }`")
+            return Tuning()
+        if setting is not None and compiler not in (None, NATIVE):
+            name = self.written.name.text
+            message = f"the kernels of `{name}` are made by `{compiler}`, and cannot be tuned"
+            hint = "`tune` is for targets whose kernels TVM makes"
+            self.findings.error("E0522", setting.name.span, message, hint)
+        return check_tuning(self.fields(setting, TUNES, "setting of `tune`:"), self.findings)
 
     def fields(
         self, block: syntax.Block | None, known: tuple[str, ...], what: str

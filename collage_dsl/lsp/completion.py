@@ -11,6 +11,7 @@ from collage_dsl.language.limits import LIMITS
 from collage_dsl.language.measuring import MEASURES
 from collage_dsl.language.pattern_tables import SOURCE, table_names
 from collage_dsl.language.targets import SETTINGS
+from collage_dsl.language.tuning import TUNES
 from collage_dsl.lsp.context import Context, context
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
@@ -83,6 +84,9 @@ class _Completer:
             case ["target", "measure"]:
                 if not self.here.words:
                     yield from _some("measure", MEASURES)
+            case ["target", "tune"]:
+                if not self.here.words:
+                    yield from _some("tune", TUNES)
             case ["target", _]:
                 yield from self.limits()
             case ["test"]:

@@ -401,8 +401,8 @@ class _Walk:
             self.word(setting.name, "setting")
             if isinstance(setting, syntax.Block):
                 for field in setting.fields:
-                    group = "measure" if setting.name.text == "measure" else "limit"
-                    self.word(field.name, group)
+                    said = setting.name.text
+                    self.word(field.name, said if said in ("measure", "tune") else "limit")
                     if field.value is not None:
                         self.rule(field.value, "taps")
             elif isinstance(setting, syntax.Field) and setting.name.text == "variants":

@@ -51,6 +51,7 @@ _COMPLETIONS = {
     "setting": types.CompletionItemKind.Property,
     "limit": types.CompletionItemKind.Property,
     "measure": types.CompletionItemKind.Property,
+    "tune": types.CompletionItemKind.Property,
     "argument": types.CompletionItemKind.Property,
     "keyword": types.CompletionItemKind.Keyword,
     "kind": types.CompletionItemKind.EnumMember,

@@ -114,6 +114,7 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "rules": "The rule that proposes the kernels of the target. Every target has one.",
         "limits": "What every candidate of the target keeps to: `limits { max_exits 1; }`.",
         "measure": "How kernels of the target are timed: `measure { repeats 5; timeout 30s; }`.",
+        "tune": "How kernels of the target are tuned: `tune { trials 64; }`.",
         "after": "`after max_coalesce();` lets touching kernels of the target be one, "
         "where that is not slower.",
         "fallback": "The target has a kernel for every operator, so that each model can be "
@@ -136,6 +137,10 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "noise_margin": "How exact a cost has to be: runs are repeated until it is known within "
         "this part, and costs that differ by less count as equal: `noise_margin 2%;`, as where "
         "nothing is said.",
+    },
+    "tune": {
+        "trials": "How many schedules TVM tries for each kernel that may make a model faster: "
+        "`trials 64;`. None where nothing is said.",
     },
     "argument": {
         **_LIMITS,

@@ -22,6 +22,7 @@ from collage_dsl.cost import (
     Variant,
 )
 from collage_dsl.cost.expiry import expiry, is_expired
+from collage_dsl.cost.records import Records
 from collage_dsl.cost.spread import Spread
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
@@ -31,6 +32,7 @@ from collage_dsl.measuring.found import FoundValues, is_found
 from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.measuring.machine import this_machine
 from collage_dsl.measuring.process import Failed
+from collage_dsl.measuring.recorded import BestRecords
 from collage_dsl.measuring.task import (
     SMALL,
     InTurn,
@@ -128,7 +130,8 @@ class MeasuredCost:
 
     If a backend has several variants for a kernel, each is measured and stored by itself, and the
     kernel costs what the cheapest does. Variants that are about as cheap are timed again, in turn;
-    of those that cost the same, within the noise margin, the first counts.
+    of those that cost the same, within the noise margin, the first counts. One of the variants is
+    the best schedule that `records` have for the kernel.
 
     Kernels that are asked for together, with `ahead`, are built side by side on the cores of this
     machine. While one is timed, nothing is built.
@@ -145,6 +148,7 @@ class MeasuredCost:
         backend_of: BackendOf,
         store: CostStore,
         *,
+        records: Records | None = None,
         timeout: float = 60,
         memory: int | None = None,
         sizes: Sizes | None = None,
@@ -156,6 +160,7 @@ class MeasuredCost:
         self.sizes = sizes or {}
         self.found = FoundValues(given)
         self.store = store
+        self.with_best_record = BestRecords(records, backend_of, self.aimed)
         self.watch = watch
         self.counts = Counts()
         self.timeout = timeout
@@ -303,7 +308,7 @@ class MeasuredCost:
             makers(candidate, self.backend_of)
         except (UnknownBackend, ModuleNotFoundError) as error:
             return Infeasible(str(error))
-        offered = _offered(candidate, backend)
+        offered = _offered(self.with_best_record(candidate), backend)
         if not offered:
             return Infeasible(without_variant(candidate, backend))
         return Wanted(self._key(offered, backend, found), offered, backend, found.graph)
@@ -320,7 +325,8 @@ class MeasuredCost:
         backend = self.backend_of(candidate.toolchain)
         if not backend.variants:
             return ()
-        found, offered = kernel_view(candidate, backend), _offered(candidate, backend)
+        found = kernel_view(candidate, backend)
+        offered = _offered(self.with_best_record(candidate), backend)
         known = self._known.get(self._key(offered, backend, found), ())
         return tuple(map(variant_of, known))
 
@@ -371,7 +377,7 @@ class MeasuredCost:
         return self._footprints[id(graph)][1]
 
     def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
-        toolchain = replace(toolchain, variants=())
+        toolchain = toolchain.by()
         others = None if toolchain.measure.runs == "rarely" else SMALL
         context = self._context(toolchain, backend, others=others)
         tried = (context, self._limit(toolchain))
@@ -575,6 +581,30 @@ class MeasuredCost:
             others=self._others(candidate),
             reference=self._reference(),
         )
+
+    def aimed(self, candidate: CandidateKernel) -> CandidateKernel:
+        """`candidate` for the processor on which it is timed."""
+        if self.fleet is None:
+            return candidate
+        return replace(candidate, toolchain=self.machine.aimed(candidate.toolchain))
+
+    def time(
+        self,
+        candidates: Sequence[CandidateKernel],
+        hear: Callable[[CandidateKernel, Timing | Failed], None],
+    ) -> None:
+        """
+        Time candidates of one variant each, without a look into the store. `hear` is told of each
+        as soon as it is known.
+        """
+        for each in candidates:
+            self._entry(each.toolchain)
+            self.launch(each.toolchain, self.backend_of(each.toolchain))
+
+        def job(candidate: CandidateKernel) -> Job[_Task, Any]:
+            hear(candidate, (yield from self._measure(candidate)))
+
+        self._run([job(each) for each in candidates])
 
     def _in_place(self, candidate: CandidateKernel, backend: Backend) -> Timing | Failed:
         """

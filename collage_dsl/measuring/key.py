@@ -87,6 +87,7 @@ def context_of(
             *([machine.processors] if machine.processors < cores else []),
             *settings,
             *([] if others is None else ["others", others]),
+            *([toolchain.record.text()] if toolchain.record else []),
             *((repr(each), each.version) for each in libraries),
         ]
     )

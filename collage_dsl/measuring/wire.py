@@ -25,11 +25,14 @@ from collage_dsl.graph import (
     Measuring,
     Node,
     OpaqueType,
+    Record,
     TensorType,
     Toolchain,
+    Tuning,
     TupleType,
 )
 from collage_dsl.graph.device import Device
+from collage_dsl.graph.tuning import Place
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
     Check,
@@ -46,6 +49,7 @@ _CLASSES: Mapping[str, type[Any]] = {
     for each in (
         *(Check, Failed, InTurn, InTurnTask, KernelTask, Overhead, OverheadTask, Spread, Timing),
         *(Device, Measuring, Node, OpaqueType, TensorType, Toolchain, TupleType),
+        *(Place, Record, Tuning),
     )
 }
 _ENUMS: Mapping[str, type[Enum]] = {each.__name__: each for each in (Form, Kind, Refusal)}

@@ -14,7 +14,8 @@ from collage_dsl.graph import CandidateKernel, Toolchain, members
 from collage_dsl.graph.operators import CALL_TIR
 from collage_dsl.realization.place import marked
 
-_KERNEL = "kernel"
+KERNEL = "kernel"
+"""The name of the function of the kernel."""
 
 
 def alone(
@@ -30,7 +31,7 @@ def alone(
     `weights` have arrays.
     """
     constants = {i: constant(array) for i, array in (weights or {}).items()}
-    callee = tvm.ir.GlobalVar(_KERNEL)
+    callee = tvm.ir.GlobalVar(KERNEL)
     relax.expr._update_type(callee, function.ty)
     params = [relax.Var(param.name, param.ty) for param in function.params]
     given = [constants.get(i, param) for i, param in enumerate(params)]
@@ -40,7 +41,7 @@ def alone(
             result = builder.emit_output(relax.Call(callee, given))
         builder.emit_func_output(result)
     main = relax.utils.copy_with_new_vars(builder.get()["main"])
-    kernel = marked(function, _KERNEL, toolchain, backend)
+    kernel = marked(function, KERNEL, toolchain, backend)
     return tvm.IRModule({callee: kernel, tvm.ir.GlobalVar("main"): main, **called})
 
 

@@ -15,6 +15,7 @@ from collage_dsl.realization.in_place import without_copies
 from collage_dsl.realization.legalize import legalized
 from collage_dsl.realization.link import linked, with_own_functions
 from collage_dsl.realization.native import (
+    Mark,
     inherited_marks,
     is_prim_func,
     marks_of,
@@ -145,6 +146,17 @@ def lower(
     `module` with library kernels compiled by their backends, and each primitive kernel lowered to
     one scheduled PrimFunc. PrimFuncs for another target than `target` are compiled too.
     """
+    module, marks, before = fused(module, backends)
+    return scheduled(module, marks, before, target, prepares_at_load=prepares_at_load)
+
+
+def fused(
+    module: tvm.IRModule, backends: Sequence[Backend] = ()
+) -> tuple[tvm.IRModule, dict[str, Mark], set[str]]:
+    """
+    `module` with library kernels compiled by their backends, and each primitive kernel fused to one
+    PrimFunc; the marks of these PrimFuncs, by name; and the names of those that were there before.
+    """
     module = linked(module)
     marks = dict(marks_of(module, backends))
     before = {var.name_hint for var, each in module.functions_items() if is_prim_func(each)}
@@ -154,5 +166,4 @@ def lower(
     module = specialized(with_plain_buffers(legalized(module, before), before))
     module = _in_turn(_FUSE, module)
     module = with_own_functions(module)
-    marks = {**dict(inherited_marks(module, backends)), **marks}
-    return scheduled(module, marks, before, target, prepares_at_load=prepares_at_load)
+    return module, {**dict(inherited_marks(module, backends)), **marks}, before

@@ -16,6 +16,7 @@ from collage_dsl.backends.schedule.variants import Scheduled, VariantError
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.graph.target_kinds import share_device
+from collage_dsl.graph.tuning import RECORD
 from collage_dsl.realization.alignment import with_any_alignment
 from collage_dsl.realization.defined import with_defined_casts, with_defined_integers
 from collage_dsl.realization.errors import BuildError
@@ -36,15 +37,24 @@ class Mark:
     order: tuple[int, ...] = ()
     """The positions of the operands of a concatenation in place among the parameters."""
 
+    record: str = ""
+    """The text of the record of tuning that the variant schedules the function by."""
+
     def scheduled(self, function: Any) -> Scheduled:
-        kind = str(self.target.kind.name)
-        on_cpu = share_device(kind, "llvm")
-        plain, checks = without_marks(with_defined_integers(function), on_cpu=on_cpu)
+        plain, checks = self.plain(function)
         made = self._scheduled(plain)
+        kind = str(self.target.kind.name)
         whole = with_defined_casts(with_checks(made.function, checks), kind)
         return replace(made, function=whole)
 
+    def plain(self, function: Any) -> tuple[Any, Any]:
+        """What is scheduled of a function, and the statement that checks its indices, if any."""
+        on_cpu = share_device(str(self.target.kind.name), "llvm")
+        return without_marks(with_defined_integers(function), on_cpu=on_cpu)
+
     def _scheduled(self, function: Any) -> Scheduled:
+        if self.record:
+            function = function.with_attr(RECORD, self.record)
         if not self.variant:
             return Scheduled(self.backend.schedule(function, self.target))
         try:
@@ -97,7 +107,8 @@ def _finder(backends: Sequence[Backend]) -> Callable[[str], Backend]:
 
 
 def _mark(attrs: Any, find: Callable[[str], Backend]) -> Mark:
-    return Mark(find(str(attrs[BACKEND])), attrs[TARGET], str(attrs.get(VARIANT) or ""))
+    backend, variant = find(str(attrs[BACKEND])), str(attrs.get(VARIANT) or "")
+    return Mark(backend, attrs[TARGET], variant, record=str(attrs.get(RECORD) or ""))
 
 
 def scheduled(

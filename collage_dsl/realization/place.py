@@ -30,6 +30,7 @@ from collage_dsl.graph import (
     places,
     tensors,
 )
+from collage_dsl.graph.tuning import RECORD
 from collage_dsl.graph.variants import DIRECT
 from collage_dsl.realization.crossing import Crossing, crossing_of, on_device
 from collage_dsl.realization.outline import Outlined, outline, weights_of
@@ -174,6 +175,8 @@ def marked(function: Any, name: str, toolchain: Toolchain, backend: Backend) -> 
             attrs |= {"Primitive": True, BACKEND: backend.name}
             if toolchain.variant:
                 attrs[VARIANT] = toolchain.variant
+            if toolchain.record:
+                attrs[RECORD] = toolchain.record.text()
         case Placement.CODEGEN:
             options = {OPTION_PREFIX + key: value for key, value in toolchain.options.items()}
             attrs |= {"Codegen": backend.name, "global_symbol": name, **options}
@@ -246,8 +249,9 @@ class Placer:
         if is_symbolic or graph.planned:
             return None
         weights = tuple(id(node.value) for node in nodes if node.form is Form.CONSTANT)
-        variant = candidate.toolchain.variant
-        return candidate.target, variant, kernel_identity(candidate, backend, view), weights
+        variant, record = candidate.toolchain.variant, candidate.toolchain.record
+        identity = kernel_identity(candidate, backend, view)
+        return candidate.target, variant, record, identity, weights
 
     def placed(self, candidate: CandidateKernel, backend: Backend) -> Kernel:
         outlined = kernel_of(candidate, backend)

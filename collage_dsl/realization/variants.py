@@ -6,6 +6,7 @@ from dataclasses import replace
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.graph import CandidateKernel, Extract, Form, Graph, members
+from collage_dsl.graph.tuning import TUNED
 from collage_dsl.graph.variants import DIRECT
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.place import kept_composites, kernel_view
@@ -28,8 +29,11 @@ def pinned(candidate: CandidateKernel, backend: Backend) -> CandidateKernel:
 
 
 def with_variant(candidate: CandidateKernel, variant: str) -> CandidateKernel:
-    """`candidate` for the toolchain that uses only `variant`."""
-    return replace(candidate, toolchain=replace(candidate.toolchain, variants=(variant,)))
+    """`candidate` for the toolchain that uses only `variant`, which may be that of its record."""
+    fixed = candidate.toolchain.by(variant)
+    if variant == TUNED:
+        fixed = replace(fixed, record=candidate.toolchain.record)
+    return replace(candidate, toolchain=fixed)
 
 
 def unsuitable(candidate: CandidateKernel, backend: Backend) -> Iterator[tuple[str, str | None]]:
@@ -56,6 +60,8 @@ def _unsuitable(
         return f"{variant} is for models on one device"
     if kept_composites(candidate, backend):
         return f"{variant} computes no kernels that a library is linked to"
+    if variant == TUNED and not candidate.toolchain.record:
+        return f"{TUNED} is for kernels that were tuned, and there is no record of this one"
     if variant == IN_PLACE and (reason := _not_written(graph, view.arguments)):
         return reason
     parameters = (i for i, node in enumerate(view.graph.nodes) if node.form is Form.INPUT)

@@ -62,6 +62,7 @@ def offered(text: str) -> set[str]:
         ("target t on llvm { variants [¦", {"direct", "winograd4"}, {"not", "union"}),
         ("target t on llvm { variants not [direct, ¦", {"gemm", "gemv"}, {"not", "act"}),
         ("target t on llvm { measure { ¦", {"repeats", "timeout"}, {"max_exits", "taps"}),
+        ("target t on llvm { tune { ¦", {"trials"}, {"max_exits", "repeats"}),
         ("target t on llvm { measure { budget ¦", set(), {"any", "repeats"}),
         ('test "t" { ¦', {"graph", "expect"}, {"where"}),
         ('test "t" { expect ¦', {"matches", "why_not"}, {"dim"}),

@@ -15,6 +15,7 @@ from collage_dsl.language.measuring import MEASURES
 from collage_dsl.language.rules import KINDS, PRIMITIVES, RuleScope, _Expression
 from collage_dsl.language.scope import PatternScope
 from collage_dsl.language.targets import SETTINGS
+from collage_dsl.language.tuning import TUNES
 from collage_dsl.lsp.completion import completions
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.formatting import formatted
@@ -125,6 +126,7 @@ def test_every_word_of_the_language_has_a_meaning() -> None:
         "setting": SETTINGS,
         "limit": LIMITS,
         "measure": MEASURES,
+        "tune": TUNES,
         "variant": NATIVE_VARIANTS,
     }
 

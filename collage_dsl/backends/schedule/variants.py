@@ -11,6 +11,7 @@ from collage_dsl.backends.schedule.depthwise.variant import depthwise
 from collage_dsl.backends.schedule.few_rows.variant import gemv
 from collage_dsl.backends.schedule.gemm.variant import gemm
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
+from collage_dsl.backends.schedule.tuned import tuned
 from collage_dsl.backends.schedule.winograd.variant import winograd
 
 __all__ = ["VARIANTS", "Scheduled", "VariantError", "direct"]
@@ -29,6 +30,7 @@ VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {
     "depthwise": depthwise,
     "winograd2": partial(winograd, outputs=2),
     "winograd4": partial(winograd, outputs=4),
+    "tuned": tuned,
 }
 """
 The variants by name: `direct` loops over operands as they are, `gemm` takes weights that were

@@ -1,0 +1,298 @@
+"""Keep what tuning has tried on disk: each schedule, and how long the kernel took with it."""
+
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import inf
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from collage_dsl.cost.cost import Cost, Infeasible
+from collage_dsl.cost.damage import file_number, is_store, set_aside
+from collage_dsl.cost.store import StoreError, StoreWarning, default_store_path
+from collage_dsl.graph.tuning import Place, Record
+from collage_dsl.reading import first_fault, text_of
+from collage_dsl.scratch import replacement
+
+_Result = TypeVar("_Result")
+
+_APPLICATION = 0x436F6C54
+"""The application id in the header of the SQLite file, as characters: `ColT`."""
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS trial (
+    function TEXT NOT NULL,
+    target TEXT NOT NULL,
+    tvm TEXT NOT NULL,
+    trace TEXT NOT NULL,
+    label TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    seconds REAL CHECK (typeof(seconds) <> 'text' AND seconds >= 0),
+    reason TEXT,
+    tried_at TEXT NOT NULL,
+    PRIMARY KEY (function, target, tvm, trace),
+    CHECK ((seconds IS NULL) <> (reason IS NULL))
+) WITHOUT ROWID;
+"""
+_COLUMNS = "function, target, tvm, trace, label, machine, seconds, reason, tried_at"
+_AT = "function = ? AND target = ? AND tvm = ?"
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_MOST_BYTES = 1 << 30
+"""The longest exported file that is read, for some hundred thousand trials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """
+    A schedule that was tried for a function: what the kernel took with it, or why it cannot be
+    used. `label` names the operators of the kernel, and `machine` the processor that timed it.
+    """
+
+    record: Record
+    label: str
+    machine: str
+    cost: Cost
+    tried_at: str = field(default="", compare=False)
+
+
+class Records:
+    """
+    A SQLite file of trials. Several processes may use it at once, and each trial is kept as soon as
+    it is known.
+
+    A damaged file is set aside with a `StoreWarning`, and a new one is begun. A file of another
+    program, or of a newer version, raises `StoreError` and is left unchanged.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._open()
+        self._safely(self._prepare)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def add(self, trials: Iterable[Trial]) -> int:
+        """
+        Keep trials, all of them or none. Of a schedule that was tried before, the faster time
+        stays. The number of those that are new or faster.
+        """
+        return self._safely(lambda: self._add(list(trials)))
+
+    def _add(self, trials: Sequence[Trial]) -> int:
+        self._run("BEGIN IMMEDIATE")
+        try:
+            added = sum(self._put(each) for each in trials)
+            self._run("COMMIT")
+        except BaseException:
+            self._run("ROLLBACK")
+            raise
+        return added
+
+    def _put(self, trial: Trial) -> bool:
+        values = _columns(trial)
+        known = self._run(f"SELECT seconds FROM trial WHERE {_AT} AND trace = ?", values[:4])
+        seconds = values[6]
+        if known and (seconds is None or _order(known[0][0]) <= _order(seconds)):
+            return False
+        self._run(f"INSERT OR REPLACE INTO trial ({_COLUMNS}) VALUES ({_marks(9)})", values)
+        return True
+
+    def best(self, place: Place) -> Trial | None:
+        """The fastest schedule for a function; None if none was found."""
+        order = "seconds IS NOT NULL ORDER BY seconds, trace LIMIT 1"
+        return next(iter(self._trials(f"{_AT} AND {order}", _values(place))), None)
+
+    def trials(self, place: Place) -> list[Trial]:
+        """All schedules that were tried for a function: the fastest first, failures last."""
+        return self._trials(f"{_AT} ORDER BY seconds IS NULL, seconds, trace", _values(place))
+
+    def every(self) -> list[Trial]:
+        """All trials, function by function: the fastest first, failures last."""
+        order = "label, function, target, tvm, seconds IS NULL, seconds, trace"
+        return self._trials(f"TRUE ORDER BY {order}", ())
+
+    def labels(self, target: str, tvm: str) -> frozenset[str]:
+        """The labels of the functions that have a schedule for a target."""
+        rows = self._safely(
+            lambda: self._run(
+                "SELECT DISTINCT label FROM trial"
+                " WHERE target = ? AND tvm = ? AND seconds IS NOT NULL",
+                (target, tvm),
+            )
+        )
+        return frozenset(str(row[0]) for row in rows)
+
+    def _trials(self, condition: str, values: Sequence[object]) -> list[Trial]:
+        statement = f"SELECT {_COLUMNS} FROM trial WHERE {condition}"
+        return [_trial(row) for row in self._safely(lambda: self._run(statement, values))]
+
+    def _open(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            self._file = file_number(self.path)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"cannot open the tuning records {self.path}: {error}") from error
+
+    def _prepare(self) -> None:
+        owner = self._run("PRAGMA application_id")[0][0]
+        version = int(str(self._run("PRAGMA user_version")[0][0]))
+        is_empty = not self._run("SELECT 1 FROM sqlite_master")
+        if owner != _APPLICATION and not (owner == 0 and is_empty):
+            raise StoreError(f"{self.path} has no tuning records; name another file")
+        if version > _VERSION:
+            raise StoreError(f"the tuning records {self.path} are of a newer collage_dsl")
+        if version == _VERSION:
+            return
+        self._run("PRAGMA journal_mode = WAL")
+        self._run("BEGIN IMMEDIATE")
+        self._run(_SCHEMA)
+        self._run(f"PRAGMA application_id = {_APPLICATION}")
+        self._run(f"PRAGMA user_version = {_VERSION}")
+        self._run("COMMIT")
+
+    def _safely(self, work: Callable[[], _Result]) -> _Result:
+        """The result of `work`, which is done again with a new file where this one is damaged."""
+        try:
+            return work()
+        except sqlite3.DatabaseError as error:
+            is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+            if not is_damaged or not is_store(self.path, _APPLICATION):
+                raise StoreError(f"cannot use the tuning records {self.path}: {error}") from error
+            self._set_aside(error)
+            self._prepare()
+            return work()
+
+    def _set_aside(self, fault: Exception) -> None:
+        self.close()
+        aside = set_aside(self.path, self._file, lambda path, *_: Records(path).close())
+        if aside:
+            text = f"the tuning records {self.path} were damaged ({fault}): they are {aside} now"
+            warnings.warn(text, StoreWarning, 2)
+        self._open()
+
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
+        with closing(self._connection.execute(statement, tuple(values))) as cursor:
+            return cursor.fetchall()
+
+
+def records_path(store: str | Path | None = None) -> Path:
+    """The tuning records that belong to a cost store: `costs.tuned.sqlite` beside it."""
+    path = Path(store) if store else default_store_path()
+    return path.with_name(f"{path.stem}.tuned{path.suffix}")
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def _values(place: Place) -> tuple[str, str, str]:
+    return place.function, place.target, place.tvm
+
+
+def _order(seconds: object) -> float:
+    return seconds if isinstance(seconds, float) else inf
+
+
+def _columns(trial: Trial) -> tuple[object, ...]:
+    cost = trial.cost
+    return (
+        *_values(trial.record.place),
+        trial.record.trace,
+        trial.label,
+        trial.machine,
+        None if isinstance(cost, Infeasible) else cost,
+        cost.reason if isinstance(cost, Infeasible) else None,
+        trial.tried_at or datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+    )
+
+
+def _trial(row: Sequence[object]) -> Trial:
+    function, target, tvm, trace, label, machine, seconds, reason, tried_at = row
+    place = Place(str(function), str(target), str(tvm))
+    cost = seconds if isinstance(seconds, float) else Infeasible(str(reason))
+    return Trial(Record(place, str(trace)), str(label), str(machine), cost, str(tried_at))
+
+
+# Records as a file that people send to each other.
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TrialDocument(_Strict):
+    """One trial: `seconds`, or the `reason` why the schedule cannot be used. Times are in UTC."""
+
+    function: str = Field(pattern="^[0-9a-f]{16}$")
+    target: str
+    tvm: str
+    trace: str
+    label: str
+    machine: str
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    reason: str | None = None
+    tried_at: str = Field(pattern=r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.seconds is None) == (self.reason is None):
+            raise ValueError("a trial has either `seconds` or a `reason`")
+        return self
+
+    @classmethod
+    def of(cls, trial: Trial) -> Self:
+        names = list(cls.model_fields)
+        return cls(**dict(zip(names, _columns(trial), strict=True)))  # type: ignore[arg-type]
+
+    def trial(self) -> Trial:
+        return _trial(tuple(getattr(self, name) for name in type(self).model_fields))
+
+
+class TrialsDocument(_Strict):
+    """The trials of a file of records, or some of them."""
+
+    version: Literal[1] = 1
+    trials: list[TrialDocument]
+
+
+def export_trials(trials: Iterable[Trial], path: Path) -> None:
+    """Write trials as JSON, one in a line."""
+    lines = (TrialDocument.of(each).model_dump_json(exclude_none=True) for each in trials)
+    with replacement(path) as new:
+        new.write_text('{"version": 1, "trials": [\n' + ",\n".join(lines) + "\n]}\n", "utf-8")
+
+
+def read_trials(path: Path) -> Iterator[Trial]:
+    """The trials in a file: records, or what `export_trials` has written. Raises `StoreError`."""
+    if _is_sqlite(path):
+        with Records(path) as records:
+            yield from records.every()
+        return
+    try:
+        found = TrialsDocument.model_validate_json(text_of(path, _MOST_BYTES))
+    except ValidationError as error:
+        raise StoreError(f"{path} has no tuning records: {first_fault(error)}") from error
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot read the tuning records {path}: {error}") from error
+    yield from (each.trial() for each in found.trials)
+
+
+def _is_sqlite(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(16).startswith(b"SQLite format 3")
+    except OSError:
+        return False
