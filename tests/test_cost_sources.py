@@ -309,11 +309,11 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with ExitStack() as stack:
         cost = Pricing(stack, backends_of([NATIVE]), path).measuring()
         assert 0 <= cost(exp) < 1
-        (made,) = (c for c in cost.store.known() if c.costs == 1)
-        (kernel,) = cost.store.measurements([made.context.key])
+        contexts = {each.context.key: each.context for each in cost.store.known()}
+        (kernel,) = (m for m in cost.store.measurements(contexts.keys()) if m.label == "exp")
         cost.store.remove([kernel.context])
         old = replace(kernel, cost=3.0, measured_at="2026-11-20 10:00:00")
-        cost.store.add([made.context], [old])
+        cost.store.add([contexts[kernel.context]], [old])
     return path
 
 
