@@ -182,6 +182,49 @@ def test_kernels_that_were_timed_in_turn_are_not_again(
     assert len(answers.turns) == 1
 
 
+JOINED = collage.parse_graph(
+    "x: f32[1,4]; a = nn.relu(x); b = exp(x); t = (a, b); y = concat(t) [axis = 1]; return y;"
+)
+
+
+def test_what_runs_no_code_is_not_timed_in_turn(cost: MeasuredCost, answers: Answers) -> None:
+    answers.alone = answers.in_turn = {"a": 1.0, "b": 2.01}.__getitem__
+
+    def kernel(toolchain: Toolchain, *names: str) -> CandidateKernel:
+        return CandidateKernel(JOINED, SubGraph(JOINED.set_of(*names)), toolchain)
+
+    apart = kernel(A, "a"), kernel(A, "b"), kernel(A, "t", "y")
+    whole = kernel(B, "a", "b", "t", "y")
+    *others, in_place = map(cost, apart)
+    assert others == [1.0, 1.0]
+    assert isinstance(in_place, float)
+    assert in_place < 0.01, "less than a launch"
+    assert cost(whole) == 2.01
+
+    cost.settle([[apart, (whole,)]])
+
+    assert sorted(answers.turns) == [("a", "a", "b")]
+    with MeasuredCost(lambda _: Tvm(), cost.store) as later:
+        assert later(apart[-1]) == in_place
+
+
+def test_of_a_kernel_that_is_timed_in_turn_twice_one_time_is_kept(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    times = iter([1.0, 1.001, 1.002, 1.003])
+    answers.alone, answers.in_turn = lambda name: 1.0, lambda name: next(times)
+    a, b, c = kernels(A, B, C)
+    for each in (a, b, c):
+        cost(each)
+
+    cost.settle([ways([a, b]), ways([a, c])])
+
+    assert len(answers.turns) == 2
+    with MeasuredCost(lambda _: Tvm(), cost.store) as later:
+        for each in (a, b, c):
+            assert later(each) == cost._chosen(cost._wanted(each)).cost  # type: ignore[arg-type]
+
+
 def test_the_first_speed_of_the_machine_is_kept(cost: MeasuredCost, answers: Answers) -> None:
     assert cost._reference() is None
     cost(kernels(A)[0])
