@@ -495,9 +495,7 @@ class MeasuredCost:
         margin = margin_of(wanted.offered[0])
         least = cheapest_of(every, 0)
         close = tuple(
-            (wanted, each)
-            for each in every
-            if runs(each) and may_be_equal([each], [least], margin)
+            (wanted, each) for each in every if runs(each) and may_be_equal([each], [least], margin)
         )
         if not is_unsure(close):
             return every
