@@ -199,6 +199,25 @@ def test_several_kernels_are_asked_of_each_source_for_what_is_left() -> None:
     assert len(heard) == 1
 
 
+def test_times_are_asked_for_again_when_kernels_were_compared() -> None:
+    times = iter([1.0, 2.0])
+    sources = Sources(
+        [
+            Source("function", by_label({"exp": 5.0})),
+            Source("timed", lambda kernel: next(times), is_timed=True),
+        ]
+    )
+    tanh, exp = (
+        next(each for each in collage.propose(GRAPH, SPEC) if each.label == label)
+        for label in ("tanh", "exp")
+    )
+
+    assert [sources(tanh), sources(tanh), sources(exp)] == [1.0, 1.0, 5.0]
+    sources.refresh()
+    assert [sources(tanh), sources(exp)] == [2.0, 5.0]
+    assert sources.provenance(tanh) == Provenance("timed")
+
+
 def test_what_comes_after_nowhere_is_not_asked() -> None:
     found = collage.propose(GRAPH, SPEC)
     sources = Sources([NOWHERE, Source("late", lambda kernel: 1.0, ahead=lambda kernels: None)])

@@ -68,6 +68,16 @@ def test_a_damaged_store_is_refused_and_left_as_it_is(tmp_path: Path, content: b
     assert path.read_bytes() == content
 
 
+def test_a_store_that_is_closed_is_not_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as store:
+        store.put(Measurement(*KEY, "nn.relu", 1.0))
+
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        store.find(*KEY)
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_text_that_is_no_text_is_a_damage(tmp_path: Path) -> None:
     path, text = tmp_path / "costs.sqlite", b"nn.conv2d"
     with CostStore(path) as store:

@@ -554,6 +554,21 @@ def test_a_kernel_that_no_source_knows_the_cost_of_is_measured(tmp_path: Path) -
         assert len(costs) == 4, "the kernel, two overheads, and the speed of the machine"
 
 
+def test_a_pass_measures_for_one_module_after_another(tmp_path: Path) -> None:
+    store = tmp_path / "costs.sqlite"
+    merging = spec("op_call_by_kind()", "after max_coalesce();")
+    once = collage.CollagePartition([merging], [lambda _: float("nan")], store=store)
+
+    known = []
+    for op in (relax.op.nn.relu, relax.op.sigmoid):
+        once(chain(relax.op.exp, op))
+        with CostStore(store) as costs:
+            known.append(len(costs))
+
+    assert known[0] < known[1], "what the first module needed is still there"
+    assert [path.name for path in tmp_path.iterdir()] == ["costs.sqlite"]
+
+
 def test_kernels_with_symbolic_dimensions_are_measured_at_a_size(tmp_path: Path) -> None:
     native = spec("op_call_by_kind()")
     store = tmp_path / "costs.sqlite"

@@ -11,7 +11,9 @@ import pytest
 import collage_dsl as collage
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import Cost, CostStore, Infeasible, Spread
+from collage_dsl.engine.planning import Planner
 from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import MIXED, plans_of
 from collage_dsl.engine.ties import Ways, rivals, without_ties
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
@@ -27,7 +29,7 @@ from collage_dsl.measuring.task import (
 )
 from collage_dsl.measuring.timing import method
 from collage_dsl.measuring.worker import Workers
-from collage_dsl.search import Plan
+from collage_dsl.search import NO_REPORTER, Plan
 from tests.workers import answer_jobs
 
 Task = KernelTask | OverheadTask | InTurnTask
@@ -182,6 +184,49 @@ def test_kernels_that_were_timed_in_turn_are_not_again(
     assert len(answers.turns) == 1
 
 
+JOINED = collage.parse_graph(
+    "x: f32[1,4]; a = nn.relu(x); b = exp(x); t = (a, b); y = concat(t) [axis = 1]; return y;"
+)
+
+
+def test_what_runs_no_code_is_not_timed_in_turn(cost: MeasuredCost, answers: Answers) -> None:
+    answers.alone = answers.in_turn = {"a": 1.0, "b": 2.01}.__getitem__
+
+    def kernel(toolchain: Toolchain, *names: str) -> CandidateKernel:
+        return CandidateKernel(JOINED, SubGraph(JOINED.set_of(*names)), toolchain)
+
+    apart = kernel(A, "a"), kernel(A, "b"), kernel(A, "t", "y")
+    whole = kernel(B, "a", "b", "t", "y")
+    *others, in_place = map(cost, apart)
+    assert others == [1.0, 1.0]
+    assert isinstance(in_place, float)
+    assert in_place < 0.01, "less than a launch"
+    assert cost(whole) == 2.01
+
+    cost.settle([[apart, (whole,)]])
+
+    assert sorted(answers.turns) == [("a", "a", "b")]
+    with MeasuredCost(lambda _: Tvm(), cost.store) as later:
+        assert later(apart[-1]) == in_place
+
+
+def test_of_a_kernel_that_is_timed_in_turn_twice_one_time_is_kept(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    times = iter([1.0, 1.001, 1.002, 1.003])
+    answers.alone, answers.in_turn = lambda name: 1.0, lambda name: next(times)
+    a, b, c = kernels(A, B, C)
+    for each in (a, b, c):
+        cost(each)
+
+    cost.settle([ways([a, b]), ways([a, c])])
+
+    assert len(answers.turns) == 2
+    with MeasuredCost(lambda _: Tvm(), cost.store) as later:
+        for each in (a, b, c):
+            assert later(each) == cost._chosen(cost._wanted(each)).cost  # type: ignore[arg-type]
+
+
 def test_the_first_speed_of_the_machine_is_kept(cost: MeasuredCost, answers: Answers) -> None:
     assert cost._reference() is None
     cost(kernels(A)[0])
@@ -244,6 +289,38 @@ def test_noise_within_the_margin_chooses_no_plan(
 
     assert found[True] == {(chosen,) * 4}
     assert len(found[False]) > 4, "as the costs alone choose"
+
+
+def planner(store: Path, priority: int) -> Planner:
+    specs = list(collage.load(text=TARGETS.replace("PRIORITY", str(priority))).values())
+    return Planner(
+        specs,
+        backend_of=lambda _: Tvm(),
+        backends=(),
+        cost=None,
+        copies=None,
+        store=store,
+        timeout=60,
+        memory=None,
+        allow_extern=False,
+        strategy="auto",
+        watch=lambda step, counts: None,
+        reporter=NO_REPORTER,
+    )
+
+
+@pytest.mark.parametrize(("priority", "chosen"), [(0, "a"), (1, "b")])
+def test_what_is_compiled_is_searched_for_again_without_ties(
+    answers: Answers, tmp_path: Path, priority: int, chosen: str
+) -> None:
+    answers.alone = answers.in_turn = lambda name: 1.01 if name == "b" else 1.0
+
+    with planner(tmp_path / "costs.sqlite", priority).untuned(Part({}, CHAIN, None, None)) as found:
+        plan = found.plans[MIXED]
+
+    assert isinstance(plan, Plan)
+    assert {kernel.target for kernel in plan.kernels} == {chosen}
+    assert plan.cost == pytest.approx(4.04)
 
 
 def test_the_rivals_of_a_kernel_are_the_feasible_ones_for_its_nodes() -> None:

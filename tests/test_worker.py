@@ -32,6 +32,10 @@ def allocate_in_cpp() -> None:
         new(MEMORY)
 
 
+kept: list[bytearray] = []
+"""What tasks keep in their process."""
+
+
 def work(task: str) -> Generator[None, None, str | int]:
     match task:
         case "crash":
@@ -57,6 +61,9 @@ def work(task: str) -> Generator[None, None, str | int]:
             raise OSError("no space left")
         case "memory":
             return len(bytearray(MEMORY))
+        case "keep memory":
+            kept.append(bytearray(MEMORY * 9 // 16))
+            return len(kept)
         case "memory in C++":
             allocate_in_cpp()
         case "compiler":
@@ -265,6 +272,11 @@ def test_a_task_that_takes_too_much_memory_is_refused(task: str) -> None:
         reason = Failed("took more than 1 GiB of memory", Refusal.MEMORY)
         assert run(workers, task) == reason
         assert run(workers, "that") == "did that"
+
+
+def test_what_earlier_tasks_have_kept_does_not_count_as_memory_of_a_task() -> None:
+    with Workers(work, memory=MEMORY) as workers:
+        assert [run(workers, "keep memory") for _ in range(3)] == [1, 1, 1]
 
 
 def test_a_task_may_take_half_of_the_memory_of_the_machine() -> None:

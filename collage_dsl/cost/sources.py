@@ -94,8 +94,8 @@ class Offered:
 class Sources:
     """
     A `CostFunction`: the first answer of several sources that is not NaN; NaN where no source knows
-    a cost. Each source is asked once for a kernel, and it is kept which one answered. What comes
-    after `NOWHERE` is not asked.
+    a cost. Each source is asked once for a kernel, and it is kept which one answered; see
+    `refresh`. What comes after `NOWHERE` is not asked.
     """
 
     def __init__(self, sources: Iterable[Source]) -> None:
@@ -130,6 +130,12 @@ class Sources:
             if source.ahead and left:
                 source.ahead(left)
             left = [each for each in left if not self._is_known(each, source)]
+
+    def refresh(self) -> None:
+        """Ask again for times that were given: kernels may have been compared since."""
+        for candidate, (_, source) in self._answers.items():
+            if source.is_timed:
+                self._answers[candidate] = source.cost(candidate), source
 
     @property
     def looks_ahead(self) -> bool:

@@ -332,6 +332,8 @@ class CostStore:
         try:
             with closing(self._connection.execute(statement, values)) as cursor:
                 return cursor.fetchall()
+        except sqlite3.ProgrammingError:  # such as the use of a closed store: no damage
+            raise
         except sqlite3.DatabaseError as error:
             # Python itself, which cannot decode a text, gives no code.
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF

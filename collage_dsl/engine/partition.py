@@ -103,6 +103,7 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
 
     def rewrite(module: Any) -> Any:
         steps = fixed or steps_for(current_targets(module))
+        steps.pricing = None  # That of the last module is closed.
         with ExitStack() as stack:
             kept = existing_records(tuned, stack)
             measured = cache(lambda: steps.measured(stack, path, kept))
@@ -132,10 +133,14 @@ class _Steps:
         self.sizes = sizes
         self.backend_of = known(backends)
         self.pricing: MeasuredCost | None = None
+        """What measures the kernels of a module, once it was needed."""
         self.lookup: Lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
 
-    def run(self, module: Any, cost: CostFunction, bound: LowerBound | None = None) -> Any:
+    def run(
+        self, module: Any, asked: MeasuredCost | Sources, bound: LowerBound | None = None
+    ) -> Any:
         """Partition `module`. Raises the errors of proposing, pricing and finding a backend."""
+        cost: CostFunction = asked
         used: set[Toolchain] = set()
         target = default_target(module, self.given[0].targets[0])
         default = DefaultDevice(str(target.kind.name), self.copies is not None)
@@ -143,7 +148,7 @@ class _Steps:
             cost = CopyCost(self.copies, default.kind, self.backend_of, self.sizes).added_to(cost)
 
         def choose(graph: Graph) -> Sequence[CandidateKernel]:
-            chosen = self.chosen(graph, cost, bound, default)
+            chosen = self.chosen(graph, asked, cost, bound, default)
             used.update(candidate.toolchain for candidate in chosen)
             return chosen
 
@@ -153,7 +158,7 @@ class _Steps:
 
     def measured(
         self, stack: ExitStack, path: Path, records: Records | None
-    ) -> tuple[CostFunction, LowerBound]:
+    ) -> tuple[MeasuredCost, LowerBound]:
         """What kernels take on this machine, until `stack` is closed, and at the least."""
         backend_of = backends_of(self.specs, self.backends)
         for spec in self.specs:
@@ -165,10 +170,15 @@ class _Steps:
         return cost, lower_bound(cost)
 
     def chosen(
-        self, graph: Graph, cost: CostFunction, bound: LowerBound | None, default: DefaultDevice
+        self,
+        graph: Graph,
+        asked: MeasuredCost | Sources,
+        cost: CostFunction,
+        bound: LowerBound | None,
+        default: DefaultDevice,
     ) -> Sequence[CandidateKernel]:
+        """The kernels for a graph. They cost what is `asked`, and `cost` adds that of copies."""
         found = proposed(graph, self.specs, self.specs, self.lookup, self.refusal(graph, default))
-        ahead = self.pricing.ahead if self.pricing else None
         costs: dict[CandidateKernel, Cost] = {}
 
         def recorded(candidate: CandidateKernel) -> Cost:
@@ -177,11 +187,14 @@ class _Steps:
 
         def searched() -> Plan:
             costs.clear()
-            space = regions(graph, found, recorded, self.specs, bound, ahead)
+            space = regions(graph, found, recorded, self.specs, bound, asked.ahead)
             return space.plan(solve=as_far_as_possible)
 
         def settle(groups: Iterable[Ways]) -> bool:
-            return self.pricing is not None and self.pricing.settle(groups)
+            is_changed = self.pricing is not None and self.pricing.settle(groups)
+            if is_changed and isinstance(asked, Sources):
+                asked.refresh()
+            return is_changed
 
         plan = without_ties(searched, lambda plan: plan, costs, settle)
         plan = without_left_alone(plan)

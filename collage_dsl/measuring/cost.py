@@ -58,6 +58,7 @@ from collage_dsl.measuring.ways import (
     margin_of,
     may_be_equal,
     parts_of,
+    runs,
     variant_of,
 )
 from collage_dsl.measuring.worker import Job, Workers
@@ -269,8 +270,10 @@ class MeasuredCost:
         """Time kernels again, in turn, and keep what they take if all of them can run."""
         new = yield from self._timed_in_turn(parts)
         for (wanted, old), measured in zip(parts, new, strict=True):
-            known = self._known[wanted.key]
-            self._known[wanted.key] = tuple(measured if each is old else each for each in known)
+            known = self._known[wanted.key]  # What is in the store too, if it was timed twice now.
+            self._known[wanted.key] = tuple(
+                measured if each.variant == old.variant else each for each in known
+            )
 
     def _timed_in_turn(
         self, parts: Way
@@ -491,7 +494,9 @@ class MeasuredCost:
         """The measurements of variants, of which those about as cheap as the cheapest are new."""
         margin = margin_of(wanted.offered[0])
         least = cheapest_of(every, 0)
-        close = tuple((wanted, each) for each in every if may_be_equal([each], [least], margin))
+        close = tuple(
+            (wanted, each) for each in every if runs(each) and may_be_equal([each], [least], margin)
+        )
         if not is_unsure(close):
             return every
         new = yield from self._timed_in_turn(close)

@@ -55,7 +55,7 @@ class Failed:
     A task that gave no result, the reason in one sentence, and its kind.
 
     If the cause is not the task but this machine now (no compiler, no disk space), it is `passing`;
-    and the task may be done `again` at once if only its process was killed.
+    and the task may be done `again` at once if only its process was killed, or lacked memory.
     """
 
     reason: str

@@ -117,15 +117,19 @@ def _most(ways: Sequence[Way]) -> float:
 
 
 def parts_of(ways: Iterable[Way]) -> Way:
-    """The distinct kernels of some ways."""
-    return tuple({part[0].key: part for way in ways for part in way}.values())
+    """The distinct kernels of some ways that run code, and so can be timed."""
+    return tuple({part[0].key: part for way in ways for part in way if runs(part[1])}.values())
+
+
+def runs(measured: Measurement) -> bool:
+    """Whether a kernel runs code by the variant that was measured."""
+    return measured.variant != IN_PLACE
 
 
 def is_unsure(parts: Way) -> bool:
     """Whether there are several kernels, of which some were not timed in turn with others yet."""
-    spreads = [measured.spread for _, measured in parts if measured.variant != IN_PLACE]
-    known = [each for each in spreads if each is not None]
-    return len(spreads) > 1 and not all(each.method.endswith(IN_TURN) for each in known)
+    known = [measured.spread for _, measured in parts if measured.spread is not None]
+    return len(parts) > 1 and not all(each.method.endswith(IN_TURN) for each in known)
 
 
 def cheapest_of(measured: Sequence[Measurement], margin: float) -> Measurement:

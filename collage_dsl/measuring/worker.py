@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic
 
@@ -24,7 +25,7 @@ Job = Generator[tuple[Task, float], Result | Failed, None]
 """Tasks for one process, each with its time limit in seconds. It is sent the result of each."""
 
 _AGAIN = 2
-"""How often a task is done again whose process was killed, and a process started that ends."""
+"""How often a task is done again in a new process, and a process started that ends."""
 
 _PATIENCE = 60.0
 """The seconds after which no other process is started in place of one that did not begin."""
@@ -43,7 +44,8 @@ class Workers(Generic[Task, Result]):
     nor does that to wait for other tasks.
 
     A task whose process is killed from outside is done again in a new one, twice at the most. A
-    `WorkersWarning` says so.
+    `WorkersWarning` says so. So is a task that gets no memory in a process that has done others,
+    which may have kept some.
     """
 
     def __init__(
@@ -132,8 +134,9 @@ class _Place(Generic[Task, Result]):
         if isinstance(answer, Ready):
             self.is_ready = True
         elif isinstance(answer, Failed) and answer.again and self._kills < _AGAIN:
-            self._kills += 1
-            warn_of_kill()  # The task stays the next one.
+            self._kills += 1  # The task stays the next one.
+            if answer.passing:
+                warn_of_kill()
         else:
             self._end(answer)
 
@@ -163,6 +166,8 @@ class _Worker(Generic[Task, Result]):
         self.work = work
         self.memory = memory
         self.serving: Serving | None = None
+        self._is_new = True
+        """Whether the process has done no task yet."""
 
     def send(self, task: Task) -> bool:
         """
@@ -179,7 +184,7 @@ class _Worker(Generic[Task, Result]):
         first = time.monotonic()
         for left in reversed(range(_AGAIN + 1)):
             try:
-                self.serving = started(self.work, self.memory)
+                self.serving, self._is_new = started(self.work, self.memory), True
                 if self.serving.is_ready():
                     self.serving.connection.send(task)
                     return True
@@ -211,6 +216,8 @@ class _Worker(Generic[Task, Result]):
         self.serving.printed()  # Makes room for what follows.
         if isinstance(answer, Failed) and answer.kind is Refusal.MEMORY:
             self.stop()
+            return replace(answer, again=not self._is_new)
+        self._is_new = self._is_new and isinstance(answer, Ready)
         return answer
 
     def stop(self) -> None:
@@ -227,7 +234,7 @@ class _Worker(Generic[Task, Result]):
             who = "by a person, or by the system because memory ran out"
             return Failed(f"the process for it was killed {who}", passing=True, again=True)
         if says_no_memory(printed):
-            return Failed(exhausted(self.memory), Refusal.MEMORY)
+            return Failed(exhausted(self.memory), Refusal.MEMORY, again=not self._is_new)
         if code >= 0:
             return Failed(f"ended with exit code {code}", Refusal.CRASH)
         return Failed(f"crashed ({_signal_name(-code)})", Refusal.CRASH)
