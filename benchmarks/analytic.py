@@ -1,13 +1,13 @@
 """
 How far the analytic estimates are from measured costs.
 
-    python benchmarks/analytic.py [MODEL …] [--measure N] [--often] [--store FILE]
+    python benchmarks/analytic.py [MODEL …] [--measure N] [--rarely] [--store FILE]
 
 The kernels are those that the native spec and the one of onnxruntime propose for models of
 `suite.py` (default squeezenet, shufflenet and mobilenet_v2), and that the store has costs of. With
 `--measure N`, N of each target and model are measured first: the same ones each time. The rates of
-this machine are those in the store; `--calibrate` measures them first. With `--often`, kernels are
-timed as in a model that runs often.
+this machine are those in the store; `--calibrate` measures them first. With `--rarely`, kernels
+are timed as in a model that runs rarely.
 
 A row says, of the kernels of one target, how well the estimates order them (Spearman's rank
 correlation with the measured costs), the median of estimate / measured, and between which ratios
@@ -94,16 +94,16 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=Path("costs.sqlite"))
     parser.add_argument("--measure", type=int, default=0)
     parser.add_argument("--calibrate", action="store_true")
-    parser.add_argument("--often", action="store_true")
+    parser.add_argument("--rarely", action="store_true")
     given = parser.parse_args()
     if given.calibrate:
         with CostStore(given.store) as store:
             for name, rates in calibrate(store):
                 print(f"{name}: {rates}")
     specs: Sequence[FusionSpec] = specs_of(["native", "onnxruntime"])
-    if given.often:
-        often = Measuring(runs="often")
-        specs = [replace(spec, target=replace(spec.target, measure=often)) for spec in specs]
+    if given.rarely:
+        rarely = Measuring(runs="rarely")
+        specs = [replace(spec, target=replace(spec.target, measure=rarely)) for spec in specs]
     every = [p for m in given.models for p in pairs(m, specs, given.store, given.measure)]
     if not every:
         parser.exit(1, f"{given.store} has no costs of these kernels: give --measure N\n")

@@ -1,13 +1,13 @@
 """
 Whether noise changes plans: compile models again and again while other programs work.
 
-    python benchmarks/stable.py [MODEL …] [--times N] [--often] [--quiet] [--seconds N]
+    python benchmarks/stable.py [MODEL …] [--times N] [--rarely] [--quiet] [--seconds N]
 
 Each model of `suite.py` is compiled N times (default 10), each time with an empty store of costs,
 while two other processes on the last core multiply matrices and read memory; not with `--quiet`.
 Then the distinct plans run in turn, without the other processes, for N seconds each. The last line
-of a model says how much longer the slowest plan takes than the fastest one. With `--often`, kernels
-are timed as in a model that runs often.
+of a model says how much longer the slowest plan takes than the fastest one. With `--rarely`,
+kernels are timed as in a model that runs rarely.
 """
 
 import argparse
@@ -129,14 +129,14 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=["squeezenet", "shufflenet", "mobilenet_v2"])
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--often", action="store_true")
+    parser.add_argument("--rarely", action="store_true")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--load", choices=LOADS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.load:
         work(LOADS[given.load])
         return
-    measure = Measuring(runs="often" if given.often else "rarely")
+    measure = Measuring(runs="rarely" if given.rarely else "often")
     gathered = [collage.gather({"kind": "llvm"}), collage.gather(LIBRARY)]
     specs = [replace(s, target=replace(s.target, measure=measure)) for s in gathered]
     for model in given.models:

@@ -95,22 +95,22 @@ _store = click.option("--store", type=_FILE, help="Where measured costs are kept
 _records = click.option(
     "--records",
     type=_FILE,
-    help="Where the schedules are kept that tuning has found; by default beside the costs.",
+    help="The file of the schedules that tuning has tried; by default beside the costs.",
 )
 _tuning_budget = click.option(
     "--tuning-budget",
     type=Duration(),
     default=float("inf"),
     metavar="TIME",
-    help="How long kernels are tuned at the most: 90s, 10m, 1h.",
+    help="The longest time to tune kernels: 90s, 10m, 1h. Default: no limit.",
 )
 _costs = click.option(
     "--costs",
     type=click.Path(),
     metavar="SOURCE",
     multiple=True,
-    help="What kernels cost, in place of measuring: a cost table, a store (.sqlite), `measured`, "
-    "`recorded`, `analytic`, or the name of a source that a package declares. Several are asked in "
+    help="Where the costs of kernels come from: a cost table, a store (.sqlite), `measured` (the "
+    "default), `recorded`, `analytic`, or a source that a package declares. Several are asked in "
     "turn: docs/costs.md.",
 )
 _num_cores = click.option(
@@ -132,15 +132,15 @@ _memory = click.option(
     type=click.FloatRange(min=0.1),
     metavar="GIB",
     help="GiB of memory that one kernel may take while it is built and timed. Default: half of the "
-    "machine's.",
+    "memory of the machine.",
 )
 _strategy = click.option(
     "--strategy",
     type=_StrategyName(),
     default="auto",
     show_default=True,
-    help="How to search for the cheapest plan: auto, dijkstra, milp, beam, exhaustive, or a "
-    "strategy of an installed package: docs/search.md.",
+    help="How to search for the cheapest plan: auto, dijkstra, milp, beam, exhaustive, or the name "
+    "of a strategy of an installed package: docs/search.md.",
 )
 
 _max_candidates = click.option(
@@ -161,11 +161,11 @@ _tracker = click.option(
     metavar="HOST:PORT",
     help="Time kernels on devices that this tracker of TVM lends: docs/fleet.md.",
 )
-_key = click.option("--key", help="The key of these devices at the tracker.")
+_key = click.option("--key", help="The key under which the tracker has these devices.")
 _scheduler = click.option(
     "--scheduler",
     metavar="ADDRESS",
-    help="Build kernels on the Dask cluster of this scheduler, such as tcp://10.0.0.1:8786.",
+    help="Build kernels on the Dask cluster with this scheduler: tcp://10.0.0.1:8786.",
 )
 
 _inputs = click.option(
@@ -203,13 +203,14 @@ def _races(command: _Command) -> _Command:
     """Add the options of the commands that build and run plans."""
     options = (
         click.option(
-            "--seed", default=0, show_default=True, help="Of the plans that --refine makes."
+            "--seed", default=0, show_default=True, help="The seed for the plans of --refine."
         ),
         click.option(
             "--refine-state",
             metavar="DIR",
             type=_FILE,
-            help="Where --refine keeps what was run; by default `refinements` beside the store.",
+            help="Where --refine keeps the plans that it ran; by default `refinements` beside the "
+            "store.",
         ),
         click.option(
             "--budget",
@@ -217,19 +218,19 @@ def _races(command: _Command) -> _Command:
             metavar="TIME",
             default="10m",
             show_default=True,
-            help="How long --refine goes on: 90s, 10m, 1h.",
+            help="How long --refine runs plans: 90s, 10m, 1h.",
         ),
         click.option(
             "--refine",
             type=click.Choice(["evolutionary"]),
-            help="Go on from the fastest plan: build and run others, made of the best ones.",
+            help="After the race, make more plans from the fastest ones, and run them.",
         ),
         click.option(
             "--plans",
             type=click.IntRange(1, 16),
             default=3,
             show_default=True,
-            help="How many different plans over all targets are raced.",
+            help="How many plans over all targets are raced, at most.",
         ),
         _tuning_budget,
         _inputs,
@@ -446,8 +447,8 @@ def coverage(
     """
     Count the operators that each target can run, and say why not the others.
 
-    Where the costs of kernels are known, from other sources or measured before, it says too how
-    much of the time of the model each target can take. Nothing is measured.
+    If the costs of kernels are known, it also says how much of the time of the model each target
+    can take. Costs come from --costs, or else from the store. Nothing is measured.
     """
     from collage_dsl.cli.coverage import Costs, show_coverage
 
@@ -574,20 +575,22 @@ def bench(output_format: str, **request: Any) -> None:
 @app.command()
 @_compiles
 @click.option(
-    "--at", metavar="NODE", help="Only the kernel with this node, by its name or its ONNX node's."
+    "--at",
+    metavar="NODE",
+    help="Tune only the kernel with this node (its name, or that of its ONNX node).",
 )
 @click.option(
     "--trials",
     type=click.IntRange(min=1),
-    help="How many schedules each kernel gets; else as its target says, or 64.",
+    help="How many schedules are tried for each kernel. Default: as its target says, or 64.",
 )
 @_tuning_budget
 def tune(at: str | None, trials: int | None, output_format: str, **request: Any) -> None:
     """
     Search for faster schedules of the kernels that TVM makes, and keep them for other commands.
 
-    Tunes the kernels that may make the model faster, the most promising first, or with --at the one
-    that the cheapest plan has there. Go on with the same command after an interruption.
+    Tunes the kernels that may make the model faster, the most promising first. With --at, only the
+    kernel that the cheapest plan has there. After an interruption, the same command continues.
     """
     from collage_dsl.cli.models import Request
     from collage_dsl.cli.tune import show_tuned
@@ -597,15 +600,15 @@ def tune(at: str | None, trials: int | None, output_format: str, **request: Any)
 
 @app.group()
 def records() -> None:
-    """Look at the schedules that tuning has found, and send them to others."""
+    """Show, export and merge the schedules that tuning has tried."""
 
 
 @records.command(name="show")
-@click.option("--log", "with_log", is_flag=True, help="Each schedule too.")
+@click.option("--log", "with_log", is_flag=True, help="List each schedule too.")
 @_records
 @_output_format
 def records_show(with_log: bool, records: Path | None, output_format: str) -> None:
-    """Say which functions were tuned, for which targets."""
+    """List the functions that were tuned, and their targets."""
     from collage_dsl.cli.records import show_records
 
     show_records(records, output_format, with_log=with_log)
@@ -613,7 +616,9 @@ def records_show(with_log: bool, records: Path | None, output_format: str) -> No
 
 @records.command(name="export")
 @click.argument("file", type=_FILE)
-@click.option("--best", "only_best", is_flag=True, help="Only the fastest schedule of each.")
+@click.option(
+    "--best", "only_best", is_flag=True, help="Only the fastest schedule of each function."
+)
 @_records
 def records_export(file: Path, only_best: bool, records: Path | None) -> None:
     """Write schedules to FILE, as JSON."""
@@ -626,7 +631,7 @@ def records_export(file: Path, only_best: bool, records: Path | None) -> None:
 @click.argument("files", nargs=-1, required=True, type=_FILE)
 @_records
 def records_merge(files: tuple[Path, ...], records: Path | None) -> None:
-    """Take the schedules of FILES, records or what `export` wrote."""
+    """Add the schedules of FILES: tuning records, or files that `export` wrote."""
     from collage_dsl.cli.records import merge_records
 
     merge_records(records, files)
@@ -725,9 +730,9 @@ def costs_show(
 @click.pass_context
 def costs_calibrate(context: click.Context, store: Path | None, output_format: str) -> None:
     """
-    Measure how fast this machine is, for estimates by `--costs analytic`.
+    Measure how fast this machine is, for the estimates of `--costs analytic`.
 
-    A few kernels of each backend are timed, once for each machine.
+    A few kernels of each backend are timed. Once for each machine is enough.
     """
     from collage_dsl.cli.costs import calibrate_costs
     from collage_dsl.scratch import keep_temporary_files_together
@@ -804,12 +809,14 @@ def costs_verify(repairs: bool, store: Path | None) -> int:
 @click.option(
     "--tracker", metavar="HOST:PORT", required=True, help="The tracker that lends this machine."
 )
-@click.option("--key", required=True, help="The key that clients ask for, such as the processor.")
+@click.option(
+    "--key", required=True, help="The key that clients ask for, such as the name of the processor."
+)
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen on; 0.0.0.0 for all. Whoever can reach it can run code here.",
+    help="The address to listen on; 0.0.0.0 for all. Anyone who reaches it can run code here.",
 )
 @click.option(
     "--port",
@@ -821,8 +828,7 @@ def costs_verify(repairs: bool, store: Path | None) -> int:
 @click.option(
     "--address",
     default="",
-    help="The address at which clients reach this machine, where it is not that from which the "
-    "tracker is reached.",
+    help="The address at which clients reach this machine, if the tracker sees another one.",
 )
 def serve(tracker: str, key: str, host: str, port: int, address: str) -> None:
     """Let a tracker of TVM lend this machine, to time kernels: docs/fleet.md."""

@@ -1,4 +1,4 @@
-"""`collage records`: look at the schedules that tuning has found, and send them to others."""
+"""`collage records`: show, export and merge the schedules that tuning has tried."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An estimate of a kernel's cost, from what a machine does in a second. It needs no TVM."""
+"""Estimate the cost of a kernel from the speed of a machine, without TVM."""
 
 import hashlib
 import json
@@ -25,16 +25,16 @@ from collage_dsl.graph import (
 )
 
 METHOD = 1
-"""The version of how rates are found and used; those of another version are not used."""
+"""The version of our way to find and use rates. Rates of another version are not used."""
 
 _NATIVE = "tvm"
 """The backend of targets that name no compiler."""
 
 _VIEWS = ("expand_dims", "flatten", "nn.batch_flatten", "nn.dropout", "reshape", "squeeze")
-"""Operators that give their operand under another shape."""
+"""Operators that only change the shape of their operand."""
 
 _PARTS = ("gather_elements", "gather_nd", "strided_slice", "take")
-"""Operators that read no more of their first operand than they give."""
+"""Operators that read only as many bytes of their first operand as they write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +125,7 @@ def estimate(
 
 
 def estimates(rates: Callable[[str], Rates | None], cache_bytes: int) -> tuple[Source, Source]:
-    """
-    The estimates by the `rates` of this machine, and those by usual numbers for backends that it
-    has none of.
-    """
+    """The estimates by the `rates` of this machine. A backend without rates has built-in ones."""
     return (
         Source("analytic", estimate(rates, cache_bytes)),
         Source("analytic (not calibrated)", estimate(lambda backend: Rates(), cache_bytes)),
@@ -188,7 +185,7 @@ def _multiplications(graph: Graph, node: Node) -> int:
 
 
 def _of_attention(graph: Graph, node: Node) -> int:
-    """Of the products of queries and keys, and of these and values."""
+    """The multiplications of the queries with the keys, and of the result with the values."""
     shapes = [_shape(graph.nodes[index]) for index in node.inputs[:3]]
     if len(shapes) < 3 or any(len(shape) != 4 for shape in shapes):
         return 0
@@ -198,7 +195,7 @@ def _of_attention(graph: Graph, node: Node) -> int:
 
 
 def _touched(graph: Graph, node: Node) -> int:
-    """The bytes that an operator takes and gives, all elements of a pool's windows among them."""
+    """The bytes that an operator reads and writes. Each window of a pool is counted in full."""
     if node.op in _VIEWS:
         return 0
     given = sum(map(bytes_of, tensors(node.type)))
@@ -237,6 +234,6 @@ def _bytes(graph: Graph, nodes: OpSet) -> int:
 
 
 def _is_sized(graph: Graph, inside: OpSet) -> bool:
-    """Whether the sizes of all that is in a kernel, and flows in, are known."""
+    """Whether all sizes in a kernel, and of its inputs, are known."""
     used = members(inside | graph.input(inside))
     return all(type_.is_static for index in used for type_ in tensors(graph.nodes[index].type))

@@ -1,4 +1,4 @@
-"""How long the reason stays that a kernel has no cost."""
+"""How long a kernel without a cost keeps its reason."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,12 +6,12 @@ from collage_dsl.cost.cost import Infeasible
 from collage_dsl.cost.measurement import Measurement
 
 DAYS = 7
-"""A reason that may pass is believed for so many days. Then the kernel is tried again."""
+"""The days after which a reason that may pass expires. Then the kernel is tried again."""
 
 _FORM = "%Y-%m-%d %H:%M:%S"
 
 _AHEAD = timedelta(days=1)
-"""A measurement that is more than this in the future was dated by a wrong clock."""
+"""A measurement with a date further in the future than this comes from a wrong clock."""
 
 
 def now() -> datetime:
@@ -29,15 +29,15 @@ def expiry(found: Measurement) -> str:
 
 
 def expiry_of(measured_at: str) -> str:
-    """When what may pass is tried again that was found out at this time."""
+    """When a kernel is tried again whose reason was found at this time and may pass."""
     measured = _date(measured_at)
     return (measured + timedelta(days=DAYS)).strftime(_FORM) if measured else ""
 
 
 def is_expired(found: Measurement) -> bool:
     """
-    Whether a kernel without a cost is to be tried again now. So is one whose reason has a date in
-    the future: the clock was wrong then, or is now.
+    Whether a kernel without a cost is to be tried again now. This is so, too, if its reason has a
+    date in the future: the clock was wrong then, or is wrong now.
     """
     if not expiry(found) or not found.measured_at:
         return False

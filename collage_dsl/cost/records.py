@@ -85,8 +85,8 @@ class Records:
 
     def add(self, trials: Iterable[Trial]) -> int:
         """
-        Keep trials, all of them or none. Of a schedule that was tried before, the faster time
-        stays. The number of those that are new or faster.
+        Keep trials, all of them or none. If a schedule was tried before, the faster time is kept.
+        Returns how many are new or faster.
         """
         return self._safely(lambda: self._add(list(trials)))
 

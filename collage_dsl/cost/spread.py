@@ -8,9 +8,9 @@ class Spread:
     """
     How exactly a measured cost is known.
 
-    The cost is between `low` and `high` seconds, as `count` times say: by which `method` is in
-    docs/measuring.md. The machine had `speed` then, as a part of that at which the first cost of
-    its store was measured; cost, `low` and `high` are corrected for it.
+    The cost is between `low` and `high` seconds, by `count` times. `method` says how that was
+    found; docs/measuring.md explains it. `speed` is the speed of the machine during the
+    measurement, relative to its usual speed. The cost, `low` and `high` are corrected for it.
     """
 
     low: float
@@ -21,5 +21,5 @@ class Spread:
 
 
 def are_equal(one: float, other: float, margin: float) -> bool:
-    """Whether two costs differ by at most `margin`, a part of the lower."""
+    """Whether two costs differ by at most `margin`, as a part of the lower one."""
     return max(one, other) <= (1 + margin) * min(one, other)

@@ -104,7 +104,9 @@ def check_names(specs: Sequence[FusionSpec]) -> None:
     if twice:
         raise TargetError(f"two of the targets are named `{twice}`")
     if taken := next(filter(is_of_all_targets, names), None):
-        raise TargetError(f"a target cannot be named `{taken}`: reports call another plan so")
+        raise TargetError(
+            f"a target cannot be named `{taken}`: this is the name of another plan in reports"
+        )
 
 
 def compile_model(

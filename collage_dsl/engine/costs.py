@@ -1,4 +1,4 @@
-"""The sources of costs that people name: what they need from this machine, opened when used."""
+"""Open the sources of costs that a user names, when they are used."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -59,7 +59,7 @@ class Pricing:
         return Sources(map(self._checked, found.sources)) if self.is_built else found
 
     def measured(self) -> Source:
-        """What kernels take on this machine, measured once and kept."""
+        """Measured costs on this machine. Each kernel is measured once, and its cost is kept."""
         return Source(
             "measured",
             lambda kernel: self.measuring()(kernel),
@@ -78,7 +78,7 @@ class Pricing:
         return Source(name, cost.recorded, cost.measured_at, is_timed=True)
 
     def analytic(self) -> tuple[Source, ...]:
-        """Estimates, by numbers of this machine that `collage costs calibrate` has found."""
+        """Estimates by the rates of this machine, which `collage costs calibrate` has found."""
         name, cached = self._machine()
 
         @cache
@@ -139,7 +139,7 @@ class Pricing:
         return lambda kernel: cost(replace(kernel, graph=sized(kernel.graph)))
 
     def _checked(self, source: Source) -> Source:
-        """`source`, but infeasible for what an installed backend cannot run."""
+        """`source`, except that kernels which an installed backend cannot run are infeasible."""
         if source.is_timed:
             return source
         try:
@@ -156,6 +156,6 @@ class Pricing:
 
 
 def with_provenance(plan: Plan, cost: Sources) -> Plan:
-    """`plan`, which says of each kernel where its cost came from."""
+    """`plan` in which each kernel says where its cost came from."""
     kernels = (replace(k, provenance=cost.provenance(k.candidate)) for k in plan.kernels)
     return replace(plan, kernels=tuple(kernels))

@@ -1,6 +1,6 @@
 """
-The second level of the search: go on from the winner of the race by building and running whole
-plans. What was run is kept in a file, so that a second refinement goes on.
+Continue from the winner of the race: build and run more plans, and keep one that is faster. The
+plans that were run are kept in a file, so that a second refinement continues from there.
 """
 
 import hashlib
@@ -61,10 +61,13 @@ _MOST_BYTES = 1 << 26
 """The longest state that is read."""
 
 _GAIN = 0.01
-"""A refined plan is kept only if it saves at least this part: less may be where code lies."""
+"""
+A refined plan is kept only if it saves at least this part. Where code lies in memory can make a
+smaller difference.
+"""
 
 _FINAL = 4
-"""The final race is so many times longer than another comparison."""
+"""The factor by which the final race is longer than another comparison."""
 
 
 class RefineWarning(UserWarning):
@@ -75,7 +78,7 @@ class RefineWarning(UserWarning):
 class Refining:
     """
     How long to refine, in seconds; the folder with the states; how many seconds each plan runs in a
-    comparison, and a number on which chance depends.
+    comparison; and the seed.
     """
 
     method: Method
@@ -155,7 +158,7 @@ class Refiner:
         return contender, [said], report
 
     def _raced(self, known: Times, winner: str, raced: Sequence[ContenderDocument]) -> Times:
-        """What is known, and what the race says of its plans, if that can be compared with it."""
+        """The known times, and those from the race if they can be compared with these."""
         first = self.space.plans[winner].candidates
         if known and first not in known:
             return known
@@ -256,7 +259,7 @@ class Refiner:
 
 
 def _made_for(part: Part, specs: Sequence[FusionSpec], backend_of: BackendOf) -> str:
-    """What tells the refinement of one model from that of another, or on another machine."""
+    """A name for the refinement of one model on one machine."""
     backends = [*(backend_of(spec.target) for spec in specs), Tvm()]
     said = {
         "model": model_hash(part.graph),
@@ -291,7 +294,7 @@ def write_state(path: Path, made_for: str, times: Times) -> None:
 def read_state(
     path: Path, made_for: str, problem: Problem, specs: Sequence[FusionSpec]
 ) -> dict[Genome, Cost]:
-    """What was run before. A file that is damaged is named and set aside."""
+    """The plans that were run before. A damaged file is renamed, with a warning."""
     try:
         state = State.model_validate_json(text_of(path, _MOST_BYTES))
         if state.made_for != made_for:
@@ -312,7 +315,7 @@ def read_state(
 
 
 def _times(state: State, problem: Problem, targets: Mapping[str, Toolchain]) -> dict[Genome, Cost]:
-    """What was run, without the plans of which a kernel is infeasible now."""
+    """The times of the plans that were run, without plans with a kernel that is infeasible now."""
     graph = problem.graph
     known = {_said(LockedKernel.of(PlannedKernel(each, 0.0))): each for each in problem.priced}
     kernels = [
@@ -338,7 +341,7 @@ def _check(graph: Graph, genome: Sequence[CandidateKernel]) -> None:
     for each in genome:
         inside = each.sub_graph.inside
         if inside & (covered | ~graph.computed):
-            raise ValueError("two kernels of a plan overlap, or have what is not computed")
+            raise ValueError("two kernels of a plan overlap, or a kernel has inputs inside")
         covered |= inside
     if graph.calls & ~covered:
         raise ValueError("a plan does not cover the model")

@@ -19,8 +19,8 @@ Ways = Sequence[Sequence[CandidateKernel]]
 
 Settle = Callable[[Iterable[Ways]], bool]
 """
-Lets the ways of a group that cost the same, within noise, have one cost. Says whether any cost is
-another one now. See `MeasuredCost.settle`.
+Gives the ways of a group one cost, if they cost the same within noise. Says whether any cost has
+changed. See `MeasuredCost.settle`.
 """
 
 
@@ -31,12 +31,12 @@ def without_ties(
     settle: Settle,
 ) -> _Found:
     """
-    What `search` finds when the kernels of its plan were compared with those that can take their
-    places. `costs` are the costs that the last search has asked for.
+    What `search` finds after the kernels of its plan were compared with the kernels that can take
+    their places. `costs` has the costs that the last search has asked for.
 
-    While costs change, the search is repeated, and it finds a cheapest plan by the costs that it
-    was given. Kernels of one cost are ordered as every search orders them, by the priority of their
-    targets first.
+    While costs change, the search is repeated. It finds a cheapest plan by the costs at that time.
+    Kernels with the same cost are ordered as in every search, first by the priority of their
+    targets.
     """
     found = search()
     for _ in range(_ROUNDS):
@@ -67,7 +67,7 @@ def rivals(plan: Plan, costs: Mapping[CandidateKernel, Cost]) -> list[Ways]:
 
 
 def _parts(inside: OpSet, plan: Plan) -> tuple[CandidateKernel, ...]:
-    """The kernels of a plan that have these nodes together; none if there are others between."""
+    """The kernels of a plan that have exactly these nodes together; none if there are no such."""
     touched = [each for each in plan.candidates if each.sub_graph.inside & inside]
     together = 0
     for each in touched:

@@ -1,4 +1,4 @@
-"""Tune kernels of a model: first those with which its best plan may become cheaper by most."""
+"""Tune kernels of a model. The kernels that may make its best plan cheaper by most come first."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ from collage_dsl.realization.errors import BuildError
 from collage_dsl.search import LowerBound, Plan, Problem, regrets
 
 USUAL_TRIALS = 64
-"""How many schedules are tried for a kernel where nobody says."""
+"""How many schedules are tried for a kernel by default."""
 
 _MOST_PRICED = 400
 """With more priced candidates than this, only the kernels of the plan are tuned."""
@@ -48,7 +48,7 @@ class TuningOptions:
 
     @cached_property
     def deadline(self) -> float:
-        """When to stop, of `time.monotonic()`. The time begins when this is first asked for."""
+        """When to stop, by `time.monotonic()`. The time begins when this is first asked for."""
         return time.monotonic() + self.budget
 
 
@@ -60,8 +60,8 @@ def existing_records(path: Path, stack: ExitStack) -> Records | None:
 @dataclass(frozen=True, slots=True)
 class Promise:
     """
-    A kernel that tuning may make faster. `gain` is how many seconds the best plan could become
-    cheaper by at the most, which is if the kernel took no longer than its lower bound.
+    A kernel that tuning may make faster. `gain` is the number of seconds by which the best plan
+    could become cheaper at most: if the kernel took no longer than its lower bound.
     """
 
     candidate: CandidateKernel
@@ -123,9 +123,9 @@ class Tuner:
         self, plan: Plan, costs: Mapping[CandidateKernel, Cost], least: LowerBound
     ) -> list[Promise]:
         """
-        The kernels to tune, by descending gain, equal ones once. A kernel promises the time above
-        its lower bound, less what the best plan with it costs more than `plan`. It may be at
-        several places of the model.
+        The kernels to tune, by descending gain; equal kernels only once. The gain of a kernel is
+        its time above its lower bound, minus the difference between the best plan with it and
+        `plan`. If it is at several places of the model, the gains are added.
         """
         regret = _regrets(plan, costs)
         together: dict[Place, list[Promise]] = {}

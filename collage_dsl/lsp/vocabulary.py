@@ -125,22 +125,21 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
     "variant": {name: f"A variant: {text}." for name, text in NATIVE_VARIANTS.items()},
     "limit": _LIMITS,
     "measure": {
-        "repeats": "How often a kernel is run and timed at most, 50 times where nothing is said.",
+        "repeats": "How often a kernel is timed at most; the default is 50.",
         "percentile": "Which percentile of its times is the cost of a kernel, from 0 (the "
         "shortest) to 100; 20 where nothing is said.",
         "budget": "After this time no run of a kernel is begun, but three are always made: "
         "`budget 2s;`. It is 300ms where nothing is said.",
         "timeout": "A kernel that is not built and timed within this time is refused: "
         "`timeout 30s;`. Where nothing is said, `--timeout` counts.",
-        "runs": "`runs often;`, as where nothing is said: when a kernel begins, its data is where "
-        "a run of the model leaves it. `runs rarely;`: all data is in memory.",
-        "noise_margin": "How exact a cost has to be: runs are repeated until it is known within "
-        "this part, and costs that differ by less count as equal: `noise_margin 2%;`, as where "
-        "nothing is said.",
+        "runs": "`runs often;` (the default): when a kernel begins, its data is where a run of the "
+        "model leaves it. `runs rarely;`: all data is in memory.",
+        "noise_margin": "How exactly a cost must be known. Runs are repeated until then, and costs "
+        "that differ by less count as equal: `noise_margin 2%;` (the default).",
     },
     "tune": {
         "trials": "How many schedules TVM tries for each kernel that may make a model faster: "
-        "`trials 64;`. None where nothing is said.",
+        "`trials 64;`. The default is none.",
     },
     "argument": {
         **_LIMITS,

@@ -1,4 +1,4 @@
-"""What a core of this machine does in a second, found by timing a few kernels of each backend."""
+"""Find the speed of a core of this machine, by timing a few kernels of each backend."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -39,7 +39,7 @@ _LEAST = 1e-9
 _TINY = (16, 32, 64)
 _NEAR = 1 << 17
 _FAR = 1 << 20
-"""So many numbers are hardly any work, are in the caches of a core, and do not fit there."""
+"""Three counts of numbers: hardly any work; in the caches of a core; too many for the caches."""
 
 
 def calibrate(
@@ -68,7 +68,7 @@ def calibrate(
 
 
 _CAREFULLY = Measuring(repeats=40, percentile=10, budget=1)
-"""Rates are measured once, and every estimate errs as they do."""
+"""Rates are measured carefully, because every estimate depends on them."""
 
 
 def _toolchain(backend: Backend) -> Toolchain:
@@ -97,7 +97,7 @@ def _rates(cost: MeasuredCost, backend: Backend) -> Rates | str:
 
 
 def _least(cost: MeasuredCost, toolchain: Toolchain) -> Cost:
-    """What kernels with hardly any work take, or why they cannot run."""
+    """The seconds of kernels with hardly any work, or why they cannot run."""
     costs = []
     for elements in _TINY:
         found = cost(_only(_addition(elements), toolchain))

@@ -1,4 +1,4 @@
-"""Where kernels are built and timed, as a user says it."""
+"""Read where the user wants kernels to be built and timed."""
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -14,7 +14,7 @@ _BUILDERS = 4
 """The most processes that build kernels here. Each holds libraries and the weights of a kernel."""
 
 _AT_ONCE = 16
-"""So many kernels are given to an executor at once, since executors do not say what they can do."""
+"""How many kernels an executor gets at once. Executors do not say how many they can build."""
 
 _CONNECTING = 10
 """The seconds in which a scheduler must answer."""

@@ -1,4 +1,4 @@
-"""Estimate what schedules cost from those that were timed: which of many are worth a trial."""
+"""Estimate the times of schedules from those that were timed, to choose which are worth a trial."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +14,14 @@ _FEWEST = 8
 """With fewer schedules than this, scores are random."""
 
 _RIDGE = 0.1
-"""How far estimates may be from the times they were made of: large where times are noisy."""
+"""
+How far estimates may be from the times that they were made from. It is large if times are noisy.
+"""
 
 _REACH = 2.0
-"""How far schedules may be apart to tell something of each other, in spreads of their features."""
+"""
+How different schedules may be to say something about each other, in spreads of their features.
+"""
 
 _ARITHMETIC = slice(0, 16)
 """The features that count the arithmetic of a store."""
@@ -55,7 +59,7 @@ class Regression:
 
 
 def _alike(some: Array, others: Array) -> Array:
-    """How alike each of some places is to each of others: 1 if equal, less with the distance."""
+    """How alike two places are, for each pair: 1 if they are equal, less with their distance."""
     squares = (some**2).sum(1)[:, None] + (others**2).sum(1)[None] - 2 * some @ others.T
     return np.asarray(np.exp(-squares / 2))
 

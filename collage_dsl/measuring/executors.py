@@ -30,11 +30,11 @@ Memory = int | None
 """The bytes that a kernel may take; None for the usual limit of the machine where it is."""
 
 TRIES = 3
-"""On how many devices a kernel is tried before one that is lost ends the run."""
+"""How many devices a kernel may lose. After that the run ends."""
 
 
 class Lost(Exception):  # noqa: N818 (a reason, like `Infeasible`)
-    """A device that was lent gives no answer any more."""
+    """A device that was lent does not answer any more."""
 
 
 class Device(Protocol):
@@ -49,7 +49,7 @@ class Devices(Protocol):
 
     @property
     def machine(self) -> Machine:
-        """What each of them is."""
+        """The machine that each of the devices is."""
 
     def count(self) -> int:
         """How many there are now, used or not."""

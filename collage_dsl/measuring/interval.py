@@ -35,12 +35,13 @@ def is_exact(times: Sequence[float], percentile: int, margin: float) -> bool:
 @cache
 def ranks(count: int, percentile: int) -> tuple[int, int] | None:
     """
-    Which of `count` times, from the shortest, are the ends of the interval; None if `count` is too
-    small, as any is for the percentiles 0 and 100.
+    The ranks of the two of `count` sorted times that are the ends of the interval. None if `count`
+    is too small, and always for the percentiles 0 and 100.
 
-    How many times are below a percentile has a binomial distribution. So the percentile is below
-    the time of rank `low`, or not below that of rank `high`, with 2.5 % probability each at most.
-    (H. A. David, H. N. Nagaraja: Order Statistics, 3rd edition, 2003, section 7.1.)
+    The number of times that are below a percentile has a binomial distribution. The percentile is
+    below the time of rank `low` with a probability of at most 2.5 %, and not below that of rank
+    `high` with at most 2.5 %. (H. A. David, H. N. Nagaraja: Order Statistics, 3rd edition, 2003,
+    section 7.1.)
     """
     part, outside = percentile / 100, (1 - CONFIDENCE) / 2
     if not 0 < part < 1:

@@ -1,4 +1,4 @@
-"""The machine that kernels are built for and timed on."""
+"""Describe the machine that kernels are built for and timed on."""
 
 import json
 import platform

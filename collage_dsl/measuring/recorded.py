@@ -20,8 +20,8 @@ from collage_dsl.realization.place import kept_composites
 
 class BestRecords:
     """
-    Gives candidates the record that was made for their function, target and version of TVM, if
-    there is one: the fastest. Their target is that of what is `aimed`.
+    Gives each candidate the fastest record for its function, target and version of TVM, if there is
+    one. The target is the one for which the candidate is `aimed`.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ def untunable(candidate: CandidateKernel, backend: Backend) -> str:
     """Why a kernel cannot be tuned, in one sentence; empty if it can."""
     graph, toolchain = candidate.graph, candidate.toolchain
     if backend.name != NATIVE or toolchain.kind != "llvm":
-        return f"only kernels that TVM makes for llvm are tuned, `{toolchain.name}` has others"
+        return f"only kernels that TVM makes for llvm are tuned, not those of `{toolchain.name}`"
     if TUNED not in (toolchain.variants or backend.variants):
         return f"`{toolchain.name}` does not allow the variant {TUNED}"
     if graph.planned:

@@ -25,7 +25,7 @@ _PERIOD = 2.0
 """The seconds after which the tracker is asked whether this device is still offered."""
 
 _UNUSED = 3
-"""After so many periods in which it was lent and nobody came, this device is offered again."""
+"""If this device is lent and no client comes for so many periods, it is offered again."""
 
 _SILENCE = 120
 """The seconds without a request after which a session ends."""
@@ -37,7 +37,9 @@ _AGAIN = 1.0
 """The seconds between two attempts to reach the tracker."""
 
 _KERNELS = 200
-"""After so many kernels the process that times them is replaced: their libraries stay in memory."""
+"""
+The process that times kernels is replaced after so many of them: their libraries stay in memory.
+"""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from collage_dsl.graph.tuning import Trace
 from collage_dsl.measuring.estimates import Estimates
 
 BATCH = 16
-"""How many schedules are proposed at once. The next ones are made of the fastest so far."""
+"""How many schedules are proposed at a time. The next ones are made from the fastest so far."""
 
 _POPULATION = 64
 _GENERATIONS = 2
@@ -53,7 +53,9 @@ class Schedules:
         return found
 
     def learn(self, costs: Mapping[str, Cost]) -> None:
-        """Tell what proposed schedules cost; those of the last `next` that are missing are lost."""
+        """
+        Learn the costs of proposed schedules. Those of the last `next` without a cost are dropped.
+        """
         results = []
         for trace, candidate in self._waiting.items():
             cost = costs.get(trace, self.known.get(trace, Infeasible("not tried")))
@@ -86,8 +88,8 @@ class Schedules:
 
     def _started(self, seed: int) -> Any:
         """
-        A search that has begun. `TuneContext` of Python would do the same, but TVM 0.27 takes a
-        minute then to read intrinsics for other processors.
+        A search that has begun. `TuneContext` of Python would do the same, but in TVM 0.27 it reads
+        intrinsics for other processors, which takes a minute.
         """
         cores = int(self.target.attrs.get("num-cores") or 1)
         strategy = meta_schedule.search_strategy.EvolutionarySearch(

@@ -20,10 +20,10 @@ PERCENTILE = Measuring().percentile
 """The percentile that represents a series of times. It is low, because disturbances only add."""
 
 _RETAKES = 3
-"""How often a time is taken again that was disturbed."""
+"""How often a disturbed call is timed, at most."""
 
 _PAUSE = 1e-5
-"""The seconds that a thread may not have had the processor without being disturbed."""
+"""A thread that lacked the processor for at most so many seconds was not disturbed."""
 
 
 def clock(num_cores: int) -> Callable[[], int]:
@@ -41,7 +41,7 @@ def method(num_cores: int, percentile: int, *, in_turn: bool = False) -> str:
 
 
 IN_TURN = ", in turn"
-"""What a method says whose kernel ran in turn with others."""
+"""The part of a method that says that the kernel ran in turn with others."""
 
 
 def low(times: Sequence[float], percentile: int = PERCENTILE) -> float:
@@ -113,20 +113,20 @@ def times_in_turn(every: Sequence[Timed], after: Call = lambda: None) -> list[li
 
 
 REFERENCE_RUNS = 400
-"""So many runs of the reference kernel tell the speed of the machine, with the rests between."""
+"""The number of runs of the reference kernel that find the speed of the machine."""
 
 _BURST, _REST = 20, 0.02
-"""After so many runs of it, so many seconds of rest."""
+"""The number of its runs without a rest, and the seconds of the rest after them."""
 
 _SPEED_PERCENTILE = 10
 
 _TRIES = 3
-"""How often times are taken while something makes the machine slower."""
+"""How often times are taken, at most, while something makes the machine slower."""
 
 _SLOWER = 1.2
 """
-From so many times the usual seconds of the reference kernel on, something makes the machine slower.
-Less than that are the changes of its frequency while other cores work or rest.
+Something makes the machine slower if the reference kernel takes more than this multiple of its
+usual seconds. The frequency changes by less while other cores work or rest.
 """
 
 

@@ -34,7 +34,7 @@ Ways = Sequence[Sequence[CandidateKernel]]
 
 def may_be_equal(one: Sequence[Measurement], other: Sequence[Measurement], margin: float) -> bool:
     """
-    Whether kernels may cost as much together as others do: the margin or their spreads say so.
+    Whether some kernels together may cost as much as others: by the margin, or by their spreads.
     """
     costs, other_costs = (
         [each.cost for each in some if not isinstance(each.cost, Infeasible)]
@@ -50,7 +50,7 @@ def may_be_equal(one: Sequence[Measurement], other: Sequence[Measurement], margi
 
 
 def _range(measured: Sequence[Measurement]) -> tuple[float, float]:
-    """Between what kernels cost together, as their spreads say."""
+    """The sums of the low and of the high ends of the spreads of some kernels."""
     known = [(each.spread, each.cost) for each in measured]
     lows = (cost if spread is None else spread.low for spread, cost in known)
     highs = (cost if spread is None else spread.high for spread, cost in known)
@@ -58,7 +58,7 @@ def _range(measured: Sequence[Measurement]) -> tuple[float, float]:
 
 
 def close_ways(ways: Sequence[Way]) -> list[Way]:
-    """Those that may cost as little as the cheapest, if there are several."""
+    """The ways that may cost as little as the cheapest one; none if that is the only one."""
     least = min(ways, key=_total, default=())
     close = [way for way in ways if may_be_equal(_measured(way), _measured(least), _most(ways))]
     return close if len(close) > 1 else []
@@ -66,8 +66,9 @@ def close_ways(ways: Sequence[Way]) -> list[Way]:
 
 def made_equal(ways: Sequence[Way]) -> Iterator[tuple[Key, float]]:
     """
-    What the kernels of ways cost, of which those that are equal to the cheapest cost as much as the
-    dearest. Those that a search would not prefer then cost a little more, because sums are rounded.
+    The new costs of the kernels of ways. Each way that is equal to the cheapest one costs as much
+    as the most expensive of these equal ways. Ways that a search would not prefer get a slightly
+    higher cost, because sums are rounded.
     """
     least = min(ways, key=_total, default=())
     equal = [way for way in ways if _is_equal(way, least, _most(ways))]
@@ -82,7 +83,10 @@ def made_equal(ways: Sequence[Way]) -> Iterator[tuple[Key, float]]:
 
 
 def _is_equal(one: Way, other: Way, margin: float) -> bool:
-    """Whether noise hides which costs less: the margin does, or each is in the other's spread."""
+    """
+    Whether noise hides which way costs less: by the margin, or because the cost of each is in the
+    spread of the other.
+    """
     cost, other_cost = _total(one), _total(other)
     if are_equal(cost, other_cost, margin):
         return True
@@ -92,7 +96,9 @@ def _is_equal(one: Way, other: Way, margin: float) -> bool:
 
 
 def _order(way: Way) -> tuple[int, int]:
-    """Which of equal ways a search prefers: those of a high priority, then of few kernels."""
+    """
+    The order in which a search prefers equal ways: the highest priority, then the fewest kernels.
+    """
     calls = (
         len(wanted.offered[0].nodes) * wanted.offered[0].toolchain.priority for wanted, _ in way
     )
@@ -100,7 +106,7 @@ def _order(way: Way) -> tuple[int, int]:
 
 
 _MORE = 1e-8
-"""What a way costs more, as a part, that is not preferred."""
+"""The part by which a way that is not preferred costs more."""
 
 
 def _measured(way: Way) -> list[Measurement]:
@@ -127,13 +133,15 @@ def runs(measured: Measurement) -> bool:
 
 
 def is_unsure(parts: Way) -> bool:
-    """Whether there are several kernels, of which some were not timed in turn with others yet."""
+    """
+    Whether there are several kernels, and some of them were not timed in turn with others yet.
+    """
     known = [measured.spread for _, measured in parts if measured.spread is not None]
     return len(parts) > 1 and not all(each.method.endswith(IN_TURN) for each in known)
 
 
 def cheapest_of(measured: Sequence[Measurement], margin: float) -> Measurement:
-    """As `cost.cheapest`, of measured variants."""
+    """The same as `cost.cheapest`, for measured variants."""
     variants = [variant_of(each) for each in measured]
     return measured[variants.index(cheapest(variants, margin))]
 

@@ -13,13 +13,13 @@ from collage_dsl.search.greedy import rank_of
 from collage_dsl.search.plan import NoPlanError, Plan, Problem, femtoseconds
 
 WITHIN = 0.2
-"""Plans that cost more than the best one by more than this part of it are not looked for."""
+"""Plans that cost more than the best one plus this part of it are left out."""
 
 _MOST = 8
-"""For how many of the large kernels of a plan there is a search without them, the largest first."""
+"""How many large kernels of a plan are forbidden in turn, the largest first."""
 
 _LARGE = 0.5
-"""A large kernel costs at least this part of what the kernels of the best plan cost on average."""
+"""A large kernel costs at least this part of the mean cost of the kernels of the best plan."""
 
 _Place = tuple[OpSet, str]
 """The calls of a kernel, and its target: what tells it from kernels that differ in details."""

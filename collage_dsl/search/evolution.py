@@ -1,8 +1,8 @@
 """
-Refine a plan by what the whole model takes: an evolution of plans, each measured end to end.
+Refine a plan by the times of whole models: an evolution of plans.
 
-The costs of kernels add up to an estimate that does not see how kernels disturb or help each other.
-So plans that are made of the best ones known are run, and the faster ones are kept.
+The estimate of a plan is a sum of costs. It does not contain how kernels disturb or help each
+other. So plans that are made from the best known ones are run, and the faster ones are kept.
 """
 
 import random
@@ -15,21 +15,21 @@ from collage_dsl.search.plan import Plan
 
 Race = Callable[[Plan, Plan], Cost]
 """
-How many times as long as the first plan the second takes, both run in alternation; or why the
-second cannot run.
+The time of the second plan as a multiple of that of the first one, from runs in turn; or why the
+second plan cannot run.
 """
 
 Times = Mapping[Genome, Cost]
-"""What plans take, as a multiple of what the first one measured takes, in the order measured."""
+"""The times of plans, as a multiple of the time of the first one, in the order of the runs."""
 
 _POPULATION = 16
 """How many of the fastest plans have offspring."""
 
 _BROODS = (1, 2, 4)
-"""Of so many new plans the one with the least estimate is run."""
+"""The number of new plans of which the one with the least estimate is run."""
 
 _TRIES = 64
-"""If so many attempts give no new plan, there is hardly any."""
+"""The search for a new plan ends after so many attempts without one."""
 
 _FINALISTS = 3
 """How many of the fastest plans may be in the final race."""

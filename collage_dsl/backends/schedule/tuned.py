@@ -26,8 +26,8 @@ _STEPS = frozenset(
     )
 )
 """
-The steps that a record may have. They leave what a function computes as it is. TVM has others,
-which may make a function read and write anywhere.
+The steps that a record may have. They do not change what a function computes. TVM has others, which
+may make a function read and write anywhere.
 """
 
 
@@ -87,7 +87,10 @@ def module_of(func: Any) -> tvm.IRModule:
 
 
 def copied(module: tvm.IRModule) -> tvm.IRModule:
-    """A copy of a module with nothing in common. Schedules of TVM 0.27 change what they are for."""
+    """
+    A copy of a module that shares nothing with it. Schedules of TVM 0.27 change the module that
+    they are for.
+    """
     return tvm.ir.load_json(tvm.ir.save_json(module))
 
 
