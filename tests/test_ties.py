@@ -210,6 +210,22 @@ def test_what_runs_no_code_is_not_timed_in_turn(cost: MeasuredCost, answers: Ans
         assert later(apart[-1]) == in_place
 
 
+def test_a_kernel_never_costs_less_than_it_takes(cost: MeasuredCost, answers: Answers) -> None:
+    a, b, c = kernels(A, B, C)
+    costs = {"a": 1.0, "b": 1.01, "c": 1.0}
+    answers.alone = answers.in_turn = costs.__getitem__
+    for each in (a, b, c):
+        cost(each)
+    cost.settle([ways([a, b])])
+    assert [cost(each) for each in (a, b, c)] == [1.01, 1.01, 1.0]
+
+    costs["a"] = 1.3
+    cost.settle([ways([a, c])])
+
+    assert answers.turns == [("a", "b"), ("a", "c")]
+    assert [cost(each) for each in (a, b, c)] == [1.3, 1.01, 1.0]
+
+
 def test_of_a_kernel_that_is_timed_in_turn_twice_one_time_is_kept(
     cost: MeasuredCost, answers: Answers
 ) -> None:
