@@ -330,9 +330,11 @@ def test_what_is_compiled_is_searched_for_again_without_ties(
     answers: Answers, tmp_path: Path, priority: int, chosen: str
 ) -> None:
     answers.alone = answers.in_turn = lambda name: 1.01 if name == "b" else 1.0
+    part = Part({}, CHAIN, None, None)
 
-    with planner(tmp_path / "costs.sqlite", priority).untuned(Part({}, CHAIN, None, None)) as found:
+    with planner(tmp_path / "costs.sqlite", priority).untuned(part) as found:
         plan = found.plans[MIXED]
+        assert {round(cost, 6) for cost in found.prices.values()} == {1.01}  # type: ignore[call-overload]
 
     assert isinstance(plan, Plan)
     assert {kernel.target for kernel in plan.kernels} == {chosen}
