@@ -210,6 +210,22 @@ def test_what_runs_no_code_is_not_timed_in_turn(cost: MeasuredCost, answers: Ans
         assert later(apart[-1]) == in_place
 
 
+def test_a_kernel_never_costs_less_than_it_takes(cost: MeasuredCost, answers: Answers) -> None:
+    a, b, c = kernels(A, B, C)
+    costs = {"a": 1.0, "b": 1.01, "c": 1.0}
+    answers.alone = answers.in_turn = costs.__getitem__
+    for each in (a, b, c):
+        cost(each)
+    cost.settle([ways([a, b])])
+    assert [cost(each) for each in (a, b, c)] == [1.01, 1.01, 1.0]
+
+    costs["a"] = 1.3
+    cost.settle([ways([a, c])])
+
+    assert answers.turns == [("a", "b"), ("a", "c")]
+    assert [cost(each) for each in (a, b, c)] == [1.3, 1.01, 1.0]
+
+
 def test_of_a_kernel_that_is_timed_in_turn_twice_one_time_is_kept(
     cost: MeasuredCost, answers: Answers
 ) -> None:
@@ -314,9 +330,11 @@ def test_what_is_compiled_is_searched_for_again_without_ties(
     answers: Answers, tmp_path: Path, priority: int, chosen: str
 ) -> None:
     answers.alone = answers.in_turn = lambda name: 1.01 if name == "b" else 1.0
+    part = Part({}, CHAIN, None, None)
 
-    with planner(tmp_path / "costs.sqlite", priority).untuned(Part({}, CHAIN, None, None)) as found:
+    with planner(tmp_path / "costs.sqlite", priority).untuned(part) as found:
         plan = found.plans[MIXED]
+        assert {round(cost, 6) for cost in found.prices.values()} == {1.01}  # type: ignore[call-overload]
 
     assert isinstance(plan, Plan)
     assert {kernel.target for kernel in plan.kernels} == {chosen}

@@ -79,6 +79,13 @@ def test_each_variant_is_measured_and_the_cheapest_is_the_price(store: CostStore
         assert reason in refused.reason
 
 
+def test_a_kernel_that_no_variant_can_compute_has_no_variants(store: CostStore) -> None:
+    with MeasuredCost(lambda _: Tvm(), store) as cost:
+        kernel = convolution("in_place")
+        assert isinstance(cost(kernel), Infeasible)
+        assert cost.variants(kernel) == ()
+
+
 def test_variants_never_share_a_stored_price(store: CostStore) -> None:
     with MeasuredCost(lambda _: Varied(), store) as cost:
         halved = cost(convolution("halved"))

@@ -160,6 +160,7 @@ class Planner:
 
             def found() -> tuple[dict[str, Plan | str], Regions]:
                 costs.clear()
+                priced.clear()  # Costs before kernels were compared are no part of a lock.
                 return searched(
                     part.graph,
                     specs,

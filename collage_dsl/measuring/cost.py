@@ -198,8 +198,14 @@ class MeasuredCost:
         return self._cost(wanted)
 
     def _cost(self, wanted: Wanted) -> Cost:
-        """The cost of a kernel that is known: its own, or that of all that are equal to it."""
-        return self._equal.get(wanted.key, self._chosen(wanted).cost)
+        """
+        The cost of a kernel that is known: its own, or that of all that are equal to it. It may
+        have been timed since, so this is not less than its own.
+        """
+        cost = self._chosen(wanted).cost
+        return (
+            cost if isinstance(cost, Infeasible) else max(cost, self._equal.get(wanted.key, cost))
+        )
 
     def recorded(self, candidate: CandidateKernel) -> Cost:
         """The cost that is in the store; NaN where there is none. Nothing is measured."""
@@ -325,13 +331,10 @@ class MeasuredCost:
 
     def variants(self, candidate: CandidateKernel) -> tuple[Variant, ...]:
         """The variants of a kernel whose cost was asked for; empty for other kernels."""
-        backend = self.backend_of(candidate.toolchain)
-        if not backend.variants:
+        wanted = self._wanted(candidate)
+        if isinstance(wanted, Infeasible) or not wanted.backend.variants:
             return ()
-        found = kernel_view(candidate, backend)
-        offered = _offered(self.with_best_record(candidate), backend)
-        known = self._known.get(self._key(offered, backend, found), ())
-        return tuple(map(variant_of, known))
+        return tuple(map(variant_of, self._known.get(wanted.key, ())))
 
     def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> Key:
         """The names of the candidates in the store, and the time limit."""
@@ -618,7 +621,7 @@ class MeasuredCost:
         """
         launch = self.launch(candidate.toolchain, backend)
         if isinstance(launch, Infeasible):
-            return Failed(launch.reason)
+            return Failed(launch.reason, launch.kind)
         seconds = launch * LEAST_LAUNCH
         return Timing(seconds, spread=Spread(seconds, seconds, 1, "a part of a launch"))
 
