@@ -89,6 +89,13 @@ def test_contenders_within_the_noise_margin_are_as_fast() -> None:
     assert kept(raced, 0.01).name == "tvm"
 
 
+def test_a_few_slow_runs_do_not_make_a_slow_plan_as_fast() -> None:
+    fast = Series((1.0,) * 9 + (3.0,))
+    raced = [(contender("mixed", 1.0), Series((2.0,) * 10)), (contender("tvm", 5.0), fast)]
+
+    assert kept(raced, MARGIN).name == "tvm"
+
+
 def test_of_equal_ones_the_first_is_kept() -> None:
     times = series(1.0)
     raced = [(contender("mixed", 1.0), times), (contender("tvm", 1.0), times)]
