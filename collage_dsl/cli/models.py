@@ -13,7 +13,7 @@ from collage_dsl.cli.output import show, write
 from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes, parse_sizes
 from collage_dsl.cli.targets import load_targets
-from collage_dsl.cost import check_sources, only
+from collage_dsl.cost import Cost, check_sources, only
 from collage_dsl.cost.sources import MEASURED
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.compile import Compiled, backends_of, compile_model
@@ -21,10 +21,11 @@ from collage_dsl.engine.costs import Pricing, with_provenance
 from collage_dsl.engine.planning import measurements_of
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.refine import Method
-from collage_dsl.engine.steps import plans_of, propose
+from collage_dsl.engine.steps import MIXED, plans_of, propose
+from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TuningOptions, existing_records
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.graph import Graph
+from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.measuring.memory import GIB
@@ -144,17 +145,27 @@ def _chosen(
 ) -> Plan:
     """The cheapest plan among that of all targets together and those of each target alone."""
     cost = pricing.sources(only(request.costs) if request.costs else MEASURED)
-    plans = plans_of(
-        graph,
-        specs,
-        cost,
-        lookup(allow_extern=request.allow_extern),
-        request.strategy,
-        lower_bound(pricing.measuring()) if cost.is_measured else None,
-        reporter,
-        ahead=cost.ahead if cost.looks_ahead else None,
-    ).values()
-    found = (plan for plan in plans if isinstance(plan, Plan))
+    costs: dict[CandidateKernel, Cost] = {}
+
+    def recorded(candidate: CandidateKernel) -> Cost:
+        costs[candidate] = cost(candidate)
+        return costs[candidate]
+
+    def searched() -> dict[str, Plan | str]:
+        costs.clear()
+        return plans_of(
+            graph,
+            specs,
+            recorded,
+            lookup(allow_extern=request.allow_extern),
+            request.strategy,
+            lower_bound(pricing.measuring()) if cost.is_measured else None,
+            reporter,
+            ahead=cost.ahead if cost.looks_ahead else None,
+        )
+
+    plans = without_ties(searched, lambda plans: plans[MIXED], costs, pricing.settling(cost))
+    found = (plan for plan in plans.values() if isinstance(plan, Plan))
     best = min(found, key=lambda plan: (plan.cost, -plan.priority, len(plan.kernels)))
     return with_provenance(best, cost)
 

@@ -1,6 +1,6 @@
 """Open the sources of costs that a user names, when they are used."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
@@ -21,6 +21,7 @@ from collage_dsl.cost import (
 )
 from collage_dsl.cost.analytic import Rates, estimates, kept, rates_context
 from collage_dsl.cost.store import default_store_path
+from collage_dsl.engine.ties import Settle, Ways
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.graph.sizes import Sizes, with_sizes
 from collage_dsl.search import Plan
@@ -125,6 +126,17 @@ class Pricing:
     def used(self) -> Any:
         """The `MeasuredCost` with the store, if it was asked for; else None."""
         return self._opened.get(self.store)
+
+    def settling(self, cost: Sources) -> Settle:
+        """Lets kernels that were measured cost the same within noise; `cost` gives that then."""
+
+        def settle(groups: Iterable[Ways]) -> bool:
+            is_changed = self.used is not None and bool(self.used.settle(groups))
+            if is_changed:
+                cost.refresh()
+            return is_changed
+
+        return settle
 
     def with_variants(self, plan: Plan) -> Plan:
         """`plan` in which each kernel that was measured uses its cheapest variant."""

@@ -1,6 +1,6 @@
 """The plans for one graph that are worth building, with measured costs."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import MIXED, searched
-from collage_dsl.engine.ties import Ways, without_ties
+from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TunedCandidate, Tuner, TuningOptions, existing_records
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
@@ -174,12 +174,7 @@ class Planner:
                     self.count,
                 )
 
-            def settle(groups: Iterable[Ways]) -> bool:
-                is_changed = pricing.used is not None and pricing.used.settle(groups)
-                if is_changed:
-                    price.refresh()
-                return is_changed
-
+            settle = pricing.settling(price)
             plans, regions = without_ties(found, lambda found: found[0][MIXED], costs, settle)
 
             def finished(plan: Plan) -> Plan:
