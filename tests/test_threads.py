@@ -30,7 +30,8 @@ PROGRAMS = Path(__file__).parent / "runtime"
 @tvm_ffi.register_global_func("collage.engine.numpy_softmax", override=True)
 def _softmax_engine(symbol: str, payload: bytes, constants: Mapping[str, Any]) -> Any:
     def run(x: Any, y: Any) -> None:
-        scores = np.exp(np.from_dlpack(x))
+        values = np.from_dlpack(x)
+        scores = np.exp(values - values.max(1, keepdims=True))
         np.divide(scores, scores.sum(1, keepdims=True), out=np.from_dlpack(y))
 
     return run

@@ -121,8 +121,6 @@ _UNKNOWN = 255
 
 def started(work: Work[Any, Any], memory: int) -> Serving:
     """A new process, which may have `memory` bytes of data."""
-    if _server() is not None and not _is_server_alive():
-        _warn("the server that starts processes for kernels was killed; it is started again")
     context = get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
     ours, theirs = context.Pipe()
@@ -130,7 +128,9 @@ def started(work: Work[Any, Any], memory: int) -> Serving:
     process = context.Process(target=_serve, args=(theirs, printing, work, memory), daemon=True)
     try:
         with _ONE_AT_A_TIME, _without_main(), _safe_path(), _without_interrupts():
+            server = _server()
             process.start()
+            is_replaced = server not in (None, _server())
     except BaseException:
         ours.close()
         errors.close()
@@ -138,6 +138,8 @@ def started(work: Work[Any, Any], memory: int) -> Serving:
     finally:
         theirs.close()
         printing.close()
+    if is_replaced:
+        _warn("the server that starts processes for kernels was killed; it was started again")
     os.set_blocking(errors.fileno(), False)
     return Serving(process, ours, errors)
 
