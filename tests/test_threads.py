@@ -75,12 +75,13 @@ target python on llvm { compiler "numpy"; rules dfpattern(softmax); }
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved model whose kernels three backends run."""
     specs = collage.load(text=SPECS.replace("CORES", str(request.param)))
-    compiled = collage.compile(small_convolution(), [*specs.values()], backends=[Numpy()])
+    folder = tmp_path_factory.mktemp("mixed")
+    targets, store = [*specs.values()], folder / "costs.sqlite"
+    compiled = collage.compile(small_convolution(), targets, backends=[Numpy()], store=store)
     used = {kernel.candidate.toolchain.name for kernel in compiled.plan.kernels}
     assert used == {"ours", "library", "python"}
-    folder = tmp_path_factory.mktemp("mixed") / "model"
-    compiled.save(folder)
-    return folder
+    compiled.save(folder / "model")
+    return folder / "model"
 
 
 def call_often(executable: ModelExecutable, calls: int) -> None:
