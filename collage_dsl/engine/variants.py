@@ -9,7 +9,8 @@ from collage_dsl.search import Plan, PlannedKernel
 
 
 def with_variants(plan: Plan, cost: MeasuredCost) -> Plan:
-    """`plan` in which each kernel that `cost` has measured uses its cheapest variant: of those that
+    """
+    `plan` in which each kernel that `cost` has measured uses its cheapest variant: of those that
     cost the same, within the noise margin, the first.
     """
     return replace(plan, kernels=tuple(_fixed(kernel, cost) for kernel in plan.kernels))
@@ -17,10 +18,10 @@ def with_variants(plan: Plan, cost: MeasuredCost) -> Plan:
 
 def _fixed(kernel: PlannedKernel, cost: MeasuredCost) -> PlannedKernel:
     variants = cost.variants(kernel.candidate)
-    chosen = (
-        cheapest(variants, kernel.candidate.toolchain.measure.noise_margin) if variants else None
-    )
-    if chosen is None or isinstance(chosen.cost, Infeasible):
+    if not variants:
+        return kernel
+    chosen = cheapest(variants, kernel.candidate.toolchain.measure.noise_margin)
+    if isinstance(chosen.cost, Infeasible):
         return kernel
     candidate = with_variant(cost.with_best_record(kernel.candidate), chosen.name)
     return replace(kernel, candidate=candidate, variants=variants)
