@@ -23,9 +23,10 @@ from collage_dsl.engine.compile import backends_of
 from collage_dsl.engine.steps import propose
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
-from collage_dsl.measuring.checked import WrongResult, largest_error
+from collage_dsl.measuring.built import built
+from collage_dsl.measuring.checked import WrongResult, draws_of, largest_error, right_of
 from collage_dsl.measuring.key import kernel_key
-from collage_dsl.measuring.task import KernelTask, _draws, _right, built, kernel_task
+from collage_dsl.measuring.task import KernelTask, kernel_task
 from collage_dsl.realization.place import kernel_view, makers
 from collage_dsl.realization.variants import unsuitable, with_variant
 from collage_dsl.resources import shipped_spec
@@ -77,9 +78,9 @@ def check(task: KernelTask, spent: Spent) -> None:
     start = time.perf_counter()
     kernel = built(task, np.random.default_rng(0))
     middle = time.perf_counter()
-    right = _right(task, kernel)
+    right = right_of(task, kernel)
     try:
-        for draw, operands in _draws(task, kernel) if right else ():
+        for draw, operands in draws_of(task, kernel) if right else ():
             assert right is not None
             largest_error(kernel.results, right, operands, draw)
     except WrongResult as wrong:

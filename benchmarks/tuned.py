@@ -29,9 +29,10 @@ from collage_dsl.cost.records import Records
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain
 from collage_dsl.graph.tuning import TUNED
+from collage_dsl.measuring.built import built
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.recorded import BestRecords
-from collage_dsl.measuring.task import built, kernel_task
+from collage_dsl.measuring.task import kernel_task
 from collage_dsl.measuring.timing import evict, low, undisturbed
 from collage_dsl.measuring.tuning import tune
 from collage_dsl.realization.variants import with_variant

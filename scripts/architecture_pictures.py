@@ -22,11 +22,12 @@ STREET: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("realization.outline", "outline", ("realization.place",)),
     ("measuring.cost", "MeasuredCost", ("engine.steps",)),
     ("measuring.task", "kernel_task", ("measuring.cost", "realization.outline")),
-    ("realization.alone", "alone", ("measuring.task",)),
+    ("measuring.work", "prepared", ("measuring.task",)),
+    ("realization.alone", "alone", ("measuring.work",)),
     ("realization.partition", "realize", ("engine.steps", "realization.outline")),
     ("realization.rewrite", "rewritten", ("realization.partition",)),
     ("realization.lower", "lowering", ("realization.rewrite", "realization.alone")),
-    ("measuring.timing", "times_after", ("realization.lower",)),
+    ("measuring.timing", "times_in_turn", ("realization.lower",)),
     ("realization.executable", "ModelExecutable", ("realization.lower",)),
 )
 """The modules that a kernel passes, with a public name of each, and what it comes from."""

@@ -17,8 +17,9 @@ from collage_dsl.engine import race
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain, members
-from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
+from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of
+from collage_dsl.measuring.overheads import MeasuringError
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build

@@ -132,7 +132,8 @@ def test_a_measured_kernel_gets_the_same_threads() -> None:
         from collage_dsl import parse_graph
         from collage_dsl.backends.tvm import Tvm
         from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain
-        from collage_dsl.measuring.task import built, kernel_task
+        from collage_dsl.measuring.built import built
+        from collage_dsl.measuring.task import kernel_task
         from tests.shared_loops import TEXT, helpers
 
         counts = []

@@ -44,11 +44,12 @@ from collage_dsl.graph import (
 from collage_dsl.measuring import remote as remote_module
 from collage_dsl.measuring.artifact import Artifact, build_artifact
 from collage_dsl.measuring.bounds import lower_bound
-from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
+from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.measuring.executors import Answer, Fleet, Here, Lost, Memory, Process, answered
 from collage_dsl.measuring.key import context_of
 from collage_dsl.measuring.machine import Machine, this_machine
+from collage_dsl.measuring.overheads import MeasuringError
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.remote import RemoteDevice, RemoteError, Tracker, address_of
 from collage_dsl.measuring.remote_server import Lane

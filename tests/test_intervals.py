@@ -1,6 +1,6 @@
 """How exactly a percentile is known, which times are taken again, and which costs are equal."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from itertools import chain, repeat
 from math import comb, inf
 from types import SimpleNamespace
@@ -10,11 +10,13 @@ import pytest
 
 from collage_dsl.cost import Infeasible, Measurement, Spread, Variant, cheapest
 from collage_dsl.graph import Measuring
-from collage_dsl.measuring import timing
+from collage_dsl.measuring import pace, timing
 from collage_dsl.measuring.interval import interval, is_exact, ranks
-from collage_dsl.measuring.task import Prepared, _timings
-from collage_dsl.measuring.timing import Timed, sample, times_in_turn
+from collage_dsl.measuring.pace import Pace
+from collage_dsl.measuring.task import Timing
+from collage_dsl.measuring.timing import Timed, interleaved, sample, times_in_turn
 from collage_dsl.measuring.ways import may_be_equal
+from collage_dsl.measuring.work import Prepared, _timings
 
 
 def coverage(count: int, percentile: int, low: int, high: int) -> float:
@@ -80,9 +82,11 @@ class Machine:
             monotonic=lambda: self.wall,
             perf_counter_ns=lambda: round(self.wall * 1e9),
             thread_time_ns=lambda: round(self.cpu * 1e9),
-            sleep=lambda seconds: None,
+            sleep=lambda seconds: self.run(0.0, seconds),
         )
         monkeypatch.setattr(timing, "time", clocks)
+        monkeypatch.setattr(pace, "time", clocks)
+        monkeypatch.setattr(Pace, "is_given_up", False)
         monkeypatch.setattr(timing, "_switches", lambda num_cores: self.switches)
 
     def run(self, seconds: float, others: float = 0.0, switches: int = 0) -> None:
@@ -133,7 +137,7 @@ def test_a_disturbed_time_is_taken_again(machine: Machine) -> None:
         lambda: prepared.append(1), lambda: machine.run(next(lengths), 0, next(switches)), 1, QUICK
     )
 
-    assert times_in_turn([timed]) == [pytest.approx([1.0] * 5)]
+    assert times_in_turn([timed], 1.0) == ([pytest.approx([1.0] * 5)], 1.0)
     assert len(prepared) == 6, "what is before a call is before that which is taken again, too"
 
 
@@ -144,7 +148,8 @@ def test_where_everything_is_disturbed_it_ends(machine: Machine) -> None:
         calls.append(1)
         machine.run(1.0, 0.0, 1)
 
-    assert times_in_turn([Timed(lambda: None, call, 1, QUICK)]) == [pytest.approx([1.0] * 5)]
+    (times,), _ = times_in_turn([Timed(lambda: None, call, 1, QUICK)], 1.0)
+    assert times == pytest.approx([1.0] * 5)
     assert len(calls) == 15
 
 
@@ -158,7 +163,7 @@ def test_calls_run_in_turn_until_each_is_settled(machine: Machine) -> None:
 
         return Timed(lambda: None, call, 1, Measuring(repeats=repeats, budget=100))
 
-    first, second = times_in_turn([timed("a", 2), timed("b", 4)])
+    (first, second), _ = times_in_turn([timed("a", 2), timed("b", 4)], 1.0)
 
     assert "".join(order) == "abababab"
     assert len(first) == len(second) == 4
@@ -167,70 +172,127 @@ def test_calls_run_in_turn_until_each_is_settled(machine: Machine) -> None:
 # The speed of the machine.
 
 
-def kernel(machine: Machine, lengths: Iterator[float], usual: float | None) -> Prepared:
-    timed = Timed(lambda: None, lambda: machine.run(next(lengths)), 1, QUICK)
-    return Prepared(timed, None, usual)
+class Speeds:
+    """
+    What makes the machine slower: `factors`, one for each run of the reference kernel, which takes
+    1 s at the usual speed, and then the last one again and again. A kernel takes 2 s then.
+    """
+
+    def __init__(self, machine: Machine, factors: Iterable[float]) -> None:
+        self.machine = machine
+        self.now = 1.0
+        self._factors = iter(factors)
+
+    def reference(self) -> None:
+        self.now = next(self._factors, self.now)
+        self.machine.run(self.now)
+
+    def kernel(self) -> None:
+        self.machine.run(2.0 * self.now)
+
+
+@pytest.fixture
+def timed_at(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Timing]:
+    """Times a kernel while something makes the machine slower by some factors."""
+
+    def timing_of(factors: Iterable[float], usual: float | None = 1.0) -> Timing:
+        speeds = Speeds(machine, factors)
+        monkeypatch.setattr(pace, "reference_kernel", lambda: speeds.reference)
+        timed = Timed(lambda: None, speeds.kernel, 1, QUICK)
+        (found,) = _timings([Prepared(timed, None, usual)])
+        return found
+
+    return timing_of
 
 
 @pytest.mark.parametrize(
-    ("usual", "slower", "seconds", "speed"),
+    ("factors", "seconds", "low", "high"),
     [
-        (1.0, [1.0] * 5, 2.0, 1.0),
-        (1.0, [1.15] * 5, 2.3, 1.0),
-        (1.0, [1.25] * 5, 2.0, 0.8),
-        (1.0, [0.8] * 5, 1.6, 1.0),
-        (1.0, [1.25, 1.25, 1.0, 1.0, 1.25], 2.0, 1.0),
-        (1.0, [1.25, 0.8, 1.25, 1.25, 1.25], 2.32, 1.0),
-        (None, [1.25] * 5, 2.5, 1.0),
+        ([1.0], 2.0, 2.0, 2.0),
+        ([1.15], 2.3, 2.3, 2.3),
+        ([1.0, 1.7, 1.7, 1.7, 1.0], 2.0, 2.0, 2.0),
+        ([1.7, 1.7, 1.0], 2.0, 2.0, 2.0),
+        ([1.0, 1.1, 1.0, 1.1, 1.7, 1.7, 1.0], 2.0, 2.0, 2.2),
     ],
 )
-def test_times_are_corrected_for_the_speed_of_the_machine(
-    machine: Machine,
-    monkeypatch: pytest.MonkeyPatch,
-    usual: float | None,
-    slower: list[float],
-    seconds: float,
-    speed: float,
+def test_only_times_at_the_usual_speed_count(
+    timed_at: Callable[..., Timing], factors: list[float], seconds: float, low: float, high: float
 ) -> None:
-    """The machine is slower by these factors in the rounds, and then by the last one."""
-    reference = chain([] if usual else [1.25] * timing.REFERENCE_RUNS, slower, repeat(slower[-1]))
-    monkeypatch.setattr(timing, "_reference", lambda: lambda: machine.run(next(reference)))
-
-    (found,) = _timings([kernel(machine, iter([2.0 * each for each in slower]), usual)])
+    found = timed_at(factors)
 
     assert found.seconds == pytest.approx(seconds)
     assert found.spread is not None
-    assert found.spread.speed == pytest.approx(speed)
-    assert found.spread.low == pytest.approx(2.0 * min(slower) * speed)
-    assert found.spread.high == pytest.approx(2.0 * max(slower) * speed)
+    assert (found.spread.count, found.spread.speed) == (5, 1.0)
+    assert found.spread.low == pytest.approx(low)
+    assert found.spread.high == pytest.approx(high)
 
 
-def test_times_are_taken_again_when_a_disturbance_is_over(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+def test_a_machine_that_stays_slower_is_waited_for_once_and_then_corrected(
+    machine: Machine, timed_at: Callable[..., Timing]
 ) -> None:
-    reference = chain([1.7] * 30, repeat(1.0))
-    monkeypatch.setattr(timing, "_reference", lambda: lambda: machine.run(next(reference)))
+    first, start = timed_at([1.25]), machine.wall
+    again, end = timed_at([1.25]), machine.wall
 
-    (found,) = _timings([kernel(machine, chain([3.4] * 5, repeat(2.0)), 1.0)])
+    assert first.seconds == again.seconds == pytest.approx(2.0)
+    assert first.spread is not None
+    assert first.spread.speed == pytest.approx(0.8)
+    assert start > end - start + pace.PATIENCE
+
+    assert Pace.is_given_up
+    timed_at([1.0])
+    assert not Pace.is_given_up
+
+
+def test_a_machine_that_is_faster_than_it_was_known_has_a_new_usual_speed(
+    timed_at: Callable[..., Timing],
+) -> None:
+    found = timed_at([1.0, 0.8, 1.0, 1.0, 0.8])
+
+    assert found.spread is not None
+    assert (found.seconds, found.spread.speed) == (pytest.approx(1.6), 1.0)
+
+
+def test_a_speed_that_changes_in_each_run_is_followed_for_a_while(
+    timed_at: Callable[..., Timing],
+) -> None:
+    found = timed_at(chain.from_iterable(repeat([1.0, 1.7])))
 
     assert found.spread is not None
     assert (found.seconds, found.spread.speed) == (pytest.approx(2.0), 1.0)
 
 
-def test_a_disturbance_that_comes_back_each_time_is_corrected(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reference = chain(*([1.25] * 5 + [1.0] for _ in range(3)))
-    monkeypatch.setattr(timing, "_reference", lambda: lambda: machine.run(next(reference)))
-
-    (found,) = _timings([kernel(machine, repeat(2.5), 1.0)])
+def test_without_a_usual_speed_it_is_found_first(timed_at: Callable[..., Timing]) -> None:
+    found = timed_at([1.25], usual=None)
 
     assert found.spread is not None
-    assert (found.seconds, found.spread.speed) == (pytest.approx(2.0), pytest.approx(0.8))
+    assert (found.seconds, found.spread.speed) == (pytest.approx(2.5), 1.0)
+
+
+def test_rounds_at_a_lower_speed_are_left_out_where_calls_run_interleaved(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speeds = Speeds(machine, [*[1.0] * 6, *[1.7] * 10, 1.0])
+    monkeypatch.setattr(pace, "reference_kernel", lambda: speeds.reference)
+
+    (times,) = interleaved([speeds.kernel], 1, budget=100)
+
+    assert 5 <= len(times) < 25
+    assert times == pytest.approx([2.0] * len(times))
+
+
+def test_where_all_but_a_few_rounds_are_slower_all_count(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speeds = Speeds(machine, [1.0] * 4 + [1.7])
+    monkeypatch.setattr(pace, "reference_kernel", lambda: speeds.reference)
+
+    (times,) = interleaved([speeds.kernel], 1, budget=50)
+
+    assert max(times) == pytest.approx(3.4)
 
 
 def test_the_reference_takes_some_time() -> None:
-    assert 0 < timing.reference() < inf
+    assert 0 < pace.reference() < inf
 
 
 # Costs that are equal.

@@ -24,9 +24,11 @@ from collage_dsl.backends.tvm import Tvm, host_target
 from collage_dsl.cost import CostStore, Infeasible
 from collage_dsl.graph import CandidateKernel, Composite, Form, Graph, SubGraph, Toolchain, members
 from collage_dsl.language import parse_graph
-from collage_dsl.measuring.cost import MeasuredCost, MeasuringError
+from collage_dsl.measuring.built import kernel_module
+from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of
-from collage_dsl.measuring.task import kernel_module, kernel_task
+from collage_dsl.measuring.overheads import MeasuringError
+from collage_dsl.measuring.task import kernel_task
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.lower import build, lower

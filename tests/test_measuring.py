@@ -16,22 +16,17 @@ from collage_dsl.cost import CostStore, Infeasible, Refusal, Spread
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
 from collage_dsl.language.forms import from_json, from_yaml, to_form, to_json, to_yaml
 from collage_dsl.language.measuring import duration, percentage
+from collage_dsl.measuring import checked, pace, timing, work
 from collage_dsl.measuring import key as key_module
-from collage_dsl.measuring import task as task_module
-from collage_dsl.measuring import timing
 from collage_dsl.measuring.bounds import lower_bound, memory
+from collage_dsl.measuring.built import BuiltKernel
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of
+from collage_dsl.measuring.overheads import Overheads
 from collage_dsl.measuring.process import Failed
-from collage_dsl.measuring.task import (
-    BuiltKernel,
-    KernelTask,
-    Overhead,
-    OverheadTask,
-    Timing,
-    kernel_task,
-    measure,
-)
+from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, Timing, kernel_task
+from collage_dsl.measuring.timing import Timed, times_in_turn
+from collage_dsl.measuring.work import measure
 from collage_dsl.measuring.worker import Workers
 from tests.workers import answer_jobs, done
 
@@ -147,6 +142,16 @@ class Clock:
         return round(self.now * 1e9)
 
 
+class Steady(pace.Pace):
+    """The pace of a machine that always has its usual speed."""
+
+    def __init__(self, usual: float | None = None) -> None:
+        self.is_usual = True
+
+    def read(self) -> float:
+        return 1.0
+
+
 def clock(monkeypatch: pytest.MonkeyPatch, *lengths: float) -> Clock:
     """The clock that `timing` reads from now on; calls take `lengths`, in turn."""
 
@@ -162,6 +167,7 @@ def clock(monkeypatch: pytest.MonkeyPatch, *lengths: float) -> Clock:
         SimpleNamespace(monotonic=lambda: made.now, thread_time_ns=read, perf_counter_ns=read),
     )
     monkeypatch.setattr(timing, "_switches", lambda num_cores: 0)
+    monkeypatch.setattr(timing, "Pace", Steady)
     return made
 
 
@@ -180,7 +186,7 @@ def test_runs_end_with_the_repeats_or_the_budget(
 ) -> None:
     made = clock(monkeypatch, 0.25)
 
-    times = timing.times_after(lambda: None, made.call, num_cores=1, measure=how)
+    (times,), _ = times_in_turn([Timed(lambda: None, made.call, 1, how)])
 
     assert times == pytest.approx([0.25] * calls)
     assert made.calls == calls
@@ -208,7 +214,7 @@ def test_runs_end_when_the_percentile_is_known_within_the_margin(
     made = clock(monkeypatch, *lengths)
     how = replace(how, budget=100)
 
-    timing.times_after(lambda: None, made.call, num_cores=1, measure=how)
+    times_in_turn([Timed(lambda: None, made.call, 1, how)])
 
     assert made.calls == calls
 
@@ -219,9 +225,9 @@ def test_a_kernel_costs_what_its_target_says(
 ) -> None:
     # The first call is not timed; after the next five the shortest would be another.
     made = clock(monkeypatch, 9, 5, 1, 4, 2, 3, 0.5)
-    monkeypatch.setattr(task_module, "built", lambda *_: BuiltKernel(made.call, []))
-    monkeypatch.setattr(task_module, "by_onnx", lambda _: None)
-    monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: lambda: None)
+    monkeypatch.setattr(work, "built", lambda *_: BuiltKernel(made.call, []))
+    monkeypatch.setattr(checked, "by_onnx", lambda _: None)
+    monkeypatch.setattr(work, "tiny_runner", lambda *_, **__: lambda: None)
     toolchain = Toolchain("t", measure=replace(PATIENT, percentile=percentile))
     task = kernel_task(kernel(toolchain), Tvm(), {}, can_warm=True)
 
@@ -235,15 +241,14 @@ def test_overheads_are_timed_like_kernels_with_twice_the_runs(
 ) -> None:
     made = clock(monkeypatch, 1.0)
     asked: list[Measuring] = []
-    real = timing.times_and_speed
 
-    def recorded(every: list[timing.Timed], usual: float) -> object:
+    def recorded(every: list[Timed], usual: float) -> object:
         asked.extend(each.measure for each in every)
-        return real([replace(each, before=lambda: None) for each in every], usual)
+        return times_in_turn([replace(each, before=lambda: None) for each in every], usual)
 
-    monkeypatch.setattr(task_module, "reference", lambda: 1.0)
-    monkeypatch.setattr(task_module, "times_and_speed", recorded)
-    monkeypatch.setattr(task_module, "_tiny_runner", lambda *_, **__: made.call)
+    monkeypatch.setattr(work, "reference", lambda: 1.0)
+    monkeypatch.setattr(work, "times_in_turn", recorded)
+    monkeypatch.setattr(work, "tiny_runner", lambda *_, **__: made.call)
 
     done(measure(OverheadTask(Toolchain("t", measure=PATIENT), Tvm())))
 
@@ -417,8 +422,8 @@ def test_a_kernel_takes_its_launch_and_what_it_moves(asked: Asked, store: CostSt
 def test_what_this_machine_moves_is_measured_once(
     monkeypatch: pytest.MonkeyPatch, asked: Asked, store: CostStore
 ) -> None:
-    monkeypatch.setattr(MeasuredCost, "_entry", lambda *_: 2.0 - 1e-6)  # 1 us for each.
-    monkeypatch.setattr(MeasuredCost, "launch", lambda *_: 1e-9)
+    monkeypatch.setattr(Overheads, "entry", lambda *_: 2.0 - 1e-6)  # 1 us for each.
+    monkeypatch.setattr(Overheads, "launch", lambda *_: 1e-9)
 
     assert memory(store) == pytest.approx(1.25 * 4 * 4 * (1 << 20) / 1e-6), "of the addition"
     assert asked.kernels == 2

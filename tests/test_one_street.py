@@ -22,6 +22,7 @@ from tvm.script import tirx as T
 import collage_dsl as collage
 from collage_dsl.engine import race
 from collage_dsl.frontend.light import light_model
+from collage_dsl.measuring.built import kernel_module
 from collage_dsl.measuring.task import (
     InTurn,
     InTurnTask,
@@ -29,7 +30,6 @@ from collage_dsl.measuring.task import (
     Overhead,
     OverheadTask,
     Timing,
-    kernel_module,
 )
 from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.difference import relative_error

@@ -6,7 +6,8 @@ import pytest
 import collage_dsl as collage
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain, members
-from collage_dsl.measuring.task import arrays_of, built, kernel_task
+from collage_dsl.measuring.built import arrays_of, built
+from collage_dsl.measuring.task import kernel_task
 from collage_dsl.realization.ranges import POSITIVE, USUAL, Range, range_of
 
 CASES: list[tuple[str, list[Range]]] = [

@@ -244,11 +244,11 @@ def test_of_a_kernel_that_is_timed_in_turn_twice_one_time_is_kept(
 
 
 def test_the_first_speed_of_the_machine_is_kept(cost: MeasuredCost, answers: Answers) -> None:
-    assert cost._reference() is None
+    assert cost.overheads.reference() is None
     cost(kernels(A)[0])
-    assert cost._reference() == 1.0
-    cost._know_reference(Overhead(0.0, 0.0, 2.0))
-    assert cost._reference() == 1.0
+    assert cost.overheads.reference() == 1.0
+    cost.overheads._keep_reference(Overhead(0.0, 0.0, 2.0))
+    assert cost.overheads.reference() == 1.0
 
 
 # Plans.

@@ -26,12 +26,13 @@ from collage_dsl.engine.tune import Tuner, TuningOptions, kernel_at
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Record, SubGraph, Toolchain, Tuning
 from collage_dsl.graph.tuning import RECORD, TUNED
-from collage_dsl.measuring.checked import WrongResult, largest_error
+from collage_dsl.measuring.built import built
+from collage_dsl.measuring.checked import WrongResult, draws_of, largest_error, right_of
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.estimates import Regression
 from collage_dsl.measuring.recorded import BestRecords
 from collage_dsl.measuring.schedules import Schedules
-from collage_dsl.measuring.task import _draws, _right, built, kernel_task
+from collage_dsl.measuring.task import kernel_task
 from collage_dsl.measuring.tuning import CannotTune, tune
 from collage_dsl.measuring.wire import text_of, value_of
 from collage_dsl.realization.errors import BuildError
@@ -171,7 +172,7 @@ def test_without_a_reference_a_schedule_may_round_to_the_next_whole_number(
     task = kernel_task(with_variant(recorded, TUNED), Tvm(), {}, can_warm=False)
     task = replace(task, check=None)
     kernel = built(task, np.random.default_rng(0))
-    right, operands = _right(task, kernel), dict(_draws(task, kernel))["large"]
+    right, operands = right_of(task, kernel), dict(draws_of(task, kernel))["large"]
     assert right is not None
     assert right.name == "direct"
     [expected] = right.run(operands)

@@ -13,7 +13,7 @@ from collage_dsl.cli.shapes import parse_size
 from collage_dsl.engine.race import latency
 from collage_dsl.graph import TensorType
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, names_in, no_dimension, size_of
-from collage_dsl.measuring.task import random_array
+from collage_dsl.measuring.built import random_array
 from collage_dsl.measuring.timing import interleaved
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import load_executable

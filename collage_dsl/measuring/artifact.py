@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from collage_dsl.backends.runtime.build import addons
+from collage_dsl.measuring.built import kernel_executable
 from collage_dsl.measuring.task import (
     InTurn,
     InTurnTask,
@@ -15,10 +16,9 @@ from collage_dsl.measuring.task import (
     Overhead,
     OverheadTask,
     Timing,
-    kernel_executable,
-    measure,
 )
 from collage_dsl.measuring.wire import value_of
+from collage_dsl.measuring.work import measure
 from collage_dsl.realization.bytecode import UnusedExecutable
 from collage_dsl.realization.index_errors import prepare_index_errors
 

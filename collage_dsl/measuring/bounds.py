@@ -20,8 +20,9 @@ from collage_dsl.graph import (
     Toolchain,
 )
 from collage_dsl.graph.sizes import with_sizes
-from collage_dsl.measuring.cost import LEAST_LAUNCH, MeasuredCost, MeasuringError
+from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.executors import Fleet
+from collage_dsl.measuring.overheads import LEAST_LAUNCH, MeasuringError
 
 _MEMORY = 6.5e10
 """Assumed bytes a second that a core moves at most, unless measurements here give more."""

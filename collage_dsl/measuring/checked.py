@@ -6,14 +6,19 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import tvm
+import tvm_ffi
 
+from collage_dsl.backends.engines import Held
 from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.cost import Refusal
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Graph
+from collage_dsl.measuring.built import BuiltKernel, built, plain, replaced
 from collage_dsl.measuring.process import Refused
+from collage_dsl.measuring.task import KernelTask
 from collage_dsl.realization.difference import compared, is_exact, numbers_in, unchanged
-from collage_dsl.realization.onnx_reference import Reference, shaken
+from collage_dsl.realization.onnx_reference import Reference, shaken, summed_otherwise
 
 Array = np.ndarray[Any, Any]
 
@@ -148,3 +153,96 @@ def _difference(
     if found.shape != wanted.shape and any(o.shape != wanted.shape for o in others()):
         return 0.0, allowed
     return error, allowed
+
+
+def error_of(task: KernelTask, kernel: BuiltKernel) -> float | None:
+    """
+    The error of a variant that is not the first, on several ranges of operands. Raises
+    `WrongResult` for any kernel that does not compute what another implementation does.
+    """
+    right = right_of(task, kernel)
+    if right is None or any(isinstance(each, Held) for each in kernel.inputs):
+        kernel.run()
+        return None
+    errors = [
+        largest_error(kernel.results, right, operands, draw)
+        for draw, operands in draws_of(task, kernel)
+    ]
+    known = [error for error in errors if error is not None]
+    return None if _is_first(task) or not known else max(known)
+
+
+def right_of(task: KernelTask, kernel: BuiltKernel) -> Right | None:
+    """
+    What the results of a kernel are compared with: onnxruntime; where that has no such kernel, the
+    first variant of its backend.
+    """
+    check = task.check
+    by_reference = by_onnx(check.graph) if check else None
+    if check and by_reference:
+
+        def taken(operands: Sequence[Any]) -> list[Any]:
+            values = kernel.values(operands)
+            return [values[position] for position in check.takes]
+
+        return by_reference.after(taken)
+    if _is_first(task):
+        _first_variant[:] = [(task, kernel)]
+        return None
+    first = _first(task)
+
+    def others(operands: Sequence[Any]) -> Iterator[list[Array]]:
+        """Whole numbers that are rounded from long sums may be as right as these."""
+        for changed in summed_otherwise([plain(each) for each in operands], 0.0):
+            pairs = zip(operands, changed, strict=True)
+            yield first.results([replaced(each, array) for each, array in pairs])
+
+    return Right(task.backend.variants[0], first.results, others)
+
+
+def _is_first(task: KernelTask) -> bool:
+    """Whether a kernel is by the first variant of its backend, or by the only one."""
+    variants = task.backend.variants
+    return not variants or task.toolchain.variant in ("", variants[0])
+
+
+_first_variant: list[tuple[KernelTask, BuiltKernel]] = []
+"""The last kernel by the first variant of its backend that had no reference; empty at first."""
+
+
+def _first(task: KernelTask) -> BuiltKernel:
+    """The kernel by the first variant of its backend."""
+    if not _first_variant or not _is_same_kernel(_first_variant[0][0], task):
+        by_first = replace(task, toolchain=task.toolchain.by(*task.backend.variants[:1]))
+        _first_variant[:] = [(by_first, built(by_first, np.random.default_rng(0)))]
+    return _first_variant[0][1]
+
+
+def draws_of(task: KernelTask, kernel: BuiltKernel) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Operands of a kernel: the usual ones, and floating point numbers of other ranges."""
+    yield "usual", kernel.inputs
+    drawn = {
+        at: each
+        for at, each in enumerate(kernel.inputs)
+        if isinstance(each, tvm.runtime.Tensor)
+        and "float" in str(each.dtype)
+        and kernel.positions[at] not in task.given
+    }
+    for draw in DRAWS if drawn else ():
+        operands, generator = list(kernel.inputs), np.random.default_rng(1)
+        for at, each in drawn.items():
+            array = draw.drawn(generator, tuple(map(int, each.shape)), str(each.dtype))
+            operands[at] = tvm.runtime.tensor(array, each.device)
+        yield draw.name, operands
+
+
+def _is_same_kernel(one: KernelTask, other: KernelTask) -> bool:
+    """Whether two tasks are the same kernel on the same data, by any variants."""
+    is_alike = (one.backend, one.sizes) == (other.backend, other.sizes)
+    same_values = _values(one) == _values(other)
+    return is_alike and same_values and bool(tvm_ffi.structural_equal(one.module, other.module))
+
+
+def _values(task: KernelTask) -> list[tuple[int, bytes]]:
+    """The positions of constants, with the values that are known."""
+    return [(at, b"" if value is None else value.tobytes()) for at, value in task.constants]

@@ -8,11 +8,9 @@ from math import nan
 from typing import Any, Self
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import NATIVE, BackendOf, UnknownBackend
-from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.registry import BackendOf, UnknownBackend
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.cost import (
-    Context,
     Cost,
     CostFunction,
     CostStore,
@@ -29,12 +27,13 @@ from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
 from collage_dsl.measuring.executors import Fleet
 from collage_dsl.measuring.footprint import displaced, footprint
 from collage_dsl.measuring.found import FoundValues, is_found
-from collage_dsl.measuring.key import context_of, kernel_key
+from collage_dsl.measuring.kept import Kept
+from collage_dsl.measuring.key import kernel_key
 from collage_dsl.measuring.machine import this_machine
+from collage_dsl.measuring.overheads import LEAST_LAUNCH, MeasuringError, Overheads
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.recorded import BestRecords
 from collage_dsl.measuring.task import (
-    SMALL,
     InTurn,
     InTurnTask,
     KernelTask,
@@ -42,8 +41,6 @@ from collage_dsl.measuring.task import (
     OverheadTask,
     Timing,
     kernel_task,
-    measure,
-    native_of,
 )
 from collage_dsl.measuring.ways import (
     Key,
@@ -61,6 +58,7 @@ from collage_dsl.measuring.ways import (
     runs,
     variant_of,
 )
+from collage_dsl.measuring.work import measure
 from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.place import (
     kept_composites,
@@ -69,10 +67,6 @@ from collage_dsl.realization.place import (
     makers,
 )
 from collage_dsl.realization.variants import unsuitable, with_variant, without_variant
-
-
-class MeasuringError(Exception):
-    """Kernels cannot be measured on this machine as it is now."""
 
 
 @dataclass(slots=True)
@@ -96,24 +90,12 @@ class Counts:
     lost: int = 0
 
 
-LEAST_LAUNCH = 0.67
-"""What views cost, as a part of the measured time of a launch. No kernel costs less."""
-
-_QUICK = 0.75
-"""A kernel that runs code costs this part of a launch at the least."""
-
 _WORKERS = 4
 """The most processes that build kernels. Each holds libraries and the weights of a kernel."""
 
 _MIB = 1 << 20
-_MACHINE = Toolchain(NATIVE)
-"""The target in whose context the speed of the machine is kept."""
-
 _Task = KernelTask | OverheadTask | InTurnTask
 _Answer = Timing | Overhead | InTurn | Failed
-
-_REFERENCE = "machine.reference"
-"""The name of the seconds of the reference kernel in the store."""
 
 
 class MeasuredCost:
@@ -172,9 +154,8 @@ class MeasuredCost:
         self._known: dict[Key, tuple[Measurement, ...]] = {}
         self._equal: dict[Key, float] = {}
         self._footprints: dict[int, tuple[Graph, int]] = {}
-        self._contexts: dict[str, Context] = {}
-        self._keys: dict[object, str] = {}
-        self._no_overhead: dict[tuple[str, float], Infeasible] = {}
+        self._kept = Kept(store, self.machine)
+        self.overheads = Overheads(self._kept, self._limit, self._work_alone)
         self._dates: dict[Key, str] = {}
         self._measured_at: dict[CandidateKernel, str] = {}
         cores = len(os.sched_getaffinity(0))
@@ -186,7 +167,7 @@ class MeasuredCost:
         return self
 
     def __exit__(self, *_: object) -> None:
-        (self.fleet or self._workers).stop()
+        self._workers.stop()
 
     def __call__(self, candidate: CandidateKernel) -> Cost:
         wanted = self._wanted(candidate)
@@ -293,9 +274,9 @@ class MeasuredCost:
             return known
         new = []
         for candidate, old, timing in zip(candidates, known, answer.timings, strict=True):
-            timing = self._without_entry(candidate, timing)
+            timing = self._own(candidate, timing)
             new.append(replace(old, cost=timing.seconds, spread=timing.spread, measured_at=""))
-            self._keep(new[-1])
+            self._kept.keep(new[-1])
         return new
 
     def ahead(self, candidates: Iterable[CandidateKernel]) -> None:
@@ -343,34 +324,14 @@ class MeasuredCost:
         kernel = kernel_key(offered[0], backend, found, self.sizes, values)
         others = self._others(offered[0])
         contexts = (
-            self._context(each.toolchain, backend, *libraries, others=others) for each in offered
+            self._kept.context(each.toolchain, backend, *libraries, others=others)
+            for each in offered
         )
         return kernel, tuple(contexts), self._limit(offered[0].toolchain)
 
-    def _context(self, toolchain: Toolchain, *backends: Backend, others: int | None = None) -> str:
-        """The key of a context."""
-        made_of = toolchain, backends, others
-        if made_of not in self._keys:
-            context = context_of(toolchain, *backends, others=others, machine=self.machine)
-            self._contexts[context.key] = context
-            self._keys[made_of] = context.key
-        return self._keys[made_of]
-
-    def _keep(self, measurement: Measurement) -> None:
-        """Store a measurement, and what its context means."""
-        self.store.describe(self._contexts[measurement.context])
-        self.store.put(measurement)
-
     def launch(self, toolchain: Toolchain, backend: Backend) -> Cost:
         """The cost of a kernel of `toolchain` besides its work, if it can be measured."""
-        return self._overhead("launch", toolchain, backend)
-
-    def _entry(self, toolchain: Toolchain) -> float:
-        """What a run of any executable costs besides its kernels: the same for all backends."""
-        entry = self._overhead("entry", native_of(toolchain), Tvm())
-        if isinstance(entry, Infeasible):
-            raise MeasuringError(f"cannot measure kernels here: {entry.reason}")
-        return entry
+        return self.overheads.launch(toolchain, backend)
 
     def _others(self, candidate: CandidateKernel) -> int | None:
         """The bytes that the model reads between two runs of a kernel; None if it runs rarely."""
@@ -382,47 +343,9 @@ class MeasuredCost:
             self._footprints[id(graph)] = graph, displaced(used, self.machine.cache)
         return self._footprints[id(graph)][1]
 
-    def _overhead(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
-        toolchain = toolchain.by()
-        others = None if toolchain.measure.runs == "rarely" else SMALL
-        context = self._context(toolchain, backend, others=others)
-        tried = (context, self._limit(toolchain))
-        known = self._no_overhead.get(tried, self.store.get(f"overhead.{part}", context))
-        if known is not None:
-            return known
-        measured = self._work_alone(OverheadTask(toolchain, backend, self._reference()))
-        if isinstance(measured, Failed):
-            self._no_overhead[tried] = Infeasible(measured.reason, measured.kind)
-            return self._no_overhead[tried]
-        assert isinstance(measured, Overhead)
-        parts = {
-            "launch": (measured.launch, measured.launch_spread),
-            "entry": (measured.entry, measured.entry_spread),
-        }
-        for name, (seconds, spread) in parts.items():
-            name, label = f"overhead.{name}", toolchain.name
-            self._keep(Measurement(name, context, label, seconds, spread=spread))
-        self._know_reference(measured)
-        return parts[part][0]
-
-    def _know_reference(self, measured: Overhead) -> None:
-        """Keep the first speed of this machine that was measured."""
-        if measured.reference is None or self._reference() is not None:
-            return
-        context, seconds = self._context(_MACHINE, Tvm()), measured.reference
-        spread = measured.entry_spread
-        if spread is not None:
-            spread = replace(spread, low=seconds, high=seconds)
-        self._keep(Measurement(_REFERENCE, context, "reference", seconds, spread=spread))
-
-    def _reference(self) -> float | None:
-        """The seconds of the reference kernel at the usual speed of this machine, if known."""
-        found = self.store.get(_REFERENCE, self._context(_MACHINE, Tvm()))
-        return None if isinstance(found, Infeasible) else found
-
-    def _work_alone(self, task: _Task) -> _Answer:
+    def _work_alone(self, task: OverheadTask) -> Overhead | Failed:
         """The answer of a worker, which has no other task then."""
-        answers: list[_Answer] = []
+        answers: list[Any] = []
 
         def job() -> Job[_Task, Any]:
             answers.append((yield from self._work(task)))
@@ -476,8 +399,7 @@ class MeasuredCost:
     def _know_overheads(self, wanted: Wanted) -> None:
         """Measure now, alone, what the costs of a kernel need besides its own time."""
         for each in wanted.offered:
-            self._entry(each.toolchain)
-            self.launch(each.toolchain, wanted.backend)
+            self.overheads.know(each.toolchain, wanted.backend)
 
     def _job(self, wanted: Wanted) -> Job[_Task, Any]:
         """Measure the variants of a kernel that are not in the store."""
@@ -545,7 +467,7 @@ class MeasuredCost:
                 found = Measurement(name, context, label, refused, variant)
             case Timing(seconds, error, spread):
                 found = Measurement(kernel, context, label, seconds, variant, error, spread)
-        self._keep(found)
+        self._kept.keep(found)
         return found
 
     def _measure(
@@ -558,20 +480,12 @@ class MeasuredCost:
             return self._in_place(candidate, backend)
         measured = yield from self._work(self._task(candidate))
         assert not isinstance(measured, Overhead | InTurn)
-        return (
-            measured if isinstance(measured, Failed) else self._without_entry(candidate, measured)
-        )
+        return measured if isinstance(measured, Failed) else self._own(candidate, measured)
 
-    def _without_entry(self, candidate: CandidateKernel, measured: Timing) -> Timing:
-        """A timing less what the call of any executable takes, but not less than a quick kernel."""
-        entry = self._entry(candidate.toolchain)
-        launch = self.launch(candidate.toolchain, self.backend_of(candidate.toolchain))
-        least = 0.0 if isinstance(launch, Infeasible) else launch * _QUICK
-        spread = measured.spread
-        if spread is not None:
-            low, high = max(spread.low - entry, least), max(spread.high - entry, least)
-            spread = replace(spread, low=low, high=high)
-        return replace(measured, seconds=max(measured.seconds - entry, least), spread=spread)
+    def _own(self, candidate: CandidateKernel, timing: Timing) -> Timing:
+        """A timing less the cost of entering the executable."""
+        toolchain = candidate.toolchain
+        return self.overheads.without_entry(timing, toolchain, self.backend_of(toolchain))
 
     def _task(self, candidate: CandidateKernel) -> KernelTask:
         """The task to time a candidate."""
@@ -587,7 +501,7 @@ class MeasuredCost:
             libraries=tuple(libraries),
             given=given,
             others=self._others(candidate),
-            reference=self._reference(),
+            reference=self.overheads.reference(),
         )
 
     def aimed(self, candidate: CandidateKernel) -> CandidateKernel:
@@ -606,8 +520,7 @@ class MeasuredCost:
         as soon as it is known.
         """
         for each in candidates:
-            self._entry(each.toolchain)
-            self.launch(each.toolchain, self.backend_of(each.toolchain))
+            self.overheads.know(each.toolchain, self.backend_of(each.toolchain))
 
         def job(candidate: CandidateKernel) -> Job[_Task, Any]:
             hear(candidate, (yield from self._measure(candidate)))

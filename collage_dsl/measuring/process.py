@@ -23,7 +23,7 @@ from collage_dsl.measuring.memory import exhausted, says_no_memory, set_limit
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_PRELOAD = ["collage_dsl.measuring.task"]
+_PRELOAD = ["collage_dsl.measuring.work"]
 """The modules that are imported once, in the server from which new workers are forked."""
 
 _SAFE_PATH = "PYTHONSAFEPATH"

@@ -4,7 +4,7 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from collage_dsl.graph import Measuring
 from collage_dsl.measuring.interval import is_exact
+from collage_dsl.measuring.pace import PATIENCE, SLOWER, Pace
 
 Call = Callable[[], object]
 
@@ -21,6 +22,9 @@ PERCENTILE = Measuring().percentile
 
 _RETAKES = 3
 """How often a disturbed call is timed, at most."""
+
+_LEAST, _MOST = 5, 200
+"""The least and the most rounds of calls that run interleaved."""
 
 _PAUSE = 1e-5
 """A thread that lacked the processor for at most so many seconds was not disturbed."""
@@ -93,102 +97,73 @@ def _switches(num_cores: int) -> int:
     return resource.getrusage(who).ru_nivcsw
 
 
-def times_in_turn(every: Sequence[Timed], after: Call = lambda: None) -> list[list[float]]:
+class Rounds:
+    """The times of some calls, which run in turn."""
+
+    def __init__(self, every: Sequence[Timed]) -> None:
+        self.times: list[list[float]] = [[] for _ in every]
+        self._every = every
+
+    def append(self, times: Sequence[float]) -> None:
+        """Add the time of each call."""
+        for series, seconds in zip(self.times, times, strict=True):
+            series.append(seconds)
+
+    def are_enough(self, *, is_late: bool) -> bool:
+        """Whether each call is settled; or, if it is late, has run as often as it has to."""
+        least = max(each.measure.least for each in self._every)
+        pairs = zip(self._every, self.times, strict=True)
+        return len(self.times[0]) >= least and (is_late or all(c.is_settled(t) for c, t in pairs))
+
+
+def times_in_turn(
+    every: Sequence[Timed], usual: float | None = None
+) -> tuple[list[list[float]], float]:
     """
     The seconds of calls, which run in turn, so that a disturbance of the machine disturbs all of
-    them. They run until each is settled, or their budgets together are spent. `after` runs after
-    each round.
+    them; and the speed of the machine meanwhile, as a part of its usual speed.
+
+    They run until each is settled, or their budgets together are spent. Only those rounds count
+    that the machine began and ended at its usual speed, at which the reference kernel takes `usual`
+    seconds (by default what it takes now). While it is slower, they wait. If it stays slower, or
+    changes all the time, the slower rounds count, and their times are to be multiplied by the
+    speed.
     """
-    times: list[list[float]] = [[] for _ in every]
+    pace = Pace(usual)
+    rounds, slower = Rounds(every), Rounds(every)
     deadline = time.monotonic() + sum(each.measure.budget for each in every)
-    least = max(each.measure.least for each in every)
-    while len(times[0]) < least or (
-        time.monotonic() < deadline
-        and not all(each.is_settled(found) for each, found in zip(every, times, strict=True))
-    ):
-        for each, found in zip(every, times, strict=True):
-            found.append(each.taken())
-        after()
-    return times
-
-
-REFERENCE_RUNS = 400
-"""The number of runs of the reference kernel that find the speed of the machine."""
-
-_BURST, _REST = 20, 0.02
-"""The number of its runs without a rest, and the seconds of the rest after them."""
-
-_SPEED_PERCENTILE = 10
-
-_TRIES = 3
-"""How often times are taken, at most, while something makes the machine slower."""
-
-_SLOWER = 1.2
-"""
-Something makes the machine slower if the reference kernel takes more than this multiple of its
-usual seconds. The frequency changes by less while other cores work or rest.
-"""
-
-
-def times_and_speed(every: Sequence[Timed], usual: float) -> tuple[list[list[float]], float]:
-    """
-    The times of `times_in_turn`, and the speed of the machine meanwhile, as a part of that at which
-    the reference kernel takes `usual` seconds. It runs once in each round.
-
-    Other virtual machines on the same core make it slower for some milliseconds, which says nothing
-    of other times. So the machine has its usual speed if any run took about as long as usual. If
-    none did, the times are taken again as soon as it has its usual speed.
-    """
-    run, slow = _reference(), _SLOWER * usual
-    for _ in range(_TRIES):
-        taken: list[float] = []
-        times = times_in_turn(every, partial(_append, taken, run))
-        if min(taken) <= slow:
-            return times, 1.0
-        now = _reference_times(run, slow)
-        if min(now) > slow:
-            return times, usual / low(now, _SPEED_PERCENTILE)
-    return times, usual / low(taken, _SPEED_PERCENTILE)
-
-
-def reference() -> float:
-    """The seconds that the reference kernel takes while nothing disturbs it."""
-    return low(_reference_times(_reference(), 0.0), _SPEED_PERCENTILE)
-
-
-def _append(taken: list[float], run: Call) -> None:
-    taken.append(undisturbed(run, 1))
-
-
-def _reference_times(run: Call, enough: float) -> list[float]:
-    """The seconds of the reference kernel, until a run takes no longer than `enough`."""
-    taken: list[float] = []
-    while len(taken) < REFERENCE_RUNS and min(taken, default=inf) > enough:
-        if taken and len(taken) % _BURST == 0:
-            time.sleep(_REST)
-        _append(taken, run)
-    return taken
-
-
-def times_after(before: Call, call: Call, *, num_cores: int, measure: Measuring) -> list[float]:
-    """The seconds of `call`, each time after `before`; see `Timed`."""
-    (times,) = times_in_turn([Timed(before, call, num_cores, measure)])
-    return times
+    while True:
+        deadline += pace.wait()
+        was_usual = pace.is_usual
+        times = [each.taken() for each in every]
+        pace.read()
+        (rounds if was_usual and pace.is_usual else slower).append(times)
+        late = time.monotonic() - deadline
+        if rounds.are_enough(is_late=late >= 0):
+            return rounds.times, 1.0
+        is_hopeless = pace.is_given_up or late > PATIENCE
+        if is_hopeless and slower.are_enough(is_late=late >= 0):
+            return slower.times, pace.speed
 
 
 def interleaved(calls: list[Call], num_cores: int, *, budget: float) -> list[list[float]]:
     """
     The seconds of each of `calls`. They run in turn, so that a disturbance of the machine disturbs
-    all of them. Stops after `budget` seconds, but not before five rounds.
+    all of them. Stops after `budget` seconds, but not before five rounds. Rounds that the machine
+    began or ended slower than in others are left out, if five remain.
     """
-    times: list[list[float]] = [[] for _ in calls]
     for call in calls:
         call()
+    pace = Pace(inf)
+    rounds: list[tuple[float, list[float]]] = []
     deadline = time.monotonic() + budget
-    while len(times[0]) < 5 or (len(times[0]) < 200 and time.monotonic() < deadline):
-        for call, series in zip(calls, times, strict=True):
-            series.append(undisturbed(call, num_cores))
-    return times
+    while len(rounds) < _LEAST or (len(rounds) < _MOST and time.monotonic() < deadline):
+        before = pace.read()
+        times = [undisturbed(call, num_cores) for call in calls]
+        rounds.append((max(before, pace.read()), times))
+    usual = [times for taken, times in rounds if taken <= SLOWER * pace.usual]
+    found = usual if len(usual) >= _LEAST else [times for _, times in rounds]
+    return list(map(list, zip(*found, strict=True)))
 
 
 def undisturbed(call: Call, num_cores: int, before: Call = lambda: None) -> float:
@@ -199,21 +174,6 @@ def undisturbed(call: Call, num_cores: int, before: Call = lambda: None) -> floa
         if not disturbed:
             break
     return seconds
-
-
-def _reference() -> Call:
-    """
-    The reference kernel: some fixed arithmetic on data in the first-level cache. Only the speed of
-    the processor changes how long it takes.
-    """
-    data = np.linspace(0.5, 1.5, 2048, dtype=np.float32)
-
-    def run() -> None:
-        for _ in range(20):
-            np.exp(data, out=data)
-            np.log(data, out=data)
-
-    return run
 
 
 def evict() -> None:

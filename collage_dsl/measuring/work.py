@@ -1,0 +1,172 @@
+"""What a process does with a task: it builds a kernel, compares its results, and times it."""
+
+import ctypes
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from collage_dsl.backends.engines import Held
+from collage_dsl.backends.runtime.cores import wake
+from collage_dsl.backends.tvm import Tvm, num_cores
+from collage_dsl.cost.spread import Spread
+from collage_dsl.measuring.built import built, tiny_runner
+from collage_dsl.measuring.checked import error_of
+from collage_dsl.measuring.interval import interval
+from collage_dsl.measuring.pace import reference
+from collage_dsl.measuring.task import (
+    SMALL,
+    InTurn,
+    InTurnTask,
+    KernelTask,
+    Overhead,
+    OverheadTask,
+    Timing,
+    native_of,
+)
+from collage_dsl.measuring.timing import (
+    Timed,
+    evict,
+    low,
+    method,
+    read,
+    read_other,
+    times_in_turn,
+)
+
+Array = np.ndarray[Any, Any]
+
+
+def measure(
+    task: KernelTask | OverheadTask | InTurnTask, made: Sequence[Path | None] = ()
+) -> Generator[None, None, Timing | Overhead | InTurn]:
+    """
+    The function that a worker runs: it builds, and times after a `yield`. An OSError means that the
+    machine is the cause. Kernels that were built elsewhere are in the libraries `made`.
+    """
+    if isinstance(task, OverheadTask):
+        task.backend.prepare()
+        return (yield from measure_overhead(task))
+    if isinstance(task, KernelTask):
+        return (yield from measure_kernel(task, *made))
+    libraries = made or [None] * len(task.kernels)
+    kernels = [prepared(*each) for each in zip(task.kernels, libraries, strict=True)]
+    yield
+    return InTurn(tuple(_timings(kernels, in_turn=True)))
+
+
+def measure_kernel(task: KernelTask, made: Path | None = None) -> Generator[None, None, Timing]:
+    """
+    The seconds of one run of the kernel from Python, with random data (from a fixed seed), timed as
+    its target says: what it takes and gives is where the kernels beside it leave that.
+
+    This includes the launch of the kernel and entering the executable; see `measure_overhead`.
+    """
+    kernel = prepared(task, made)
+    yield
+    (timing,) = _timings([kernel])
+    return timing
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A kernel that is built, and only needs to be timed."""
+
+    timed: Timed
+    error: float | None
+    reference: float | None
+
+
+def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[Timing]:
+    """What kernels take that run in turn, corrected for the speed of the machine."""
+    usual = next((each.reference for each in kernels if each.reference), None)
+    every, speed = times_in_turn([each.timed for each in kernels], usual)
+    for kernel, times in zip(kernels, every, strict=True):
+        how = kernel.timed.measure
+        shortest, longest = interval(times, how.percentile)
+        said = method(kernel.timed.num_cores, how.percentile, in_turn=in_turn)
+        spread = Spread(shortest * speed, longest * speed, len(times), said, speed)
+        yield Timing(low(times, how.percentile) * speed, kernel.error, spread)
+
+
+def prepared(task: KernelTask, made: Path | None = None) -> Prepared:
+    """The kernel of a task, built, with random data, and run once."""
+    for maker in (task.backend, *task.libraries):
+        maker.prepare()
+    kernel = built(task, np.random.default_rng(0), made)
+    run, taken = kernel.run, memory_of(kernel.inputs)
+    error = error_of(task, kernel)
+    usual = task.toolchain.by()
+    if task.can_warm:
+        warm = tiny_runner(usual, task.backend, kernels=1)
+    else:
+        warm = tiny_runner(native_of(usual), Tvm(), kernels=1)
+    how, cores = task.toolchain.measure, num_cores(task.toolchain)
+
+    def ready() -> None:
+        if task.others is None:
+            evict()
+        else:
+            result = run()
+            read_other(task.others)
+            read((*taken, *memory_of(result)))
+            del result  # The next result is in the same memory.
+        warm()
+        wake(cores)  # While a model runs, the threads are awake when a kernel begins.
+
+    return Prepared(Timed(ready, run, cores, how), error, task.reference)
+
+
+def memory_of(values: Any) -> list[Array]:
+    """The memory of those of some tensors that are on the processor."""
+    every = [values] if isinstance(values, tvm.runtime.Tensor | Held) else list(values)
+    tensors = [each for each in every if isinstance(each, tvm.runtime.Tensor)]
+    return [_bytes(each) for each in tensors if each.device == tvm.cpu() and 0 not in each.shape]
+
+
+def _bytes(tensor: Any) -> Array:
+    """The memory of a tensor, of any dtype."""
+    size = tensor.numel() * tensor.dtype.bits // 8
+    address = ctypes.cast(tensor.data_ptr(), ctypes.POINTER(ctypes.c_uint8))
+    return np.ctypeslib.as_array(address, (size,))
+
+
+def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
+    """
+    The cost of launching a kernel, from runs of one and of several small kernels. There are twice
+    as many runs as for a kernel, with the same percentile, because a cost is a difference of two
+    times; and a longer budget, because every cost depends on it.
+    """
+    several, cores = 33, num_cores(task.toolchain)
+    one = tiny_runner(task.toolchain, task.backend, kernels=1)
+    many = tiny_runner(task.toolchain, task.backend, kernels=several)
+    usual = task.toolchain.measure
+    how = replace(usual, repeats=2 * usual.repeats, budget=5 * usual.budget)
+
+    def taken(run: Callable[[], object]) -> list[float]:
+        def before() -> None:
+            evict() if how.runs == "rarely" else read_other(SMALL)
+            run()
+
+        (times,), speed = times_in_turn([Timed(before, run, cores, how)], known)
+        return [each * speed for each in times]
+
+    yield
+    percentile, known = how.percentile, task.reference or reference()
+    every = taken(one), taken(many)
+    alone, chained = (low(times, percentile) for times in every)
+    launch = max(0.0, (chained - alone) / (several - 1))
+    (least, most), (chained_least, chained_most) = (interval(each, percentile) for each in every)
+    count, said = min(map(len, every)), method(cores, percentile)
+    quick = max(0.0, (chained_least - most) / (several - 1))
+    slow = max(0.0, (chained_most - least) / (several - 1))
+    return Overhead(
+        launch,
+        max(0.0, alone - launch),
+        known,
+        Spread(quick, slow, count, said),
+        Spread(max(0.0, least - launch), max(0.0, most - launch), count, said),
+    )
