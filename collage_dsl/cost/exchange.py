@@ -39,7 +39,7 @@ class ContextDocument(_Strict):
 class SpreadDocument(_Strict):
     """
     How exactly a cost is known: it is between `low` and `high` seconds, as `count` times say by a
-    `method`. At another `speed` of the machine than usual, all are corrected for it.
+    `method`, at this `speed` of the machine, as a part of its usual speed.
     """
 
     low: float = Field(ge=0, allow_inf_nan=False)

@@ -10,7 +10,7 @@ class Spread:
 
     The cost is between `low` and `high` seconds, by `count` times. `method` says how that was
     found; docs/measuring.md explains it. `speed` is the speed of the machine during the
-    measurement, relative to its usual speed. The cost, `low` and `high` are corrected for it.
+    measurement, relative to its usual speed.
     """
 
     low: float

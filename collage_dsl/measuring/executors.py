@@ -5,7 +5,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import current_process
-from threading import Lock, Semaphore, Thread
+from threading import Event, Lock, Semaphore, Thread
 from time import monotonic
 from typing import Any, Protocol
 
@@ -35,6 +35,10 @@ TRIES = 3
 
 class Lost(Exception):  # noqa: N818 (a reason, like `Infeasible`)
     """A device that was lent does not answer any more."""
+
+
+_ENDED = Failed("the run of which it is a part has ended", passing=True)
+"""The answer to a task of which nobody wants to hear any more."""
 
 
 class Device(Protocol):
@@ -102,7 +106,7 @@ class Fleet:
     def run(self, jobs: Iterable[Job[Any, Any]], memory: Memory = None) -> None:
         """Run the tasks of `jobs`, one for each device and each builder at once."""
         count = max(1, self.devices.count())
-        lanes, left = Semaphore(count), iter(jobs)
+        lanes, left, ended = Semaphore(count), iter(jobs), Event()
         doing: dict[Future[_Measured], Job[Any, Any]] = {}
 
         def go_on(job: Job[Any, Any], answer: Answer | None) -> None:
@@ -110,7 +114,7 @@ class Fleet:
                 task, limit = next(job) if answer is None else job.send(answer)
             except StopIteration:
                 return
-            doing[in_thread(self._measured, task, limit, memory, lanes)] = job
+            doing[in_thread(self._measured, task, limit, memory, lanes, ended)] = job
 
         try:
             while True:
@@ -124,6 +128,7 @@ class Fleet:
                     self.lost += measured.lost
                     go_on(doing.pop(future), measured.answer)
         except BaseException:
+            ended.set()
             self.stop()
             raise
 
@@ -132,7 +137,10 @@ class Fleet:
         stop_builders()
         self.devices.stop()
 
-    def _measured(self, task: Task, limit: float, memory: Memory, lanes: Semaphore) -> _Measured:
+    def _measured(
+        self, task: Task, limit: float, memory: Memory, lanes: Semaphore, ended: Event
+    ) -> _Measured:
+        """What is found out of a task, unless the run has ended meanwhile."""
         task = aimed(task, self.machine)
         try:
             text, kernels = text_of(task), list(map(text_of, kernels_of(task)))
@@ -140,13 +148,15 @@ class Fleet:
             return _Measured(Failed(str(error)))
         libraries = []
         for kernel in kernels:
-            library = self._built(kernel, limit, memory)
+            library = _ENDED if ended.is_set() else self._built(kernel, limit, memory)
             if isinstance(library, Failed):
                 return _Measured(library)
             libraries.append(library)
         since = monotonic()
         with lanes:
-            return self._timed(Artifact(text, tuple(libraries)), limit, memory, since)
+            if ended.is_set():
+                return _Measured(_ENDED)
+            return self._timed(Artifact(text, tuple(libraries)), limit, memory, since, ended)
 
     def _built(self, kernel: str, limit: float, memory: Memory) -> bytes | Failed:
         with self._builders:
@@ -158,7 +168,9 @@ class Fleet:
                 said = str(error) or type(error).__name__
                 return Failed(f"the executor built no kernel: {said}", passing=True)
 
-    def _timed(self, artifact: Artifact, limit: float, memory: Memory, since: float) -> _Measured:
+    def _timed(
+        self, artifact: Artifact, limit: float, memory: Memory, since: float, ended: Event
+    ) -> _Measured:
         """The answer of the first device that gives one. The kernels were ready at `since`."""
         queued, lost = 0.0, 0
         while True:
@@ -171,7 +183,7 @@ class Fleet:
             if not (isinstance(answer, Failed) and answer.passing):
                 return _Measured(answer, queued, lost)
             lost, since = lost + 1, monotonic()
-            if lost == TRIES:
+            if lost == TRIES or ended.is_set():
                 reason = f"{lost} devices were tried for one kernel; the last: {answer.reason}"
                 return _Measured(Failed(reason, passing=True), queued, lost)
 

@@ -126,8 +126,7 @@ def times_in_turn(
     They run until each is settled, or their budgets together are spent. Only those rounds count
     that the machine began and ended at its usual speed, at which the reference kernel takes `usual`
     seconds (by default what it takes now). While it is slower, they wait. If it stays slower, or
-    changes all the time, the slower rounds count, and their times are to be multiplied by the
-    speed.
+    changes all the time, the slower rounds count.
     """
     pace = Pace(usual)
     rounds, slower = Rounds(every), Rounds(every)

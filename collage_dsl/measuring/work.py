@@ -81,15 +81,15 @@ class Prepared:
 
 
 def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[Timing]:
-    """What kernels take that run in turn, corrected for the speed of the machine."""
+    """What kernels take that run in turn."""
     usual = next((each.reference for each in kernels if each.reference), None)
     every, speed = times_in_turn([each.timed for each in kernels], usual)
     for kernel, times in zip(kernels, every, strict=True):
         how = kernel.timed.measure
         shortest, longest = interval(times, how.percentile)
         said = method(kernel.timed.num_cores, how.percentile, in_turn=in_turn)
-        spread = Spread(shortest * speed, longest * speed, len(times), said, speed)
-        yield Timing(low(times, how.percentile) * speed, kernel.error, spread)
+        spread = Spread(shortest, longest, len(times), said, speed)
+        yield Timing(low(times, how.percentile), kernel.error, spread)
 
 
 def prepared(task: KernelTask, made: Path | None = None) -> Prepared:
@@ -151,8 +151,8 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
             evict() if how.runs == "rarely" else read_other(SMALL)
             run()
 
-        (times,), speed = times_in_turn([Timed(before, run, cores, how)], known)
-        return [each * speed for each in times]
+        (times,), _ = times_in_turn([Timed(before, run, cores, how)], known)
+        return times
 
     yield
     percentile, known = how.percentile, task.reference or reference()
