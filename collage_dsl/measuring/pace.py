@@ -13,7 +13,10 @@ usual seconds. The frequency changes by less while other cores work or rest.
 """
 
 PATIENCE = 3.0
-"""The seconds for which a slower machine is waited for. Mostly it is slower for less."""
+"""The seconds for which a process may wait for a slower machine, and a part of its time."""
+
+_PART = 0.5
+"""The part of the time of a process for which it may wait besides."""
 
 _PAUSE = 0.02
 """The seconds between two runs of the reference kernel while the machine is slower."""
@@ -34,8 +37,11 @@ class Pace:
     milliseconds up to some seconds. This says nothing of other times.
     """
 
-    is_given_up: ClassVar[bool] = False
-    """Whether the machine was waited for in vain in this process, and has been slower since."""
+    _waited: ClassVar[float] = 0.0
+    """The seconds for which this process has waited."""
+
+    _since: ClassVar[float | None] = None
+    """When this process asked for the first time."""
 
     def __init__(self, usual: float | None = None) -> None:
         self._run = reference_kernel()
@@ -50,18 +56,28 @@ class Pace:
         self._readings.append(taken)
         self.usual = min(self.usual, taken)
         self.is_usual = taken <= SLOWER * self.usual
-        if self.is_usual:
-            Pace.is_given_up = False
         return taken
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the machine is slower, and this process has waited for it long enough."""
+        return not self.is_usual and self._waited > PATIENCE + _PART * self._elapsed()
 
     def wait(self) -> float:
         """Wait until the machine has its usual speed, but not too long; the seconds of that."""
-        start = time.monotonic()
+        before = self._waited
         while not self.is_usual and not self.is_given_up:
-            Pace.is_given_up = time.monotonic() > start + PATIENCE
+            start = time.monotonic()
             time.sleep(_PAUSE)
             self.read()
-        return time.monotonic() - start
+            Pace._waited += time.monotonic() - start
+        return self._waited - before
+
+    @staticmethod
+    def _elapsed() -> float:
+        if Pace._since is None:
+            Pace._since = time.monotonic()
+        return time.monotonic() - Pace._since
 
     @property
     def speed(self) -> float:
