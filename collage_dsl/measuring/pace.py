@@ -12,10 +12,10 @@ Something makes the machine slower if the reference kernel takes more than this 
 usual seconds. The frequency changes by less while other cores work or rest.
 """
 
-PATIENCE = 3.0
+PATIENCE = 1.0
 """The seconds for which a process may wait for a slower machine, and a part of its time."""
 
-_PART = 0.5
+_PART = 0.1
 """The part of the time of a process for which it may wait besides."""
 
 _PAUSE = 0.02
