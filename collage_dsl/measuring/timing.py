@@ -24,7 +24,7 @@ _RETAKES = 3
 """How often a disturbed call is timed, at most."""
 
 _LEAST, _MOST = 5, 200
-"""The least and the most rounds of calls that run interleaved."""
+"""The least and the most runs of calls that run interleaved."""
 
 _PAUSE = 1e-5
 """A thread that lacked the processor for at most so many seconds was not disturbed."""
@@ -148,21 +148,24 @@ def times_in_turn(
 def interleaved(calls: list[Call], num_cores: int, *, budget: float) -> list[list[float]]:
     """
     The seconds of each of `calls`. They run in turn, so that a disturbance of the machine disturbs
-    all of them. Stops after `budget` seconds, but not before five rounds. Rounds that the machine
-    began or ended slower than in others are left out, if five remain.
+    all of them. Stops after `budget` seconds, but not before five rounds. Calls that the machine
+    began or ended slower than others are left out, if five remain of each.
     """
     for call in calls:
         call()
     pace = Pace(inf)
-    rounds: list[tuple[float, list[float]]] = []
+    runs: list[list[tuple[float, float]]] = [[] for _ in calls]
     deadline = time.monotonic() + budget
-    while len(rounds) < _LEAST or (len(rounds) < _MOST and time.monotonic() < deadline):
-        before = pace.read()
-        times = [undisturbed(call, num_cores) for call in calls]
-        rounds.append((max(before, pace.read()), times))
-    usual = [times for taken, times in rounds if taken <= SLOWER * pace.usual]
-    found = usual if len(usual) >= _LEAST else [times for _, times in rounds]
-    return list(map(list, zip(*found, strict=True)))
+    while len(runs[0]) < _LEAST or (len(runs[0]) < _MOST and time.monotonic() < deadline):
+        for call, series in zip(calls, runs, strict=True):
+            before = pace.read()
+            seconds = undisturbed(call, num_cores)
+            series.append((seconds, max(before, pace.read())))
+    slow = SLOWER * pace.usual
+    usual = [[seconds for seconds, taken in series if taken <= slow] for series in runs]
+    if min(map(len, usual)) >= _LEAST:
+        return usual
+    return [[seconds for seconds, _ in series] for series in runs]
 
 
 def undisturbed(call: Call, num_cores: int, before: Call = lambda: None) -> float:
