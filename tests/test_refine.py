@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -211,6 +212,17 @@ def test_a_second_refinement_goes_on_where_the_first_stopped(
     assert second.run == len(set(new))
     runs = json.loads(Path(second.state).read_text())["runs"]
     assert len(runs) == second.known + second.run
+
+
+def test_a_refinement_on_other_inputs_begins_anew(refiner: Refiner, machine: Machine) -> None:
+    def state(inputs: dict[str, np.ndarray] | None) -> str:
+        asked = replace(refiner, part=replace(refiner.part, inputs=inputs))
+        return str(asked.refined(winner(asked))[2].state)
+
+    ones, zeros = {"x": np.ones((2, 3), np.float32)}, {"x": np.zeros((2, 3), np.float32)}
+
+    assert len({state(each) for each in (None, ones, zeros)}) == 3
+    assert state(ones) == state({"x": ones["x"].copy()})
 
 
 def test_a_state_that_is_damaged_is_named_and_set_aside(refiner: Refiner, machine: Machine) -> None:

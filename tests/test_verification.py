@@ -233,6 +233,58 @@ def test_the_report_says_which_kernel_errs_most(model: Callable[[], onnx.ModelPr
     assert verification.unchecked == []
 
 
+INTEGERS = ("INT8", "UINT8", "INT16", "INT32", "INT64", "UINT32", "UINT64")
+
+
+def cast(before: str, to: str) -> onnx.ModelProto:
+    """A model that makes floats integers; an exponential is too large for any of them."""
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node(before, ["x", "x"] if before == "Mul" else ["x"], ["a"]),
+        helper.make_node("Cast", ["a"], ["y"], to=getattr(TensorProto, to)),
+    ]
+    inputs = [value("x", TensorProto.FLOAT, [4, 64])]
+    outputs = [value("y", getattr(TensorProto, to), [4, 64])]
+    graph = helper.make_graph(nodes, "cast", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize("to", INTEGERS)
+@pytest.mark.parametrize("before", ["Mul", "Exp"])
+def test_floats_that_an_integer_cannot_hold_are_not_compared(before: str, to: str) -> None:
+    verification = compiled(cast(before, to)).report.verification
+
+    assert verification is not None
+    assert verification.passed
+    assert verification.unchecked == []
+
+
+@pytest.mark.parametrize(
+    ("to", "numbers", "defined"),
+    [
+        ("INT8", [300.0, -3e4, 0.0], True),
+        ("INT8", [2.2e9], False),
+        ("INT32", [2147483520.0, -2147483648.0], True),
+        ("INT32", [2147483648.0], False),
+        ("INT64", [9e18], True),
+        ("INT64", [1e19], False),
+        ("UINT32", [4e9, -2e9], True),
+        ("UINT32", [-3e9], False),
+        ("UINT64", [-1.0], False),
+        ("UINT64", [-0.5], True),
+        ("INT32", [np.nan], False),
+        ("INT32", [np.inf], False),
+        ("BOOL", [np.nan, np.inf, 1e30], True),
+    ],
+)
+def test_which_floats_an_integer_can_hold(to: str, numbers: list[float], defined: bool) -> None:
+    reference = Reference(from_onnx(cast("Relu" if min(numbers) >= 0 else "Identity", to)))
+    array = np.zeros((4, 64), np.float32)
+    array[1, : len(numbers)] = numbers
+
+    assert reference.is_defined([array]) == defined
+
+
 def test_a_kernel_that_cannot_be_compared_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     written = dict(OPERATORS)
     del written["tanh"]

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collage_dsl.backends.base import Backend
@@ -30,7 +31,7 @@ from collage_dsl.engine.race import (
     latency,
     margin_of,
 )
-from collage_dsl.engine.sizes import Part
+from collage_dsl.engine.sizes import Array, Part
 from collage_dsl.engine.steps import REFINED
 from collage_dsl.graph import CandidateKernel, Graph, Toolchain
 from collage_dsl.language import to_text
@@ -259,9 +260,9 @@ class Refiner:
 
 
 def _made_for(part: Part, specs: Sequence[FusionSpec], backend_of: BackendOf) -> str:
-    """A name for the refinement of one model on one machine."""
+    """A name for the refinement of one model on one machine, with the inputs that it runs on."""
     backends = [*(backend_of(spec.target) for spec in specs), Tvm()]
-    said = {
+    said: dict[str, object] = {
         "model": model_hash(part.graph),
         "sizes": dict(part.sizes),
         "targets": [to_text(spec) for spec in specs],
@@ -269,7 +270,14 @@ def _made_for(part: Part, specs: Sequence[FusionSpec], backend_of: BackendOf) ->
         "processors": [machine_target(spec.target) for spec in specs],
         "processor": cpu_name(),
     }
+    if part.inputs is not None:
+        said["inputs"] = {name: _hash_of(array) for name, array in part.inputs.items()}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _hash_of(array: Array) -> str:
+    content = f"{array.dtype} {array.shape} ".encode() + np.ascontiguousarray(array).tobytes()
+    return hashlib.sha256(content).hexdigest()
 
 
 def write_state(path: Path, made_for: str, times: Times) -> None:

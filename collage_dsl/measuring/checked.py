@@ -36,13 +36,15 @@ class Right:
     """
     Another implementation of a kernel: its name, what it gives for some operands, and `others`,
     results that are as right but for rounding. Values on the way are rounded by `unit`. It raises
-    one of `REFUSALS` for operands that it does not take.
+    one of `REFUSALS` for operands that it does not take. For some operands it may not be defined
+    what is right.
     """
 
     name: str
     run: Callable[[Sequence[Any]], list[Array]]
     others: Callable[[Sequence[Any]], Iterable[list[Array]]]
     unit: float = 0.0
+    is_defined: Callable[[Sequence[Any]], bool] = lambda operands: True
 
     def after(self, taken: Callable[[Sequence[Any]], Sequence[Any]]) -> "Right":
         """The same for operands of which it gets what is `taken` from them."""
@@ -50,6 +52,7 @@ class Right:
             self,
             run=lambda operands: self.run(taken(operands)),
             others=lambda operands: self.others(taken(operands)),
+            is_defined=lambda operands: self.is_defined(taken(operands)),
         )
 
 
@@ -69,7 +72,7 @@ def by_onnx(graph: Graph) -> Right | None:
             yield reference.run([shaken(each, generator, reference.unit) for each in operands])
         yield from reference.near(operands)
 
-    return Right(ONNXRUNTIME, reference.run, others, reference.unit)
+    return Right(ONNXRUNTIME, reference.run, others, reference.unit, reference.is_defined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +108,16 @@ def largest_error(
 ) -> float | None:
     """
     How far the results of a kernel are from the right ones, relative to the largest of these; None
-    where the other implementation does not take the operands, or does not give tensors only. Then
-    the kernel does not run: the operands may be out of its range. Raises `WrongResult`.
+    where the other implementation does not take the operands, does not give tensors only, or gives
+    what is not defined. Then the kernel does not run: the operands may be out of its range. Raises
+    `WrongResult`.
     """
     try:
         expected = right.run(operands)
+        is_defined = right.is_defined(operands)
     except REFUSALS:
+        return None
+    if not is_defined:
         return None
     actual = run(operands)
     if len(actual) != len(expected):

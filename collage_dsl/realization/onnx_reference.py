@@ -1,6 +1,7 @@
 """The right results of a graph: written as ONNX, and run by onnxruntime without optimisations."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,31 @@ class Reference:
         self.session = _session(self.model, self.constants)
         self.names = [value.name for value in self.session.get_inputs()]
         self.unit = unit_of(graph)
+        self.casts = [node for node in self.model.graph.node if _limits(node)]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         feeds = dict(zip(self.names, inputs, strict=True))
         return list(run_session(self.session, feeds).values())
+
+    def is_defined(self, inputs: Sequence[Array]) -> bool:
+        """
+        Whether no float is made an integer that cannot hold it: what that gives is not defined.
+        """
+        if not self.casts:
+            return True
+        feeds = dict(zip(self.names, inputs, strict=True))
+        values = self.constants | feeds | run_session(self._before_casts, feeds)
+        return all(_fits(values[node.input[0]], *_limits(node)) for node in self.casts)
+
+    @cached_property
+    def _before_casts(self) -> Any:
+        """A session that gives what the casts take, and the outputs."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        known = {*self.constants, *self.names, *(each.name for each in model.graph.output)}
+        made = {node.input[0] for node in self.casts} - known
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(made))
+        return _session(model, self.constants)
 
     def doubtful(self, inputs: Sequence[Array]) -> Iterator[list[Array]]:
         """
@@ -85,6 +107,40 @@ class Reference:
         for _ in range(_SUMS_SHAKEN):
             session = _session(with_shaken_weights(whole, generator, _SUM_SHAKE), {})
             yield list(run_session(session, dict(zip(self.names, inputs, strict=True))).values())
+
+
+_WIDE = {
+    TensorProto.INT64: (-(2.0**63), 2.0**63),
+    TensorProto.UINT32: (-(2.0**31), 2.0**32),
+    TensorProto.UINT64: (0.0, 2.0**63),
+}
+_NARROW = dict.fromkeys(
+    (
+        *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32),
+        *(TensorProto.UINT8, TensorProto.UINT16),
+    ),
+    (-(2.0**31), 2.0**31),
+)
+"""
+Of which number on, and up to which one, onnxruntime makes floats integers in one way: the last bits
+of a wider one.
+"""
+
+
+def _limits(node: onnx.NodeProto) -> tuple[float, float] | tuple[()]:
+    """The numbers that a cast takes; none for other operators, and for casts to other types."""
+    if node.op_type != "Cast":
+        return ()
+    to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
+    return (_WIDE | _NARROW).get(to, ())
+
+
+def _fits(array: Array, low: float, high: float) -> bool:
+    """Whether all numbers are integers, or are in this range when they are rounded toward zero."""
+    if array.dtype.kind in "biu":
+        return True
+    numbers = np.trunc(array.astype(np.float64))
+    return bool(((numbers >= low) & (numbers < high)).all())
 
 
 def evaluated(

@@ -189,9 +189,12 @@ class Watch:
         right = _right(found, taken) if is_wanted else None
         if found is None or right is None:
             return
-        self.checked.add(call.candidate.sub_graph.inside)
         reference, arguments, given = found
         inputs = [taken[index] for index in arguments]
+        if not reference.is_defined(inputs):
+            self.is_defined = False
+            return
+        self.checked.add(call.candidate.sub_graph.inside)
 
         @cache
         def doubtful() -> list[list[Array]]:
