@@ -10,9 +10,11 @@ MODELS := .venv-models
 demo: $(INSTALLED)
 	$(BIN)/collage demo
 
-# One process for each processor, but few, since each loads TVM. The tests of a file share fixtures.
+# One process more than processors, because tests wait for processes of their own; but at most four,
+# since each loads TVM. The tests of a file share fixtures.
+WORKERS := $(shell echo $$(($$(nproc) < 3 ? $$(nproc) + 1 : 4)))
 test: $(INSTALLED) lint
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m "slow and not properties and not fuzz"

@@ -245,7 +245,7 @@ def test_d7_candidates_of_two_targets_differ_and_are_priced_apart() -> None:
 def test_d7_measured_costs_are_kept_by_target() -> None:
     """The key of a measured cost says what else it depends on: compiler, options, machine."""
     from collage_dsl.backends.registry import find_backend
-    from collage_dsl.measuring.cost import context_of
+    from collage_dsl.measuring.key import context_of
 
     toolchains = [
         Toolchain("tvm"),
