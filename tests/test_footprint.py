@@ -33,13 +33,11 @@ def test_a_constant_that_nothing_uses_does_not_count() -> None:
         (16 * MIB, 16 * MIB),
         (20 * MIB, 16 * MIB),
         (32 * MIB, 16 * MIB),
-        (33 * MIB, 32 * MIB),
-        (64 * MIB, 32 * MIB),
-        (65 * MIB, 64 * MIB),
+        (33 * MIB, 64 * MIB),
         (500 * MIB, 64 * MIB),
     ],
 )
-def test_a_model_that_fits_in_the_cache_displaces_part_of_it_and_one_twice_as_large_all(
+def test_a_model_that_fits_in_the_cache_displaces_part_of_it_and_a_larger_one_all(
     uses: int, displaces: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measuring_footprint, "last_level_cache_bytes", lambda: 32 * MIB)
@@ -49,5 +47,4 @@ def test_a_model_that_fits_in_the_cache_displaces_part_of_it_and_one_twice_as_la
 
 def test_the_cache_of_another_machine_may_be_given() -> None:
     assert displaced(5 * MIB, 8 * MIB) == 4 * MIB
-    assert displaced(5 * MIB, 4 * MIB) == 4 * MIB
-    assert displaced(9 * MIB, 4 * MIB) == 8 * MIB
+    assert displaced(5 * MIB, 4 * MIB) == 8 * MIB

@@ -34,15 +34,12 @@ def displaced(count: int, cache: int | None = None) -> int:
 
     For a model that fits in the last-level cache, it is at most half of that: what reads of one
     kernel displace is not all that was there before, since caches do not always replace what was
-    used least recently. For a model of up to twice that cache it is as much as the cache holds, for
-    the same reason: a part is left. For a larger one it is twice that, of which nothing is left.
+    used least recently. For a larger model it is twice that cache, of which nothing is left then.
     The `cache` has so many bytes, by default as here.
     """
     cache = cache or last_level_cache_bytes()
     wanted = 1 << ceil(log2(max(count, _LEAST)))
-    if count <= cache:
-        return min(wanted, cache // 2)
-    return cache if count <= 2 * cache else 2 * cache
+    return min(wanted, cache // 2) if count <= cache else 2 * cache
 
 
 def _bytes(type_: TensorType, sizes: Sizes) -> int:
