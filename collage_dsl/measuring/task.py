@@ -1,7 +1,7 @@
 """What a process is asked to build and time, and what it answers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -220,7 +220,7 @@ def _constants(graph: Graph, arguments: Sequence[int]) -> Iterator[tuple[int, Ar
 
 
 def native_of(toolchain: Toolchain) -> Toolchain:
-    """`toolchain`, or TVM's own on this machine where TVM makes no kernels of that kind here."""
+    """TVM's own for the processor of `toolchain`, or for this one where TVM makes none for that."""
     if toolchain.kind in Tvm().kinds:
-        return toolchain
+        return replace(toolchain, name=NATIVE, compiler=None)
     return Toolchain(NATIVE, measure=toolchain.measure)

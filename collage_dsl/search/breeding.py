@@ -24,6 +24,8 @@ _Sides = tuple[list[CandidateKernel], list[CandidateKernel]]
 _REACH = 3
 """How many neighbours of a kernel are given to another target together with it, at most."""
 
+_WIDER = 4
+"""How often more kernels are replaced around a new one, until there is a plan with it."""
 
 _BUDGET = 10_000
 """How many states a search for the kernels around a new one may expand. What is kept has few."""
@@ -74,15 +76,23 @@ class Breeding:
         return change(genome, generator)
 
     def _replaced(self, genome: Genome, generator: random.Random) -> Genome | None:
-        """With another candidate in the place of a kernel, and the cheapest ones around it."""
+        """
+        With another candidate in the place of a kernel, and the cheapest ones around it: as few
+        kernels as possible are replaced.
+        """
         index = generator.choice(list(members(_calls(self._one(genome, generator)))))
         others = [each for each in self._covering.get(index, ()) if each not in genome]
         if not others:
             return None
         taken = generator.choice(others)
-        kept, hole = _without(genome, taken.sub_graph.inside)
-        rest = self._inside(hole & ~_calls(taken))
-        return self._completed(kept, [taken, *rest], hole, generator)
+        nodes = taken.sub_graph.inside
+        for _ in range(_WIDER):
+            kept, hole = _without(genome, nodes)
+            rest = self._inside(hole & ~_calls(taken))
+            if found := self._completed(kept, [taken, *rest], hole, generator):
+                return found
+            nodes |= _nodes(self._touching(hole))
+        return None
 
     def _moved(self, genome: Genome, generator: random.Random) -> Genome | None:
         """With a kernel, and some of its neighbours, given to another target."""
@@ -131,8 +141,12 @@ class Breeding:
 
     def _inside(self, calls: OpSet) -> list[CandidateKernel]:
         """The candidates that have none but these calls."""
-        found = (each for index in members(calls) for each in self._covering.get(index, ()))
-        return [each for each in dict.fromkeys(found) if not _calls(each) & ~calls]
+        found = dict.fromkeys(self._touching(calls))
+        return [each for each in found if not _calls(each) & ~calls]
+
+    def _touching(self, calls: OpSet) -> Iterable[CandidateKernel]:
+        """The candidates that have any of these calls."""
+        return (each for index in members(calls) for each in self._covering.get(index, ()))
 
     def _completed(
         self,

@@ -29,6 +29,9 @@ _BROODS = (1, 2, 4)
 """The number of new plans of which the one with the least estimate is run."""
 
 _TRIES = 64
+"""After so many attempts without a new plan, it may come from any plan that can run."""
+
+_LAST = 256
 """The search for a new plan ends after so many attempts without one."""
 
 _FINALISTS = 3
@@ -101,13 +104,16 @@ def _time(times: Times, genome: Genome) -> float:
 
 
 def _child(breeding: Breeding, times: Times, number: int) -> Genome | None:
-    """A plan that was not measured, made of the fastest ones; None if none is found."""
+    """A plan that was not measured, if possible made of the fastest ones; None if none is found."""
     generator = random.Random(f"{number} {len(times)}")
-    parents = fittest(times)[:_POPULATION]
+    parents = every = fittest(times)
     brood: list[Genome] = []
     wanted = generator.choice(_BROODS)
-    for attempt in range(_TRIES):
-        child = _offspring(breeding, parents, 1 + attempt // 16, generator)
+    for attempt in range(_LAST):
+        if brood and attempt >= _TRIES:
+            break
+        parents = every[:_POPULATION] if attempt < _TRIES else [generator.choice(every)]
+        child = _offspring(breeding, parents, 1 + attempt // 16 % 4, generator)
         if child not in times and child not in brood:
             brood.append(child)
         if len(brood) == wanted:
