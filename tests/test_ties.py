@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import fsum
 from pathlib import Path
 
@@ -155,10 +156,19 @@ def test_kernels_that_noise_hides_cost_what_the_dearest_of_them_does(
 def test_kernels_that_differ_clearly_are_not_timed_again(
     cost: MeasuredCost, answers: Answers
 ) -> None:
-    after = costs_after(cost, answers, {"a": 1.0, "b": 1.1, "c": 1.2}, {})
+    after = costs_after(cost, answers, {"a": 1.0, "b": 1.3, "c": 1.4}, {})
 
-    assert after == [1.0, 1.1, 1.2]
+    assert after == [1.0, 1.3, 1.4]
     assert answers.turns == []
+
+
+def test_kernels_that_were_timed_apart_are_timed_again_if_they_cost_nearly_the_same(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    after = costs_after(cost, answers, {"a": 1.0, "b": 1.2, "c": 1.3}, {"a": 1.1, "b": 0.9})
+
+    assert after == [1.1, 0.9, 1.3]
+    assert answers.turns == [("a", "b")]
 
 
 def test_where_kernels_cannot_run_in_turn_their_costs_stay(
@@ -226,6 +236,18 @@ def test_a_kernel_never_costs_less_than_it_takes(cost: MeasuredCost, answers: An
     assert [cost(each) for each in (a, b, c)] == [1.3, 1.01, 1.0]
 
 
+def test_groups_with_a_common_kernel_are_timed_in_turn_together(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    a, b, c = kernels(A, B, C)
+    for each in (a, b, c):
+        cost(each)
+
+    cost.settle([ways([a, b]), ways([a, c])])
+
+    assert answers.turns == [("a", "b", "c")]
+
+
 def test_of_a_kernel_that_is_timed_in_turn_twice_one_time_is_kept(
     cost: MeasuredCost, answers: Answers
 ) -> None:
@@ -235,9 +257,10 @@ def test_of_a_kernel_that_is_timed_in_turn_twice_one_time_is_kept(
     for each in (a, b, c):
         cost(each)
 
-    cost.settle([ways([a, b]), ways([a, c])])
+    cost.settle([ways([a, b])])
+    cost.settle([ways([a, c])])
 
-    assert len(answers.turns) == 2
+    assert answers.turns == [("a", "b"), ("a", "c")]
     with MeasuredCost(lambda _: Tvm(), cost.store) as later:
         for each in (a, b, c):
             assert later(each) == cost._chosen(cost._wanted(each)).cost  # type: ignore[arg-type]
@@ -343,30 +366,59 @@ def test_what_is_compiled_is_searched_for_again_without_ties(
 
 def test_the_rivals_of_a_kernel_are_the_feasible_ones_for_its_nodes() -> None:
     y = kernels(A, B, C)
-    other = CandidateKernel(CHAIN, SubGraph(CHAIN.set_of("a", "b")), A)
     plan = collage.choose(GRAPH, y[:1], cost=lambda _: 1.0)
 
-    costs: dict[CandidateKernel, Cost] = {y[0]: 1.0, y[1]: 5.0, y[2]: Infeasible("no"), other: 1.0}
+    costs: dict[CandidateKernel, Cost] = {y[0]: 1.0, y[1]: 5.0, y[2]: Infeasible("no")}
 
     assert rivals(plan, costs) == [[(y[0],), (y[1],)]]
     assert rivals(plan, {y[0]: 1.0}) == []
 
 
-def parts_and_whole() -> tuple[list[CandidateKernel], CandidateKernel, CandidateKernel]:
-    """A kernel for each call, one for the first two, and one for the second and third."""
-    alone = [CandidateKernel(CHAIN, SubGraph(CHAIN.set_of(name)), A) for name in "abcd"]
-    whole, other = (CandidateKernel(CHAIN, SubGraph(CHAIN.set_of(*n)), B) for n in ("ab", "bc"))
-    return alone, whole, other
+def kernel(names: str, toolchain: Toolchain = A) -> CandidateKernel:
+    return CandidateKernel(CHAIN, SubGraph(CHAIN.set_of(*names)), toolchain)
 
 
-def test_the_rival_of_several_kernels_is_one_for_all_their_nodes() -> None:
-    alone, whole, other = parts_and_whole()
-    cost = {**dict.fromkeys(alone, 1.0), whole: 2.5}
+ALONE = [kernel(name) for name in "abcd"]
+AB, BC = kernel("ab", B), kernel("bc", B)
 
-    plan = collage.choose(CHAIN, [*alone, whole], cost=cost.__getitem__)
-    assert rivals(plan, cost) == [[(whole,), (alone[0], alone[1])]]
-    with_whole = collage.choose(CHAIN, [*alone, whole], cost={**cost, whole: 1.5}.__getitem__)
-    assert rivals(with_whole, {**cost, other: 1.0}) == []
+
+def test_the_rivals_of_several_kernels_have_all_their_calls() -> None:
+    a, b, c, _ = ALONE
+    cost = {**dict.fromkeys(ALONE, 1.0), AB: 2.5}
+
+    plan = collage.choose(CHAIN, [*ALONE, AB], cost=cost.__getitem__)
+    assert rivals(plan, cost) == [[(a, b), (AB,)]]
+    cost |= {AB: 1.5, BC: 1.0}
+    with_ab = collage.choose(CHAIN, [*ALONE, AB], cost=cost.__getitem__)
+    assert rivals(with_ab, cost) == [[(AB,), (a, b)], [(AB, c), (BC, a)]]
+
+
+def test_rivals_are_completed_by_the_cheapest_kernels() -> None:
+    a, b, c, d = ALONE
+    dear, cd = kernel("a", B), kernel("cd", C)
+    cost = {dear: 3.0, AB: 1.0, BC: 2.0, cd: 1.0, **dict.fromkeys(ALONE, 2.0)}
+
+    plan = collage.choose(CHAIN, [AB, cd], cost=cost.__getitem__)
+
+    assert rivals(plan, cost) == [
+        [(AB,), (dear, b), (a, b)],
+        [(AB, cd), (BC, a, d)],
+        [(cd,), (c, d)],
+    ]
+
+
+def test_no_rivals_are_looked_for_that_need_many_other_kernels() -> None:
+    names = [f"n{i}" for i in range(40)]
+    text = "; ".join(f"{n} = exp({m})" for m, n in pairwise(["x", *names]))
+    graph = collage.parse_graph(f"x: f32[1,4]; {text}; return {names[-1]};")
+    whole, *alone = (
+        CandidateKernel(graph, SubGraph(graph.set_of(*some)), A) for some in (names, *zip(names))
+    )
+    cost: dict[CandidateKernel, Cost] = {whole: 1.0, **dict.fromkeys(alone, 1.0)}
+
+    plan = collage.choose(graph, [whole], cost=lambda _: 1.0)
+
+    assert rivals(plan, cost) == []
 
 
 @pytest.mark.parametrize(
@@ -375,7 +427,6 @@ def test_the_rival_of_several_kernels_is_one_for_all_their_nodes() -> None:
 def test_one_kernel_is_preferred_to_several_that_cost_the_same(
     cost: MeasuredCost, answers: Answers, whole_cost: float, chosen: int
 ) -> None:
-    alone, whole, _ = parts_and_whole()
     answers.alone = answers.in_turn = {"a": 1.0, "b": whole_cost}.__getitem__
     asked: dict[CandidateKernel, Cost] = {}
 
@@ -384,7 +435,7 @@ def test_one_kernel_is_preferred_to_several_that_cost_the_same(
         return asked[candidate]
 
     plan = without_ties(
-        lambda: collage.choose(CHAIN, [*alone, whole], cost=recorded),
+        lambda: collage.choose(CHAIN, [*ALONE, AB], cost=recorded),
         lambda found: found,
         asked,
         cost.settle,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from collage_dsl.cost import Cost, Infeasible
-from collage_dsl.graph import CandidateKernel, OpSet
+from collage_dsl.graph import CandidateKernel, OpSet, first, members
 from collage_dsl.search import Plan
 
 _Found = TypeVar("_Found")
@@ -49,27 +49,69 @@ def without_ties(
 
 def rivals(plan: Plan, costs: Mapping[CandidateKernel, Cost]) -> list[Ways]:
     """
-    What can take the place of kernels of a plan: for each kernel that has rivals, all feasible ones
-    for its nodes; and for several kernels, a feasible one for the nodes of all of them.
+    What can take the place of kernels of a plan. Each feasible kernel that is not in the plan is in
+    a group: that of the planned kernels which it touches. A group begins with these. The kernels of
+    each other way have the same calls, and cost as little as possible beside that kernel.
     """
-    chosen = {each.sub_graph.inside: each for each in plan.candidates}
-    by_nodes: dict[OpSet, list[CandidateKernel]] = {}
-    for candidate, cost in costs.items():
-        if not isinstance(cost, Infeasible):
-            by_nodes.setdefault(candidate.sub_graph.inside, []).append(candidate)
-    groups: list[Ways] = []
-    for inside, found in by_nodes.items():
-        if inside in chosen and len(found) > 1:
-            groups.append([(each,) for each in found])
-        elif inside not in chosen and (parts := _parts(inside, plan)):
-            groups.append([*((each,) for each in found), parts])
-    return groups
+    covers = _Covers(costs)
+    planned = {index: each for each in plan.candidates for index in members(_calls(each))}
+    groups: dict[OpSet, dict[frozenset[CandidateKernel], Sequence[CandidateKernel]]] = {}
+    for candidate in covers.feasible:
+        calls = _calls(candidate)
+        touched = tuple(dict.fromkeys(planned[i] for i in members(calls) if i in planned))
+        together = _union(touched)
+        if candidate in touched or calls & ~together:
+            continue
+        rest = covers.cheapest(together & ~calls)
+        if rest is not None:
+            group = groups.setdefault(together, {frozenset(touched): touched})
+            way = candidate, *rest
+            group.setdefault(frozenset(way), way)
+    return [list(group.values()) for group in groups.values() if len(group) > 1]
 
 
-def _parts(inside: OpSet, plan: Plan) -> tuple[CandidateKernel, ...]:
-    """The kernels of a plan that have exactly these nodes together; none if there are no such."""
-    touched = [each for each in plan.candidates if each.sub_graph.inside & inside]
+_MOST_CALLS = 16
+"""Kernels for more calls than this are not looked for beside a rival of planned kernels."""
+
+
+class _Covers:
+    """The cheapest kernels for exactly some calls, of those with known `costs`."""
+
+    def __init__(self, costs: Mapping[CandidateKernel, Cost]) -> None:
+        self.feasible = {
+            each: cost for each, cost in costs.items() if not isinstance(cost, Infeasible)
+        }
+        self._by_first: dict[int, list[CandidateKernel]] = {}
+        for each in self.feasible:
+            if calls := _calls(each):
+                self._by_first.setdefault(first(calls), []).append(each)
+        self._known: dict[OpSet, tuple[float, tuple[CandidateKernel, ...]] | None] = {}
+
+    def cheapest(self, calls: OpSet) -> tuple[CandidateKernel, ...] | None:
+        """None if no kernels have exactly these calls, or if there are many calls."""
+        found = self._cheapest(calls) if calls.bit_count() <= _MOST_CALLS else None
+        return None if found is None else found[1]
+
+    def _cheapest(self, calls: OpSet) -> tuple[float, tuple[CandidateKernel, ...]] | None:
+        if not calls:
+            return 0.0, ()
+        if calls not in self._known:
+            found = []
+            for each in self._by_first.get(first(calls), ()):
+                inside = _calls(each)
+                rest = None if inside & ~calls else self._cheapest(calls & ~inside)
+                if rest is not None:
+                    found.append((self.feasible[each] + rest[0], (each, *rest[1])))
+            self._known[calls] = min(found, key=lambda cover: cover[0], default=None)
+        return self._known[calls]
+
+
+def _calls(candidate: CandidateKernel) -> OpSet:
+    return candidate.sub_graph.inside & candidate.graph.calls
+
+
+def _union(kernels: Iterable[CandidateKernel]) -> OpSet:
     together = 0
-    for each in touched:
-        together |= each.sub_graph.inside
-    return tuple(touched) if together == inside else ()
+    for each in kernels:
+        together |= _calls(each)
+    return together

@@ -43,6 +43,7 @@ from collage_dsl.measuring.task import (
     kernel_task,
 )
 from collage_dsl.measuring.ways import (
+    NEAR,
     Key,
     Wanted,
     Way,
@@ -51,6 +52,7 @@ from collage_dsl.measuring.ways import (
     cheapest_of,
     close_ways,
     is_unsure,
+    joined,
     made_equal,
     margin_of,
     may_be_equal,
@@ -228,10 +230,10 @@ class MeasuredCost:
         every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
         before = list(map(self._cost, every))
         close = (parts_of(close_ways(self._ways(group))) for group in groups)
-        unsure = {tuple(w.key for w, _ in parts): parts for parts in close if is_unsure(parts)}
-        for wanted, _ in (each for parts in unsure.values() for each in parts):
+        unsure = joined(parts for parts in close if is_unsure(parts))
+        for wanted, _ in (each for parts in unsure for each in parts):
             self._know_overheads(wanted)
-        self._run([self._in_turn(parts) for parts in unsure.values()])
+        self._run([self._in_turn(parts) for parts in unsure])
         equal: dict[Key, float] = {}
         for group in groups:  # A kernel may be in several groups, where a model repeats itself.
             for key, cost in made_equal(self._ways(group)):
@@ -417,10 +419,9 @@ class MeasuredCost:
         self, wanted: Wanted, every: list[Measurement]
     ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
         """The measurements of variants, of which those about as cheap as the cheapest are new."""
-        margin = margin_of(wanted.offered[0])
         least = cheapest_of(every, 0)
         close = tuple(
-            (wanted, each) for each in every if runs(each) and may_be_equal([each], [least], margin)
+            (wanted, each) for each in every if runs(each) and may_be_equal([each], [least], NEAR)
         )
         if not is_unsure(close):
             return every

@@ -57,11 +57,48 @@ def _range(measured: Sequence[Measurement]) -> tuple[float, float]:
     return fsum(lows), fsum(highs)  # type: ignore[arg-type]
 
 
+NEAR = 0.25
+"""
+Kernels that were not timed in turn may cost the same if they differ by this part. Between two
+measurements, what else uses the caches, the memory and the core changes the times by so much.
+"""
+
+
+_MOST_TOGETHER = 16
+"""
+The most kernels that are timed in turn although their costs differ by more than the noise margin:
+all are in the memory together.
+"""
+
+
 def close_ways(ways: Sequence[Way]) -> list[Way]:
     """The ways that may cost as little as the cheapest one; none if that is the only one."""
     least = min(ways, key=_total, default=())
-    close = [way for way in ways if may_be_equal(_measured(way), _measured(least), _most(ways))]
+    close = []
+    for way in ways:
+        is_near = len(way) + len(least) <= _MOST_TOGETHER and is_unsure((*way, *least))
+        margin = NEAR if is_near else _most(ways)
+        if may_be_equal(_measured(way), _measured(least), margin):
+            close.append(way)
     return close if len(close) > 1 else []
+
+
+def joined(groups: Iterable[Way]) -> list[Way]:
+    """
+    The kernels of groups, in groups of those that are to be timed in turn: groups with a common
+    kernel are one, as long as that is not larger than `_MOST_TOGETHER`.
+    """
+    found: list[dict[Key, tuple[Wanted, Measurement]]] = []
+    for group in groups:
+        together, apart = {part[0].key: part for part in group}, []
+        for other in found:
+            is_joined = not other.keys().isdisjoint(together)
+            if is_joined and len(other | together) <= _MOST_TOGETHER:
+                together = other | together
+            else:
+                apart.append(other)
+        found = [*apart, together]
+    return [tuple(group.values()) for group in found]
 
 
 def made_equal(ways: Sequence[Way]) -> Iterator[tuple[Key, float]]:
