@@ -10,9 +10,9 @@ MODELS := .venv-models
 demo: $(INSTALLED)
 	$(BIN)/collage demo
 
-# One process more than processors, because tests wait for processes of their own; but at most four,
-# since each loads TVM. The tests of a file share fixtures.
-WORKERS := $(shell echo $$(($$(nproc) < 3 ? $$(nproc) + 1 : 4)))
+# Twice as many processes as processors, because tests wait for processes of their own; but at most
+# four, since each loads TVM. The tests of a file share fixtures.
+WORKERS := $(shell echo $$(($$(nproc) < 2 ? 2 : 4)))
 test: $(INSTALLED) lint
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 

@@ -23,13 +23,13 @@ def none_fails(campaign: str, count: int, folder: Path) -> None:
     ("campaign", "count"),
     [
         ("specs", 40),
-        ("models", 60),
+        ("models", 40),
         ("builds", 8),
         ("tables", 20),
-        ("folders", 20),
+        ("folders", 10),
         ("editor", 3),
         ("values", 12),
-        ("graphs", 100),
+        ("graphs", 40),
     ],
 )
 def test_no_random_input_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:

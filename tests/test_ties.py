@@ -58,6 +58,7 @@ class Answers:
     fails: bool = False
     width: float = 0.0
     width_in_turn: float = 0.0
+    speed: float = 1.0
     turns: list[tuple[str, ...]] = field(default_factory=list)
 
     def __call__(self, task: Task, timeout: float) -> Timing | Overhead | InTurn | Failed:
@@ -65,7 +66,9 @@ class Answers:
             return Overhead(launch=0.01, entry=0.0, reference=1.0)
         if isinstance(task, KernelTask):
             assert task.reference == 1.0
-            return timing(self.alone(task.toolchain.name), self.width)
+            found = timing(self.alone(task.toolchain.name), self.width)
+            assert found.spread is not None
+            return replace(found, spread=replace(found.spread, speed=self.speed))
         names = tuple(each.toolchain.name for each in task.kernels)
         self.turns.append(names)
         if self.fails:
@@ -266,12 +269,15 @@ def test_of_a_kernel_that_is_timed_in_turn_twice_one_time_is_kept(
             assert later(each) == cost._chosen(cost._wanted(each)).cost  # type: ignore[arg-type]
 
 
-def test_the_first_speed_of_the_machine_is_kept(cost: MeasuredCost, answers: Answers) -> None:
+def test_the_highest_speed_of_the_machine_is_kept(cost: MeasuredCost, answers: Answers) -> None:
     assert cost.overheads.reference() is None
-    cost(kernels(A)[0])
+    a, b, c = kernels(A, B, C)
+    cost(a)
     assert cost.overheads.reference() == 1.0
-    cost.overheads._keep_reference(Overhead(0.0, 0.0, 2.0))
-    assert cost.overheads.reference() == 1.0
+    for speed, kernel_, usual in ((0.5, b, 1.0), (1.25, c, 0.8)):
+        answers.speed = speed
+        cost(kernel_)
+        assert cost.overheads.reference() == usual
 
 
 # Plans.

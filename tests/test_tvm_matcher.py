@@ -24,9 +24,6 @@ from tests.tvm_oracle import (
     sayable,
 )
 
-SMALL = ("squeezenet",)
-LARGE = tuple(name for name in light_models() if name not in SMALL)
-
 FURTHER = """
 collage 1;
 import "std/activations.collage" only (relu6, swish, gelu_erf, hard_swish);
@@ -78,21 +75,12 @@ def compared() -> tuple[Pattern, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def compare_on_model(name: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("name", light_models())
+def test_matches_on_a_light_model_are_those_of_tvm(name: str) -> None:
     given = RelaxGraph(from_onnx(light_model(name)))
     counts = [check_agreement(pattern, given) for pattern in compared() if is_sayable(pattern)]
     assert sum(map(bool, counts)) >= 3, "too few of the patterns match in the model"
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_matches_on_a_small_light_model_are_those_of_tvm(name: str) -> None:
-    compare_on_model(name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LARGE)
-def test_matches_on_a_large_light_model_are_those_of_tvm(name: str) -> None:
-    compare_on_model(name)
 
 
 @pytest.mark.parametrize("first", range(0, 300, 50))

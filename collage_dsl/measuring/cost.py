@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, UnknownBackend
+from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.cost import (
     Cost,
@@ -94,6 +95,9 @@ class Counts:
 
 _WORKERS = 4
 """The most processes that build kernels. Each holds libraries and the weights of a kernel."""
+
+_OVERHEADS = 60.0
+"""The least limit in seconds for the overheads of TVM, without which nothing is measured."""
 
 _MIB = 1 << 20
 _Task = KernelTask | OverheadTask | InTurnTask
@@ -369,7 +373,7 @@ class MeasuredCost:
         """The answer of a worker. Raises `MeasuringError` if the machine is the cause."""
         limit = self._limit(task.toolchain)
         if isinstance(task, OverheadTask):  # many kernels, to which no limit of a target applies
-            limit = max(limit, self.timeout)
+            limit = max(limit, self.timeout, _OVERHEADS if isinstance(task.backend, Tvm) else 0)
         answer = yield task, limit
         if isinstance(answer, Failed) and answer.passing:
             raise MeasuringError(f"cannot measure kernels: {answer.reason}")

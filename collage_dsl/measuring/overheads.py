@@ -7,6 +7,7 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import Cost, Infeasible, Measurement
+from collage_dsl.cost.spread import Spread
 from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.kept import Kept
 from collage_dsl.measuring.process import Failed
@@ -25,6 +26,9 @@ _QUICK = 0.75
 
 _MACHINE = Toolchain(NATIVE)
 """The target in whose context the speed of the machine is kept."""
+
+_FASTER = 1.02
+"""A machine is faster than its usual speed by this factor at least."""
 
 _REFERENCE = "machine.reference"
 """The name of the seconds of the reference kernel in the store."""
@@ -65,7 +69,8 @@ class Overheads:
         spread = timing.spread
         if spread is not None:
             low, high = max(spread.low - entry, least), max(spread.high - entry, least)
-            spread = replace(spread, low=low, high=high)
+            self._was_faster(spread.speed)
+            spread = replace(spread, low=low, high=high, speed=min(1.0, spread.speed))
         return replace(timing, seconds=max(timing.seconds - entry, least), spread=spread)
 
     def reference(self) -> float | None:
@@ -92,15 +97,22 @@ class Overheads:
         for name, (seconds, spread) in parts.items():
             name, label = f"overhead.{name}", toolchain.name
             self.kept.keep(Measurement(name, context, label, seconds, spread=spread))
-        self._keep_reference(measured)
+        if measured.reference is not None:
+            self._keep_reference(measured.reference, measured.entry_spread)
         return parts[part][0]
 
-    def _keep_reference(self, measured: Overhead) -> None:
-        """Keep the first speed of this machine that was measured."""
-        if measured.reference is None or self.reference() is not None:
+    def _was_faster(self, speed: float) -> None:
+        """Keep the new usual speed, if the machine was seen to be faster than the known one."""
+        known = self.kept.store.find(_REFERENCE, self.kept.context(_MACHINE, Tvm()))
+        if speed > _FASTER and known and not isinstance(known.cost, Infeasible):
+            self._keep_reference(known.cost / speed, known.spread)
+
+    def _keep_reference(self, seconds: float, spread: Spread | None) -> None:
+        """Keep the speed of this machine, if none or a lower one is known."""
+        known = self.reference()
+        if known is not None and known <= seconds:
             return
-        context, seconds = self.kept.context(_MACHINE, Tvm()), measured.reference
-        spread = measured.entry_spread
+        context = self.kept.context(_MACHINE, Tvm())
         if spread is not None:
             spread = replace(spread, low=seconds, high=seconds)
         self.kept.keep(Measurement(_REFERENCE, context, "reference", seconds, spread=spread))

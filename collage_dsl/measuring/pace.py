@@ -47,6 +47,7 @@ class Pace:
         self._run = reference_kernel()
         self._readings: list[float] = []
         self.usual = usual or reference()
+        self._believed = self.usual
         self.is_usual = True
         self.read()
 
@@ -84,6 +85,11 @@ class Pace:
         """The speed that the machine had so far, as a part of the usual one; 1 if about that."""
         taken = float(np.percentile(self._readings, _PERCENTILE))
         return 1.0 if taken <= SLOWER * self.usual else self.usual / taken
+
+    @property
+    def gain(self) -> float:
+        """How much faster the machine can be than was said at first: the usual speed, by that."""
+        return self._believed / self.usual
 
 
 def reference() -> float:

@@ -121,7 +121,8 @@ def times_in_turn(
 ) -> tuple[list[list[float]], float]:
     """
     The seconds of calls, which run in turn, so that a disturbance of the machine disturbs all of
-    them; and the speed of the machine meanwhile, as a part of its usual speed.
+    them; and the speed of the machine meanwhile, as a part of its usual speed. It is above 1 if the
+    machine was seen to be faster than that.
 
     They run until each is settled, or their budgets together are spent. Only those rounds count
     that the machine began and ended at its usual speed, at which the reference kernel takes `usual`
@@ -139,7 +140,7 @@ def times_in_turn(
         (rounds if was_usual and pace.is_usual else slower).append(times)
         late = time.monotonic() - deadline
         if rounds.are_enough(is_late=late >= 0):
-            return rounds.times, 1.0
+            return rounds.times, pace.gain
         is_hopeless = pace.is_given_up or late > PATIENCE
         if is_hopeless and slower.are_enough(is_late=late >= 0):
             return slower.times, pace.speed

@@ -146,17 +146,18 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     usual = task.toolchain.measure
     how = replace(usual, repeats=2 * usual.repeats, budget=5 * usual.budget)
 
-    def taken(run: Callable[[], object]) -> list[float]:
+    def taken(run: Callable[[], object]) -> tuple[list[float], float]:
         def before() -> None:
             evict() if how.runs == "rarely" else read_other(SMALL)
             run()
 
-        (times,), _ = times_in_turn([Timed(before, run, cores, how)], known)
-        return times
+        (times,), speed = times_in_turn([Timed(before, run, cores, how)], known)
+        return times, speed
 
     yield
     percentile, known = how.percentile, task.reference or reference()
-    every = taken(one), taken(many)
+    (singly, speed), (together, later_speed) = taken(one), taken(many)
+    every = singly, together
     alone, chained = (low(times, percentile) for times in every)
     launch = max(0.0, (chained - alone) / (several - 1))
     (least, most), (chained_least, chained_most) = (interval(each, percentile) for each in every)
@@ -166,7 +167,7 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     return Overhead(
         launch,
         max(0.0, alone - launch),
-        known,
+        known / max(1.0, speed, later_speed),
         Spread(quick, slow, count, said),
         Spread(max(0.0, least - launch), max(0.0, most - launch), count, said),
     )
