@@ -19,6 +19,7 @@ from collage_dsl.engine.steps import MIXED, plans_of
 from collage_dsl.engine.ties import Ways, rivals, without_ties
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
 from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.measuring.overheads import MeasuringError
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
     InTurn,
@@ -56,6 +57,7 @@ class Answers:
     alone: Seconds
     in_turn: Seconds
     fails: bool = False
+    passing: bool = False
     width: float = 0.0
     width_in_turn: float = 0.0
     speed: float = 1.0
@@ -72,7 +74,7 @@ class Answers:
         names = tuple(each.toolchain.name for each in task.kernels)
         self.turns.append(names)
         if self.fails:
-            return Failed("crashed (SIGSEGV)")
+            return Failed("crashed (SIGSEGV)", passing=self.passing)
         return InTurn(
             tuple(timing(self.in_turn(n), self.width_in_turn, in_turn=True) for n in names)
         )
@@ -195,6 +197,13 @@ def test_kernels_that_were_timed_in_turn_are_not_again(
         assert later.settle([ways(group)])
         assert [later(each) for each in group] == [1.015, 1.015, 2.0]
     assert len(answers.turns) == 1
+
+
+def test_where_the_machine_is_the_cause_the_run_ends(cost: MeasuredCost, answers: Answers) -> None:
+    answers.fails = answers.passing = True
+
+    with pytest.raises(MeasuringError, match="crashed"):
+        costs_after(cost, answers, {"a": 1.0, "b": 1.015, "c": 3.0}, {})
 
 
 JOINED = collage.parse_graph(

@@ -275,7 +275,8 @@ class MeasuredCost:
         candidates = [by_variant(wanted, measured) for wanted, measured in parts]
         known = [measured for _, measured in parts]
         tasks = tuple(map(self._task, candidates))
-        answer = yield InTurnTask(tasks), sum(self._limit(each.toolchain) for each in candidates)
+        limit = sum(self._limit(each.toolchain) for each in candidates)
+        answer = yield from self._work(InTurnTask(tasks), limit)
         if not isinstance(answer, InTurn):
             return known
         new = []
@@ -353,8 +354,12 @@ class MeasuredCost:
         """The answer of a worker, which has no other task then."""
         answers: list[Any] = []
 
+        limit = max(self._limit(task.toolchain), self.timeout)  # It has many kernels.
+        if isinstance(task.backend, Tvm):
+            limit = max(limit, _OVERHEADS)
+
         def job() -> Job[_Task, Any]:
-            answers.append((yield from self._work(task)))
+            answers.append((yield from self._work(task, limit)))
 
         self._run([job()])
         return answers[0]
@@ -369,11 +374,11 @@ class MeasuredCost:
         finally:
             self.counts.queued, self.counts.lost = self.fleet.queued, self.fleet.lost
 
-    def _work(self, task: _Task) -> Generator[tuple[_Task, float], _Answer, _Answer]:
-        """The answer of a worker. Raises `MeasuringError` if the machine is the cause."""
-        limit = self._limit(task.toolchain)
-        if isinstance(task, OverheadTask):  # many kernels, to which no limit of a target applies
-            limit = max(limit, self.timeout, _OVERHEADS if isinstance(task.backend, Tvm) else 0)
+    def _work(self, task: _Task, limit: float) -> Generator[tuple[_Task, float], _Answer, _Answer]:
+        """
+        The answer of a worker within `limit` seconds. Raises `MeasuringError` if the machine is the
+        cause that there is none.
+        """
         answer = yield task, limit
         if isinstance(answer, Failed) and answer.passing:
             raise MeasuringError(f"cannot measure kernels: {answer.reason}")
@@ -483,7 +488,7 @@ class MeasuredCost:
         backend = self.backend_of(toolchain)
         if toolchain.variant == IN_PLACE:
             return self._in_place(candidate, backend)
-        measured = yield from self._work(self._task(candidate))
+        measured = yield from self._work(self._task(candidate), self._limit(toolchain))
         assert not isinstance(measured, Overhead | InTurn)
         return measured if isinstance(measured, Failed) else self._own(candidate, measured)
 
