@@ -49,9 +49,9 @@ def without_ties(
 
 def rivals(plan: Plan, costs: Mapping[CandidateKernel, Cost]) -> list[Ways]:
     """
-    What can take the place of kernels of a plan. Each feasible kernel that is not in the plan is in
-    a group: that of the planned kernels which it touches. A group begins with these. The kernels of
-    each other way have the same calls, and cost as little as possible beside that kernel.
+    What can take the place of kernels of a plan. Each feasible kernel is in a group: that of the
+    planned kernels which it touches. A group begins with these. The kernels of each other way have
+    the same calls, and cost as little as possible beside that kernel.
     """
     covers = _Covers(costs)
     planned = {index: each for each in plan.candidates for index in members(_calls(each))}
@@ -60,14 +60,14 @@ def rivals(plan: Plan, costs: Mapping[CandidateKernel, Cost]) -> list[Ways]:
         calls = _calls(candidate)
         touched = tuple(dict.fromkeys(planned[i] for i in members(calls) if i in planned))
         together = _union(touched)
-        if candidate in touched or calls & ~together:
+        if calls & ~together:
             continue
         rest = covers.cheapest(together & ~calls)
         if rest is not None:
             group = groups.setdefault(together, {frozenset(touched): touched})
             way = candidate, *rest
             group.setdefault(frozenset(way), way)
-    return [list(group.values()) for group in groups.values() if len(group) > 1]
+    return [list(group.values()) for group in groups.values()]
 
 
 _MOST_CALLS = 16

@@ -44,20 +44,19 @@ from collage_dsl.measuring.task import (
     kernel_task,
 )
 from collage_dsl.measuring.ways import (
-    NEAR,
     Key,
     Wanted,
     Way,
     Ways,
     by_variant,
     cheapest_of,
+    close_variants,
     close_ways,
     is_unsure,
     joined,
     made_equal,
     margin_of,
     may_be_equal,
-    parts_of,
     runs,
     variant_of,
 )
@@ -233,8 +232,7 @@ class MeasuredCost:
         groups = list(groups)
         every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
         before = list(map(self._cost, every))
-        close = (parts_of(close_ways(self._ways(group))) for group in groups)
-        unsure = joined(parts for parts in close if is_unsure(parts))
+        unsure = joined(filter(is_unsure, map(self._close, groups)))
         for wanted, _ in (each for parts in unsure for each in parts):
             self._know_overheads(wanted)
         self._run([self._in_turn(parts) for parts in unsure])
@@ -244,6 +242,15 @@ class MeasuredCost:
                 equal[key] = max(cost, equal.get(key, cost))
         self._equal |= equal
         return before != list(map(self._cost, every))
+
+    def _close(self, group: Ways) -> Way:
+        """The kernels of ways that may cost the least, by each variant that may be the cheapest."""
+        parts = {part[0].key: part for way in close_ways(self._ways(group)) for part in way}
+        return tuple(
+            (wanted, each)
+            for wanted, chosen in parts.values()
+            for each in close_variants(self._known[wanted.key], chosen)
+        )
 
     def _ways(self, group: Ways) -> list[Way]:
         """Those of which all kernels were measured and can run, by their chosen variants."""
@@ -428,9 +435,10 @@ class MeasuredCost:
         self, wanted: Wanted, every: list[Measurement]
     ) -> Generator[tuple[_Task, float], _Answer, list[Measurement]]:
         """The measurements of variants, of which those about as cheap as the cheapest are new."""
+        margin = margin_of(wanted.offered[0])
         least = cheapest_of(every, 0)
         close = tuple(
-            (wanted, each) for each in every if runs(each) and may_be_equal([each], [least], NEAR)
+            (wanted, each) for each in every if runs(each) and may_be_equal([each], [least], margin)
         )
         if not is_unsure(close):
             return every

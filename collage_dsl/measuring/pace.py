@@ -89,7 +89,7 @@ class Pace:
     @property
     def gain(self) -> float:
         """How much faster the machine can be than was said at first: the usual speed, by that."""
-        return self._believed / self.usual
+        return self._believed / self.usual if self.usual else 1.0
 
 
 def reference() -> float:

@@ -72,7 +72,7 @@ all are in the memory together.
 
 
 def close_ways(ways: Sequence[Way]) -> list[Way]:
-    """The ways that may cost as little as the cheapest one; none if that is the only one."""
+    """The ways that may cost as little as the cheapest one, which is one of them."""
     least = min(ways, key=_total, default=())
     close = []
     for way in ways:
@@ -80,7 +80,12 @@ def close_ways(ways: Sequence[Way]) -> list[Way]:
         margin = NEAR if is_near else _most(ways)
         if may_be_equal(_measured(way), _measured(least), margin):
             close.append(way)
-    return close if len(close) > 1 else []
+    return close
+
+
+def close_variants(every: Sequence[Measurement], chosen: Measurement) -> list[Measurement]:
+    """The variants of a kernel that run code and may cost as little as the chosen one."""
+    return [each for each in every if runs(each) and may_be_equal([each], [chosen], NEAR)]
 
 
 def joined(groups: Iterable[Way]) -> list[Way]:
@@ -88,9 +93,9 @@ def joined(groups: Iterable[Way]) -> list[Way]:
     The kernels of groups, in groups of those that are to be timed in turn: groups with a common
     kernel are one, as long as that is not larger than `_MOST_TOGETHER`.
     """
-    found: list[dict[Key, tuple[Wanted, Measurement]]] = []
+    found: list[dict[tuple[Key, str], tuple[Wanted, Measurement]]] = []
     for group in groups:
-        together, apart = {part[0].key: part for part in group}, []
+        together, apart = {(part[0].key, part[1].variant): part for part in group}, []
         for other in found:
             is_joined = not other.keys().isdisjoint(together)
             if is_joined and len(other | together) <= _MOST_TOGETHER:
@@ -157,11 +162,6 @@ def _total(way: Way) -> float:
 def _most(ways: Sequence[Way]) -> float:
     """The largest noise margin of some kernels."""
     return max((margin_of(wanted.offered[0]) for way in ways for wanted, _ in way), default=0.0)
-
-
-def parts_of(ways: Iterable[Way]) -> Way:
-    """The distinct kernels of some ways that run code, and so can be timed."""
-    return tuple({part[0].key: part for way in ways for part in way if runs(part[1])}.values())
 
 
 def runs(measured: Measurement) -> bool:
