@@ -186,7 +186,7 @@ class _Expression:
         elif not isinstance(written, syntax.Application):
             hint = (
                 "rules stand side by side: `union(a, b)`"
-                if isinstance(written, syntax.List)
+                if isinstance(written, syntax.List | syntax.Operation)
                 else ""
             )
             self.findings.error("E0404", written.span, "a rule is needed here", hint)
@@ -529,7 +529,8 @@ class _Expression:
                     return None
                 return tuple(one for primitives in found if primitives for one in primitives)
         message = "`using` is `tvm_default` or a list of primitives"
-        hint = f"write `[{written.span.text}]`" if isinstance(written, syntax.Name) else ""
+        is_one = isinstance(written, syntax.Name | syntax.Application)
+        hint = f"write `[{written.span.text}]`" if is_one else ""
         self.findings.error("E0404", written.span, message, hint)
         return None
 
