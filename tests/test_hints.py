@@ -58,6 +58,16 @@ def test_the_text_of_a_graph_has_the_same_hints(text: str, hint: str) -> None:
     assert [each.help for each in caught.value.diagnostics] == [hint]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["tvm", "onnxruntime", "openclml", "lib", "mylib", "cublaslt", "cudnn8", "onednn_bf16", "acme"],
+)
+def test_a_compiler_of_ones_own_is_accepted(name: str) -> None:
+    text = f'collage 1;\ntarget t on llvm {{ compiler "{name}"; rules op_call_by_kind(); }}\n'
+
+    assert check(Source("t.collage", text)) == ()
+
+
 def test_a_missing_brace_is_not_taken_for_a_binding() -> None:
     text = "collage 1;\npattern p(x) { y = act(x); yield y;\nlet act = one_of(nn.relu, exp);\n"
 

@@ -6,6 +6,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Measuring, Option, Toolchain, Tuning
 from collage_dsl.language import aliases, syntax
 from collage_dsl.language.arguments import bind, named_arguments
+from collage_dsl.language.compilers import check_compiler
 from collage_dsl.language.coverage import check_fallback
 from collage_dsl.language.findings import Findings, did_you_mean, listed
 from collage_dsl.language.fitting import check_fit
@@ -192,7 +193,8 @@ class _TargetChecker:
         match self.value(settings.get("compiler")):
             case None:
                 return None
-            case syntax.Literal(str() as text) if text:
+            case syntax.Literal(str() as text, span) if text:
+                check_compiler(text, span, self.findings)
                 return text
             case other:
                 message = "`compiler` is the name of a backend, in double quotes"
