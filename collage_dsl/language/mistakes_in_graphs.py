@@ -83,6 +83,8 @@ MISTAKES = (
     ),
     Mistake(r"-\s*", rf"(?P<right>{NAME})", "write `negative({right})`"),
     *signs(
-        "=.*", {sign: f"write `{operator}(…, …)`" for sign, operator in BINARY.items()}, r"\s*[\w(]"
+        r"=.*[\w)\]]\s*",
+        {sign: f"write `{operator}(…, …)`" for sign, operator in BINARY.items()},
+        r"\s*[\w(]",
     ),
 )

@@ -116,7 +116,9 @@ OPERANDS = (
         for sign, operator in (("-", "negative"), (r"\bnot", "logical_not"))
     ),
     *signs(
-        "=.*", {sign: f"write `{operator}(…, …)`" for sign, operator in BINARY.items()}, r"\s*[\w(]"
+        r"=.*[\w)\]]\s*",
+        {sign: f"write `{operator}(…, …)`" for sign, operator in BINARY.items()},
+        r"\s*[\w(]",
     ),
     Mistake(
         rf"(?P<left>{_OPERAND})\s*",
