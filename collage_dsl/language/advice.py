@@ -2,6 +2,7 @@
 
 import re
 
+from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.resources import folder
 
 _OTHER_NAMES = {
@@ -16,7 +17,7 @@ _OTHER_NAMES = {
 """Names of dtypes in other languages and libraries."""
 
 _OTHER_FACTS = {
-    **dict.fromkeys(("ndim", "ndims", "dims", "dim"), "rank"),
+    **dict.fromkeys(("ndim", "ndims", "dims", "dim", "len", "length"), "rank"),
     **dict.fromkeys(("element_type", "elem_type", "type"), "dtype"),
     **dict.fromkeys(("numel", "elements"), "size"),
     "nbytes": "bytes",
@@ -65,8 +66,21 @@ def function_meant(name: str, functions: tuple[str, ...]) -> str:
     return f"write `{fact}({value})`" if fact in functions else ""
 
 
+def call_meant(name: str, argument: str, functions: tuple[str, ...]) -> str:
+    """
+    A hint if another language calls the function `name` for one of our facts, else empty.
+    `argument` is the text of its first argument.
+    """
+    value, _, fact = name.rpartition(".")
+    if value and argument and fact in ("shape", "size", "dim"):
+        return f"write `dim({value}, {argument})`"
+    return function_meant(name, functions) or fact_meant(name)
+
+
 def fact_meant(name: str) -> str:
     """A hint if another library has the function `name` for one of our facts, else empty."""
+    if name.lower() == "not":
+        return "write `not`, in small letters"
     if name == "layout":
         return 'a layout is an attribute: `nn.conv2d(x, w) [data_layout == "NCHW"]`'
     meant = _OTHER_FACTS.get(name)
@@ -77,6 +91,24 @@ def operator_meant(name: str) -> str:
     """A hint if `name` is an operator of another library, else empty."""
     meant = _OTHER_OPERATORS.get(name.rpartition(".")[2].lower().replace("_", ""))
     return f"in Relax it is `{meant}`" if meant else ""
+
+
+def truth_meant(name: str) -> str:
+    """A hint if `name` is a truth value of another language, else empty."""
+    return f"write `{name.lower()}`" if name.lower() in ("true", "false") else ""
+
+
+def sort_meant(name: str, parameter: str, dims: str) -> str:
+    """A hint what to write instead of the sort `name` of a parameter with the dimensions `dims`."""
+    plain = f"{parameter}: {dims}" if dims else parameter
+    dtype = short_dtype(long) if (long := long_dtype(name)) else _OTHER_NAMES.get(name.lower())
+    if dtype:
+        return f"write `{plain}`; `where dtype({parameter}) == {dtype};` asks for the dtype"
+    if name.lower() in ("optional", "maybe", "opt"):
+        return f"write `{parameter}?`"
+    if name.lower() in ("any", "tensor", "value", "var", "expr"):
+        return f"write `{plain}`, which is any value"
+    return "there is `const`"
 
 
 def without_quotes(text: str) -> str:

@@ -42,8 +42,17 @@ def bind(
             wanted = f"{least} to {most} arguments"
         named_too = " without a name" if keywords else ""
         message = f"`{function}` takes {wanted}{named_too}, not {len(plain)}"
-        findings.error("E0403", written.span, message)
+        findings.error("E0403", written.span, message, _named(plain, keywords))
     return None if findings.errors > errors else (plain, named)
+
+
+def _named(plain: tuple[syntax.Expression, ...], keywords: tuple[str, ...]) -> str:
+    """A hint to write `name: value` instead of `name == value`, else empty."""
+    for argument in plain:
+        match argument:
+            case syntax.Operation("==", syntax.Name(name), value) if name in keywords:
+                return f"write `{name}: {value.span.text}`"
+    return ""
 
 
 def named_arguments(

@@ -65,7 +65,26 @@ def _check_length(
         message = f"`{name}` of `{operators[0].name}` always has {count(stored[0], 'number')}"
         items = r"\s*,\s*".join(re.escape(str(item)) for item in value)
         at = _written(span, name, rf"\[\s*{items}\s*\]")
-        findings.error("E0205", at, f"{message}, not {len(value)}")
+        hint = _repeated(value, stored[0], name)
+        findings.error("E0205", at, f"{message}, not {len(value)}", hint)
+
+
+_ENDS = {
+    2: "left, right",
+    4: "top, left, bottom, right",
+    6: "front, top, left, back, bottom, right",
+}
+"""The order of a stored padding, by its length."""
+
+
+def _repeated(value: tuple[Value, ...], length: int, name: str) -> str:
+    """A hint with the list that TVM stores for a shorter one, and the order of a padding."""
+    order = _ENDS.get(length, "") if name == "padding" else ""
+    shortest = (1, length // 2) if order else (1,)
+    if len(value) not in shortest:
+        return f"the numbers are {order}" if order else ""
+    full = ", ".join(map(str, value * (length // len(value))))
+    return f"write `[{full}]`: {order}" if order else f"write `[{full}]`"
 
 
 def stored_length(operator: Operator, name: str) -> int | None:

@@ -49,9 +49,11 @@ def check_count(operator: Operator, given: int, span: Span, who: str, findings: 
     return False
 
 
-def unknown_attribute(operator: Operator, name: syntax.Name, findings: Findings) -> None:
+def unknown_attribute(
+    operator: Operator, name: syntax.Name, findings: Findings, hint: str = ""
+) -> None:
     known = operator.attrs
-    hint = did_you_mean(name.text, known)
+    hint = hint or did_you_mean(name.text, known)
     if not hint:
         hint = f"it has {listed(known, 'and')}" if known else "it has no attributes"
     message = f"`{operator.name}` has no attribute `{name.text}`"

@@ -72,6 +72,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0540": "a kind of target that TVM does not have",
         "W0541": "an option that TVM does not take",
         "W0542": "a composite that the target gives to no library",
+        "W0543": "a compiler whose name is almost that of a known one",
         # Graphs in the text notation.
         "E0601": "a graph returns nothing",
         "E0602": "an attribute without a default has no value",

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
 from collage_dsl.language import syntax
-from collage_dsl.language.advice import fact_meant, without_quotes
+from collage_dsl.language.advice import call_meant, truth_meant, without_quotes
 from collage_dsl.language.calls import unknown_attribute
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.rules import condition as rules
@@ -179,7 +179,8 @@ class Checker:
         wanted = _FUNCTIONS.get(name.text)
         if wanted is None:
             known = (*_FUNCTIONS, *self.scope.predicates())
-            hint = fact_meant(name.text) or did_you_mean(name.text, known)
+            said = written.arguments[0].value.span.text if written.arguments else ""
+            hint = call_meant(name.text, said, FUNCTIONS) or did_you_mean(name.text, known)
             hint = hint or f"there are {listed(known, 'and')}"
             self.findings.error("E0401", name.span, f"unknown function `{name.text}`", hint)
             return None
@@ -206,7 +207,9 @@ class Checker:
             self.findings.error("E0402", named.span, message)
         elif len(given) != wanted:
             message = f"`{function}` takes {count(wanted, 'argument')}, not {len(given)}"
-            self.findings.error("E0403", written.span, message)
+            is_dim = function in ("dim", "shape") and given
+            hint = f"write `dim({given[0].value.span.text}, 0)`" if is_dim else ""
+            self.findings.error("E0403", written.span, message, hint)
         return named is None and len(given) == wanted
 
     def holds(self, written: syntax.Application) -> Typed | None:
@@ -289,7 +292,7 @@ class Checker:
             return Typed(rules.Within(left.value, right.value), Sort.TRUTH, span)
         if right.sort is not Sort.LIST:
             message = f"`in` needs a list on its right, this is {right.sort.value}"
-            self.findings.error("E0303", right.span, message)
+            self.findings.error("E0303", right.span, message, f"write `[{right.span.text}]`")
             return None
         if not right.items:
             self.findings.error("E0302", span, "nothing is in an empty list")
@@ -359,7 +362,8 @@ class AttributeScope:
         if lacking:
             dtype = dtype_of(name)
             if dtype is None:
-                unknown_attribute(lacking[0], name, self.findings)
+                hint = truth_meant(name.text)
+                unknown_attribute(lacking[0], name, self.findings, hint)
             return dtype
         sort = _OF_ATTRIBUTE.get(types[0] or "", Sort.ANY)
         return Typed(rules.Attr(name.text), sort, name.span, attribute=name.text)

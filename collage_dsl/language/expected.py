@@ -2,6 +2,7 @@
 
 from collage_dsl.language.findings import did_you_mean
 from collage_dsl.language.grammar import tables
+from collage_dsl.language.mistakes import Place, meant
 from collage_dsl.language.tokens import UNITS
 
 _VALUE_WORDS = frozenset(
@@ -36,12 +37,17 @@ _WORDS = {
     "$END": "the end of the file",
 }
 _HINTS = {
-    "&": ("_AND", "write `and`"),
-    "|": ("_OR", "write `or`"),
     "=": ("COMPARISON", "compare with `==`"),
-    "!": ("NOT", "write `not`"),
     "'": ("STRING", 'strings stand in double quotes: `"NCHW"`'),
 }
+"""What to write instead of a character, where a token of the kind may stand."""
+_COMMENTS = ("//", "/*", "--", ";;")
+"""What comments begin with in other languages."""
+_IN_OPERANDS = {
+    "=": "attributes stand in brackets after the operands: `[groups == 1]`",
+    ":": "`const` is said once, of the parameter: `pattern f(x, w: const)`",
+}
+"""What to write instead of a character between the operands of a call."""
 
 
 def expectation(accepted: frozenset[str], start: str) -> str:
@@ -66,35 +72,22 @@ def expectation(accepted: frozenset[str], start: str) -> str:
     return words[0] if words else "nothing more"
 
 
-def _misplaced(found: str, accepted: frozenset[str], first: str) -> str:
-    """A hint for something that other languages write in this place, or empty."""
-    if first == "return" and accepted == {"EQUAL"}:
-        return "a pattern ends with `yield`"
-    if accepted == {"TIMES"}:  # after `name[`
-        return "only `[*]` is asked, which is each; of a shape, `dim(x, 0)` is one"
-    is_operand = "RPAR" in accepted and not accepted & {"PLUS", "COLON"}
-    if found == "-" and {"LBRACE", "LPAR"} <= accepted:
-        return 'options stand in parentheses: `llvm(mcpu: "znver4")`'
-    if found == "=" and is_operand:
-        return "attributes stand in brackets after the operands: `[groups == 1]`"
-    if found == ":" and is_operand:
-        return "`const` is said once, of the parameter: `pattern f(x, w: const)`"
-    if found == "=" and {"LBRACE", "SEMICOLON"} <= accepted:
-        return "a setting is followed by its value, without `=`"
-    if found == ";" and "_ONLY" in accepted:
-        return "say what is brought: `only (act)`, or all of it: `as std`"
-    return ""
-
-
-def hint(found: str, accepted: frozenset[str], start: str, first: str) -> str:
-    """A hint what the user meant by `found`, in a statement that begins with `first`."""
+def hint(found: str, place: Place, start: str) -> str:
+    """A hint what the user meant by `found`, which is wrong at `place`."""
+    if not place.before and place.after.startswith(_COMMENTS):
+        return "comments begin with `#`"
+    if said := meant(place):
+        return said
+    accepted = place.accepted
     terminal, words = _HINTS.get(found[:1], ("", ""))
     if terminal in accepted:
         return words
     if found in UNITS and "SEMICOLON" in accepted:
         return "a time is one word, such as `1.5s`, where a setting takes one"
-    if misplaced := _misplaced(found[:1], accepted, first):
-        return misplaced
+    if found == ";" and "_ONLY" in accepted:
+        return "say what is brought: `only (act)`, or all of it: `as std`"
+    if "RPAR" in accepted and not accepted & {"PLUS", "COLON"} and found[:1] in _IN_OPERANDS:
+        return _IN_OPERANDS[found[:1]]
     if not found.isidentifier():
         return "comments begin with `#`" if found == "/" else ""
     keywords = (tables(start).spellings.get(name, "") for name in accepted)

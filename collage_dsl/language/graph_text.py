@@ -134,7 +134,7 @@ class _Builder:
     def operand(self, name: syntax.Name) -> int | None:
         if name.text in self.index:
             return self.index[name.text]
-        if name.text in self.broken:
+        if self.broken & {name.text, ""}:  # a broken node may have any name
             return None
         if name.text in self.defined:
             message = f"`{name.text}` is used before it is defined"

@@ -5,7 +5,6 @@ After an error, parsing continues at the next statement, so that one run finds a
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collage_dsl.language import syntax
@@ -13,7 +12,14 @@ from collage_dsl.language.expected import expectation, hint
 from collage_dsl.language.findings import Findings
 from collage_dsl.language.grammar import tables
 from collage_dsl.language.lalr import END, Machine, Stacks
+from collage_dsl.language.mistakes import NEAR, Place
 from collage_dsl.language.nodes import Token, Tree
+from collage_dsl.language.recovery import (
+    ITEM_KEYWORDS,
+    defined_name,
+    is_binding_with_let,
+    next_statement,
+)
 from collage_dsl.language.tree import Builder
 from collage_dsl.memory import uncollected
 from collage_dsl.printable import ACTING
@@ -28,35 +34,10 @@ MAX_TOKENS = 100_000
 MAX_NESTING = 200
 
 _END = "$END"
-_ITEM_KEYWORDS = ("import", "let", "extern", "pattern", "rule", "target", "pin", "forbid", "test")
-_ITEM = "|".join(_ITEM_KEYWORDS)
-_RESYNC = re.compile(
-    rf"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+" | ["{{}};] | ^(?:{_ITEM})(?![A-Za-z0-9_])""",
-    re.MULTILINE | re.VERBOSE,
-)
-_RESYNC_AFTER_QUOTE = re.compile(r"\#[^\n]* | [{};]", re.VERBOSE)
 _FREE = re.compile(r"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+"? | `[^`\n]*+`?""", re.VERBOSE)
 """A comment, a string or a name in backquotes, closed or not: where any character is text."""
-_DEFINED = re.compile(rf"(?:extern\s+predicate|{_ITEM})\s+([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)")
 _INSIDE = {"pattern": "binding", "graph": "node", "test": "model"}
 _EQUALS = re.compile(r"\s*=")
-_BRACES = re.compile(r"\}(?:\s*\})*")
-
-
-def _marks(text: str, start: int) -> Iterator[re.Match[str]]:
-    """
-    What reading may resume at, and what hides such marks. After a quotation mark that is not
-    closed, no string begins on that line, so none is searched for.
-    """
-    while found := _RESYNC.search(text, start):
-        start = found.end()
-        if found[0] != '"':
-            yield found
-            continue
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        yield from _RESYNC_AFTER_QUOTE.finditer(text, start, end)
-        start = end
 
 
 def parse_file(source: Source, findings: Findings) -> syntax.File:
@@ -266,15 +247,18 @@ class _Run:
         """Whether `item` begins an item of the file after a missing brace, not a binding."""
         if block.brace is None or self.start != "file":
             return False
-        is_binding = _EQUALS.match(self.source.text, self.span(item).end)
-        return str(item) in _ITEM_KEYWORDS and not is_binding
+        text = self.source.text
+        is_binding = _EQUALS.match(text, self.span(item).end)
+        if self.inside()[-1] in _INSIDE and is_binding_with_let(text, item.start_pos):
+            return False
+        return str(item) in ITEM_KEYWORDS and not is_binding
 
     def misses_semicolon(self, wrong: Token) -> bool:
         """Whether a missing `;` before the wrong token is the likely error."""
         if "SEMICOLON" not in self.accepted():
             return False
         between = self.source.text[self.end : wrong.start_pos]
-        keywords = (*_ITEM_KEYWORDS, "where", "yield", "return", "expect", "costs", "}")
+        keywords = (*ITEM_KEYWORDS, "where", "yield", "return", "expect", "costs", "}")
         return "\n" in between or str(wrong) in keywords
 
     def unexpected(self, wrong: Token) -> None:
@@ -290,7 +274,7 @@ class _Run:
             self.findings.error("E0103", span, "the edition is said once, on the first line")
         else:
             message = f"expected {expectation(accepted, self.start)}, found `{_shortened(wrong)}`"
-            said = hint(str(wrong), accepted, self.start, str(self.blocks[-1].first))
+            said = hint(str(wrong), self.place(wrong, accepted), self.start)
             self.findings.error("E0101", span, message, said)
 
     def unexpected_end(self) -> None:
@@ -315,42 +299,28 @@ class _Run:
 
     def skip(self, block: _Block, wrong: Token) -> None:
         """Continue after the statement that contains the wrong token."""
-        is_word = block.first is None and str(wrong) in _ITEM_KEYWORDS  # a keyword, not an item
+        is_word = block.first is None and str(wrong) in ITEM_KEYWORDS  # a keyword, not an item
         start = self.span(wrong).end if is_word else wrong.start_pos
+        if block.first is None:
+            self.note_broken(block, self.span(wrong))
         self.restart(block)
-        self.machine.at = self.next_statement(block, start)
-
-    def next_statement(self, block: _Block, start: int) -> int:
-        """
-        The position to continue at: after the next `;` or the next balanced block, or at the
-        brace that closes `block`, or at an item that begins a line, whichever comes first.
-        """
-        depth = 0
-        for found in _marks(self.source.text, start):
-            match found[0]:
-                case "{":
-                    depth += 1
-                case "}" if depth == 0:
-                    if block.brace is not None:
-                        return found.start()
-                    several = _BRACES.match(self.source.text, found.start())
-                    return several.end() if several else found.end()
-                case "}":
-                    depth -= 1
-                    if depth == 0:
-                        return found.end()
-                case ";" if depth == 0:
-                    return found.end()
-                case word if word in _ITEM_KEYWORDS and self.start == "file":
-                    return found.start()
-        return len(self.source.text)
+        self.machine.at = next_statement(
+            self.source.text,
+            start,
+            in_braces=block.brace is not None,
+            in_file=self.start == "file",
+        )
 
     def restart(self, block: _Block) -> None:
         """Give up the statement being read and record it as broken."""
         if block.first is not None:
-            span = Span(self.source, block.first.start_pos, self.end)
-            self.broken.append(syntax.Broken(_defined_name(span), span))
+            self.note_broken(block, Span(self.source, block.first.start_pos, self.end))
         self.rewind(block)
+
+    def note_broken(self, block: _Block, span: Span) -> None:
+        is_inside = block.brace is not None or self.start != "file"
+        name = defined_name(self.source.text, span.start, in_braces=is_inside)
+        self.broken.append(syntax.Broken(name, span))
 
     def rewind(self, block: _Block) -> None:
         """Return to the state before the statement being read."""
@@ -371,6 +341,22 @@ class _Run:
 
     def accepted(self) -> frozenset[str]:
         return self.machine.accepted()
+
+    def place(self, wrong: Token, accepted: frozenset[str]) -> Place:
+        """What stands around the wrong token."""
+        text, at, block = self.source.text, wrong.start_pos, self.blocks[-1]
+        begin = at if block.first is None else block.first.start_pos
+        before = text[begin:at] if at - begin <= NEAR else f"…{text[at - NEAR : at]}"
+        after = text[at : at + NEAR]
+        around = self.blocks[-2].first if block.brace else block.first
+        first = max(begin if around is None else around.start_pos, at - NEAR)
+        so_far = text[first:at] + after.partition(";")[0]
+        return Place(self.inside(), before, after, accepted, so_far)
+
+    def inside(self) -> tuple[str, ...]:
+        """The words before the open braces, the outermost first."""
+        words = tuple(str(block.first) for block in self.blocks[:-1])
+        return words if self.start == "file" else ("graph",)
 
     def statement(self, block: _Block) -> str:
         """What a message calls the statement being read."""
@@ -407,9 +393,3 @@ class _Run:
 
 def _shortened(token: Token) -> str:
     return str(token) if len(token) <= 30 else f"{token[:30]}…"
-
-
-def _defined_name(span: Span) -> str:
-    """The name that a broken statement would have defined; empty if it is not recognizable."""
-    words = _DEFINED.match(span.text)
-    return "" if words is None else words[1] or words[2]

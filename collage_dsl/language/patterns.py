@@ -7,7 +7,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language import syntax
 from collage_dsl.language.absence import can_hold
-from collage_dsl.language.advice import dtype_meant, function_meant
+from collage_dsl.language.advice import dtype_meant, function_meant, sort_meant, truth_meant
 from collage_dsl.language.attribute_values import check_values
 from collage_dsl.language.calls import check_count
 from collage_dsl.language.conditions import (
@@ -47,6 +47,9 @@ from collage_dsl.source import Span
 
 TOLERANCE = 1e-4
 """The relative distance that a constant may have from `~0.7071`."""
+
+_ANY_NAME = ""
+"""The name of a broken statement that may define any name."""
 
 
 def check_pattern(
@@ -145,7 +148,9 @@ class _PatternChecker:
         tag = written.tag
         if tag is not None and tag.text != "const":
             message = f"unknown sort of parameter `{tag.text}`"
-            self.findings.error("E0206", tag.span, message, "there is `const`")
+            dims = "" if written.dims is None else written.dims.span.text
+            hint = sort_meant(tag.text, written.name.text, dims)
+            self.findings.error("E0206", tag.span, message, hint)
         if self.define(written.name):
             name = written.name.text
             span = written.name.span
@@ -229,7 +234,7 @@ class _PatternChecker:
     def is_known(self, name: syntax.Name) -> bool:
         if name.text in self.defined:
             return True
-        if name.text in self.broken:
+        if name.text in self.broken or _ANY_NAME in self.broken:
             return False
         if name.text in self.all_names:
             message = f"`{name.text}` is used before it is defined"
@@ -435,6 +440,11 @@ class _PatternChecker:
                 return False
 
     def attribute(self, known: tuple[Operator, ...], written: syntax.Expression) -> Where | None:
+        if isinstance(written, syntax.Literal) and type(written.value) is int:
+            message = "a condition is needed here, this is a number"
+            hint = f"write `.{written.value}` for a field of a tuple"
+            self.findings.error("E0303", written.span, message, hint)
+            return None
         where = Checker(self.findings, AttributeScope(known, self.findings, self)).condition(
             written
         )
@@ -479,9 +489,9 @@ class _PatternChecker:
         elif any(name.text in self.attributes_of(call) for call in self.calls()):
             message = f"the attribute `{name.text}` cannot be asked here"
             self.findings.error("E0306", name.span, message, "ask it in brackets after the call")
-        elif name.text not in self.broken:
+        elif not self.broken & {name.text, _ANY_NAME}:
             hint = function_meant(name.text, FUNCTIONS) or dtype_meant(name.text)
-            hint = hint or did_you_mean(name.text, self.defined)
+            hint = hint or truth_meant(name.text) or did_you_mean(name.text, self.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
 

@@ -9,6 +9,7 @@ from collage_dsl.graph import Kind
 from collage_dsl.language import aliases, syntax
 from collage_dsl.language.arguments import bind, string, whole_number
 from collage_dsl.language.calls import refuse
+from collage_dsl.language.compilers import check_compiler
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.language.fitting import check_fit
 from collage_dsl.language.growth import check_rule_growth
@@ -186,7 +187,7 @@ class _Expression:
         elif not isinstance(written, syntax.Application):
             hint = (
                 "rules stand side by side: `union(a, b)`"
-                if isinstance(written, syntax.List)
+                if isinstance(written, syntax.List | syntax.Operation)
                 else ""
             )
             self.findings.error("E0404", written.span, "a rule is needed here", hint)
@@ -470,7 +471,8 @@ class _Expression:
         """A declared predicate by its name, or that of a backend: `"NAME.supports"`."""
         scope = self.scope
         match written:
-            case syntax.Literal(str() as text) if fullmatch(_SUPPORTS, text, ASCII):
+            case syntax.Literal(str() as text, span) if fullmatch(_SUPPORTS, text, ASCII):
+                check_compiler(text.removesuffix(".supports"), span, self.findings)
                 return Predicate(text, ("call",), BACKEND + text.removesuffix(".supports"))
             case syntax.Literal(str()):
                 message = "a backend is asked what it supports"
@@ -529,7 +531,8 @@ class _Expression:
                     return None
                 return tuple(one for primitives in found if primitives for one in primitives)
         message = "`using` is `tvm_default` or a list of primitives"
-        hint = f"write `[{written.span.text}]`" if isinstance(written, syntax.Name) else ""
+        is_one = isinstance(written, syntax.Name | syntax.Application)
+        hint = f"write `[{written.span.text}]`" if is_one else ""
         self.findings.error("E0404", written.span, message, hint)
         return None
 

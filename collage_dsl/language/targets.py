@@ -6,6 +6,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Measuring, Option, Toolchain, Tuning
 from collage_dsl.language import aliases, syntax
 from collage_dsl.language.arguments import bind, named_arguments
+from collage_dsl.language.compilers import check_compiler
 from collage_dsl.language.coverage import check_fallback
 from collage_dsl.language.findings import Findings, did_you_mean, listed
 from collage_dsl.language.fitting import check_fit
@@ -154,14 +155,21 @@ class _TargetChecker:
                 hint = did_you_mean(name.text, SETTINGS) or f"there are {listed(SETTINGS, 'and')}"
                 self.findings.error("E0501", name.span, message, hint)
             elif ours in found:
-                self.twice(name, found[ours].name.span)
+                hint = "write `rules union(a, b);`" if ours == "rules" else ""
+                self.twice(name, found[ours].name.span, hint)
             else:
                 found[ours] = setting
         return found
 
-    def twice(self, name: syntax.Name, first: Span) -> None:
+    def is_misspelt(self, setting: str) -> bool:
+        """Whether an unknown setting, which was reported, looks like `setting`."""
+        unknown = (s.name.text for s in self.written.settings if s.name.text not in SETTINGS)
+        return any(did_you_mean(name, (setting,)) for name in unknown)
+
+    def twice(self, name: syntax.Name, first: Span, hint: str = "") -> None:
         note = Note("given here first", first)
-        self.findings.error("E0502", name.span, f"`{name.text}` is given twice", notes=(note,))
+        message = f"`{name.text}` is given twice"
+        self.findings.error("E0502", name.span, message, hint, notes=(note,))
 
     def value(self, setting: syntax.Field | syntax.Block | None) -> syntax.Expression | None:
         """The value of a setting; None if it is absent."""
@@ -176,7 +184,7 @@ class _TargetChecker:
                 return value
             case syntax.Field(name):
                 self.findings.error("E0503", name.span, f"`{name.text}` has no value")
-            case syntax.Block(name):
+            case syntax.Block(name) if self.is_whole:  # else its inside was reported
                 message = f"`{name.text}` is set to a value, and has no braces"
                 self.findings.error("E0503", name.span, message)
         return None
@@ -185,7 +193,8 @@ class _TargetChecker:
         match self.value(settings.get("compiler")):
             case None:
                 return None
-            case syntax.Literal(str() as text) if text:
+            case syntax.Literal(str() as text, span) if text:
+                check_compiler(text, span, self.findings)
                 return text
             case other:
                 message = "`compiler` is the name of a backend, in double quotes"
@@ -215,7 +224,7 @@ class _TargetChecker:
 
     def rules(self, settings: dict[str, syntax.Field | syntax.Block]) -> FusionRule | None:
         if "rules" not in settings:
-            if self.is_whole:
+            if self.is_whole and not self.is_misspelt("rules"):
                 message = f"target `{self.written.name.text}` has no `rules`"
                 self.findings.error("E0502", self.written.name.span, message)
             return None

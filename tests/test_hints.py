@@ -1,0 +1,86 @@
+"""Each mistake on the page of hints is found once, in its place, with the hint that mends it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collage_dsl.diagnostics import RuleError
+from collage_dsl.language import check, parse_graph
+from collage_dsl.source import Source
+
+PAGE = Path(__file__).with_name("hints.md")
+
+_CASE = re.compile(r"^(.*)«(.*)»(.*)\n([EW]\d+): (.*)$", re.MULTILINE)
+_EDITION = "collage 1;\n"
+
+
+def cases() -> Iterator[object]:
+    for before, wrong, after, code, hint in _CASE.findall(PAGE.read_text("utf-8")):
+        yield pytest.param(before, wrong, after, code, hint, id=f"{before}{wrong}{after}")
+
+
+def test_every_text_has_a_place_and_a_hint() -> None:
+    blocks = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+    texts = [text for block in blocks for text in block.strip().split("\n\n")]
+    assert all(_CASE.fullmatch(text) for text in texts)
+
+
+@pytest.mark.parametrize(("before", "wrong", "after", "code", "hint"), tuple(cases()))
+def test_a_mistake_has_one_finding_with_a_hint(
+    before: str, wrong: str, after: str, code: str, hint: str
+) -> None:
+    text = f"{_EDITION}{before}{wrong}{after}\n"
+    start = len(_EDITION + before)
+
+    (found,) = check(Source("t.collage", text))
+
+    assert (found.code, found.span.start, found.span.end) == (code, start, start + len(wrong))
+    assert found.help == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("x: f32[4]; let y = exp(x); return y;", "write `y = exp(x);`, without `let`"),
+        ("graph { x: f32[4]; y := exp(x); return y; }", "write `y = exp(x);`"),
+        ("x: f32[4]; y = x + 1; return y;", "write `add(x, const f32[] 1)`"),
+        ("x: f32[4]; exp(x); return y;", "write `y = exp(x);`"),
+        ("x: f32[4]; y = exp(x); yield y;", "write `return y;`"),
+    ],
+)
+def test_the_text_of_a_graph_has_the_same_hints(text: str, hint: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        parse_graph(text)
+
+    assert [each.help for each in caught.value.diagnostics] == [hint]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tvm", "onnxruntime", "openclml", "lib", "mylib", "cublaslt", "cudnn8", "onednn_bf16", "acme"],
+)
+def test_a_compiler_of_ones_own_is_accepted(name: str) -> None:
+    text = f'collage 1;\ntarget t on llvm {{ compiler "{name}"; rules op_call_by_kind(); }}\n'
+
+    assert check(Source("t.collage", text)) == ()
+
+
+def test_a_missing_brace_is_not_taken_for_a_binding() -> None:
+    text = "collage 1;\npattern p(x) { y = act(x); yield y;\nlet act = one_of(nn.relu, exp);\n"
+
+    assert [found.code for found in check(Source("t.collage", text))] == ["E0102"]
+
+
+def test_what_a_broken_statement_defines_is_not_called_unknown() -> None:
+    text = "collage 1;\npattern p(x) { a, b = split(x); y = add(a, b); yield y; }\n"
+
+    assert [found.code for found in check(Source("t.collage", text))] == ["E0101"]
+
+
+def test_reading_goes_on_after_braces_in_the_middle_of_a_statement() -> None:
+    text = 'collage 1;\npattern p(x) { y = exp(x); where rank(x) in {1, 2} else "why"; yield z; }\n'
+
+    assert [found.code for found in check(Source("t.collage", text))] == ["E0101", "E0206"]
