@@ -57,18 +57,15 @@ def _range(measured: Sequence[Measurement]) -> tuple[float, float]:
     return fsum(lows), fsum(highs)  # type: ignore[arg-type]
 
 
-NEAR = 0.25
+_NEAR = 0.15
 """
-Kernels that were not timed in turn may cost the same if they differ by this part. Between two
-measurements, what else uses the caches, the memory and the core changes the times by so much.
+Two kernels for the same nodes, or two variants, may cost the same if they differ by this part and
+were not timed in turn. Between two measurements, what else uses the caches, the memory and the core
+changes the times by so much.
 """
-
 
 _MOST_TOGETHER = 16
-"""
-The most kernels that are timed in turn although their costs differ by more than the noise margin:
-all are in the memory together.
-"""
+"""The most kernels of several groups that are timed in turn: all are in the memory together."""
 
 
 def close_ways(ways: Sequence[Way]) -> list[Way]:
@@ -76,8 +73,8 @@ def close_ways(ways: Sequence[Way]) -> list[Way]:
     least = min(ways, key=_total, default=())
     close = []
     for way in ways:
-        is_near = len(way) + len(least) <= _MOST_TOGETHER and is_unsure((*way, *least))
-        margin = NEAR if is_near else _most(ways)
+        is_near = len(way) == len(least) == 1 and is_unsure((*way, *least))
+        margin = _NEAR if is_near else _most(ways)
         if may_be_equal(_measured(way), _measured(least), margin):
             close.append(way)
     return close
@@ -85,7 +82,7 @@ def close_ways(ways: Sequence[Way]) -> list[Way]:
 
 def close_variants(every: Sequence[Measurement], chosen: Measurement) -> list[Measurement]:
     """The variants of a kernel that run code and may cost as little as the chosen one."""
-    return [each for each in every if runs(each) and may_be_equal([each], [chosen], NEAR)]
+    return [each for each in every if runs(each) and may_be_equal([each], [chosen], _NEAR)]
 
 
 def joined(groups: Iterable[Way]) -> list[Way]:
