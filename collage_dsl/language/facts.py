@@ -46,7 +46,10 @@ MOST_WAYS = 32
 """Conditions with `or` are examined in at most this many ways; one that needs more is ignored."""
 
 Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each
-"""An expression with a known set of values. Attribute names begin with the number of the call."""
+"""
+An expression with a known set of values. Attribute names begin with the number of the call. `Has`
+is also about attributes, by that name: whether the attribute has a value.
+"""
 
 _OPPOSITE: Mapping[Comparison, Comparison] = {
     "==": "!=",
@@ -133,6 +136,10 @@ class Facts:
         """
         if not isinstance(expression, Dtype | Attr) or _is_related(self.first(expression)):
             return False
+        if isinstance(expression, Attr):
+            is_there = self.of(Has(expression.name))
+            if value is None or True not in is_there:
+                return value is None and False in is_there
         return value in self.of(expression)
 
     def narrow(self, term: Term, values: Values) -> None:
@@ -163,7 +170,11 @@ class Facts:
         """Record that all terms of `expression` are known."""
         for term in terms(expression):
             self.known.add(term)
-            if isinstance(term, Has | Attr | Each):
+            if isinstance(term, Has):
+                continue
+            if isinstance(term, Attr | Each):
+                name = term.name if isinstance(term, Attr) else term.attribute.name
+                self.narrow(Has(name), one_of((True,)))
                 continue
             self.narrow(Has(term.of), one_of((True,)))
             if isinstance(term, DimAt):
@@ -185,9 +196,32 @@ def _is_related(term: Term) -> bool:
     return isinstance(term, Rank) or (isinstance(term, Attr) and term.name.endswith("layout"))
 
 
+def without_none(condition: Expression) -> Expression:
+    """
+    `condition`, with a comparison of an attribute with `none` as the question whether the attribute
+    has a value. `Has` asks it with the name of the attribute, which is never the name of a value.
+    """
+    match condition:
+        case Compare("==", Attr(name), Constant(None)) | Compare("==", Constant(None), Attr(name)):
+            return Not(Has(name))
+        case Compare("!=", Attr(name), Constant(None)) | Compare("!=", Constant(None), Attr(name)):
+            return Has(name)
+        case Within(Attr(name) as value, Constant(tuple() as items)) if None in items:
+            others = tuple(item for item in items if item is not None)
+            return Or(Not(Has(name)), Within(value, Constant(others)))
+        case _:
+            return condition
+
+
 def terms(expression: Expression) -> Iterator[Term]:
     """The terms in `expression`; for a shape, its rank."""
     match expression:
+        case Compare("==" | "!=", Attr(name), Constant(None)):
+            yield Has(name)
+        case Compare("==" | "!=", Constant(None), Attr(name)):
+            yield Has(name)
+        case Within(Attr(name), Constant(tuple() as items)) if None in items:
+            yield Has(name)  # without a value it holds, and with one it is known
         case Constant() | Range() | Holds():
             pass
         case Shape(of):
@@ -215,6 +249,7 @@ def assume(
     `ways` are changed in place if there is only one alternative. Alternatives (of an `or`) are
     examined as long as there are at most `most` ways.
     """
+    condition = without_none(condition)
     match condition:
         case Not(inner):
             return assume(ways, inner, holds=not holds, most=most)
@@ -242,6 +277,7 @@ def assume(
 
 def _alternatives(condition: Expression, holds: bool) -> int:
     """The number of alternatives in which `condition` holds (or not), counted by `or` and `and`."""
+    condition = without_none(condition)
     match condition:
         case Not(inner):
             return _alternatives(inner, not holds)
