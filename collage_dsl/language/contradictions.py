@@ -8,9 +8,10 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
 from collage_dsl.language.attribute_values import PER_AXIS
-from collage_dsl.language.facts import MOST_WAYS, Facts, assume, terms
+from collage_dsl.language.facts import MOST_WAYS, Facts, assume
 from collage_dsl.language.findings import MAX_WARNINGS, Findings
 from collage_dsl.language.relations import Called, called, introduce, relate
+from collage_dsl.language.terms import terms
 from collage_dsl.rules.condition import (
     And,
     Attr,

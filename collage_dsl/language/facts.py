@@ -1,6 +1,6 @@
 """Derive what several conditions of a pattern together say about its values."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import assert_never
@@ -17,6 +17,7 @@ from collage_dsl.language.domain import (
     one_of,
     solved,
 )
+from collage_dsl.language.terms import Term, terms, without_none
 from collage_dsl.rules.condition import (
     And,
     Attr,
@@ -30,7 +31,6 @@ from collage_dsl.rules.condition import (
     Each,
     Expression,
     Has,
-    Holds,
     Not,
     Or,
     Range,
@@ -44,12 +44,6 @@ from collage_dsl.rules.condition import (
 
 MOST_WAYS = 32
 """Conditions with `or` are examined in at most this many ways; one that needs more is ignored."""
-
-Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each
-"""
-An expression with a known set of values. Attribute names begin with the number of the call. `Has`
-is also about attributes, by that name: whether the attribute has a value.
-"""
 
 _OPPOSITE: Mapping[Comparison, Comparison] = {
     "==": "!=",
@@ -194,50 +188,6 @@ def _is_related(term: Term) -> bool:
     them equal, whatever they are.
     """
     return isinstance(term, Rank) or (isinstance(term, Attr) and term.name.endswith("layout"))
-
-
-def without_none(condition: Expression) -> Expression:
-    """
-    `condition`, with a comparison of an attribute with `none` as the question whether the attribute
-    has a value. `Has` asks it with the name of the attribute, which is never the name of a value.
-    """
-    match condition:
-        case Compare("==", Attr(name), Constant(None)) | Compare("==", Constant(None), Attr(name)):
-            return Not(Has(name))
-        case Compare("!=", Attr(name), Constant(None)) | Compare("!=", Constant(None), Attr(name)):
-            return Has(name)
-        case Within(Attr(name) as value, Constant(tuple() as items)) if None in items:
-            others = tuple(item for item in items if item is not None)
-            return Or(Not(Has(name)), Within(value, Constant(others)))
-        case _:
-            return condition
-
-
-def terms(expression: Expression) -> Iterator[Term]:
-    """The terms in `expression`; for a shape, its rank."""
-    match expression:
-        case Compare("==" | "!=", Attr(name), Constant(None)):
-            yield Has(name)
-        case Compare("==" | "!=", Constant(None), Attr(name)):
-            yield Has(name)
-        case Within(Attr(name), Constant(tuple() as items)) if None in items:
-            yield Has(name)  # without a value it holds, and with one it is known
-        case Constant() | Range() | Holds():
-            pass
-        case Shape(of):
-            yield Rank(of)
-        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
-            yield expression
-        case Not(condition):
-            yield from terms(condition)
-        case Calculate(_, left, right) | Compare(_, left, right):
-            yield from terms(left)
-            yield from terms(right)
-        case Within(left, right) | And(left, right) | Or(left, right):
-            yield from terms(left)
-            yield from terms(right)
-        case _:
-            assert_never(expression)
 
 
 def assume(
