@@ -425,14 +425,14 @@ def _attributes(operand: syntax.Operand) -> Iterator[syntax.Expression]:
 
 
 def _notes(premises: Sequence[Premise]) -> tuple[Note, ...]:
-    """Notes on at most three premises, conditions first."""
+    """Notes on at most five conditions, and on calls if there are fewer than three."""
     conditions = [Note("this is said too", p.span) for p in premises if isinstance(p, Condition)]
     calls = [
         Note(f"because of what `{'` or `'.join(p.call.ops[:3])}` takes and gives", p.span)
         for p in premises
         if isinstance(p, Called)
     ]
-    return tuple([*conditions, *calls][:3])
+    return (*conditions[:5], *calls[: max(0, 3 - len(conditions))])
 
 
 def _quoted(span: Span) -> str:

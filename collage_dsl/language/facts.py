@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import assert_never
 
+from collage_dsl.language.differences import Difference, Differences, Node, limits
 from collage_dsl.language.domain import (
     ANYTHING,
     NATURAL,
@@ -14,9 +15,11 @@ from collage_dsl.language.domain import (
     between,
     calculated,
     is_number,
+    is_whole,
     one_of,
     solved,
 )
+from collage_dsl.language.linear import difference
 from collage_dsl.language.terms import Term, terms, without_none
 from collage_dsl.rules.condition import (
     And,
@@ -45,7 +48,7 @@ from collage_dsl.rules.condition import (
 MOST_WAYS = 32
 """Conditions with `or` are examined in at most this many ways; one that needs more is ignored."""
 
-_OPPOSITE: Mapping[Comparison, Comparison] = {
+OPPOSITE: Mapping[Comparison, Comparison] = {
     "==": "!=",
     "!=": "==",
     "<": ">=",
@@ -76,14 +79,22 @@ class Facts:
     values: dict[Term, Values] = field(default_factory=dict)
     same: dict[Term, Term] = field(default_factory=dict)
     known: set[Term] = field(default_factory=set)
+    differences: Differences = field(default_factory=Differences)
+    """How numbers compare, and with what they are compared."""
     possible: bool = True
     is_related: bool = False
     """Whether what operators say (relations.py) has been applied to all that is known."""
 
     def copy(self) -> "Facts":
         """A copy that can be changed independently. `self` must be possible."""
-        values, same, known = dict(self.values), dict(self.same), set(self.known)
-        return Facts(self.attributes, values, same, known, is_related=self.is_related)
+        return Facts(
+            self.attributes,
+            dict(self.values),
+            dict(self.same),
+            set(self.known),
+            self.differences.copy(),
+            is_related=self.is_related,
+        )
 
     def of(self, term: Term) -> Values:
         return self.of_first(self.first(term))
@@ -130,11 +141,11 @@ class Facts:
         """
         if not isinstance(expression, Dtype | Attr) or _is_related(self.first(expression)):
             return False
-        if isinstance(expression, Attr):
-            is_there = self.of(Has(expression.name))
-            if value is None or True not in is_there:
-                return value is None and False in is_there
-        return value in self.of(expression)
+        if isinstance(expression, Attr) and (value is not None) not in self.of(
+            Has(expression.name)
+        ):
+            return False
+        return value is None or value in self.of(expression)
 
     def narrow(self, term: Term, values: Values) -> None:
         first = self.first(term)
@@ -147,6 +158,8 @@ class Facts:
         """Store `values` for `first`, a term that represents itself."""
         self.values[first] = values
         self.possible &= not values.is_empty
+        if first in self.differences and self.possible:
+            self.differ(*limits(first, values))
         if _is_related(first):
             self.is_related = False
 
@@ -159,6 +172,22 @@ class Facts:
             self.values.pop(other, None)
             self.same[other] = one
             self.set(one, both)
+            if one in self.differences or other in self.differences:
+                self.differ(Difference(one, "==", other, 0))
+
+    def differ(self, *differences: Difference) -> None:
+        """Add comparisons of differences of numbers."""
+        for each in differences:
+            for node in (each.left, each.right):
+                if node not in self.differences:
+                    self.differences.start(node)
+                    self.differ(*limits(node, _values(self, node)))
+            self.possible &= self.differences.add(each)
+
+    def whole(self, term: Term) -> Term | None:
+        """The term that represents `term`; None if the values are not known to be whole numbers."""
+        first = self.first(term)
+        return first if is_whole(self.of_first(first)) else None
 
     def know(self, expression: Expression) -> None:
         """Record that all terms of `expression` are known."""
@@ -246,7 +275,7 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
             return
         case Compare(operator, left, right):
             way.know(condition)
-            _compare(way, operator if holds else _OPPOSITE[operator], left, right)
+            _compare(way, operator if holds else OPPOSITE[operator], left, right)
         case Within(value, Constant(tuple() as choices)):
             way.know(value)
             _narrow_to_choices(way, value, choices, holds)
@@ -282,11 +311,30 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
         return
     _bound(way, operator, left, right)
     _bound(way, _MIRRORED[operator], right, left)
+    if way.possible and (found := _difference(way, operator, left, right)):
+        way.differ(found)
     if isinstance(left, _TERMS) and isinstance(right, _TERMS):
         if way.first(left) == way.first(right):
             way.possible &= operator in ("==", "<=", ">=")
         elif operator == "==":
             way.equal(left, right)
+
+
+def _difference(
+    way: Facts, operator: Comparison, left: Expression, right: Expression
+) -> Difference | None:
+    """
+    What a comparison says of the difference of its sides, if that is not said otherwise: equal
+    terms are made one, and the values of a term that is compared with a number are narrowed.
+    """
+    if isinstance(left, Calculate) or isinstance(right, Calculate):
+        return difference(operator, left, right, way.whole)
+    if operator == "==" or not isinstance(left, _TERMS) or not isinstance(right, _TERMS):
+        return None
+    is_whole = way.whole(left) is not None and way.whole(right) is not None
+    if operator == "!=" and not is_whole:
+        return None
+    return Difference(way.first(left), operator, way.first(right), 0, is_whole)
 
 
 _TERMS = (Attr, Dtype, Rank, DimAt, Size, Bytes, Uses)
@@ -329,9 +377,11 @@ def _without(values: Values, end: Number) -> Values:
     return replace(values, excluded=frozenset({end}))
 
 
-def _values(way: Facts, expression: Expression) -> Values:
+def _values(way: Facts, expression: Node) -> Values:
     """The values that `expression` may have."""
     match expression:
+        case None:
+            return one_of((0,))
         case Constant(value):
             return one_of((value,))
         case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
