@@ -54,11 +54,15 @@ def row(schemas: Iterable[Any]) -> dict[str, Any]:
     is_variadic = bool(names) and _option(newest.inputs[-1].option) == "Variadic"
     attrs = {name: type_ for schema in ordered for name, type_ in attributes(schema)}
     least = min(schema.min_input for schema in ordered)
+    found = {n: value for n, value in defaults(newest) if n in attrs}
+    always = set.intersection(*map(required, ordered)) | found.keys()
+    may_be_none = [name for name in attrs if name not in always]
     return {
         "operands": None if is_variadic else names,
         "optional": 0 if is_variadic else max(0, len(names) - least),
         "attrs": attrs,
-        "defaults": {n: value for n, value in defaults(newest) if n in attrs},
+        "defaults": found,
+        **({"may_be_none": may_be_none} if may_be_none else {}),
     }
 
 
@@ -67,6 +71,10 @@ def attributes(schema: Any) -> Iterator[tuple[str, str]]:
         type_ = TYPES.get(_option(attribute.type))
         if type_ is not None:
             yield name, type_
+
+
+def required(schema: Any) -> set[str]:
+    return {name for name, attribute in schema.attributes.items() if attribute.required}
 
 
 def defaults(schema: Any) -> Iterator[tuple[str, Any]]:

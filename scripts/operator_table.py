@@ -401,11 +401,16 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def fields(call: relax.Call) -> dict[str, str]:
+def declared(call: relax.Call) -> dict[str, str]:
+    """The attributes of a call, with their types in TVM: `Array[int] | None`."""
     if call.attrs is None:
         return {}
-    declared = type(call.attrs).__tvm_ffi_type_info__.fields
-    return {f.name: ATTRIBUTE_TYPES[str(f.ty).removesuffix(" | None")] for f in declared}
+    return {field.name: str(field.ty) for field in type(call.attrs).__tvm_ffi_type_info__.fields}
+
+
+def fields(call: relax.Call) -> dict[str, str]:
+    types = declared(call).items()
+    return {name: ATTRIBUTE_TYPES[type_.removesuffix(" | None")] for name, type_ in types}
 
 
 def defaults(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -> dict[str, Any]:
@@ -433,10 +438,10 @@ def values_of(name: str, attribute: str, default: Any) -> tuple[str, ...]:
 
 
 def row_of(name: str, sample: Callable[[], Sample] | None) -> dict[str, Any]:
-    declared = ir.Op.get(f"relax.{name}").arguments
-    operands = OPERANDS.get(name) or tuple(argument.name for argument in declared)
+    registered = ir.Op.get(f"relax.{name}").arguments
+    operands = OPERANDS.get(name) or tuple(argument.name for argument in registered)
     literals = LITERALS.get(name) or tuple(
-        a.name for a in declared if a.type_info.startswith(LITERAL_TYPES)
+        a.name for a in registered if a.type_info.startswith(LITERAL_TYPES)
     )
     table: dict[str, Any] = {
         "operands": None if name in VARIADIC else list(operands),
@@ -460,6 +465,9 @@ def row_of(name: str, sample: Callable[[], Sample] | None) -> dict[str, Any]:
     known = {a: values_of(name, a, table["defaults"].get(a)) for a in strings}
     if any(known.values()):
         table["values"] = {attribute: list(values) for attribute, values in known.items() if values}
+    may_be_none = [a for a, type_ in declared(call).items() if type_.endswith(" | None")]
+    if may_be_none:
+        table["may_be_none"] = may_be_none
     return table
 
 

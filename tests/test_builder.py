@@ -95,6 +95,30 @@ def test_every_sort_of_value_and_term_can_be_built() -> None:
     assert "where dim(x, 1) / 2 == 4;" in collage.to_text(spec)
 
 
+def test_an_attribute_may_have_to_be_none() -> None:
+    block = build.PatternBuilder("attention")
+    q, k, v = (block.value(name) for name in "qkv")
+    asked = (
+        build.attribute("scale").one_of(None, 0.5),
+        build.attribute("window_size") != None,  # noqa: E711 (a term of a condition)
+    )
+    y = block.bind("y", build.one("nn.attention")(q, k, v, causal_mask=None, where=asked))
+
+    spec = build.target("t", "llvm", rules=build.dfpattern(block.yields(y)))
+
+    assert collage.load(text=collage.to_text(spec))["t"] == spec
+    brackets = "[causal_mask == none, scale in [none, 0.5], window_size != none]"
+    assert f"y = nn.attention(q, k, v) {brackets};" in collage.to_text(spec)
+
+
+def test_an_attribute_that_always_has_a_value_cannot_be_none() -> None:
+    block = build.PatternBuilder("softmax")
+    y = block.bind("y", build.one("nn.softmax")(block.value("x"), axis=None))
+
+    with pytest.raises(collage.RuleError, match="E0321"):
+        build.target("t", "llvm", rules=build.dfpattern(block.yields(y)))
+
+
 def test_an_option_may_be_a_list_of_strings() -> None:
     rules = build.op_call_by_kind()
 

@@ -135,6 +135,18 @@ def attributes() -> list[FusionSpec]:
     return lib(block.yields(block.bind("y", one("nn.conv2d")(x, w, where=asked))))
 
 
+@section("None")
+def none() -> list[FusionSpec]:
+    block = PatternBuilder("attention")
+    q, k, v = (block.value(name) for name in "qkv")
+    mask = build.attribute("causal_mask").one_of(None, "TopLeft")
+    call = one("nn.attention")(q, k, v, where=(mask, build.attribute("window_size") == None))  # noqa: E711
+    attention = block.yields(block.bind("y", call))
+    has_axis = build.attribute("axis") != None  # noqa: E711 (a term of a condition)
+    some = of("some", ("y", one("sum")(X, where=(has_axis,))))
+    return lib(patterns(attention, some))
+
+
 @section("Classes")
 def classes() -> list[FusionSpec]:
     smooth = ("nn.gelu", "nn.silu")

@@ -15,10 +15,13 @@ from collage_dsl.rules.condition import (
     Calculate,
     Compare,
     Constant,
+    Each,
     Expression,
     Given,
     Not,
     Or,
+    Range,
+    Within,
     depends_on_facts,
     evaluate,
 )
@@ -143,6 +146,40 @@ def test_a_dtype_attribute_is_compared_by_its_short_name() -> None:
 
     assert evaluate(same, Given(attrs={"out_dtype": "float32"})) is True
     assert evaluate(same, Given(attrs={"out_dtype": None})) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("condition", "without", "of_one"),
+    [
+        (Compare("==", Attr("axis"), Constant(None)), True, False),
+        (Compare("!=", Attr("axis"), Constant(None)), False, True),
+        (Compare("==", Constant(None), Attr("axis")), True, False),
+        (Compare("!=", Constant(None), Attr("axis")), False, True),
+        (Within(Attr("axis"), Constant((None, 1))), True, True),
+        (Within(Attr("axis"), Constant((None, 2))), True, False),
+        (Within(Attr("axis"), Constant((None,))), True, False),
+        (Within(Attr("axis"), Constant((1, 2))), UNKNOWN, True),
+        (Compare("==", Attr("axis"), Constant(1)), UNKNOWN, True),
+        (Compare("!=", Attr("axis"), Constant(1)), UNKNOWN, False),
+        (Compare("==", Attr("axis"), Attr("axis")), UNKNOWN, True),
+        (Compare("<=", Attr("axis"), Constant(1)), UNKNOWN, True),
+        (Within(Attr("axis"), Range(0, 1)), UNKNOWN, True),
+        (Compare("<=", Each(Attr("axis")), Constant(1)), UNKNOWN, True),
+    ],
+)
+def test_whether_an_attribute_has_a_value_is_always_known(
+    condition: Expression, without: object, of_one: object
+) -> None:
+    """What is asked of its value is unknown where it has none, as it was before `none`."""
+    assert evaluate(condition, Given()) is without
+    assert evaluate(condition, Given(attrs={"axis": None})) is without
+    assert evaluate(condition, Given(attrs={"axis": 1})) is of_one
+
+
+def test_a_fact_about_an_attribute_without_a_value_says_none() -> None:
+    asked = Compare("==", Attr("axis"), Constant(1))
+
+    assert [str(fact) for fact in facts(asked, Given(attrs={"axis": None}))] == ["axis is none"]
 
 
 def test_arithmetic_on_anything_but_numbers_is_unknown() -> None:

@@ -2,6 +2,8 @@
 
 import importlib
 import sys
+from collections.abc import Iterator
+from itertools import product
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from collage_dsl.graph import Form, Node, TensorType
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.domain import (
+    WHOLE,
     Values,
     between,
     calculated,
@@ -20,10 +23,11 @@ from collage_dsl.language.domain import (
     one_of,
     solved,
 )
-from collage_dsl.language.facts import Facts, assume
+from collage_dsl.language.facts import OPPOSITE, Facts, assume
 from collage_dsl.language.relations import is_broadcasting, keeps_dtype, keeps_shape
 from collage_dsl.rules.condition import (
     And,
+    Attr,
     Bytes,
     Calculate,
     Compare,
@@ -39,6 +43,7 @@ from collage_dsl.rules.condition import (
     Rank,
     Shape,
     Size,
+    Uses,
     Within,
     evaluate,
 )
@@ -89,15 +94,26 @@ def test_solving_keeps_all_that_lead_to_a_result(operator: Any, a: Values, const
         assert not (isinstance(result, int | float) and result in a) or x in found
 
 
+@cases(300)
+@given(sets)
+def test_whole_bounds_hold_all_whole_numbers(values: Values) -> None:
+    least, most = values.whole_bounds()
+    whole = [n for n in NUMBERS if isinstance(n, int) and n in values]
+
+    assert all(least <= n <= most for n in whole)
+
+
 # Conditions.
 
+axis = Attr("0.axis")
 names = st.sampled_from(["x", "z"])
 numbers = st.recursive(
     (st.integers(-2, 9) | fractions).map(Constant)
     | st.builds(Rank, names)
     | st.builds(DimAt, names, st.integers(-3, 2))
     | st.builds(Size, names)
-    | st.builds(Bytes, names),
+    | st.builds(Bytes, names)
+    | st.just(axis),
     lambda inner: st.builds(Calculate, st.sampled_from(["+", "-", "*", "/", "%"]), inner, inner),
     max_leaves=3,
 )
@@ -121,6 +137,12 @@ atoms = (
         st.builds(Constant, st.lists(dtypes, min_size=1, max_size=2).map(tuple)),
     )
     | st.builds(Has, names)
+    | st.builds(Compare, EQUALITIES, st.just(axis), st.just(Constant(None)))
+    | st.builds(
+        Within,
+        st.just(axis),
+        st.lists(st.none() | small, min_size=1, max_size=3).map(tuple).map(Constant),
+    )
     | st.builds(Constant, st.booleans())
 )
 conditions: st.SearchStrategy[Expression] = st.recursive(
@@ -141,17 +163,85 @@ bindings = st.dictionaries(
 
 
 @cases(600)
-@given(st.lists(conditions, min_size=1, max_size=4), bindings)
+@given(st.lists(conditions, min_size=1, max_size=4), bindings, st.none() | small)
 def test_conditions_that_hold_for_some_values_do_not_exclude_each_other(
-    said: list[Expression], bound: dict[str, Node]
+    said: list[Expression], bound: dict[str, Node], value_of_axis: int | None
 ) -> None:
-    held = [evaluate(condition, Given(bound)) for condition in said]
-    ways = [Facts({})]
+    given = Given(bound, {axis.name: value_of_axis})
+    held = [evaluate(condition, given) for condition in said]
+    ways = [Facts({axis.name: WHOLE})]
     for condition, value in zip(said, held, strict=True):
         if isinstance(value, bool):
             ways = assume(ways, condition, holds=value)
 
     assert ways
+
+
+# Chains of comparisons.
+
+CHAINED = (Uses("a"), DimAt("b", 0), Attr("0.axis"))
+LARGEST = 14
+"""If differences of three numbers have a solution, they have one from 0 to this number."""
+
+linked = st.sampled_from(CHAINED)
+shifts = st.integers(-3, 3).map(Constant)
+chains = st.lists(
+    st.builds(
+        Compare,
+        OPERATORS,
+        st.builds(Calculate, st.sampled_from(["+", "-"]), linked, shifts) | linked,
+        linked | shifts,
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+def solutions(said: list[Compare]) -> Iterator[tuple[int, ...]]:
+    """The values from 0 to LARGEST of CHAINED for which all of `said` hold."""
+    tests = " and ".join(f"({_code(c.left)} {c.operator} {_code(c.right)})" for c in said)
+    holds = eval(f"lambda a, b, c: {tests}")
+    return (found for found in product(range(LARGEST + 1), repeat=3) if holds(*found))
+
+
+def _code(expression: Expression) -> str:
+    match expression:
+        case Constant(value):
+            return str(value)
+        case Calculate(operator, left, right):
+            return f"({_code(left)} {operator} {_code(right)})"
+        case _:
+            return "abc"[CHAINED.index(expression)]  # type: ignore[arg-type]
+
+
+@cases(300)
+@given(chains)
+def test_a_chain_of_comparisons_excludes_itself_exactly_if_it_has_no_solution(
+    said: list[Compare],
+) -> None:
+    """With `!=`, a chain may have no solution and nobody notices: each `!=` is tried alone."""
+    ways = [Facts({"0.axis": between(0, inf, whole=True)})]
+    for condition in said:
+        ways = assume(ways, condition)
+
+    has_solution = any(solutions(said))
+    if not ways:
+        assert not has_solution
+    elif all(condition.operator != "!=" for condition in said):
+        assert has_solution
+
+
+@cases(100)
+@given(chains, st.builds(Compare, OPERATORS, linked, linked))
+def test_what_follows_from_a_chain_holds_in_each_solution(
+    said: list[Compare], last: Compare
+) -> None:
+    ways = [Facts({"0.axis": between(0, inf, whole=True)})]
+    for condition in said:
+        ways = assume(ways, condition)
+
+    if not assume(ways, last, holds=False):
+        assert not any(solutions([*said, Compare(OPPOSITE[last.operator], last.left, last.right)]))
 
 
 # What is known of operators is what TVM infers.

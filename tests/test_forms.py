@@ -69,6 +69,20 @@ def test_a_spec_comes_back_from_json_and_yaml_as_it_was(spec: FusionSpec) -> Non
     comes_back({spec.name: spec})
 
 
+def test_none_is_null() -> None:
+    brackets = "[axis in [none, [0]], axis != none]"
+    found = load(
+        text=f"collage 1; pattern p(x) {{ y = sum(x) {brackets}; yield y; }}"
+        " target t on llvm { rules dfpattern(p); }"
+    )
+
+    comes_back(found)
+    asked = to_form(found)["targets"][0]["rule"]["pattern"]["bindings"][0]["value"]["attributes"]
+    assert asked[0]["condition"]["choices"] == {"type": "constant", "value": [None, [0]]}
+    assert asked[1]["condition"]["right"] == {"type": "constant", "value": None}
+    assert "value: null" in to_yaml(found)
+
+
 @pytest.mark.parametrize("text", ["a\x85b", "\x85", "a\u2028b", "a\u2029 b", "\ufeff", "a\r", " "])
 def test_no_character_of_a_label_is_lost(text: str) -> None:
     rule = Tagged(text, OpCallByKind())

@@ -30,6 +30,8 @@ from collage_dsl.graph import (
     TupleType,
     members,
 )
+from collage_dsl.language.loading import patterns
+from collage_dsl.rules.matcher import Attempt, matches
 
 F32 = "float32"
 
@@ -190,6 +192,23 @@ def test_attributes_are_plain_values() -> None:
     assert attrs["data_layout"] == "NCHW"
     assert attrs["out_dtype"] is None
     assert {type(value) for value in attrs.values()} <= {int, str, tuple, type(None)}
+
+
+def test_a_pattern_may_ask_for_an_attribute_that_has_no_value() -> None:
+    asked = 'causal_mask in [none, "BottomRight"], scale == none, window_size == none'
+    (pattern,) = patterns(
+        text=f"collage 1; pattern p(q, k, v) {{ y = nn.attention(q, k, v) [{asked}]; yield y; }}"
+    ).values()
+
+    def is_matched(**attributes: Any) -> bool:
+        module = function({"q": (1, 8, 2, 4)}, lambda q: op.nn.attention(q, q, q, **attributes))
+        graph = from_relax(module)
+        return bool(list(matches(pattern, graph, len(graph.nodes) - 1, Attempt())))
+
+    assert is_matched()
+    assert is_matched(causal_mask="BottomRight")
+    assert not is_matched(causal_mask="TopLeft")
+    assert not is_matched(scale=0.25)
 
 
 def test_a_constant_that_is_used_twice_is_one_node() -> None:

@@ -173,6 +173,11 @@ def test_the_words_of_the_language_that_are_no_keywords_are_highlighted() -> Non
         + [f"  limits {{ ¦{word} 1; }}" for word in LIMITS if word != "taps"]
         + [f"  measure {{ ¦{word} 1; }}" for word in MEASURES]
         + [f"  tune {{ ¦{word} 1; }}" for word in TUNES],
+        "constant.language.collage": [
+            "  y = sum(x) [axis == ¦none];",
+            "  y = sum(x) [axis in [1, ¦none]];",
+            "  a = sum(x) [axis = ¦none];",
+        ],
         "constant.numeric": ["  measure { budget ¦1.5s; }", "  measure { timeout ¦30s; }"],
     }
     lacking = [

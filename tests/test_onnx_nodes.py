@@ -137,6 +137,16 @@ def assert_right(
         np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_an_attribute_that_a_node_lacks_is_none_if_it_has_no_default() -> None:
+    asked = "clip in [none, 3], hidden_size != none, activation_alpha == none"
+    spec = collage.load(
+        text=f"collage 1; pattern p(x, w, r) {{ y = onnx.LSTM(x, w, r) [{asked}]; yield y; }}"
+        " target lib on llvm { rules dfpattern(p); limits { max_exits any; } }"
+    )["lib"]
+
+    assert len(collage.propose(collage.from_onnx(LSTM), spec)) == 1
+
+
 # ---- The graph ----
 
 

@@ -63,6 +63,23 @@ def test_attributes_have_types_and_defaults() -> None:
     assert operators()["astype"].defaults == {}
 
 
+def test_some_attributes_may_have_no_value() -> None:
+    assert operators()["nn.attention"].may_be_none == {"scale", "causal_mask", "window_size"}
+    assert operators()["concat"].may_be_none == {"axis"}, "though its default is 0"
+    assert operators()["nn.softmax"].may_be_none == frozenset()
+    assert operators()["nn.conv2d"].attribute_type("out_dtype") == "dtype or none"
+    assert operators()["nn.conv2d"].attribute_type("strides") == "ints"
+
+
+def test_an_attribute_of_onnx_may_have_no_value_if_it_has_no_default_and_is_not_required() -> None:
+    lstm = operators()["onnx.LSTM"]
+
+    assert "hidden_size" in lstm.may_be_none
+    assert "direction" not in lstm.may_be_none, "it has a default"
+    assert "body" not in operators()["onnx.Loop"].may_be_none
+    assert operators()["onnx.Cast"].may_be_none == frozenset(), "`to` is required"
+
+
 def test_addition_commutes_and_subtraction_does_not() -> None:
     assert is_commutative("add")
     assert not is_commutative("subtract")

@@ -15,6 +15,16 @@ def test_an_operator_is_shown_with_its_attributes() -> None:
     assert '    layout: str = "NCHW"' in lines
 
 
+def test_an_attribute_that_may_have_no_value_says_so() -> None:
+    done = collage("ops", "concat")
+    answer = OpsDocument.model_validate_json(
+        collage("ops", "concat", "--output-format", "json").out
+    )
+
+    assert "    axis: int or none = 0" in done.out.splitlines()
+    assert answer.operators[0].attributes[0].may_be_none
+
+
 def test_operands_that_are_optional_or_literal_are_marked() -> None:
     assert collage("ops", "strided_slice").out.startswith(
         "strided_slice(x, <axes>, <begin>, <end>, <strides>?)  injective\n"

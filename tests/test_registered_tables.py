@@ -272,6 +272,7 @@ def refused_patterns() -> list[tuple[str, Any, str]]:
         ("unlike", relu(~gelu(wildcard())), "a NotPattern cannot be said"),
         ("attribute", conv.has_attr({"group": 1}), "`nn.conv2d` has no attribute `group`"),
         ("value", conv.has_attr({"groups": "x"}), "`groups` is a number, which"),
+        ("nothing", conv.has_attr({"groups": None}), "`groups` of `nn.conv2d` always has a value"),
         (
             "loose",
             wildcard().has_attr({"groups": 1}),

@@ -109,6 +109,17 @@ def test_the_comparison_sees_a_match_that_is_missing(monkeypatch: pytest.MonkeyP
         check_agreement(pattern, given)
 
 
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [("axis == none", 1), ("axis == [0]", 1), ("axis in [none, [0]]", 2), ("axis == [1]", 0)],
+)
+def test_tvm_too_matches_an_attribute_that_has_no_value(asked: str, count: int) -> None:
+    (pattern,) = patterns(f"collage 1;\npattern p(x) {{ y = sum(x) [{asked}]; yield y; }}")
+    graph = parse_graph("x: f32[4, 8]; a = sum(x); b = sum(x) [axis = 0]; return a, b;")
+
+    assert check_agreement(pattern, RelaxGraph(graph)) == count
+
+
 # What is meant to differ.
 
 

@@ -100,6 +100,20 @@ KINDS = [
         id="attribute that is a text",
     ),
     pytest.param(
+        "pattern p(x) { y = sum(x) [axis != none]; yield y; }",
+        "x: f32[4]; y = sum(x); return y;",
+        "p.collage:2:28: `axis != none` does not hold (at `y`)\naxis is none",
+        "2:28 ✗ axis != none axis is none",
+        id="attribute that has no value",
+    ),
+    pytest.param(
+        "pattern p(x) { y = sum(x) [axis == [1]]; yield y; }",
+        "x: f32[4]; y = sum(x); return y;",
+        "p.collage:2:28: the condition: unknown at `y`\naxis is none",
+        "2:28 ? axis == [1] axis is none",
+        id="attribute that has no value to compare",
+    ),
+    pytest.param(
         "pattern p(x, w: const) { k = matmul(x, w); yield k; }",
         "x: f32[4,4]; w: f32[4,4]; y = matmul(x, w); return y;",
         "p.collage:2:14: `w` is not a constant, as `w` must be",

@@ -7,10 +7,14 @@ from collage_dsl.report.documents import Document, FileName
 
 
 class AttributeDocument(Document):
-    """An attribute of an operator; one that is `required` has no default."""
+    """
+    An attribute of an operator. One that is `required` has no default; one that `may_be_none` can
+    have no value.
+    """
 
     name: str
     type: str
+    may_be_none: bool
     required: bool
     default: Any
 

@@ -30,9 +30,9 @@ def _lines(found: Iterable[Operator]) -> Iterator[str]:
     for operator in found:
         commutative = ", commutative" if operator.commutative else ""
         yield f"{operator.name}({_signature(operator)})  {operator.kind}{commutative}"
-        for name, type_ in operator.attrs.items():
+        for name in operator.attrs:
             default = f" = {_value(operator.defaults[name])}" if name in operator.defaults else ""
-            yield f"    {name}: {type_}{default}"
+            yield f"    {name}: {operator.attribute_type(name)}{default}"
 
 
 def _signature(operator: Operator) -> str:
@@ -57,6 +57,7 @@ def _row(operator: Operator) -> dict[str, Any]:
         {
             "name": name,
             "type": type_,
+            "may_be_none": name in operator.may_be_none,
             "required": name not in operator.defaults,
             "default": operator.defaults.get(name),
         }

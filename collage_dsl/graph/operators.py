@@ -33,7 +33,8 @@ class Operator:
     `operands` is None for the few operators that take any number of them. The last `optional`
     operands may be left out. `literals` are the operands that are not tensors: a shape, a bound.
     `defaults` has the values that TVM gives to omitted attributes. `values` has the possible
-    values of string attributes, if they are known.
+    values of string attributes, if they are known. The attributes in `may_be_none` can have no
+    value; all others always have one.
     """
 
     name: str
@@ -45,6 +46,11 @@ class Operator:
     literals: tuple[str, ...] = ()
     defaults: Mapping[str, Attribute] = field(default_factory=dict, hash=False)
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    may_be_none: frozenset[str] = frozenset()
+
+    def attribute_type(self, name: str) -> str:
+        """The type of an attribute, in words: `ints`, or `ints or none`."""
+        return f"{self.attrs[name]}{' or none' * (name in self.may_be_none)}"
 
 
 @cache
@@ -72,6 +78,7 @@ def relax_operators() -> Mapping[str, Operator]:
             tuple(row["literals"]),
             {attr: _attribute(value) for attr, value in row["defaults"].items()},
             {attr: tuple(values) for attr, values in row.get("values", {}).items()},
+            frozenset(row.get("may_be_none", ())),
         )
         for name, row in table["operators"].items()
     }
@@ -89,6 +96,7 @@ def _onnx_operators() -> Mapping[str, Operator]:
             Kind.OPAQUE,
             optional=row["optional"],
             defaults={attr: _attribute(value) for attr, value in row["defaults"].items()},
+            may_be_none=frozenset(row.get("may_be_none", ())),
         )
         for name, row in table["operators"].items()
     }

@@ -111,9 +111,20 @@ def sort_meant(name: str, parameter: str, dims: str) -> str:
     return "there is `const`"
 
 
+def none_meant(name: str) -> str:
+    """A hint if `name` is what another language calls `none`, else empty."""
+    return "did you mean `none`?" if name.lower() in ("none", "nil", "null", "nullopt") else ""
+
+
+def no_attribute(name: str) -> str:
+    """A hint if `name` is `none`, which only attributes can be, else empty."""
+    only = "only attributes, in brackets after a call, are compared with `none`"
+    return f"{only}; `has(b)` asks whether an optional `b` is present" if name == "none" else ""
+
+
 def without_quotes(text: str) -> str:
-    """A hint if the string `text` is a number, a truth value or a dtype, else empty."""
-    if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false", text):
+    """A hint if the string `text` is a number, a truth value, `none` or a dtype, else empty."""
+    if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false|none", text):
         return f"write `{text}`, without quotes"
     return dtype_meant(text)
 

@@ -1,9 +1,12 @@
-"""Find values that an attribute never has: misspelt layouts and modes, wrong list lengths."""
+"""Find values that an attribute never has: misspelt modes, wrong list lengths, `none`."""
 
+import json
 import re
 from collections.abc import Iterator
 
+from collage_dsl.graph import Attribute
 from collage_dsl.graph.operators import Operator
+from collage_dsl.graph.types import short_dtype
 from collage_dsl.language.findings import Findings, count, listed
 from collage_dsl.rules.condition import (
     And,
@@ -40,6 +43,8 @@ def check_values(where: Where, operators: tuple[Operator, ...], findings: Findin
                 _check_string(name, value, operators, where.span, findings)
             case tuple():
                 _check_length(name, value, operators, where.span, findings)
+            case None:
+                _check_none(name, operators, where.span, findings)
 
 
 def _check_string(
@@ -50,7 +55,8 @@ def _check_string(
         values = tuple(dict.fromkeys(v for each in known for v in each or ()))
         message = f'`{name}` of `{operators[0].name}` is never "{text}"'
         at = _written(span, name, re.escape(f'"{text}"'))
-        findings.error("E0321", at, message, _hint(name, text, values))
+        may_be_none = any(name in operator.may_be_none for operator in operators)
+        findings.error("E0321", at, message, _hint(name, text, values, may_be_none=may_be_none))
 
 
 def _check_length(
@@ -85,6 +91,15 @@ def _repeated(value: tuple[Value, ...], length: int, name: str) -> str:
         return f"the numbers are {order}" if order else ""
     full = ", ".join(map(str, value * (length // len(value))))
     return f"write `[{full}]`: {order}" if order else f"write `[{full}]`"
+
+
+def _check_none(name: str, operators: tuple[Operator, ...], span: Span, findings: Findings) -> None:
+    if not any(name in operator.may_be_none for operator in operators):
+        first = operators[0]
+        message = f"`{name}` of `{first.name}` always has a value"
+        usual = first.defaults.get(name)
+        hint = "" if usual is None else f"its default is `{_text(usual)}`"
+        findings.error("E0321", _written(span, name, r"\bnone\b"), message, hint)
 
 
 def stored_length(operator: Operator, name: str) -> int | None:
@@ -126,11 +141,16 @@ def _is_blocked(text: str, axes: str) -> bool:
     return sorted(outer) == sorted(axes) and set(inner) <= set(outer)
 
 
-def _hint(name: str, text: str, known: tuple[str, ...]) -> str:
+def _text(value: Attribute) -> str:
+    """The default of an attribute as a condition would have it."""
+    return json.dumps(short_dtype(value) if isinstance(value, str) else value)
+
+
+def _hint(name: str, text: str, known: tuple[str, ...], *, may_be_none: bool) -> str:
     by_case = {value.lower(): value for value in known}
     if text.lower() in by_case:
         return f'did you mean "{by_case[text.lower()]}"?'
-    quoted = listed([f'"{value}"' for value in known])
+    quoted = listed([*(f'"{value}"' for value in known), *(["none"] if may_be_none else [])])
     axes = known[0]
     blocked = f', or in blocks: `"{axes}16c"`' if "layout" in name and "C" in axes else ""
     return f"it is {quoted}{blocked}"

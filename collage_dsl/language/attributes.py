@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from collage_dsl.graph import Attribute
-from collage_dsl.graph.operators import Operator
+from collage_dsl.graph.operators import Operator, relax_operators
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language import graph_syntax, syntax
 from collage_dsl.language.attribute_values import stored_length
@@ -54,13 +54,19 @@ def check_attributes(
                 words = _WORDS[operator.attrs[name.text]]
                 findings.error("E0205", value.span, f"`{name.text}` is {words}")
                 written[name.text] = None
-    missing = [a for a in operator.attrs if a not in written and a not in operator.defaults]
-    needed = [a for a in missing if operator.attrs[a] != "object"]
+    needed = [a for a in operator.attrs if a not in written and _is_needed(operator, a)]
     if needed:
         message = f"`{operator.name}` needs a value for {listed(needed, 'and')}"
         hint = f"write `[{needed[0]} = …]`"
         findings.error("E0602", call.span, message, hint)
     return _normal(operator, written)
+
+
+def _is_needed(operator: Operator, attribute: str) -> bool:
+    """Whether a graph has to give a value. A node of ONNX may lack what is then none."""
+    if operator.name not in relax_operators() and attribute in operator.may_be_none:
+        return False
+    return attribute not in operator.defaults and operator.attrs[attribute] != "object"
 
 
 def _typed(value: graph_syntax.Value, type_: str) -> Attribute:

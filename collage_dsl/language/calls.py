@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language import syntax
-from collage_dsl.language.advice import import_of, operator_meant
+from collage_dsl.language.advice import import_of, none_meant, operator_meant
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
 from collage_dsl.source import Span
 
@@ -53,7 +53,7 @@ def unknown_attribute(
     operator: Operator, name: syntax.Name, findings: Findings, hint: str = ""
 ) -> None:
     known = operator.attrs
-    hint = hint or did_you_mean(name.text, known)
+    hint = hint or none_meant(name.text) or did_you_mean(name.text, known)
     if not hint:
         hint = f"it has {listed(known, 'and')}" if known else "it has no attributes"
     message = f"`{operator.name}` has no attribute `{name.text}`"

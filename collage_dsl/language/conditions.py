@@ -2,44 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Protocol, cast
 
 from collage_dsl.graph.operators import Operator
-from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
+from collage_dsl.graph.types import dtype_names, long_dtype
 from collage_dsl.language import syntax
-from collage_dsl.language.advice import call_meant, truth_meant, without_quotes
+from collage_dsl.language.advice import call_meant, truth_meant
 from collage_dsl.language.calls import unknown_attribute
 from collage_dsl.language.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.sorts import (
+    OF_ATTRIBUTE,
+    Sort,
+    Typed,
+    as_dtype,
+    called,
+    comparable,
+    dtype_of,
+    meant,
+    sort_of,
+)
 from collage_dsl.rules import condition as rules
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Span
-
-
-class Sort(Enum):
-    """What an expression evaluates to."""
-
-    TRUTH = "true or false"
-    NUMBER = "a number"
-    STRING = "a string"
-    DTYPE = "a dtype"
-    NUMBERS = "a list of numbers"
-    LIST = "a list"
-    RANGE = "a range"
-    OBJECT = "a value that cannot be compared"
-    ANY = "anything"
-
-
-_OF_ATTRIBUTE = {
-    "int": Sort.NUMBER,
-    "float": Sort.NUMBER,
-    "bool": Sort.TRUTH,
-    "str": Sort.STRING,
-    "dtype": Sort.DTYPE,
-    "ints": Sort.NUMBERS,
-    "floats": Sort.NUMBERS,
-    "object": Sort.OBJECT,
-}
 
 _ARITHMETIC = ("+", "-", "*", "/", "%")
 _FUNCTIONS = {
@@ -47,17 +31,6 @@ _FUNCTIONS = {
     "dim": 2,
 }
 FUNCTIONS = tuple(_FUNCTIONS)
-
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """An expression and its sort; a written list also has its items."""
-
-    value: rules.Expression
-    sort: Sort
-    span: Span
-    items: tuple["Typed", ...] = ()
-    attribute: str = ""
 
 
 class Scope(Protocol):
@@ -74,14 +47,6 @@ class Scope(Protocol):
 
     def use(self, predicate: syntax.Name) -> None:
         """Record that a condition uses `predicate`."""
-
-
-def dtype_of(name: syntax.Name) -> Typed | None:
-    """The dtype that `name` names, as `f32` or as `float32`; None if it names none."""
-    long = long_dtype(name.text)
-    if long is None:
-        return None
-    return Typed(rules.Constant(short_dtype(long)), Sort.DTYPE, name.span)
 
 
 @dataclass(slots=True)
@@ -116,7 +81,7 @@ class Checker:
                     self.asked.add(typed.value.of)  # the name of a dimension
                 return typed
             case syntax.Literal(value, span):
-                return Typed(rules.Constant(value), _sort_of(value), span)
+                return Typed(rules.Constant(value), sort_of(value), span)
             case syntax.List(items, span):
                 return self.list(items, span)
             case syntax.Elements(of, span):
@@ -277,7 +242,7 @@ class Checker:
             if not (self.is_number(left, operator) & self.is_number(right, operator)):
                 return None
         else:
-            left, right = _as_dtype(left, right), _as_dtype(right, left)
+            left, right = as_dtype(left, right), as_dtype(right, left)
             if not self.fit(left, right, span):
                 return None
         value = rules.Compare(cast(rules.Comparison, operator), left.value, right.value)
@@ -297,7 +262,7 @@ class Checker:
         if not right.items:
             self.findings.error("E0302", span, "nothing is in an empty list")
             return None
-        items = [_as_dtype(item, left) for item in right.items]
+        items = [as_dtype(item, left) for item in right.items]
         fits = [self.fit(left, item, item.span) for item in items]
         if not all(fits):
             return None
@@ -322,13 +287,13 @@ class Checker:
 
     def fit(self, left: Typed, right: Typed, span: Span) -> bool:
         """Whether the sorts of the two can be equal; reports that they cannot."""
-        if not _comparable(left, right):
+        if not comparable(left, right):
             code = "E0205" if left.attribute or right.attribute else "E0303"
             named = left if left.attribute or not right.attribute else right
             other = right if named is left else left
             what = f"`{named.attribute}`" if named.attribute else "the left side"
-            message = f"{what} is {named.sort.value}, which {_called(other)} never equals"
-            self.findings.error(code, span, message, _meant(named, other))
+            message = f"{what} is {named.sort.value}, which {called(other)} never equals"
+            self.findings.error(code, span, message, meant(named, other))
             return False
         return True
 
@@ -359,13 +324,15 @@ class AttributeScope:
     def name(self, name: syntax.Name) -> Typed | None:
         types = [operator.attrs.get(name.text) for operator in self.operators]
         lacking = [op for op, type_ in zip(self.operators, types, strict=True) if type_ is None]
+        if lacking and name.text == "none":
+            return Typed(rules.Constant(None), Sort.NONE, name.span)
         if lacking:
             dtype = dtype_of(name)
             if dtype is None:
                 hint = truth_meant(name.text)
                 unknown_attribute(lacking[0], name, self.findings, hint)
             return dtype
-        sort = _OF_ATTRIBUTE.get(types[0] or "", Sort.ANY)
+        sort = OF_ATTRIBUTE.get(types[0] or "", Sort.ANY)
         return Typed(rules.Attr(name.text), sort, name.span, attribute=name.text)
 
     def fact(self, function: syntax.Name, of: syntax.Name) -> bool:
@@ -376,12 +343,6 @@ class AttributeScope:
 
     def use(self, predicate: syntax.Name) -> None:
         self.values.use(predicate)
-
-
-def _sort_of(value: rules.Scalar) -> Sort:
-    if isinstance(value, bool):
-        return Sort.TRUTH
-    return Sort.STRING if isinstance(value, str) else Sort.NUMBER
 
 
 def _fact(function: str, of: str, axis: int, span: Span) -> Typed:
@@ -397,49 +358,6 @@ def _fact(function: str, of: str, axis: int, span: Span) -> Typed:
     }
     value, sort = facts[function]
     return Typed(value, sort, span)
-
-
-def _as_dtype(typed: Typed, other: Typed) -> Typed:
-    """`typed` as a dtype if it is a string that names one and `other` is a dtype."""
-    match typed.value:
-        case rules.Constant(str() as text) if other.sort is Sort.DTYPE:
-            long = long_dtype(text)
-            if long is not None:
-                return Typed(rules.Constant(short_dtype(long)), Sort.DTYPE, typed.span)
-    return typed
-
-
-def _comparable(left: Typed, right: Typed) -> bool:
-    if Sort.OBJECT in (left.sort, right.sort):
-        return False
-    if Sort.ANY in (left.sort, right.sort) or left.sort is right.sort is not Sort.LIST:
-        return True
-    match left, right:
-        case (Typed(sort=Sort.LIST), Typed(sort=Sort.LIST)):
-            pairs = zip(left.items, right.items, strict=False)
-            return len(left.items) == len(right.items) and all(_comparable(*p) for p in pairs)
-        case (Typed(sort=Sort.LIST, items=items), Typed(sort=Sort.NUMBERS)):
-            return all(item.sort is Sort.NUMBER for item in items)
-        case (Typed(sort=Sort.NUMBERS), Typed(sort=Sort.LIST, items=items)):
-            return all(item.sort is Sort.NUMBER for item in items)
-    return False
-
-
-def _meant(named: Typed, other: Typed) -> str:
-    """A hint what to write instead of `other`, or empty."""
-    match other.value:
-        case rules.Constant(str() as text) if named.sort in (Sort.NUMBER, Sort.TRUTH, Sort.DTYPE):
-            return without_quotes(text)
-    if named.sort is Sort.NUMBERS and other.sort is Sort.NUMBER and named.attribute:
-        return f"`{named.attribute}[*]` is each of them"
-    return ""
-
-
-def _called(typed: Typed) -> str:
-    match typed.value:
-        case rules.Constant(str() as text) if typed.sort is Sort.STRING:
-            return f'the string "{text}"'
-    return typed.sort.value
 
 
 def reserved(name: str) -> str:

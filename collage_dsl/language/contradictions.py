@@ -8,9 +8,10 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
 from collage_dsl.language.attribute_values import PER_AXIS
-from collage_dsl.language.facts import MOST_WAYS, Facts, assume, terms
+from collage_dsl.language.facts import MOST_WAYS, Facts, assume
 from collage_dsl.language.findings import MAX_WARNINGS, Findings
 from collage_dsl.language.relations import Called, called, introduce, relate
+from collage_dsl.language.terms import terms
 from collage_dsl.rules.condition import (
     And,
     Attr,
@@ -424,14 +425,14 @@ def _attributes(operand: syntax.Operand) -> Iterator[syntax.Expression]:
 
 
 def _notes(premises: Sequence[Premise]) -> tuple[Note, ...]:
-    """Notes on at most three premises, conditions first."""
+    """Notes on at most five conditions, and on calls if there are fewer than three."""
     conditions = [Note("this is said too", p.span) for p in premises if isinstance(p, Condition)]
     calls = [
         Note(f"because of what `{'` or `'.join(p.call.ops[:3])}` takes and gives", p.span)
         for p in premises
         if isinstance(p, Called)
     ]
-    return tuple([*conditions, *calls][:3])
+    return (*conditions[:5], *calls[: max(0, 3 - len(conditions))])
 
 
 def _quoted(span: Span) -> str:

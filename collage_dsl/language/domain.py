@@ -78,6 +78,21 @@ class Values:
             return (min(numbers), max(numbers)) if numbers else (self.least, self.most)
         return self.least, self.most
 
+    def whole_bounds(self) -> tuple[Number, Number]:
+        """The least and the greatest whole number that may be in it; infinite if there is none."""
+        least, most = self.bounds()
+        if not is_infinite(least):
+            least = ceil(least)
+            least += (self.rest - least) % self.modulus
+            while least in self.excluded and least < most:
+                least += self.modulus
+        if not is_infinite(most):
+            most = floor(most)
+            most -= (most - self.rest) % self.modulus
+            while most in self.excluded and least < most:
+                most -= self.modulus
+        return least, most
+
     def only(self) -> Value | None:
         """Its only value; None if it has several values, or none."""
         if self.allowed is not None:
@@ -159,7 +174,7 @@ def calculated(operator: str, left: Values, right: Values) -> Values:
     one, other = left.only(), right.only()
     if is_number(one) and is_number(other):
         return one_of(_exactly(operator, one, other))
-    whole = _is_whole(left) and _is_whole(right)
+    whole = is_whole(left) and is_whole(right)
     (a, b), (c, d) = left.bounds(), right.bounds()
     match operator:
         case "+":
@@ -201,7 +216,8 @@ def solved(operator: str, result: Values, constant: Number) -> Values:
     return ANYTHING
 
 
-def _is_whole(values: Values) -> bool:
+def is_whole(values: Values) -> bool:
+    """Whether all values are whole numbers."""
     if values.allowed is None:
         return values.whole
     return all(isinstance(value, int) for value in values.allowed)

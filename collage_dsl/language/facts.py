@@ -1,10 +1,11 @@
 """Derive what several conditions of a pattern together say about its values."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import assert_never
 
+from collage_dsl.language.differences import Difference, Differences, Node, limits
 from collage_dsl.language.domain import (
     ANYTHING,
     NATURAL,
@@ -14,9 +15,12 @@ from collage_dsl.language.domain import (
     between,
     calculated,
     is_number,
+    is_whole,
     one_of,
     solved,
 )
+from collage_dsl.language.linear import difference
+from collage_dsl.language.terms import Term, terms, without_none
 from collage_dsl.rules.condition import (
     And,
     Attr,
@@ -30,7 +34,6 @@ from collage_dsl.rules.condition import (
     Each,
     Expression,
     Has,
-    Holds,
     Not,
     Or,
     Range,
@@ -45,10 +48,7 @@ from collage_dsl.rules.condition import (
 MOST_WAYS = 32
 """Conditions with `or` are examined in at most this many ways; one that needs more is ignored."""
 
-Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each
-"""An expression with a known set of values. Attribute names begin with the number of the call."""
-
-_OPPOSITE: Mapping[Comparison, Comparison] = {
+OPPOSITE: Mapping[Comparison, Comparison] = {
     "==": "!=",
     "!=": "==",
     "<": ">=",
@@ -79,14 +79,22 @@ class Facts:
     values: dict[Term, Values] = field(default_factory=dict)
     same: dict[Term, Term] = field(default_factory=dict)
     known: set[Term] = field(default_factory=set)
+    differences: Differences = field(default_factory=Differences)
+    """How numbers compare, and with what they are compared."""
     possible: bool = True
     is_related: bool = False
     """Whether what operators say (relations.py) has been applied to all that is known."""
 
     def copy(self) -> "Facts":
         """A copy that can be changed independently. `self` must be possible."""
-        values, same, known = dict(self.values), dict(self.same), set(self.known)
-        return Facts(self.attributes, values, same, known, is_related=self.is_related)
+        return Facts(
+            self.attributes,
+            dict(self.values),
+            dict(self.same),
+            set(self.known),
+            self.differences.copy(),
+            is_related=self.is_related,
+        )
 
     def of(self, term: Term) -> Values:
         return self.of_first(self.first(term))
@@ -133,7 +141,11 @@ class Facts:
         """
         if not isinstance(expression, Dtype | Attr) or _is_related(self.first(expression)):
             return False
-        return value in self.of(expression)
+        if isinstance(expression, Attr) and (value is not None) not in self.of(
+            Has(expression.name)
+        ):
+            return False
+        return value is None or value in self.of(expression)
 
     def narrow(self, term: Term, values: Values) -> None:
         first = self.first(term)
@@ -146,6 +158,8 @@ class Facts:
         """Store `values` for `first`, a term that represents itself."""
         self.values[first] = values
         self.possible &= not values.is_empty
+        if first in self.differences and self.possible:
+            self.differ(*limits(first, values))
         if _is_related(first):
             self.is_related = False
 
@@ -158,12 +172,32 @@ class Facts:
             self.values.pop(other, None)
             self.same[other] = one
             self.set(one, both)
+            if one in self.differences or other in self.differences:
+                self.differ(Difference(one, "==", other, 0))
+
+    def differ(self, *differences: Difference) -> None:
+        """Add comparisons of differences of numbers."""
+        for each in differences:
+            for node in (each.left, each.right):
+                if node not in self.differences:
+                    self.differences.start(node)
+                    self.differ(*limits(node, _values(self, node)))
+            self.possible &= self.differences.add(each)
+
+    def whole(self, term: Term) -> Term | None:
+        """The term that represents `term`; None if the values are not known to be whole numbers."""
+        first = self.first(term)
+        return first if is_whole(self.of_first(first)) else None
 
     def know(self, expression: Expression) -> None:
         """Record that all terms of `expression` are known."""
         for term in terms(expression):
             self.known.add(term)
-            if isinstance(term, Has | Attr | Each):
+            if isinstance(term, Has):
+                continue
+            if isinstance(term, Attr | Each):
+                name = term.name if isinstance(term, Attr) else term.attribute.name
+                self.narrow(Has(name), one_of((True,)))
                 continue
             self.narrow(Has(term.of), one_of((True,)))
             if isinstance(term, DimAt):
@@ -185,27 +219,6 @@ def _is_related(term: Term) -> bool:
     return isinstance(term, Rank) or (isinstance(term, Attr) and term.name.endswith("layout"))
 
 
-def terms(expression: Expression) -> Iterator[Term]:
-    """The terms in `expression`; for a shape, its rank."""
-    match expression:
-        case Constant() | Range() | Holds():
-            pass
-        case Shape(of):
-            yield Rank(of)
-        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
-            yield expression
-        case Not(condition):
-            yield from terms(condition)
-        case Calculate(_, left, right) | Compare(_, left, right):
-            yield from terms(left)
-            yield from terms(right)
-        case Within(left, right) | And(left, right) | Or(left, right):
-            yield from terms(left)
-            yield from terms(right)
-        case _:
-            assert_never(expression)
-
-
 def assume(
     ways: list[Facts], condition: Expression, *, holds: bool = True, most: int = MOST_WAYS
 ) -> list[Facts]:
@@ -215,6 +228,7 @@ def assume(
     `ways` are changed in place if there is only one alternative. Alternatives (of an `or`) are
     examined as long as there are at most `most` ways.
     """
+    condition = without_none(condition)
     match condition:
         case Not(inner):
             return assume(ways, inner, holds=not holds, most=most)
@@ -242,6 +256,7 @@ def assume(
 
 def _alternatives(condition: Expression, holds: bool) -> int:
     """The number of alternatives in which `condition` holds (or not), counted by `or` and `and`."""
+    condition = without_none(condition)
     match condition:
         case Not(inner):
             return _alternatives(inner, not holds)
@@ -260,7 +275,7 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
             return
         case Compare(operator, left, right):
             way.know(condition)
-            _compare(way, operator if holds else _OPPOSITE[operator], left, right)
+            _compare(way, operator if holds else OPPOSITE[operator], left, right)
         case Within(value, Constant(tuple() as choices)):
             way.know(value)
             _narrow_to_choices(way, value, choices, holds)
@@ -296,11 +311,30 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
         return
     _bound(way, operator, left, right)
     _bound(way, _MIRRORED[operator], right, left)
+    if way.possible and (found := _difference(way, operator, left, right)):
+        way.differ(found)
     if isinstance(left, _TERMS) and isinstance(right, _TERMS):
         if way.first(left) == way.first(right):
             way.possible &= operator in ("==", "<=", ">=")
         elif operator == "==":
             way.equal(left, right)
+
+
+def _difference(
+    way: Facts, operator: Comparison, left: Expression, right: Expression
+) -> Difference | None:
+    """
+    What a comparison says of the difference of its sides, if that is not said otherwise: equal
+    terms are made one, and the values of a term that is compared with a number are narrowed.
+    """
+    if isinstance(left, Calculate) or isinstance(right, Calculate):
+        return difference(operator, left, right, way.whole)
+    if operator == "==" or not isinstance(left, _TERMS) or not isinstance(right, _TERMS):
+        return None
+    is_whole = way.whole(left) is not None and way.whole(right) is not None
+    if operator == "!=" and not is_whole:
+        return None
+    return Difference(way.first(left), operator, way.first(right), 0, is_whole)
 
 
 _TERMS = (Attr, Dtype, Rank, DimAt, Size, Bytes, Uses)
@@ -343,9 +377,11 @@ def _without(values: Values, end: Number) -> Values:
     return replace(values, excluded=frozenset({end}))
 
 
-def _values(way: Facts, expression: Expression) -> Values:
+def _values(way: Facts, expression: Node) -> Values:
     """The values that `expression` may have."""
     match expression:
+        case None:
+            return one_of((0,))
         case Constant(value):
             return one_of((value,))
         case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():

@@ -26,7 +26,7 @@ from collage_dsl.yaml_texts import YamlError, yaml_of
 
 Specs = Mapping[str, FusionSpec]
 
-_Value = TypeAliasType("_Value", "bool | int | float | str | list[_Value]")
+_Value = TypeAliasType("_Value", "bool | int | float | str | list[_Value] | None")
 
 _TAGS = {"DFPattern": "dfpattern", "Tagged": "composite", "TupleOf": "tuple", "FieldOf": "field"}
 """Classes that the language calls by another name."""

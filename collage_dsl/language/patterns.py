@@ -7,16 +7,19 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language import syntax
 from collage_dsl.language.absence import can_hold
-from collage_dsl.language.advice import dtype_meant, function_meant, sort_meant, truth_meant
+from collage_dsl.language.advice import (
+    dtype_meant,
+    function_meant,
+    no_attribute,
+    sort_meant,
+    truth_meant,
+)
 from collage_dsl.language.attribute_values import check_values
 from collage_dsl.language.calls import check_count
 from collage_dsl.language.conditions import (
     FUNCTIONS,
     AttributeScope,
     Checker,
-    Sort,
-    Typed,
-    dtype_of,
     reserved,
 )
 from collage_dsl.language.contradictions import check_contradictions, check_twice
@@ -26,6 +29,7 @@ from collage_dsl.language.growth import check_pattern_growth
 from collage_dsl.language.operand_order import check_order
 from collage_dsl.language.pattern_shape import always_there, calls, depth, references, size
 from collage_dsl.language.scope import MAX_DEPTH, MAX_SIZE, PatternScope
+from collage_dsl.language.sorts import Sort, Typed, dtype_of
 from collage_dsl.rules.condition import Where
 from collage_dsl.rules.pattern import (
     Anything,
@@ -491,7 +495,8 @@ class _PatternChecker:
             self.findings.error("E0306", name.span, message, "ask it in brackets after the call")
         elif not self.broken & {name.text, _ANY_NAME}:
             hint = function_meant(name.text, FUNCTIONS) or dtype_meant(name.text)
-            hint = hint or truth_meant(name.text) or did_you_mean(name.text, self.defined)
+            hint = hint or truth_meant(name.text) or no_attribute(name.text)
+            hint = hint or did_you_mean(name.text, self.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
 

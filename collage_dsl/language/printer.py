@@ -270,7 +270,8 @@ def _dtypes(side: Expression, other: Expression, types: Mapping[str, str]) -> Ex
         case conditions.Constant(str() as text):
             return conditions.Constant(_Bare(text))
         case conditions.Constant(tuple() as items):
-            return conditions.Constant(tuple(_Bare(i) for i in items if isinstance(i, str)))
+            bare = (_Bare(item) if isinstance(item, str) else item for item in items)
+            return conditions.Constant(tuple(bare))
     return side
 
 
@@ -278,6 +279,8 @@ def _value(value: Value) -> str:
     match value:
         case bool():
             return "true" if value else "false"
+        case None:
+            return "none"
         case _Bare() if long_dtype(value):
             return str(value)
         case str():

@@ -150,8 +150,8 @@ class _Completer:
                 yield from _some("taps", ("none", "allowed"))
             case "yield" | "anchor":
                 yield from self.local()
-            case _ if here.bracket and here.bracket.sign == "[" and here.bracket.heads:
-                yield from self.attributes(self.operators_called())
+            case _ if heads := self.heads():
+                yield from self.attributes(self.operators_called(heads))
             case _ if "=" in here.words:
                 yield from self.called()
 
@@ -181,11 +181,21 @@ class _Completer:
             if all(name in attrs for attrs in known):
                 detail = attribute_type(called[0], name)
                 yield Completion(name, "attribute", detail)
+        if any(operators()[name].may_be_none for name in called):
+            yield from _keywords(("none",))
         yield from self.condition()
 
-    def operators_called(self) -> tuple[str, ...]:
-        """The operators whose attributes the brackets at the cursor are about."""
-        heads = self.here.bracket.heads if self.here.bracket else ()
+    def heads(self) -> tuple[str, ...]:
+        """The names called before the brackets with conditions at the cursor, outside lists."""
+        for bracket in reversed(self.here.brackets):
+            if bracket.sign != "[":
+                break
+            if bracket.heads:
+                return bracket.heads
+        return ()
+
+    def operators_called(self, heads: tuple[str, ...]) -> tuple[str, ...]:
+        """The operators that `heads` name: operators, and classes of them."""
         found: dict[str, None] = {}
         for head in heads:
             known = head in operators()

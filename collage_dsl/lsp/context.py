@@ -95,7 +95,8 @@ class Context:
             words = _before_brackets(words)
         if words and words[-1] == ")":  # (nn.relu | nn.gelu)(x) [
             return tuple(word for word in words[len(_before_brackets(words)) :] if _is_name(word))
-        return (words[-1],) if words and _is_name(words[-1]) else ()
+        is_called = words and _is_name(words[-1]) and words[-1] != "in"
+        return (words[-1],) if is_called else ()
 
     def open_block(self) -> None:
         self.blocks.append(self.first)

@@ -245,8 +245,8 @@ def attribute_type(operator: str, name: str) -> str:
     """The type of an attribute and its default value: `ints = [1, 1]`."""
     found = operators()[operator]
     if name not in found.defaults:
-        return found.attrs[name]
-    return f"{found.attrs[name]} = {_value(found.defaults[name])}"
+        return found.attribute_type(name)
+    return f"{found.attribute_type(name)} = {_value(found.defaults[name])}"
 
 
 def _operator(name: str) -> str:

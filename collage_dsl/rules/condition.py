@@ -12,7 +12,7 @@ from collage_dsl.graph.types import short_dtype
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Span
 
-Scalar = bool | int | float | str
+Scalar = bool | int | float | str | None
 Value = Scalar | tuple["Value", ...]
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
 Arithmetic = Literal["+", "-", "*", "/", "%"]
@@ -20,7 +20,7 @@ Arithmetic = Literal["+", "-", "*", "/", "%"]
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number, a string, a dtype (by its short name), or a list of them."""
+    """A number, a string, a dtype (by its short name), `none`, or a list of them."""
 
     value: Value
 
@@ -228,7 +228,8 @@ def evaluate(expression: Expression, given: Given) -> Value | Unknown:
 
     The value is `UNKNOWN` if it depends on a symbolic dimension or an unknown rank, unless one
     side of `and` or `or` decides alone. An absent optional operand has no dtype, rank or
-    dimension; the answer about it is `UNKNOWN` too.
+    dimension; the answer about it is `UNKNOWN` too. An attribute that has no value is `none`, and
+    how it compares with anything else is `UNKNOWN`.
     """
     match expression:
         case Constant(value):
@@ -252,6 +253,10 @@ def evaluate(expression: Expression, given: Given) -> Value | Unknown:
             return (least, most)
         case Calculate(operator, left, right):
             return _calculate(operator, evaluate(left, given), evaluate(right, given))
+        case Compare("==" | "!=" as operator, Attr(name), Constant(None)):
+            return _is_none(name, given) == (operator == "==")
+        case Compare("==" | "!=" as operator, Constant(None), Attr(name)):
+            return _is_none(name, given) == (operator == "==")
         case Compare(operator, Each(attribute), right):
             answers = (
                 _compare(operator, item, evaluate(right, given))
@@ -265,6 +270,8 @@ def evaluate(expression: Expression, given: Given) -> Value | Unknown:
         case Within(Each(attribute), choices):
             items = _items(evaluate(attribute, given))
             return _every(_in(item, choices, given) for item in items)
+        case Within(Attr(name), Constant(tuple() as items)) if _is_none(name, given):
+            return True if None in items else UNKNOWN
         case Within(value, Range() as choices):
             return _in(evaluate(value, given), choices, given)
         case Within(value, choices):
@@ -317,6 +324,10 @@ def names(expression: Expression) -> frozenset[str]:
             return frozenset((of,))
         case _:
             return frozenset().union(*map(names, parts(expression)))
+
+
+def _is_none(attribute: str, given: Given) -> bool:
+    return given.attrs.get(attribute) is None
 
 
 def _items(value: Value | Unknown) -> tuple[Value | Unknown, ...]:

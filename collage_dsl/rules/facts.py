@@ -61,6 +61,8 @@ def _leaves(expression: Expression) -> Iterator[Leaf]:
 
 
 def _fact(leaf: Leaf, given: Given) -> Fact:
+    if isinstance(leaf, Attr) and given.attrs.get(leaf.name) is None:
+        return Fact(leaf.name, "none")
     value = evaluate(leaf, given)
     if isinstance(leaf, Attr):
         return Fact(leaf.name, "unknown" if value is UNKNOWN else _text(value))

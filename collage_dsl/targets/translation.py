@@ -197,9 +197,12 @@ def _attribute(op: str, name: str, value: Any) -> Where:
         known: Any = plain_attribute(value)
     except UnsupportedRelax as problem:
         raise InexpressibleError(f"it asks what no condition can: {problem}") from problem
-    if known is None or (isinstance(known, tuple) and None in known):
-        raise InexpressibleError(f"it asks for `{name}` to have no value")
-    if operators()[op].attrs.get(name) == "dtype":
+    table = operators()[op]
+    if known is None and name not in table.may_be_none:
+        raise InexpressibleError(f"no call matches it: `{name}` of `{op}` always has a value")
+    if isinstance(known, tuple) and None in known:
+        raise InexpressibleError(f"it asks for an element of `{name}` to have no value")
+    if known is not None and table.attrs.get(name) == "dtype":
         known = short_dtype(str(known))
     return Where(Compare("==", Attr(str(name)), Constant(known)))
 

@@ -1,0 +1,77 @@
+"""Find the parts of conditions whose values are reasoned about, one by one and together."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from collage_dsl.rules.condition import (
+    And,
+    Attr,
+    Bytes,
+    Calculate,
+    Compare,
+    Constant,
+    DimAt,
+    Dtype,
+    Each,
+    Expression,
+    Has,
+    Holds,
+    Not,
+    Or,
+    Range,
+    Rank,
+    Shape,
+    Size,
+    Uses,
+    Within,
+)
+
+Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each
+"""
+An expression with a known set of values. Attribute names begin with the number of the call. `Has`
+is also about attributes, by that name: whether the attribute has a value.
+"""
+
+
+def without_none(condition: Expression) -> Expression:
+    """
+    `condition`, with a comparison of an attribute with `none` as the question whether the attribute
+    has a value. `Has` asks it with the name of the attribute, which is never the name of a value.
+    """
+    match condition:
+        case Compare("==", Attr(name), Constant(None)) | Compare("==", Constant(None), Attr(name)):
+            return Not(Has(name))
+        case Compare("!=", Attr(name), Constant(None)) | Compare("!=", Constant(None), Attr(name)):
+            return Has(name)
+        case Within(Attr(name) as value, Constant(tuple() as items)) if None in items:
+            others = tuple(item for item in items if item is not None)
+            return Or(Not(Has(name)), Within(value, Constant(others)))
+        case _:
+            return condition
+
+
+def terms(expression: Expression) -> Iterator[Term]:
+    """The terms in `expression`; for a shape, its rank."""
+    match expression:
+        case Compare("==" | "!=", Attr(name), Constant(None)):
+            yield Has(name)
+        case Compare("==" | "!=", Constant(None), Attr(name)):
+            yield Has(name)
+        case Within(Attr(name), Constant(tuple() as items)) if None in items:
+            yield Has(name)  # without a value it holds, and with one it is known
+        case Constant() | Range() | Holds():
+            pass
+        case Shape(of):
+            yield Rank(of)
+        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
+            yield expression
+        case Not(condition):
+            yield from terms(condition)
+        case Calculate(_, left, right) | Compare(_, left, right):
+            yield from terms(left)
+            yield from terms(right)
+        case Within(left, right) | And(left, right) | Or(left, right):
+            yield from terms(left)
+            yield from terms(right)
+        case _:
+            assert_never(expression)
