@@ -147,7 +147,6 @@ def test_an_attribute_that_a_node_lacks_is_none_if_it_has_no_default() -> None:
     assert len(collage.propose(collage.from_onnx(LSTM), spec)) == 1
 
 
-
 # ---- The graph ----
 
 
