@@ -5,7 +5,9 @@ Write the operator table of the installed TVM to `collage_dsl/graph/operators-0.
     python scripts/operator_table.py --check    # exit 1 if it would change
 
 Names, operands and attribute fields come from TVM's registry. The rest comes from one sample
-call for each operator: its attributes are the defaults, and legalizing it gives the kind.
+call for each operator: its attributes are the defaults, and legalizing it gives the kind. What an
+operator takes and gives is found by asking TVM for the type of calls that differ a little from
+the sample (`operator_types.py`).
 """
 
 import argparse
@@ -16,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import operator_types
 import tvm
 from tvm import ir, relax
 
@@ -332,11 +335,37 @@ def samples() -> dict[str, Callable[[], Sample]]:
     }
 
 
+def other_samples() -> dict[str, list[Sample]]:
+    """Further calls of operators whose attributes decide what the results are."""
+    return {
+        "bucketize": [given(row(), tensor(8), out_int32=True)],
+        "median": [given(row(), axis=[1])],
+        "meshgrid": [given([tensor(4)])],
+        "split": [given(row(), 3)],
+        "topk": [given(row(), ret_type=results) for results in ("values", "indices")],
+        "unique": [given(row(), return_index=True)],
+    }
+
+
 def constructor(name: str) -> Callable[..., relax.Call]:
     found: Any = relax.op
     for part in name.split("."):
         found = getattr(found, part)
     return found  # type: ignore[no-any-return]
+
+
+def remade(name: str, sample: Sample, **changed: Any) -> relax.Call:
+    """The call of a sample, with other attributes."""
+    operands, attributes = sample
+    written = inspect.signature(constructor(name)).bind(*operands, **attributes)
+    written.arguments.update(changed)
+    return constructor(name)(*written.args, **written.kwargs)
+
+
+def asked(name: str, sample: Callable[[], Sample], attribute: str) -> operator_types.Asked:
+    """The calls of a sample that say each dtype by `attribute`."""
+    calls = {d: remade(name, sample(), **{attribute: d}) for d in operator_types.DTYPES}
+    return operator_types.Asked(attribute, calls)
 
 
 def variables(expr: Any) -> Iterator[relax.Var]:
@@ -456,6 +485,9 @@ def row_of(name: str, sample: Callable[[], Sample] | None) -> dict[str, Any]:
     table["attrs"] = fields(call)
     table["defaults"] = defaults(name, arguments, attributes)
     table["kind"] = known_kind(name) or kind(arguments, call)
+    samples = [call, *(remade(name, other) for other in other_samples().get(name, ()))]
+    dtypes = [attribute for attribute, type_ in table["attrs"].items() if type_ == "dtype"]
+    table |= operator_types.columns(samples, operands, [asked(name, sample, d) for d in dtypes])
     strings = (attribute for attribute, type_ in table["attrs"].items() if type_ == "str")
     known = {a: values_of(name, a, table["defaults"].get(a)) for a in strings}
     if any(known.values()):

@@ -38,6 +38,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0308": "a node is optional, but its operand is not",
         "E0310": "an anchor that is not always an operator",
         "E0311": "a tolerance that is not between 0 and 1",
+        "E0312": "a tuple where a tensor is needed, or the reverse",
+        "E0313": "a tuple does not have this field",
         "W0316": "an alternative is given twice",
         "W0317": "a tolerance that changes nothing",
         "E0320": "conditions that can never hold together",

@@ -314,7 +314,8 @@ class Checker:
         if typed.sort in (Sort.NUMBER, Sort.ANY):
             return True
         message = f"`{operator}` needs numbers, this is {typed.sort.value}"
-        self.findings.error("E0303", typed.span, message)
+        hint = _elements(typed.attribute) if typed.sort is Sort.NUMBERS else ""
+        self.findings.error("E0303", typed.span, message, hint)
         return False
 
     def fit(self, left: Typed, right: Typed, span: Span) -> bool:
@@ -426,9 +427,14 @@ def _meant(named: Typed, other: Typed) -> str:
     match other.value:
         case rules.Constant(str() as text) if named.sort in (Sort.NUMBER, Sort.TRUTH, Sort.DTYPE):
             return without_quotes(text)
-    if named.sort is Sort.NUMBERS and other.sort is Sort.NUMBER and named.attribute:
-        return f"`{named.attribute}[*]` is each of them"
+    if named.sort is Sort.NUMBERS and other.sort is Sort.NUMBER:
+        return _elements(named.attribute)
     return ""
+
+
+def _elements(attribute: str) -> str:
+    """A hint to compare the elements of a list, not the list."""
+    return f"`{attribute}[*]` is each of them" if attribute else ""
 
 
 def _called(typed: Typed) -> str:

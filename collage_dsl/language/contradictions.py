@@ -9,7 +9,7 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
 from collage_dsl.language.attribute_values import PER_AXIS
 from collage_dsl.language.facts import MOST_WAYS, Facts, assume, terms
-from collage_dsl.language.findings import MAX_WARNINGS, Findings
+from collage_dsl.language.findings import MAX_WARNINGS, Findings, quoted
 from collage_dsl.language.relations import Called, called, introduce, relate
 from collage_dsl.rules.condition import (
     And,
@@ -40,8 +40,6 @@ MOST_LOOKING = 20_000
 """After this much effort in one file, the alternatives of an `or` are no longer examined."""
 MOST_EXPLAINING = 20_000
 """After this much effort in one file, messages no longer say why a condition always/never holds."""
-
-_LONGEST_QUOTE = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +144,7 @@ def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None
     for value, span in named:
         if value in first:
             note = Note("named here first", first[value])
-            message = f"{_quoted(span)} is named twice"
+            message = f"{quoted(span, 'the other condition')} is named twice"
             findings.warning("W0316", span, message, "take one of them out", (note,))
         first.setdefault(value, span)
 
@@ -270,7 +268,7 @@ class _Checker:
             self.findings.error("E0302", last.span, "this condition can never hold")
             return
         named = next((o for o in reversed(others) if isinstance(o, Condition)), None)
-        what = _quoted(named.span) if named else _operators(others)
+        what = quoted(named.span, "the other condition") if named else _operators(others)
         message = f"this can never hold together with {what}"
         self.findings.error("E0320", last.span, message, notes=_notes(others))
 
@@ -332,7 +330,9 @@ class _Checker:
         others = [c for c in self.conditions if c is not condition]
         notes = self.reason((*self.calls, *others), chosen)
         self.vain += 1
-        message = f"{_quoted(span)} is named in vain: it is never possible here"
+        message = (
+            f"{quoted(span, 'the other condition')} is named in vain: it is never possible here"
+        )
         self.findings.warning("W0331", span, message, "take it out of the list", notes)
 
 
@@ -432,11 +432,6 @@ def _notes(premises: Sequence[Premise]) -> tuple[Note, ...]:
         if isinstance(p, Called)
     ]
     return tuple([*conditions, *calls][:3])
-
-
-def _quoted(span: Span) -> str:
-    text = " ".join(span.text.split())
-    return f"`{text}`" if len(text) <= _LONGEST_QUOTE else "the other condition"
 
 
 def _operators(premises: Sequence[Premise]) -> str:
