@@ -42,6 +42,9 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+AXIS = ("axis", "axes")
+"""The ends of the names of attributes that name dimensions."""
+
 COMMUTATIVE = frozenset(
     words(
         "add multiply maximum minimum equal not_equal log_add_exp "
@@ -368,6 +371,23 @@ def asked(name: str, sample: Callable[[], Sample], attribute: str) -> operator_t
     return operator_types.Asked(attribute, calls)
 
 
+def axes_beyond(name: str, sample: Callable[[], Sample], attribute: str, type_: str) -> int:
+    """
+    How many more axes than those of the first operand `attribute` may name: 1 where it names a new
+    one. -1 if TVM does not refuse others.
+    """
+    first = remade(name, sample()).args[0].ty
+    rank = (first.fields[0] if isinstance(first, relax.TupleType) else first).ndim
+    allowed = []
+    for axis in range(-rank - 3, rank + 3):
+        value = [axis] if type_ == "ints" else axis
+        call = remade(name, sample(), **{attribute: value})
+        if operator_types.accepted(call) is not None:
+            allowed.append(axis)
+    beyond = max((max(axis + 1, -axis, rank) - rank for axis in allowed), default=-1)
+    return beyond if beyond <= 1 else -1
+
+
 def variables(expr: Any) -> Iterator[relax.Var]:
     if isinstance(expr, relax.Var):
         yield expr
@@ -488,6 +508,10 @@ def row_of(name: str, sample: Callable[[], Sample] | None) -> dict[str, Any]:
     samples = [call, *(remade(name, other) for other in other_samples().get(name, ()))]
     dtypes = [attribute for attribute, type_ in table["attrs"].items() if type_ == "dtype"]
     table |= operator_types.columns(samples, operands, [asked(name, sample, d) for d in dtypes])
+    named = {a: type_ for a, type_ in table["attrs"].items() if a.endswith(AXIS)}
+    more = {a: axes_beyond(name, sample, a, t) for a, t in named.items() if t in ("int", "ints")}
+    if axes := {attribute: beyond for attribute, beyond in more.items() if beyond >= 0}:
+        table["axes"] = axes
     strings = (attribute for attribute, type_ in table["attrs"].items() if type_ == "str")
     known = {a: values_of(name, a, table["defaults"].get(a)) for a in strings}
     if any(known.values()):

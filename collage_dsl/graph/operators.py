@@ -44,6 +44,8 @@ class Operator:
     Operands in `same_dtype` have one dtype, except those that are `bool`; if only one is named,
     it is a tuple whose tensors do. `dtypes` has the operand with the same dtype as each result,
     or in brackets the attribute that says it, or the dtype itself; None if it is not known.
+    `axes` has the attributes that name dimensions of the first operand, if TVM refuses others, and
+    how many more dimensions they may name: 1 for a new one.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Operator:
     gives: Literal["tensor", "shape"] | int | None = None
     same_dtype: tuple[str, ...] = ()
     dtypes: tuple[str | None, ...] = ()
+    axes: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 @cache
@@ -90,6 +93,7 @@ def relax_operators() -> Mapping[str, Operator]:
             row.get("gives"),
             tuple(row.get("same_dtype", ())),
             tuple(row.get("dtypes", ())),
+            row.get("axes", {}),
         )
         for name, row in table["operators"].items()
     }

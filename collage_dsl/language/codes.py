@@ -40,6 +40,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0311": "a tolerance that is not between 0 and 1",
         "E0312": "a tuple where a tensor is needed, or the reverse",
         "E0313": "a tuple does not have this field",
+        "W0314": "a part of a pattern that is never in a match",
         "W0316": "an alternative is given twice",
         "W0317": "a tolerance that changes nothing",
         "E0320": "conditions that can never hold together",

@@ -221,8 +221,8 @@ def _ranked(value: Value) -> Sort:
 
 
 def _medians(value: Value) -> Sort:
-    """Along one axis, the places are a second result."""
-    return _tensors(2 if isinstance(value, tuple) and len(value) == 1 else 1)
+    """Along at most one axis, the places are a second result."""
+    return _tensors(2 if isinstance(value, tuple) and len(value) <= 1 else 1)
 
 
 _DECIDED: Mapping[str, tuple[str, Callable[[Value], Sort], Sort]] = {

@@ -1,26 +1,26 @@
 """Report tuples where operators take tensors, tensors where they take tuples, and wrong fields."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from collage_dsl.language import syntax
 from collage_dsl.language.absence import can_hold
 from collage_dsl.language.findings import Findings, quoted
+from collage_dsl.language.pattern_shape import always_there
 from collage_dsl.language.sorts_of_values import Shape, Sort, Sorts, Tensor, Tuple, all_of
 from collage_dsl.rules.condition import Expression as Condition
 from collage_dsl.rules.condition import Has, Holds, Uses, Where, names, parts
 from collage_dsl.rules.pattern import (
-    Anything,
     Call,
     Either,
     FieldOf,
-    Number,
     Operand,
     Pattern,
     PatternCall,
-    Reference,
     Repeat,
     TupleOf,
 )
+from collage_dsl.source import Span
 
 Pair = tuple[Operand, syntax.Operand]
 
@@ -31,43 +31,63 @@ def check_tuples(
     """Report what in `pattern` can never match because a tuple is no tensor. Fills `known`."""
     checker = _Checker(Sorts.of_pattern(pattern, known), findings)
     values = {s.name.text: s.value for s in written.statements if isinstance(s, syntax.Binding)}
+    results = (pattern.result, *pattern.others)
+    always = always_there(pattern.parameters, pattern.bindings, results)
     for binding in pattern.bindings:
-        checker.operand(binding.value, values[binding.name])
+        checker.operand(binding.value, values[binding.name], certain=binding.name in always)
     for where in pattern.conditions:
         checker.condition(where)
 
 
 class _Checker:
+    """
+    Reports errors in parts that are `certain`: part of every match. Other parts may be absent, so
+    that what is wrong there is a warning.
+    """
+
     def __init__(self, sorts: Sorts, findings: Findings) -> None:
         self.sorts = sorts
         self.findings = findings
 
-    def operand(self, operand: Operand, written: syntax.Operand) -> None:
+    def report(self, code: str, span: Span, message: str, hint: str, *, certain: bool) -> None:
+        if certain:
+            self.findings.error(code, span, message, hint)
+        else:
+            message = f"this part never matches: {message}"
+            self.findings.warning("W0314", span, message, hint)
+
+    def operand(self, operand: Operand, written: syntax.Operand, *, certain: bool) -> None:
         match operand, written:
             case ((Call() | PatternCall()), syntax.OperatorCall()):
-                self.call(operand, written)
+                self.call(operand, written, certain=certain)
             case FieldOf(inner, index), syntax.FieldOf(of):
-                self.field(self.sorts.of(inner), index, written)
-                self.operand(inner, of)
-            case Repeat(call), syntax.Repeat():
-                self.operand(call, written.call)
-            case (TupleOf(inner), syntax.TupleOf(places)) | (Either(inner), syntax.Either(places)):
-                for one, place in zip(inner, places, strict=True):
-                    self.operand(one, place)
-            case ((Reference() | Anything() | Number()), _):
-                pass
+                self.field(self.sorts.of(inner), index, written, certain=certain)
+                self.operand(inner, of, certain=certain)
+            case Repeat(call, least), syntax.Repeat():
+                absent = replace(call, optional=call.optional or least == 0)
+                self.call(absent, written.call, certain=certain)
+            case TupleOf(fields), syntax.TupleOf(places):
+                for one, place in zip(fields, places, strict=True):
+                    self.operand(one, place, certain=certain)
+            case Either(choices), syntax.Either(places):
+                for one, place in zip(choices, places, strict=True):
+                    self.operand(one, place, certain=False)
 
-    def call(self, call: Call | PatternCall, written: syntax.OperatorCall) -> None:
+    def call(
+        self, call: Call | PatternCall, written: syntax.OperatorCall, *, certain: bool
+    ) -> None:
         who = f"`{written.operators[0].span.text}`"
+        is_there = certain and not call.optional
         for at, (operand, place) in enumerate(zip(call.operands, written.operands, strict=True)):
             needed = self.sorts.needed(call, at)
-            self.mismatch(f"{who} takes {needed}", needed, operand, place, written)
+            takes = f"{who} takes {needed}"
+            self.mismatch(takes, needed, operand, place, written, certain=is_there)
             match operand, place:
                 case TupleOf(fields), syntax.TupleOf(places) if isinstance(needed, Tuple):
-                    for inner, there in zip(fields, places, strict=True):
+                    for one, there in zip(fields, places, strict=True):
                         takes = f"{who} takes a tuple of tensors"
-                        self.mismatch(takes, Tensor(), inner, there, written)
-            self.operand(operand, place)
+                        self.mismatch(takes, Tensor(), one, there, written, certain=is_there)
+            self.operand(operand, place, certain=certain if at == 0 else is_there)
 
     def mismatch(
         self,
@@ -76,24 +96,28 @@ class _Checker:
         operand: Operand,
         place: syntax.Operand,
         call: syntax.OperatorCall,
+        *,
+        certain: bool,
     ) -> None:
         """Report an operand that is known to be something other than what is needed."""
         given = self.sorts.of(operand)
         if needed is None or given is None or type(needed) is type(given):
             return
         message = f"{takes}, and {quoted(place.span)} is {given}"
-        self.findings.error("E0312", place.span, message, _fix(needed, given, place, call))
+        hint = _fix(needed, given, place, call)
+        self.report("E0312", place.span, message, hint, certain=certain)
 
-    def field(self, of: Sort, index: int, written: syntax.FieldOf) -> None:
+    def field(self, of: Sort, index: int, written: syntax.FieldOf, *, certain: bool) -> None:
         text = quoted(written.of.span)
         if isinstance(of, Tensor | Shape):
             message = f"{text} is {of}, which has no field {index}"
             hint = f"take out `.{index}`"
-            self.findings.error("E0312", written.span, message, hint)
+            self.report("E0312", written.span, message, hint, certain=certain)
         elif isinstance(of, Tuple) and of.fields is not None and index >= len(of.fields):
             message = f"{text} is a tuple of {len(of.fields)}, without a field {index}"
             hint = f"fields are counted from 0: the last is `.{len(of.fields) - 1}`"
-            self.findings.error("E0313", written.span, message, hint if of.fields else "")
+            hint = hint if of.fields else ""
+            self.report("E0313", written.span, message, hint, certain=certain)
 
     def condition(self, where: Where) -> None:
         """Report a condition that is unknown, because it asks a tuple for its dtype or shape."""
