@@ -27,6 +27,9 @@ def dimension_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     for holds, relation in _RELATIONS:
         if all(map(holds, ops)):
             yield relation
+    if len({_WEIGHED.get(op) for op in ops}) == 1 and ops[0] in _WEIGHED:
+        said = "the weights of {op} have the dimensions that its axes name"
+        yield Relation(said, again=_weights)
 
 
 def _same_shape(called: Called, facts: Facts) -> None:
@@ -127,6 +130,25 @@ def _beside_axis(called: Called, facts: Facts) -> None:
         for at in (at for at in range(rank) if at != axis[0] % rank):
             for name in tensors[1:]:
                 facts.equal(DimAt(tensors[0], at), DimAt(name, at))
+
+
+_WEIGHED = {
+    "nn.batch_norm": "axis",
+    "nn.group_norm": "channel_axis",
+    "nn.instance_norm": "channel_axis",
+    "nn.layer_norm": "axes",
+    "nn.rms_norm": "axes",
+}
+"""By operator, the attribute with the axes of the first operand that the others belong to."""
+
+
+def _weights(called: Called, facts: Facts) -> None:
+    data, *weights = called.operands
+    axes = asked_list(called, facts, _WEIGHED[called.call.ops[0]])
+    for weight in weights if axes is not None else ():
+        facts.narrow(Rank(weight), one_of((len(axes or ()),)))
+        for at, axis in enumerate(axes or ()):
+            facts.equal(DimAt(weight, at), DimAt(data, axis))
 
 
 def _channels(called: Called, facts: Facts) -> None:
