@@ -5,7 +5,9 @@ Write the operator table of the installed TVM to `collage_dsl/graph/operators-0.
     python scripts/operator_table.py --check    # exit 1 if it would change
 
 Names, operands and attribute fields come from TVM's registry. The rest comes from one sample
-call for each operator: its attributes are the defaults, and legalizing it gives the kind.
+call for each operator: its attributes are the defaults, and legalizing it gives the kind. What an
+operator takes and gives is found by asking TVM for the type of calls that differ a little from
+the sample (`operator_types.py`).
 """
 
 import argparse
@@ -16,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import operator_types
 import tvm
 from tvm import ir, relax
 
@@ -38,6 +41,9 @@ INTERNAL = (
 def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
+
+AXIS = ("axis", "axes")
+"""The ends of the names of attributes that name dimensions."""
 
 COMMUTATIVE = frozenset(
     words(
@@ -332,11 +338,54 @@ def samples() -> dict[str, Callable[[], Sample]]:
     }
 
 
+def other_samples() -> dict[str, list[Sample]]:
+    """Further calls of operators whose attributes decide what the results are."""
+    return {
+        "bucketize": [given(row(), tensor(8), out_int32=True)],
+        "median": [given(row(), axis=[1])],
+        "meshgrid": [given([tensor(4)])],
+        "split": [given(row(), 3)],
+        "topk": [given(row(), ret_type=results) for results in ("values", "indices")],
+        "unique": [given(row(), return_index=True)],
+    }
+
+
 def constructor(name: str) -> Callable[..., relax.Call]:
     found: Any = relax.op
     for part in name.split("."):
         found = getattr(found, part)
     return found  # type: ignore[no-any-return]
+
+
+def remade(name: str, sample: Sample, **changed: Any) -> relax.Call:
+    """The call of a sample, with other attributes."""
+    operands, attributes = sample
+    written = inspect.signature(constructor(name)).bind(*operands, **attributes)
+    written.arguments.update(changed)
+    return constructor(name)(*written.args, **written.kwargs)
+
+
+def asked(name: str, sample: Callable[[], Sample], attribute: str) -> operator_types.Asked:
+    """The calls of a sample that say each dtype by `attribute`."""
+    calls = {d: remade(name, sample(), **{attribute: d}) for d in operator_types.DTYPES}
+    return operator_types.Asked(attribute, calls)
+
+
+def axes_beyond(name: str, sample: Callable[[], Sample], attribute: str, type_: str) -> int:
+    """
+    How many more axes than those of the first operand `attribute` may name: 1 where it names a new
+    one. -1 if TVM does not refuse others.
+    """
+    first = remade(name, sample()).args[0].ty
+    rank = (first.fields[0] if isinstance(first, relax.TupleType) else first).ndim
+    allowed = []
+    for axis in range(-rank - 3, rank + 3):
+        value = [axis] if type_ == "ints" else axis
+        call = remade(name, sample(), **{attribute: value})
+        if operator_types.accepted(call) is not None:
+            allowed.append(axis)
+    beyond = max((max(axis + 1, -axis, rank) - rank for axis in allowed), default=-1)
+    return beyond if beyond <= 1 else -1
 
 
 def variables(expr: Any) -> Iterator[relax.Var]:
@@ -461,6 +510,13 @@ def row_of(name: str, sample: Callable[[], Sample] | None) -> dict[str, Any]:
     table["attrs"] = fields(call)
     table["defaults"] = defaults(name, arguments, attributes)
     table["kind"] = known_kind(name) or kind(arguments, call)
+    samples = [call, *(remade(name, other) for other in other_samples().get(name, ()))]
+    dtypes = [attribute for attribute, type_ in table["attrs"].items() if type_ == "dtype"]
+    table |= operator_types.columns(samples, operands, [asked(name, sample, d) for d in dtypes])
+    named = {a: type_ for a, type_ in table["attrs"].items() if a.endswith(AXIS)}
+    more = {a: axes_beyond(name, sample, a, t) for a, t in named.items() if t in ("int", "ints")}
+    if axes := {attribute: beyond for attribute, beyond in more.items() if beyond >= 0}:
+        table["axes"] = axes
     strings = (attribute for attribute, type_ in table["attrs"].items() if type_ == "str")
     known = {a: values_of(name, a, table["defaults"].get(a)) for a in strings}
     if any(known.values()):

@@ -1,5 +1,6 @@
 """Small random patterns with all that the language has, and graphs that they may match."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -304,6 +305,44 @@ def _spelled(way: Way, at: int, part: Part) -> Node:
         case _:
             constant = at in way.constants
             return _node(name, Form.CONSTANT if constant else Form.INPUT)
+
+
+def has_types(graph: Graph) -> bool:
+    """Whether each value can be a tensor or a tuple, as the nodes that use it need."""
+    sorts: dict[int, Form] = {}
+    needs = [need for at in reversed(range(len(graph))) for need in _needs(graph, at)]
+    for index, sort in needs:
+        if sorts.setdefault(index, sort) is not sort:
+            return False
+    return all(_has_fields(graph, node) for node in graph.nodes)
+
+
+def _needs(graph: Graph, at: int) -> Iterator[tuple[int, Form]]:
+    """What the node at `at` is, if that is known, and what its operands must be."""
+    node = graph.nodes[at]
+    if node.form is Form.CALL and node.op == "concat":
+        (of,) = node.inputs
+        yield of, Form.TUPLE
+        if graph.nodes[of].form is Form.TUPLE:
+            yield from ((field, Form.CALL) for field in graph.nodes[of].inputs)
+    elif node.form is Form.CALL:
+        yield from ((of, Form.CALL) for of in node.inputs)
+    elif node.form is Form.PROJECTION:
+        yield node.inputs[0], Form.TUPLE
+    if node.form in (Form.CALL, Form.TUPLE):
+        yield at, node.form
+    if node.form is Form.CONSTANT:
+        yield at, Form.CALL
+
+
+def _has_fields(graph: Graph, node: Node) -> bool:
+    """Whether a projection is of a tensor in a tuple that has it."""
+    of = graph.nodes[node.inputs[0]] if node.form is Form.PROJECTION else node
+    if of.form is not Form.TUPLE or of is node:
+        return True
+    assert isinstance(node.value, int)
+    fields = [graph.nodes[index].form for index in of.inputs]
+    return node.value < len(fields) and fields[node.value] is not Form.TUPLE
 
 
 def swapped(graph: Graph, places: set[int]) -> Graph:

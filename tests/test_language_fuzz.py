@@ -24,7 +24,7 @@ pattern conv(x: [n, c, 4, _], w: const & [_, c, 3, 3], b?: const, r?) {
 let act = one_of(nn.relu, tanh);
 pattern pairs(x) {
   taps allowed;
-  s = split((x, tanh(x))) shared;
+  s = split(concat((x, tanh(x)))) shared;
   y = repeat[1..3] act(add(s.0, s.1) ordered);
   yield y, s;
 }

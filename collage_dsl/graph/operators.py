@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from collage_dsl.graph.graph import Attribute, Node
 from collage_dsl.graph.types import Form, Kind, TensorType, Type
@@ -24,6 +24,10 @@ the name of the PrimFunc, and the value of the node is the PrimFunc itself.
 """
 
 
+Taken = Literal["tensor", "tuple", "list", "number", "any"]
+"""What an operand is. Lists and numbers are written in the program."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """
@@ -35,6 +39,14 @@ class Operator:
     `defaults` has the values that TVM gives to omitted attributes. `values` has the possible
     values of string attributes, if they are known. The attributes in `may_be_none` can have no
     value; all others always have one.
+
+    `takes` says what each operand is, and `gives` what a call is: "tensor", "shape", or the number
+    of tensors in a tuple. `gives` is None if that depends on attributes, or is not known.
+    Operands in `same_dtype` have one dtype, except those that are `bool`; if only one is named,
+    it is a tuple whose tensors do. `dtypes` has the operand with the same dtype as each result,
+    or in brackets the attribute that says it, or the dtype itself; None if it is not known.
+    `axes` has the attributes that name dimensions of the first operand, if TVM refuses others, and
+    how many more dimensions they may name: 1 for a new one.
     """
 
     name: str
@@ -47,6 +59,11 @@ class Operator:
     defaults: Mapping[str, Attribute] = field(default_factory=dict, hash=False)
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     may_be_none: frozenset[str] = frozenset()
+    takes: tuple[Taken, ...] = ()
+    gives: Literal["tensor", "shape"] | int | None = None
+    same_dtype: tuple[str, ...] = ()
+    dtypes: tuple[str | None, ...] = ()
+    axes: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     def attribute_type(self, name: str) -> str:
         """The type of an attribute, in words: `ints`, or `ints or none`."""
@@ -79,6 +96,11 @@ def relax_operators() -> Mapping[str, Operator]:
             {attr: _attribute(value) for attr, value in row["defaults"].items()},
             {attr: tuple(values) for attr, values in row.get("values", {}).items()},
             frozenset(row.get("may_be_none", ())),
+            tuple(row.get("takes", ())),
+            row.get("gives"),
+            tuple(row.get("same_dtype", ())),
+            tuple(row.get("dtypes", ())),
+            row.get("axes", {}),
         )
         for name, row in table["operators"].items()
     }

@@ -18,6 +18,7 @@ from collage_dsl.language.sorts import (
     called,
     comparable,
     dtype_of,
+    elements,
     meant,
     sort_of,
 )
@@ -282,7 +283,8 @@ class Checker:
         if typed.sort in (Sort.NUMBER, Sort.ANY):
             return True
         message = f"`{operator}` needs numbers, this is {typed.sort.value}"
-        self.findings.error("E0303", typed.span, message)
+        hint = elements(typed.attribute) if typed.sort is Sort.NUMBERS else ""
+        self.findings.error("E0303", typed.span, message, hint)
         return False
 
     def fit(self, left: Typed, right: Typed, span: Span) -> bool:

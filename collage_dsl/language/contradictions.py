@@ -8,23 +8,34 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import operators
 from collage_dsl.language import syntax
 from collage_dsl.language.attribute_values import PER_AXIS
+from collage_dsl.language.dimension_relations import dimension_relations
+from collage_dsl.language.dtype_relations import dtype_relations
 from collage_dsl.language.facts import MOST_WAYS, Facts, assume
-from collage_dsl.language.findings import MAX_WARNINGS, Findings
-from collage_dsl.language.relations import Called, called, introduce, relate
+from collage_dsl.language.findings import MAX_WARNINGS, Findings, quoted
+from collage_dsl.language.inner_uses import use_claims
+from collage_dsl.language.rank_relations import rank_relations
+from collage_dsl.language.relations import Claim, claims
+from collage_dsl.language.required_calls import Called, Names, required_calls
 from collage_dsl.language.terms import terms
 from collage_dsl.rules.condition import (
     And,
     Attr,
+    Bytes,
     Calculate,
     Compare,
     Constant,
+    DimAt,
+    Dtype,
     Each,
     Expression,
     Has,
     Holds,
     Not,
     Or,
+    Rank,
     Shape,
+    Size,
+    Uses,
     Value,
     Where,
     Within,
@@ -42,8 +53,6 @@ MOST_LOOKING = 20_000
 MOST_EXPLAINING = 20_000
 """After this much effort in one file, messages no longer say why a condition always/never holds."""
 
-_LONGEST_QUOTE = 40
-
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -59,7 +68,10 @@ class Condition:
     size: int = 1
 
 
-Premise = Condition | Called
+Premise = Condition | Claim
+
+ALL_RELATIONS = (dtype_relations, rank_relations, dimension_relations)
+"""What operators say of their calls. What they say first is shown first."""
 
 
 @dataclass(slots=True)
@@ -87,26 +99,30 @@ def check_contradictions(
     hold, and list items that are impossible. `required` are the names that every match binds,
     `implied` the conditions made from dimensions of parameters. The work is added to `effort`.
     """
-    calls = tuple(islice(called(pattern, required), MOST_CALLS))
-    conditions = tuple(islice(_conditions(pattern, calls, implied), MOST_CONDITIONS))
-    _Checker(calls, conditions, findings, effort).run(_by_span(written))
+    found, names = required_calls(pattern, required)
+    calls = found[:MOST_CALLS]
+    conditions = tuple(islice(_conditions(pattern, calls, names, implied), MOST_CONDITIONS))
+    said = [claim for call in calls for claim in claims(call, ALL_RELATIONS)]
+    said += use_claims(pattern, calls)
+    _Checker(calls, tuple(said), conditions, findings, effort).run(_by_span(written))
 
 
 def _conditions(
-    pattern: Pattern, calls: Sequence[Called], implied: Sequence[Where]
+    pattern: Pattern, calls: Sequence[Called], names: Names, implied: Sequence[Where]
 ) -> Iterator[Condition]:
     """Conditions in the order of examination: attributes, dimensions, `where` statements."""
     for call in calls:
         if not call.call.optional:
             for where in call.call.attributes:
                 if where.span is not None and _has_elements(where.condition):
-                    expression = _numbered(where.condition, call)
+                    expression = _numbered(_named(where.condition, names), call)
                     yield Condition(expression, where.span, size=_size(expression))
     known = {id(where) for where in implied}
     for where in pattern.conditions:
         if where.span is not None:
             is_implied = id(where) in known
-            yield Condition(where.condition, where.span, is_implied, _size(where.condition))
+            expression = _named(where.condition, names)
+            yield Condition(expression, where.span, is_implied, _size(expression))
 
 
 def _has_elements(expression: Expression) -> bool:
@@ -141,13 +157,31 @@ def _numbered(expression: Expression, call: Called) -> Expression:
             return expression
 
 
+def _named(expression: Expression, names: Names) -> Expression:
+    """`expression` with the names that represent its values, so that equal values have one name."""
+    if not names.same:
+        return expression
+    match expression:
+        case Dtype(of) | Rank(of) | DimAt(of) | Shape(of) | Size(of) | Bytes(of) | Uses(of):
+            return replace(expression, of=names.same.get(of, of))
+        case Not(condition):
+            return Not(_named(condition, names))
+        case Calculate() | Compare() | And() | Or():
+            left, right = _named(expression.left, names), _named(expression.right, names)
+            return replace(expression, left=left, right=right)
+        case Within(value, choices):
+            return Within(_named(value, names), _named(choices, names))
+        case _:
+            return expression
+
+
 def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None:
     """Report each value that is named a second time."""
     first: dict[Value, Span] = {}
     for value, span in named:
         if value in first:
             note = Note("named here first", first[value])
-            message = f"{_quoted(span)} is named twice"
+            message = f"{quoted(span, 'the other condition')} is named twice"
             findings.warning("W0316", span, message, "take one of them out", (note,))
         first.setdefault(value, span)
 
@@ -156,11 +190,13 @@ class _Checker:
     def __init__(
         self,
         calls: tuple[Called, ...],
+        claims: tuple[Claim, ...],
         conditions: tuple[Condition, ...],
         findings: Findings,
         effort: Effort,
     ) -> None:
         self.calls = calls
+        self.claims = claims
         self.conditions = conditions
         self.findings = findings
         self.effort = effort
@@ -168,13 +204,13 @@ class _Checker:
         self.attributes = {name: v for call in calls for name, v in call.attributes().items()}
 
     def run(self, written: dict[tuple[int, int], syntax.Expression]) -> None:
-        ways = self.related([self.start(self.calls)])
+        ways = self.related([self.start(self.claims)])
         if not ways:
-            self.contradiction(self.calls)
+            self.contradiction(self.claims)
             return
         said: list[Condition] = []
         for at, condition in enumerate(self.conditions):
-            before: tuple[Premise, ...] = (*self.calls, *self.conditions[:at])
+            before: tuple[Premise, ...] = (*self.claims, *self.conditions[:at])
             self.effort.looking += self.effort_of(ways[1:], condition)
             if self.effort.looking > MOST_LOOKING and len(ways) > 1:
                 self.conditions = self.conditions[:at]
@@ -189,22 +225,22 @@ class _Checker:
         for condition in self.conditions:  # again, with the facts from later conditions
             ways = self.related(assume(ways, condition.expression, most=self.most_ways))
         if not ways:
-            self.contradiction((*self.calls, *self.conditions))
+            self.contradiction((*self.claims, *self.conditions))
             return
         for condition in self.conditions:
             expression = written.get((condition.span.start, condition.span.end))
             if expression is not None and condition not in said:
                 self.check_items(ways, condition, expression)
 
-    def start(self, calls: Sequence[Called]) -> Facts:
+    def start(self, claims: Sequence[Claim]) -> Facts:
         """The facts that follow from the operators alone."""
         facts = Facts(self.attributes)
-        for call in calls:
-            introduce(call, facts)
+        for claim in claims:
+            claim.once(facts)
         return facts
 
     def related(self, ways: list[Facts]) -> list[Facts]:
-        return _related(ways, self.calls)
+        return _related(ways, self.claims)
 
     def effort_of(self, ways: Sequence[Facts], condition: Condition) -> int:
         """The effort of assuming `condition` and then applying what the operators require."""
@@ -221,14 +257,14 @@ class _Checker:
     # Conditions that can never hold.
 
     def contradicts(self, premises: Sequence[Premise]) -> bool:
-        calls = tuple(premise for premise in premises if isinstance(premise, Called))
-        ways = [self.start(calls)]
+        claims = tuple(premise for premise in premises if isinstance(premise, Claim))
+        ways = [self.start(claims)]
         for _ in range(2):
             for premise in premises:
                 if isinstance(premise, Condition):
                     self.effort.explaining += self.effort_of(ways, premise)
                     ways = assume(ways, premise.expression)
-            ways = _related(ways, calls)
+            ways = _related(ways, claims)
         return not ways
 
     def needed(self, premises: Sequence[Premise], others: Sequence[Premise] = ()) -> list[Premise]:
@@ -259,9 +295,10 @@ class _Checker:
         *others, last = self.needed(premises)
         if last.span is None:
             return
-        if isinstance(last, Called):
+        if isinstance(last, Claim):
             message = f"no value has the dtype and rank that {_operators(others)} and this need"
-            self.findings.error("E0320", last.span, message, notes=_notes(others))
+            hint = _says((*others, last))
+            self.findings.error("E0320", last.span, message, hint, _notes(others))
             return
         if self.is_tired:
             message = "this can never hold together with the other conditions"
@@ -271,9 +308,9 @@ class _Checker:
             self.findings.error("E0302", last.span, "this condition can never hold")
             return
         named = next((o for o in reversed(others) if isinstance(o, Condition)), None)
-        what = _quoted(named.span) if named else _operators(others)
+        what = quoted(named.span, "the other condition") if named else _operators(others)
         message = f"this can never hold together with {what}"
-        self.findings.error("E0320", last.span, message, notes=_notes(others))
+        self.findings.error("E0320", last.span, message, _says(others), _notes(others))
 
     # Conditions that always hold.
 
@@ -331,9 +368,11 @@ class _Checker:
         if self.related(assume(copies, chosen.expression)):
             return
         others = [c for c in self.conditions if c is not condition]
-        notes = self.reason((*self.calls, *others), chosen)
+        notes = self.reason((*self.claims, *others), chosen)
         self.vain += 1
-        message = f"{_quoted(span)} is named in vain: it is never possible here"
+        message = (
+            f"{quoted(span, 'the other condition')} is named in vain: it is never possible here"
+        )
         self.findings.warning("W0331", span, message, "take it out of the list", notes)
 
 
@@ -346,16 +385,16 @@ def _size(expression: Expression) -> int:
             return 1 + sum(map(_size, parts(expression)))
 
 
-def _related(ways: list[Facts], calls: tuple[Called, ...]) -> list[Facts]:
-    """Add what `calls` require, in both orders, because a later call may affect an earlier one."""
-    both = (*calls, *calls[::-1])
+def _related(ways: list[Facts], claims: tuple[Claim, ...]) -> list[Facts]:
+    """Add what operators say, in both orders, because a later call may affect an earlier one."""
+    both = (*claims, *claims[::-1])
     for way in ways:
         if way.is_related:
             continue
         way.is_related = True
-        for call in both:
+        for claim in both:
             if way.possible:
-                relate(call, way)
+                claim.again(way)
     return [way for way in ways if way.possible]
 
 
@@ -427,19 +466,23 @@ def _attributes(operand: syntax.Operand) -> Iterator[syntax.Expression]:
 def _notes(premises: Sequence[Premise]) -> tuple[Note, ...]:
     """Notes on at most five conditions, and on calls if there are fewer than three."""
     conditions = [Note("this is said too", p.span) for p in premises if isinstance(p, Condition)]
+    claims = {p.called.number: p for p in premises if isinstance(p, Claim)}
     calls = [
-        Note(f"because of what `{'` or `'.join(p.call.ops[:3])}` takes and gives", p.span)
-        for p in premises
-        if isinstance(p, Called)
+        Note(f"because of what `{'` or `'.join(claim.ops[:3])}` takes and gives", claim.span)
+        for claim in claims.values()
     ]
     return (*conditions[:5], *calls[: max(0, 3 - len(conditions))])
 
 
-def _quoted(span: Span) -> str:
-    text = " ".join(span.text.split())
-    return f"`{text}`" if len(text) <= _LONGEST_QUOTE else "the other condition"
+def _says(premises: Sequence[Premise]) -> str:
+    """A hint with at most two different things that operators say."""
+    said: dict[str, str] = {}
+    for premise in premises:
+        if isinstance(premise, Claim):
+            said.setdefault(premise.relation.says, premise.says)
+    return "; ".join(list(said.values())[:2])
 
 
 def _operators(premises: Sequence[Premise]) -> str:
-    names = dict.fromkeys(op for p in premises if isinstance(p, Called) for op in p.call.ops)
+    names = dict.fromkeys(op for p in premises if isinstance(p, Claim) for op in p.ops)
     return f"`{next(iter(names))}`" if names else "the operators"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, prod
 from typing import assert_never
 
 from collage_dsl.language.differences import Difference, Differences, Node, limits
@@ -45,6 +45,9 @@ from collage_dsl.rules.condition import (
     Within,
 )
 
+_MOST_FACTORS = 8
+"""The elements of a value with more dimensions are not counted."""
+
 MOST_WAYS = 32
 """Conditions with `or` are examined in at most this many ways; one that needs more is ignored."""
 
@@ -78,6 +81,8 @@ class Facts:
     attributes: Mapping[str, Values]
     values: dict[Term, Values] = field(default_factory=dict)
     same: dict[Term, Term] = field(default_factory=dict)
+    shapes: dict[str, str] = field(default_factory=dict)
+    """Names of values that have the shape of another one."""
     known: set[Term] = field(default_factory=set)
     differences: Differences = field(default_factory=Differences)
     """How numbers compare, and with what they are compared."""
@@ -87,13 +92,11 @@ class Facts:
 
     def copy(self) -> "Facts":
         """A copy that can be changed independently. `self` must be possible."""
+        values, same, shapes = dict(self.values), dict(self.same), dict(self.shapes)
+        known = set(self.known)
+        differences = self.differences.copy()
         return Facts(
-            self.attributes,
-            dict(self.values),
-            dict(self.same),
-            set(self.known),
-            self.differences.copy(),
-            is_related=self.is_related,
+            self.attributes, values, same, shapes, known, differences, is_related=self.is_related
         )
 
     def of(self, term: Term) -> Values:
@@ -116,10 +119,46 @@ class Facts:
 
     def first(self, term: Term) -> Term:
         """The term that represents all terms equal to this one."""
-        term = self.from_the_front(term)
+        term = self.from_the_front(self.of_shape(term))
         while (equal := self.same.get(term)) is not None:
             term = equal
         return term
+
+    def of_shape(self, term: Term) -> Term:
+        """The same fact about the value that represents all values of this shape."""
+        if self.shapes and isinstance(term, Rank | DimAt | Size) and term.of in self.shapes:
+            return replace(term, of=self.representative(term.of))
+        return term
+
+    def representative(self, name: str) -> str:
+        """The value that represents all values with the shape of `name`."""
+        while (other := self.shapes.get(name)) is not None:
+            name = other
+        return name
+
+    def same_shape(self, left: str, right: str) -> None:
+        """Add that two values have the same shape."""
+        one, other = self.representative(left), self.representative(right)
+        if one == other:
+            return
+        asked = {*self.values, *self.same, *self.same.values()}
+        axes = {term.axis for term in asked if isinstance(term, DimAt) and term.of == other}
+        self.equal(Rank(one), Rank(other))
+        self.equal(Size(one), Size(other))
+        for axis in sorted(axes):
+            self.equal(DimAt(one, axis), DimAt(other, axis))
+        self.shapes[other] = one
+        self.is_related = False
+
+    def count_elements(self, name: str) -> None:
+        """Add the number of elements of a value if all its dimensions are known."""
+        rank = self.of(Rank(name)).only()
+        if not isinstance(rank, int) or rank > _MOST_FACTORS:
+            return
+        dims = [self.of(DimAt(name, axis)).only() for axis in range(rank)]
+        known = [dim for dim in dims if isinstance(dim, int)]
+        if len(known) == rank:
+            self.narrow(Size(name), one_of((prod(known),)))
 
     def from_the_front(self, term: Term) -> Term:
         """
@@ -205,6 +244,8 @@ class Facts:
                 self.narrow(Rank(term.of), between(least, inf))
             if isinstance(term, DimAt | Size | Bytes):
                 self.known.add(Rank(term.of))
+            if isinstance(term, Size):
+                self.count_elements(term.of)
             if isinstance(term, Bytes):
                 self.known |= {Size(term.of), Dtype(term.of)}
 
@@ -213,10 +254,15 @@ def _is_related(term: Term) -> bool:
     """
     Whether new facts on `term` let operators derive more.
 
-    Such a term represents the terms equal to it. Dtypes are not such terms: operators only make
-    them equal, whatever they are.
+    Such a term represents the terms equal to it.
     """
-    return isinstance(term, Rank) or (isinstance(term, Attr) and term.name.endswith("layout"))
+    if isinstance(term, Attr):
+        return term.name.endswith(_RELATED_ATTRIBUTES)
+    return isinstance(term, Rank | DimAt | Dtype)
+
+
+_RELATED_ATTRIBUTES = ("axes", "axis", "groups", "keepdims", "layout", "pad_width")
+"""The ends of the names of attributes from which operators derive more."""
 
 
 def assume(
@@ -308,6 +354,8 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
     if isinstance(left, Shape) or isinstance(right, Shape):
         if operator == "==":
             _same_shape(way, left, right)
+        elif _is_same_shape(way, left, right):
+            way.possible = False
         return
     _bound(way, operator, left, right)
     _bound(way, _MIRRORED[operator], right, left)
@@ -343,11 +391,22 @@ _TERMS = (Attr, Dtype, Rank, DimAt, Size, Bytes, Uses)
 def _same_shape(way: Facts, left: Expression, right: Expression) -> None:
     match left, right:
         case (Shape(one), Shape(other)):
-            way.equal(Rank(one), Rank(other))
+            way.same_shape(one, other)
         case (Shape(of), Constant(tuple() as dims)) | (Constant(tuple() as dims), Shape(of)):
             way.narrow(Rank(of), one_of((len(dims),)))
             for axis, dim in enumerate(dims):
                 way.narrow(DimAt(of, axis), one_of((dim,)))
+
+
+def _is_same_shape(way: Facts, left: Expression, right: Expression) -> bool:
+    """Whether two shapes are known to be equal."""
+    match left, right:
+        case (Shape(one), Shape(other)):
+            return way.representative(one) == way.representative(other)
+        case (Shape(of), Constant(tuple() as dims)) | (Constant(tuple() as dims), Shape(of)):
+            found = [way.of(DimAt(of, axis)).only() for axis in range(len(dims))]
+            return way.of(Rank(of)).only() == len(dims) and found == list(dims)
+    return False
 
 
 def _bound(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:

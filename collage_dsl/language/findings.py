@@ -78,6 +78,15 @@ def without_too_many(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
     return (*found[:first], more, *errors)
 
 
+def quoted(span: Span, otherwise: str = "this") -> str:
+    """The text of `span` for a message, or `otherwise` if it is long."""
+    text = " ".join(span.text.split())
+    return f"`{text}`" if len(text) <= _LONGEST_QUOTE else otherwise
+
+
+_LONGEST_QUOTE = 40
+
+
 def did_you_mean(written: str, known: Iterable[str]) -> str:
     """A hint with the known word most similar to `written`; empty if none is similar."""
     close = _closest(written[:_LONGEST_NAME], tuple(islice(known, _MOST_NAMES)))

@@ -30,6 +30,7 @@ from collage_dsl.language.operand_order import check_order
 from collage_dsl.language.pattern_shape import always_there, calls, depth, references, size
 from collage_dsl.language.scope import MAX_DEPTH, MAX_SIZE, PatternScope
 from collage_dsl.language.sorts import Sort, Typed, dtype_of
+from collage_dsl.language.tuples import check_tuples
 from collage_dsl.rules.condition import Where
 from collage_dsl.rules.pattern import (
     Anything,
@@ -128,6 +129,7 @@ class _PatternChecker:
         )
         if self.check_depth(pattern):
             self.check_use(result)
+            check_tuples(pattern, self.written, self.scope.sorts, self.findings)
         if self.findings.errors == errors:
             always = self.always(result.text)
             effort = self.scope.effort
@@ -414,6 +416,9 @@ class _PatternChecker:
                 message = f"`{names[0]}` of `{known[0].name}` is neither computed nor a constant"
                 hint = "it is a shape or number written in the program; match it with `_`"
                 self.findings.error("E0301", place.span, message, hint)
+            elif isinstance(operand, Number) and _are_lists(known, at):
+                message = f"`{names[0]}` of `{known[0].name}` is a list, which no number equals"
+                self.findings.error("E0301", place.span, message, "match it with `_`")
 
     def is_computed(self, operand: Operand) -> bool:
         """Whether `operand` matches only computed values and constants."""
@@ -601,6 +606,11 @@ class _PatternChecker:
     def always(self, result: str) -> frozenset[str]:
         """The names that are bound in every match of `result`, including `result`."""
         return always_there(self.parameters.values(), self.bindings.values(), (result,))
+
+
+def _are_lists(known: tuple[Operator, ...], at: int) -> bool:
+    """Whether all operators take a list of numbers at the place `at`."""
+    return all(operator.takes[at : at + 1] == ("list",) for operator in known)
 
 
 def _texts(written: syntax.Yield, end: int) -> set[str]:

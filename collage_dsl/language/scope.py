@@ -10,6 +10,7 @@ from collage_dsl.language import syntax
 from collage_dsl.language.calls import find_operator, refuse
 from collage_dsl.language.contradictions import Effort
 from collage_dsl.language.findings import Findings, listed
+from collage_dsl.language.sorts_of_values import Sorts
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
 
@@ -38,6 +39,8 @@ class PatternScope:
     depths: dict[int, int] = field(default_factory=dict)
     """Depths of the patterns in `checked` and of those they call, by `id`; `sizes` likewise."""
     sizes: dict[int, int] = field(default_factory=dict)
+    sorts: dict[int, Sorts] = field(default_factory=dict)
+    """What the values of patterns are, by `id` of the pattern."""
     active: list[str] = field(default_factory=list)
     predicates: dict[str, Predicate | None] = field(default_factory=dict)
     """The declared and imported predicates; None for one whose declaration is wrong."""

@@ -107,9 +107,14 @@ def meant(named: Typed, other: Typed) -> str:
             return without_quotes("none")
         case rules.Constant(str() as text) if named.sort in (Sort.NUMBER, Sort.TRUTH, Sort.DTYPE):
             return without_quotes(text)
-    if named.sort is Sort.NUMBERS and other.sort is Sort.NUMBER and named.attribute:
-        return f"`{named.attribute}[*]` is each of them"
+    if named.sort is Sort.NUMBERS and other.sort is Sort.NUMBER:
+        return elements(named.attribute)
     return ""
+
+
+def elements(attribute: str) -> str:
+    """A hint to compare the elements of a list, not the list."""
+    return f"`{attribute}[*]` is each of them" if attribute else ""
 
 
 def called(typed: Typed) -> str:
