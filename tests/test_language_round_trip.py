@@ -185,7 +185,7 @@ def patterns(draw: Any, name: str) -> Pattern:
                     Call(("nn.conv2d",), (before, Reference("x")), draw(attributes)),
                     PatternCall(ACTIVATION, (before,), draw(st.booleans())),
                     Call(("concat",), (TupleOf((before, Reference("x"))),), shared=True),
-                    FieldOf(Call(("split",), (TupleOf((before,)),), ordered=True), 1),
+                    FieldOf(Call(("split",), (before,), ordered=True), 1),
                     Repeat(Call(("tanh", "exp"), (before,)), 1, draw(st.integers(1, 3))),
                     Repeat(PatternCall(ACTIVATION, (before,)), 0, 2),
                     PatternCall(BLOCK, (before, Reference("x"))),
@@ -195,8 +195,8 @@ def patterns(draw: Any, name: str) -> Pattern:
                     Call(("concat",), (Either((TupleOf((before, before)), before)),)),
                     Call(("exp",), (Either((FieldOf(FieldOf(before, 0), 1), before)),)),
                     FieldOf(Either((Call(("split",), (before,)), before)), 12),
-                    FieldOf(FieldOf(TupleOf((before,)), 1), 0),
-                    FieldOf(Repeat(Call(("exp",), (before,)), 1, 2), 0),
+                    FieldOf(FieldOf(TupleOf((before, TupleOf((before,)))), 1), 0),
+                    FieldOf(Repeat(Call(("exp", "split"), (before,)), 1, 2), 0),
                 ]
             )
             | st.builds(
