@@ -298,14 +298,14 @@ def test_doctor_finds_nothing_missing_here() -> None:
 
 def test_the_store_holds_what_plan_measured(model: Path, tmp_path: Path) -> None:
     store = tmp_path / "costs.sqlite"
-    first = collage("plan", model, "-t", "native", "--store", store, "--output-format", "json")
-    second = collage("plan", model, "-t", "native", "--store", store, "--output-format", "json")
+    # This strategy prices every kernel. Which kernels the others price, depends on the costs.
+    options = ("--strategy", "milp", "--store", store, "--output-format", "json")
+    first = collage("plan", model, "-t", "native", *options)
+    second = collage("plan", model, "-t", "native", *options)
 
     measured = json.loads(first.out)["measurements"]
     reused = json.loads(second.out)["measurements"]
     assert measured["measured"] > 0
-    assert reused["reused"] + reused["measured"] == reused["found"]
-    # Costs that were timed in turn may lead a later search to a few kernels that no one asked for.
-    assert reused["measured"] <= measured["measured"] // 4
+    assert (reused["measured"], reused["reused"]) == (0, measured["found"])
     with CostStore(store) as costs:
         assert len(costs) >= measured["measured"]

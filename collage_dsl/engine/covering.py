@@ -68,7 +68,7 @@ def known_time(
         raise UnknownTimeError(f"no target can run {left} of the operator calls")
     takes = {each.target: each.covered for each in alone}
     found = propose(graph, *specs, allow_extern=allow_extern)
-    found = tuple(each for each in found if not _calls(each) & ~takes[each.target])
+    found = tuple(each for each in found if not each.calls & ~takes[each.target])
     try:
         plan = choose(graph, found, cost=cost, merge=specs)
     except NoPlanError as error:
@@ -76,7 +76,7 @@ def known_time(
         where = f", such as one that takes `{name}`" if name else ""
         raise UnknownTimeError(f"the costs of some kernels are not known{where}") from error
     times = {
-        each.target: sum(k.cost for k in plan.kernels if not _calls(k.candidate) & ~each.covered)
+        each.target: sum(k.cost for k in plan.kernels if not k.candidate.calls & ~each.covered)
         for each in alone
     }
     return KnownTime(plan.cost, len(plan.kernels), times)
@@ -118,10 +118,6 @@ def measured_time(
         return known_time(graph, specs, alone, cost, allow_extern=allow_extern)
 
 
-def _calls(candidate: CandidateKernel) -> OpSet:
-    return candidate.sub_graph.inside & candidate.graph.calls
-
-
 def coverage(
     graph: Graph,
     specs: Sequence[FusionSpec],
@@ -159,7 +155,7 @@ def _covered(
     covered: OpSet = 0
     refused: dict[int, str] = {}
     for each in sorted(candidates, key=lambda candidate: len(candidate.nodes)):
-        calls = _calls(each)
+        calls = each.calls
         if not calls & ~covered:
             continue
         reason = _unsupported(each, backend_of)

@@ -11,7 +11,7 @@ from collage_dsl.search import Plan
 
 _Found = TypeVar("_Found")
 
-_ROUNDS = 4
+_ROUNDS = 8
 """How often a search is repeated at most."""
 
 Ways = Sequence[Sequence[CandidateKernel]]
@@ -54,10 +54,10 @@ def rivals(plan: Plan, costs: Mapping[CandidateKernel, Cost]) -> list[Ways]:
     the same calls, and cost as little as possible beside that kernel.
     """
     covers = _Covers(costs)
-    planned = {index: each for each in plan.candidates for index in members(_calls(each))}
+    planned = {index: each for each in plan.candidates for index in members(each.calls)}
     groups: dict[OpSet, dict[frozenset[CandidateKernel], Sequence[CandidateKernel]]] = {}
     for candidate in covers.feasible:
-        calls = _calls(candidate)
+        calls = candidate.calls
         touched = tuple(dict.fromkeys(planned[i] for i in members(calls) if i in planned))
         together = _union(touched)
         if calls & ~together:
@@ -83,7 +83,7 @@ class _Covers:
         }
         self._by_first: dict[int, list[CandidateKernel]] = {}
         for each in self.feasible:
-            if calls := _calls(each):
+            if calls := each.calls:
                 self._by_first.setdefault(first(calls), []).append(each)
         self._known: dict[OpSet, tuple[float, tuple[CandidateKernel, ...]] | None] = {}
 
@@ -98,7 +98,7 @@ class _Covers:
         if calls not in self._known:
             found = []
             for each in self._by_first.get(first(calls), ()):
-                inside = _calls(each)
+                inside = each.calls
                 rest = None if inside & ~calls else self._cheapest(calls & ~inside)
                 if rest is not None:
                     found.append((self.feasible[each] + rest[0], (each, *rest[1])))
@@ -106,12 +106,8 @@ class _Covers:
         return self._known[calls]
 
 
-def _calls(candidate: CandidateKernel) -> OpSet:
-    return candidate.sub_graph.inside & candidate.graph.calls
-
-
 def _union(kernels: Iterable[CandidateKernel]) -> OpSet:
     together = 0
     for each in kernels:
-        together |= _calls(each)
+        together |= each.calls
     return together

@@ -203,6 +203,11 @@ class CandidateKernel:
         return self._hash
 
     @property
+    def calls(self) -> OpSet:
+        """The operator calls inside."""
+        return self.sub_graph.inside & self.graph.calls
+
+    @property
     def nodes(self) -> frozenset[str]:
         """The names of the calls, tuples and projections inside."""
         return self.graph.names(self.sub_graph.inside)

@@ -225,23 +225,35 @@ class MeasuredCost:
     def settle(self, groups: Iterable[Ways]) -> bool:
         """
         Let the ways of a group, to compute the same nodes, cost the same where they do so within
-        the noise margin: as much as the dearest of those, which breaks no lower bound. Kernels of
-        ways that may cost the same are timed in turn first, if they were not yet. Says whether a
-        cost has changed.
+        the noise margin: as much as the dearest of those, which breaks no lower bound. Says whether
+        a cost has changed.
+
+        Kernels of ways that may cost the same are timed in turn first, if they were not yet. If
+        that changes a cost, all kernels cost what was measured again: the next search is then the
+        first one of a later run, which finds every cost that it asks for in the store.
         """
         groups = list(groups)
+        if self._are_changed_in_turn(joined(filter(is_unsure, map(self._close, groups)))):
+            self._equal.clear()
+            return True
         every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
         before = list(map(self._cost, every))
-        unsure = joined(filter(is_unsure, map(self._close, groups)))
-        for wanted, _ in (each for parts in unsure for each in parts):
-            self._know_overheads(wanted)
-        self._run([self._in_turn(parts) for parts in unsure])
         equal: dict[Key, float] = {}
         for group in groups:  # A kernel may be in several groups, where a model repeats itself.
             for key, cost in made_equal(self._ways(group)):
                 equal[key] = max(cost, equal.get(key, cost))
         self._equal |= equal
         return before != list(map(self._cost, every))
+
+    def _are_changed_in_turn(self, groups: Sequence[Way]) -> bool:
+        """Time the kernels of each group in turn; whether any costs something else now."""
+        every = [wanted for parts in groups for wanted, _ in parts]
+        before = [self._chosen(wanted) for wanted in every]
+        for wanted in every:
+            self._know_overheads(wanted)
+        self._run([self._in_turn(parts) for parts in groups])
+        pairs = zip(before, map(self._chosen, every), strict=True)
+        return any((old.variant, old.cost) != (new.variant, new.cost) for old, new in pairs)
 
     def _close(self, group: Ways) -> Way:
         """The kernels of ways that may cost the least, by each variant that may be the cheapest."""
@@ -503,6 +515,7 @@ class MeasuredCost:
     def _own(self, candidate: CandidateKernel, timing: Timing) -> Timing:
         """A timing less the cost of entering the executable."""
         toolchain = candidate.toolchain
+        self.overheads.learn(timing)
         return self.overheads.without_entry(timing, toolchain, self.backend_of(toolchain))
 
     def _task(self, candidate: CandidateKernel) -> KernelTask:

@@ -69,7 +69,6 @@ class Overheads:
         spread = timing.spread
         if spread is not None:
             low, high = max(spread.low - entry, least), max(spread.high - entry, least)
-            self._was_faster(spread.speed)
             spread = replace(spread, low=low, high=high, speed=min(1.0, spread.speed))
         return replace(timing, seconds=max(timing.seconds - entry, least), spread=spread)
 
@@ -101,11 +100,11 @@ class Overheads:
             self._keep_reference(measured.reference, measured.entry_spread)
         return parts[part][0]
 
-    def _was_faster(self, speed: float) -> None:
+    def learn(self, timing: Timing) -> None:
         """Keep the new usual speed, if the machine was seen to be faster than the known one."""
-        known = self.kept.store.find(_REFERENCE, self.kept.context(_MACHINE, Tvm()))
-        if speed > _FASTER and known and not isinstance(known.cost, Infeasible):
-            self._keep_reference(known.cost / speed, known.spread)
+        spread, known = timing.spread, self.reference()
+        if spread is not None and spread.speed > _FASTER and known is not None:
+            self._keep_reference(known / spread.speed, spread)
 
     def _keep_reference(self, seconds: float, spread: Spread | None) -> None:
         """Keep the speed of this machine, if none or a lower one is known."""

@@ -408,7 +408,7 @@ def shares(plan: Plan) -> dict[str, ShareDocument]:
     operators: Counter[str] = Counter()
     kernels: Counter[str] = Counter()
     for kernel in plan.kernels:
-        calls = kernel.candidate.sub_graph.inside & plan.graph.calls
+        calls = kernel.candidate.calls
         operators[kernel.target] += calls.bit_count()
         kernels[kernel.target] += 1
     return {

@@ -50,7 +50,7 @@ class Breeding:
         for each, cost in tuple(problem.priced.items()):
             if not isinstance(cost, Infeasible) and problem.places.of(each.sub_graph.inside):
                 self._targets[each.target] = None
-                for index in members(_calls(each)):
+                for index in members(each.calls):
                     self._covering.setdefault(index, []).append(each)
 
     def cost(self, genome: Genome) -> int:
@@ -80,7 +80,7 @@ class Breeding:
         With another candidate in the place of a kernel, and the cheapest ones around it: as few
         kernels as possible are replaced.
         """
-        index = generator.choice(list(members(_calls(self._one(genome, generator)))))
+        index = generator.choice(list(members(self._one(genome, generator).calls)))
         others = [each for each in self._covering.get(index, ()) if each not in genome]
         if not others:
             return None
@@ -88,7 +88,7 @@ class Breeding:
         nodes = taken.sub_graph.inside
         for _ in range(_WIDER):
             kept, hole = _without(genome, nodes)
-            rest = self._inside(hole & ~_calls(taken))
+            rest = self._inside(hole & ~taken.calls)
             if found := self._completed(kept, [taken, *rest], hole, generator):
                 return found
             nodes |= _nodes(self._touching(hole))
@@ -142,7 +142,7 @@ class Breeding:
     def _inside(self, calls: OpSet) -> list[CandidateKernel]:
         """The candidates that have none but these calls."""
         found = dict.fromkeys(self._touching(calls))
-        return [each for each in found if not _calls(each) & ~calls]
+        return [each for each in found if not each.calls & ~calls]
 
     def _touching(self, calls: OpSet) -> Iterable[CandidateKernel]:
         """The candidates that have any of these calls."""
@@ -217,7 +217,7 @@ def _without(genome: Genome, nodes: OpSet) -> tuple[list[CandidateKernel], OpSet
     hole = 0
     for each in genome:
         if each.sub_graph.inside & nodes:
-            hole |= _calls(each)
+            hole |= each.calls
     return kept, hole
 
 
@@ -226,7 +226,3 @@ def _nodes(kernels: Iterable[CandidateKernel]) -> OpSet:
     for each in kernels:
         found |= each.sub_graph.inside
     return found
-
-
-def _calls(candidate: CandidateKernel) -> OpSet:
-    return candidate.sub_graph.inside & candidate.graph.calls

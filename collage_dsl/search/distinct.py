@@ -80,7 +80,7 @@ def _large(plan: Plan, least: float) -> list[_Place]:
 
 def place_of(candidate: CandidateKernel) -> _Place:
     """The calls of a kernel, and its target."""
-    return candidate.sub_graph.inside & candidate.graph.calls, candidate.target
+    return candidate.calls, candidate.target
 
 
 def _best(

@@ -106,7 +106,7 @@ def _time(times: Times, genome: Genome) -> float:
 def _child(breeding: Breeding, times: Times, number: int) -> Genome | None:
     """A plan that was not measured, if possible made of the fastest ones; None if none is found."""
     generator = random.Random(f"{number} {len(times)}")
-    parents = every = fittest(times)
+    every = fittest(times)
     brood: list[Genome] = []
     wanted = generator.choice(_BROODS)
     for attempt in range(_LAST):

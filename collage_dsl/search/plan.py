@@ -75,7 +75,7 @@ class Plan:
 
     @property
     def priority(self) -> int:
-        return sum(_calls(c) * c.toolchain.priority for c in self.candidates)
+        return sum(c.calls.bit_count() * c.toolchain.priority for c in self.candidates)
 
     @property
     def candidates(self) -> tuple[CandidateKernel, ...]:
@@ -242,7 +242,7 @@ class Problem:
         because every plan covers the same calls.
         """
         below = self._highest - candidate.toolchain.priority
-        return below and _calls(candidate) * below
+        return below and candidate.calls.bit_count() * below
 
     @cached_property
     def _highest(self) -> int:
@@ -294,10 +294,6 @@ def _is_cost(seconds: float) -> bool:
         return seconds >= 0 and isfinite(seconds) and isfinite(seconds * SECOND)
     except (TypeError, OverflowError):  # not a number of seconds
         return False
-
-
-def _calls(candidate: CandidateKernel) -> int:
-    return (candidate.sub_graph.inside & candidate.graph.calls).bit_count()
 
 
 class CyclicPlanError(Exception):

@@ -31,7 +31,7 @@ def _only_ones(problem: Problem, left: list[CandidateKernel]) -> set[CandidateKe
     """The candidates that are the only one for some call."""
     once = twice = 0
     for each in left:
-        calls = _calls(each)
+        calls = each.calls
         twice |= once & calls
         once |= calls
     lonely = problem.graph.calls & once & ~twice
@@ -78,7 +78,3 @@ def least_by_call(problem: Problem, moves: Iterable[Move]) -> dict[int, int]:
             if index not in least or share < least[index]:
                 least[index] = share
     return least
-
-
-def _calls(candidate: CandidateKernel) -> OpSet:
-    return candidate.sub_graph.inside & candidate.graph.calls

@@ -10,7 +10,7 @@ from math import fsum, inf, isinf
 from typing import NamedTuple
 
 from collage_dsl.cost import Cost, CostFunction, Infeasible
-from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members
+from collage_dsl.graph import CandidateKernel, Graph, first, members
 from collage_dsl.search.auto import auto
 from collage_dsl.search.coalesce import MayMerge, coalesce, touching
 from collage_dsl.search.partial import LEFT_ALONE, as_far_as_possible
@@ -80,7 +80,7 @@ class _Part:
         if candidate in self.large:
             return cost
         shares = self.shares
-        found = [shares[index] for index in members(_calls(candidate)) if index in shares]
+        found = [shares[index] for index in members(candidate.calls) if index in shares]
         if not found:
             return cost
         return max(0.0, cost - fsum(share.saved for share in found)) * found[0].stays
@@ -207,7 +207,7 @@ class Regions:
         kernels = self._cheapest(targets)
         merged = self._merged(kernels)
         alone = (each for each in merged.candidates if each in self._proposed)
-        large = {each for each in alone if _calls(each).bit_count() > 1}
+        large = {each for each in alone if each.calls.bit_count() > 1}
         if large and len(self.by_target[target]) > len(large):
             kernels = self._cheapest(targets, (), {target: _Without(large)})
             self._large[target] = large
@@ -331,7 +331,7 @@ class Regions:
         for each in kernels:
             shares = self._shares.get(each.target, {})
             if shares and each in self._proposed and each not in self._large.get(each.target, ()):
-                share = shares.get(first(_calls(each)))
+                share = shares.get(first(each.calls))
                 overhead = share.overhead if share else 0.0
                 found[each.target] = min(overhead, found.get(each.target, inf))
         return fsum(found.values())
@@ -391,13 +391,9 @@ class Regions:
                 stays = max(0.0, kernel.cost - overhead) / rest if rest else 1.0
                 shares = self._shares.setdefault(kernel.target, {})
                 for each in inside:
-                    count = _calls(each).bit_count()
+                    count = each.calls.bit_count()
                     share = _Share(overhead, overhead / count, stays)
-                    shares.update(dict.fromkeys(members(_calls(each)), share))
-
-
-def _calls(candidate: CandidateKernel) -> OpSet:
-    return candidate.sub_graph.inside & candidate.graph.calls
+                    shares.update(dict.fromkeys(members(each.calls), share))
 
 
 def _fewer(targets: Targets) -> Iterator[Targets]:
