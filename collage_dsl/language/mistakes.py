@@ -125,6 +125,11 @@ def signs(before: str, help_of: Mapping[str, str], after: str) -> Table:
     return tuple(Mistake(before, _sign(sign) + after, said) for sign, said in help_of.items())
 
 
+def calls(operators: Mapping[str, str], operands: str) -> dict[str, str]:
+    """For each sign, the help to write a call of its operator."""
+    return {sign: f"write `{operator}({operands})`" for sign, operator in operators.items()}
+
+
 def _sign(sign: str) -> str:
     return rf"{sign}\b" if sign.isalpha() else re.escape(sign)
 

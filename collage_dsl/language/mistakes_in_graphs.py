@@ -1,6 +1,15 @@
 """Mistakes in the text of a graph."""
 
-from collage_dsl.language.mistakes import ARGUMENTS, DTYPE, NAME, NUMBER, REST, Mistake, signs
+from collage_dsl.language.mistakes import (
+    ARGUMENTS,
+    DTYPE,
+    NAME,
+    NUMBER,
+    REST,
+    Mistake,
+    calls,
+    signs,
+)
 from collage_dsl.language.mistakes_in_patterns import BINARY, UNARY
 
 _NAMES = rf"{NAME}(?:\s*,\s*{NAME})*+"
@@ -65,26 +74,23 @@ MISTAKES = (
     # Signs between values.
     *signs(
         rf"(?P<left>{NAME})\s*",
-        {
-            sign: f"write `{operator}({{left}}, const f32[] {{right}})`"
-            for sign, operator in BINARY.items()
-        },
+        calls(BINARY, "{left}, const f32[] {right}"),
         rf"\s*(?P<right>{NUMBER})",
     ),
     *signs(
         rf"(?P<left>{NAME})\s*",
-        {sign: f"write `{operator}({{left}}, {{right}})`" for sign, operator in BINARY.items()},
+        calls(BINARY, "{left}, {right}"),
         rf"\s*(?P<right>{NAME})(?!\s*\()",
     ),
     *signs(
         "=.*",
-        {sign: f"write `{operator}({{right}})`" for sign, operator in UNARY.items()},
+        calls(UNARY, "{right}"),
         rf"\s*(?P<right>{NAME})",
     ),
     Mistake(r"-\s*", rf"(?P<right>{NAME})", "write `negative({right})`"),
     *signs(
         r"=.*[\w)\]]\s*",
-        {sign: f"write `{operator}(…, …)`" for sign, operator in BINARY.items()},
+        calls(BINARY, "…, …"),
         r"\s*[\w(]",
     ),
 )

@@ -1,6 +1,6 @@
 """Mistakes in the statements of a pattern."""
 
-from collage_dsl.language.mistakes import ARGUMENTS, CALL, NAME, REST, VALUE, Mistake, signs
+from collage_dsl.language.mistakes import ARGUMENTS, CALL, NAME, REST, VALUE, Mistake, calls, signs
 
 BINARY = {
     "**": "power",
@@ -103,12 +103,12 @@ OPERANDS = (
     Mistake(rf"(?P<of>{CALL}|{NAME})\s*", r"\[\s*(?P<field>\d+)\s*\]", "write `{of}.{field}`"),
     *signs(
         rf"(?P<left>{_OPERAND})\s*",
-        {sign: f"write `{operator}({{left}}, {{right}})`" for sign, operator in BINARY.items()},
+        calls(BINARY, "{left}, {right}"),
         rf"\s*(?P<right>{_OPERAND})",
     ),
     *signs(
         "=.*",
-        {sign: f"write `{operator}({{right}})`" for sign, operator in UNARY.items()},
+        calls(UNARY, "{right}"),
         rf"\s*(?P<right>{_OPERAND})",
     ),
     *(
@@ -117,7 +117,7 @@ OPERANDS = (
     ),
     *signs(
         r"=.*[\w)\]]\s*",
-        {sign: f"write `{operator}(…, …)`" for sign, operator in BINARY.items()},
+        calls(BINARY, "…, …"),
         r"\s*[\w(]",
     ),
     Mistake(
