@@ -65,7 +65,7 @@ _PATTERNS = (
     ),
     Mistake(
         rf"^pattern\s+(?P<name>{NAME})\s*",
-        rf"(?P<first>{NAME}(?:\s*,?\s*{NAME})*)?\s*\{{",
+        rf"(?P<first>{NAME}(?:\s*+(?:,\s*+)?{NAME})*+)?\s*\{{",
         "the parameters stand in parentheses: write `pattern {name}(x) {{`",
     ),
 )
