@@ -5,8 +5,8 @@ can change.
 """
 
 import json
-import sys
 from pathlib import Path
+from runpy import run_path
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
@@ -34,11 +34,7 @@ class TablesHook(BuildHookInterface[Any]):
             rmtree(self.folder)
 
     def tables(self, start: str) -> dict[str, Any]:
-        """What `collage_dsl.language.grammar` would make; that module may need what is not here."""
-        language = Path(self.root, "collage_dsl", "language")
-        sys.path.insert(0, str(language))
-        try:
-            import table_maker
-        finally:
-            sys.path.remove(str(language))
-        return table_maker.kept(Path(self.root, "grammars", "collage.lark"), start)
+        """What `language.syntax.grammar` would make; that module may need what is not here."""
+        maker = run_path(str(Path(self.root, "collage_dsl/language/syntax/table_maker.py")))
+        made: dict[str, Any] = maker["kept"](Path(self.root, "grammars", "collage.lark"), start)
+        return made

@@ -21,13 +21,13 @@ from typing import Any
 
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.graph import Kind, Measuring, Option, Toolchain, Tuning
-from collage_dsl.language import pattern_tables
 from collage_dsl.language.checked import checked
-from collage_dsl.language.dimensions import Dimensions
-from collage_dsl.language.linking import with_distinct_names
 from collage_dsl.language.loading import definitions
-from collage_dsl.language.patterns import TOLERANCE
-from collage_dsl.language.rules import CheckedRule
+from collage_dsl.language.resolve import pattern_tables
+from collage_dsl.language.resolve.dimensions import Dimensions
+from collage_dsl.language.resolve.patterns import TOLERANCE
+from collage_dsl.language.resolve.rules import CheckedRule
+from collage_dsl.language.write.linking import with_distinct_names
 from collage_dsl.rules import (
     TVM_DEFAULT,
     CombineByPrimitives,

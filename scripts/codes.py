@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from collage_dsl.language.codes import CODES
+from collage_dsl.language.messages.codes import CODES
 
 PATH = Path(__file__).parent.parent / "docs" / "codes.md"
 
@@ -19,7 +19,7 @@ example.
 
 
 def table() -> str:
-    pages = "../collage_dsl/language/explanations"
+    pages = "../collage_dsl/language/messages/explanations"
     return _HEAD + "".join(
         f"| [{code}]({pages}/{code}.md) | {title} |\n" for code, title in CODES.items()
     )

@@ -1,12 +1,12 @@
 """
-Write TVM's pattern tables to `collage_dsl/language/pattern-tables-0.27.json`.
+Write TVM's pattern tables to `collage_dsl/language/resolve/pattern-tables-0.27.json`.
 
     python scripts/pattern_tables.py            # rewrite the tables
     python scripts/pattern_tables.py --check    # exit 1 if they would change
 
 Each registered dataflow pattern becomes a pattern of the language, in the form that
-`collage_dsl.language.pattern_tables` reads. One that the language cannot express, or that no call
-can match, is kept with the reason.
+`collage_dsl.language.resolve.pattern_tables` reads. One that the language cannot express, or that
+no call can match, is kept with the reason.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 
 from collage_dsl.targets.translation import rows
 
-OUTPUT = Path(__file__).parents[1] / "collage_dsl" / "language" / "pattern-tables-0.27.json"
+RESOLVE = Path(__file__).parents[1] / "collage_dsl" / "language" / "resolve"
+OUTPUT = RESOLVE / "pattern-tables-0.27.json"
 
 TABLES = {
     "cutlass": ("cuda.cutlass", "cutlass"),

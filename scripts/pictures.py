@@ -20,7 +20,7 @@ from collage_dsl.cost.table import CostTable, TargetCosts
 from collage_dsl.engine.steps import choose, propose
 from collage_dsl.graph import Graph
 from collage_dsl.language.loading import Contents, load_contents
-from collage_dsl.language.spec_tests import SpecTest
+from collage_dsl.language.resolve.spec_tests import SpecTest
 from collage_dsl.report.picture import candidates_picture, plan_picture
 from collage_dsl.source import Source
 

@@ -4,7 +4,7 @@ import pytest
 
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.language import check
-from collage_dsl.language.pattern_tables import table
+from collage_dsl.language.resolve.pattern_tables import table
 from collage_dsl.source import Source
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from collage_dsl.graph import Form, Node, TensorType
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.domain import (
+from collage_dsl.language.reasoning.domain import (
     WHOLE,
     Values,
     between,
@@ -23,8 +23,8 @@ from collage_dsl.language.domain import (
     one_of,
     solved,
 )
-from collage_dsl.language.facts import OPPOSITE, Facts, assume
-from collage_dsl.language.relations import is_broadcasting, keeps_dtype, keeps_shape
+from collage_dsl.language.reasoning.facts import OPPOSITE, Facts, assume
+from collage_dsl.language.reasoning.relations import is_broadcasting, keeps_dtype, keeps_shape
 from collage_dsl.rules.condition import (
     And,
     Attr,

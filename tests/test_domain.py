@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from collage_dsl.language import check
-from collage_dsl.language.domain import (
+from collage_dsl.language.reasoning.domain import (
     ANYTHING,
     NATURAL,
     NOTHING,
@@ -19,7 +19,7 @@ from collage_dsl.language.domain import (
     one_of,
     solved,
 )
-from collage_dsl.language.facts import MOST_WAYS, Facts, assume
+from collage_dsl.language.reasoning.facts import MOST_WAYS, Facts, assume
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,

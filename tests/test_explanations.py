@@ -8,12 +8,13 @@ import pytest
 
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import check, parse_graph
-from collage_dsl.language.codes import CODES
-from collage_dsl.language.explanations import Example, explanation
+from collage_dsl.language.messages.codes import CODES
+from collage_dsl.language.messages.explanations import Example, explanation
 from collage_dsl.source import Source
 from tests.commands import collage
 
 ROOT = Path(__file__).parent.parent
+EXPLANATIONS = "collage_dsl/language/messages/explanations"
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import codes  # noqa: E402
@@ -38,9 +39,9 @@ def found(example: Example) -> set[str]:
 
 
 def test_every_code_has_a_page_and_every_page_a_code() -> None:
-    pages = {path.stem for path in (ROOT / "collage_dsl/language/explanations").glob("*.md")}
+    pages = {path.stem for path in (ROOT / EXPLANATIONS).glob("*.md")}
 
-    assert pages == set(CODES), "write collage_dsl/language/explanations/CODE.md, as the others are"
+    assert pages == set(CODES), f"write {EXPLANATIONS}/CODE.md, as the others are"
 
 
 @pytest.mark.parametrize("code", CODES)

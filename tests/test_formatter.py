@@ -9,9 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collage_dsl.diagnostics import RuleError
-from collage_dsl.language import aliases, check, load
-from collage_dsl.language.formatter import WIDTH, format_source
-from collage_dsl.language.formatter_tree import words
+from collage_dsl.language import check, load
+from collage_dsl.language.syntax import aliases
+from collage_dsl.language.syntax.formatter_tree import words
+from collage_dsl.language.write.formatter import WIDTH, format_source
 from collage_dsl.source import Source
 from tests.cases import cases
 from tests.test_language_documents import examples

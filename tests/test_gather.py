@@ -21,8 +21,8 @@ from collage_dsl.engine.named import UnknownTarget
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.graph import Graph
 from collage_dsl.language import parse_graph
-from collage_dsl.language.pattern_tables import table, table_names
-from collage_dsl.language.printer import patterns_of
+from collage_dsl.language.resolve.pattern_tables import table, table_names
+from collage_dsl.language.write.printer import patterns_of
 from collage_dsl.resources import shipped_spec, shipped_specs
 from collage_dsl.rules import Trace
 from collage_dsl.targets.attach import TargetError

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from collage_dsl.graph.types import dtype_names
-from collage_dsl.language.grammar import tables
-from collage_dsl.language.lalr import END, Machine
-from collage_dsl.language.limits import LIMITS
-from collage_dsl.language.measuring import MEASURES
-from collage_dsl.language.rules import KINDS
-from collage_dsl.language.targets import SETTINGS
-from collage_dsl.language.tuning import TUNES
+from collage_dsl.language.resolve.limits import LIMITS
+from collage_dsl.language.resolve.measuring import MEASURES
+from collage_dsl.language.resolve.rules import KINDS
+from collage_dsl.language.resolve.targets import SETTINGS
+from collage_dsl.language.resolve.tuning import TUNES
+from collage_dsl.language.syntax.grammar import tables
+from collage_dsl.language.syntax.lalr import END, Machine
 from collage_dsl.lsp.vocabulary import words
 
 ROOT = Path(__file__).parent.parent

@@ -23,11 +23,11 @@ from collage_dsl.cli.formats import FORMATS, render
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.engine.testing import run_tests
 from collage_dsl.language import UnreadableError, check, load, parse_graph, read, to_text
-from collage_dsl.language.explanations import explanation
-from collage_dsl.language.formatter import format_source
 from collage_dsl.language.forms import FormError, from_json, from_yaml, to_json, to_yaml
 from collage_dsl.language.loading import load_contents
-from collage_dsl.language.parser import MAX_CHARACTERS
+from collage_dsl.language.messages.explanations import explanation
+from collage_dsl.language.syntax.parser import MAX_CHARACTERS
+from collage_dsl.language.write.formatter import format_source
 from collage_dsl.lsp.completion import completions
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files

@@ -25,7 +25,7 @@ from collage_dsl.graph import Form, Graph, OpaqueType, TensorType, Type
 from collage_dsl.graph.operators import literal_values, operators
 from collage_dsl.graph.types import tensors
 from collage_dsl.language import parse_graph
-from collage_dsl.language.inference import Call, MismatchError, infer
+from collage_dsl.language.graphs.inference import Call, MismatchError, infer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 

@@ -10,7 +10,7 @@ import pytest
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.graph import Kind
 from collage_dsl.language import UnreadableError, check, load
-from collage_dsl.language.codes import CODES
+from collage_dsl.language.messages.codes import CODES
 from collage_dsl.rules import (
     FUSIBLE,
     TVM_DEFAULT,

@@ -15,8 +15,8 @@ import pytest
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.engine.testing import run_tests
 from collage_dsl.language import check, parse_graph
-from collage_dsl.language.codes import CODES
 from collage_dsl.language.loading import load_contents
+from collage_dsl.language.messages.codes import CODES
 from collage_dsl.source import Source
 
 FOLDER = Path(__file__).parent / "language"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from collage_dsl.engine.testing import run_tests
-from collage_dsl.language.formatter import format_source
 from collage_dsl.language.loading import check, load_contents
+from collage_dsl.language.write.formatter import format_source
 from collage_dsl.source import Source
 from tests.needs_engine import engine_where
 

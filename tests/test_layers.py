@@ -1,7 +1,7 @@
 """Who imports whom: the table of layers, drawn from the sources themselves."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -53,6 +53,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         *{"printable", "reading"},
     },
 }
+# The stages of the language. A module imports only those of its own stage and of stages before it;
+# what is directly in the package comes last.
+STAGES = ("messages", "syntax", "reasoning", "graphs", "resolve", "write", "")
 MAY_USE = {
     "lark": {"language"},
     "tvm": {"frontend", "backends", "targets", "realization", "measuring"},
@@ -92,6 +95,22 @@ def test_a_layer_imports_only_what_it_may(layer: str, path: Path) -> None:
         if top == "collage_dsl" and rest[0] != layer:
             assert rest[0] in MAY_IMPORT[layer], f"{path} imports {name}"
         assert layer in MAY_USE.get(top, {layer}), f"{path} imports {top}"
+
+
+def stage(parts: Sequence[str]) -> str:
+    return parts[0] if parts and parts[0] in STAGES else ""
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "language").rglob("*.py")), ids=lambda path: path.stem
+)
+def test_a_stage_of_the_language_imports_only_those_before_it(path: Path) -> None:
+    own = stage(path.relative_to(PACKAGE / "language").parts[:-1])
+    assert own or path.parent == PACKAGE / "language", f"{path.parent} is in no stage"
+    for name in imports(path):
+        top, *rest = name.split(".")
+        if [top, *rest[:1]] == ["collage_dsl", "language"]:
+            assert STAGES.index(stage(rest[1:])) <= STAGES.index(own), f"{path} imports {name}"
 
 
 def test_every_layer_is_in_the_table() -> None:

@@ -7,12 +7,12 @@ import pytest
 
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import UnreadableError, check, load, read, to_text
-from collage_dsl.language.findings import Findings
-from collage_dsl.language.imports import Exports, Library
 from collage_dsl.language.loading import definitions, patterns
-from collage_dsl.language.parser import MAX_CHARACTERS, parse_file
-from collage_dsl.language.pattern_tables import table
-from collage_dsl.language.syntax import Import
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.resolve.imports import Exports, Library
+from collage_dsl.language.resolve.pattern_tables import table
+from collage_dsl.language.syntax.ast import Import
+from collage_dsl.language.syntax.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Source

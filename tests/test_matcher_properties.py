@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from collage_dsl.graph import Graph, Toolchain, members
 from collage_dsl.language import check, load, to_text
-from collage_dsl.language.formatter import format_source
+from collage_dsl.language.write.formatter import format_source
 from collage_dsl.rules import DFPattern, FusionSpec, Limits, Pattern
 from collage_dsl.rules.backtracking import Backtracking, Match
 from collage_dsl.rules.matcher import Attempt, matches

@@ -15,7 +15,7 @@ from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import CostStore, Infeasible, Refusal, Spread
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
 from collage_dsl.language.forms import from_json, from_yaml, to_form, to_json, to_yaml
-from collage_dsl.language.measuring import duration, percentage
+from collage_dsl.language.resolve.measuring import duration, percentage
 from collage_dsl.measuring import checked, pace, timing, work
 from collage_dsl.measuring import key as key_module
 from collage_dsl.measuring.bounds import lower_bound, memory

@@ -13,9 +13,9 @@ from lark import Lark
 from lark.exceptions import UnexpectedInput
 
 import collage_dsl
-from collage_dsl.language import grammar, table_maker
-from collage_dsl.language.lalr import END, Machine
-from collage_dsl.language.nodes import Token, Tree
+from collage_dsl.language.syntax import grammar, table_maker
+from collage_dsl.language.syntax.lalr import END, Machine
+from collage_dsl.language.syntax.nodes import Token, Tree
 from collage_dsl.resources import folder
 from tests.cases import cases
 from tests.test_language_fuzz import GRAPH, SPEC, cuts, mutants
@@ -129,7 +129,7 @@ def test_an_installed_package_carries_tables_and_a_checkout_none() -> None:
 
 
 def test_the_same_grammar_gives_the_same_tables() -> None:
-    program = "from collage_dsl.language.grammar import make; print(make('file'))"
+    program = "from collage_dsl.language.syntax.grammar import make; print(make('file'))"
     found = {
         subprocess.run(
             [sys.executable, "-c", program],

@@ -15,7 +15,7 @@ from collage_dsl.engine.testing import run_tests
 from collage_dsl.graph import Graph, Toolchain
 from collage_dsl.language import check, load, parse_graph, read, to_text
 from collage_dsl.language.loading import load_contents
-from collage_dsl.language.pattern_tables import registered, table, table_names
+from collage_dsl.language.resolve.pattern_tables import registered, table, table_names
 from collage_dsl.resources import folder
 from collage_dsl.rules import DFPattern, FusionSpec, MaxCoalesce, Pattern, Tagged, Trace, Union
 from collage_dsl.rules.condition import Holds

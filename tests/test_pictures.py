@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.graph import CandidateKernel, Form, Graph, Node, SubGraph, first, members
-from collage_dsl.language.rules import PRIMITIVES
+from collage_dsl.language.resolve.rules import PRIMITIVES
 from collage_dsl.lsp.vocabulary import RULES
 from collage_dsl.report.layout import GAP, HEIGHT, ROW, layout
 from collage_dsl.report.picture import (

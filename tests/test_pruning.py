@@ -12,8 +12,8 @@ from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import UncoveredError, plans_of, propose
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, members
 from collage_dsl.language import load
-from collage_dsl.language.largest import largest
-from collage_dsl.language.limits import LIMITS
+from collage_dsl.language.reasoning.largest import largest
+from collage_dsl.language.resolve.limits import LIMITS
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,

@@ -7,10 +7,11 @@ import pytest
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import relax_operators
-from collage_dsl.language import check, coverage, load
-from collage_dsl.language.coverage import Covered, covered, left_out
-from collage_dsl.language.smallest import Smallest, smallest
-from collage_dsl.language.subsumption import form, subsumes
+from collage_dsl.language import check, load
+from collage_dsl.language.reasoning import coverage
+from collage_dsl.language.reasoning.coverage import Covered, covered, left_out
+from collage_dsl.language.reasoning.smallest import Smallest, smallest
+from collage_dsl.language.reasoning.subsumption import form, subsumes
 from collage_dsl.rules import DFPattern, Pattern
 from collage_dsl.source import Source
 

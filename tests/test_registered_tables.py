@@ -20,7 +20,7 @@ from collage_dsl.engine.tables import registered_tables, table_lookup
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.language import check, parse_graph
 from collage_dsl.language import load as load_language
-from collage_dsl.language.pattern_tables import NoTableError, Table, numbered
+from collage_dsl.language.resolve.pattern_tables import NoTableError, Table, numbered
 from collage_dsl.rules.predicate import Predicate, PredicateError
 from collage_dsl.source import Source
 from collage_dsl.targets.attach import TargetError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from collage_dsl.language.relations import is_broadcasting, keeps_dtype, keeps_shape
+from collage_dsl.language.reasoning.relations import is_broadcasting, keeps_dtype, keeps_shape
 
 
 @pytest.mark.parametrize(

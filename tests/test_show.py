@@ -9,7 +9,7 @@ import pytest
 
 import collage_dsl
 from collage_dsl.graph import Origin
-from collage_dsl.language.graph_printer import format_graph
+from collage_dsl.language.write.graph_printer import format_graph
 from tests.commands import assert_one_message, collage
 from tests.models import small_convolution
 from tests.test_onnx_nodes import LSTM, MODELS

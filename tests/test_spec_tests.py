@@ -4,7 +4,7 @@ import pytest
 
 from collage_dsl.graph import Toolchain
 from collage_dsl.language.loading import load_contents
-from collage_dsl.language.spec_tests import (
+from collage_dsl.language.resolve.spec_tests import (
     Candidates,
     Expectation,
     Kernels,

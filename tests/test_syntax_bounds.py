@@ -3,9 +3,10 @@
 import pytest
 
 from collage_dsl.diagnostics import RuleError
-from collage_dsl.language import check, load, parse_graph, parser, syntax, to_text, tokens
-from collage_dsl.language.findings import Findings
-from collage_dsl.language.parser import MAX_CHARACTERS, parse_file
+from collage_dsl.language import check, load, parse_graph, to_text
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.syntax import ast, parser, tokens
+from collage_dsl.language.syntax.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.source import Source
 from tests.test_checked_specs import pattern
 
@@ -209,13 +210,13 @@ def test_a_string_that_is_not_closed_ends_with_its_line(end: str) -> None:
 def test_a_part_of_a_chain_is_where_it_is_written() -> None:
     file = parse_file(Source("t", "collage 1; rule a = b - c + d;"), Findings())
     (rule,) = file.items
-    assert isinstance(rule, syntax.Rule)
+    assert isinstance(rule, ast.Rule)
     whole = rule.value
-    assert isinstance(whole, syntax.Operation)
+    assert isinstance(whole, ast.Operation)
     part = whole.left
 
     assert whole.span.text == "b - c + d"
-    assert isinstance(part, syntax.Operation)
+    assert isinstance(part, ast.Operation)
     assert part.span.text == "b - c"
 
 

@@ -15,12 +15,12 @@ from collage_dsl.graph import Graph, Node, Toolchain
 from collage_dsl.graph.operators import Operator, relax_operators
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.language import check, to_text
-from collage_dsl.language.contradictions import ALL_RELATIONS
-from collage_dsl.language.facts import Facts, assume
-from collage_dsl.language.pattern_shape import called, references
-from collage_dsl.language.relations import claims
-from collage_dsl.language.required_calls import required_calls
-from collage_dsl.language.sorts_of_values import Shape, Sorts, Tensor, Tuple
+from collage_dsl.language.reasoning.contradictions import ALL_RELATIONS
+from collage_dsl.language.reasoning.facts import Facts, assume
+from collage_dsl.language.reasoning.pattern_shape import called, references
+from collage_dsl.language.reasoning.relations import claims
+from collage_dsl.language.reasoning.required_calls import required_calls
+from collage_dsl.language.reasoning.sorts_of_values import Shape, Sorts, Tensor, Tuple
 from collage_dsl.rules import DFPattern, FusionSpec, Limits
 from collage_dsl.rules.backtracking import Backtracking, Match
 from collage_dsl.rules.condition import (

@@ -10,8 +10,8 @@ from collage_dsl import builder as build
 from collage_dsl.graph import Toolchain
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import parse_graph
-from collage_dsl.language.explanations import explanation
 from collage_dsl.language.forms import from_json, from_yaml, to_form, to_json, to_yaml
+from collage_dsl.language.messages.explanations import explanation
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.rename import rename
 from collage_dsl.rules import FusionSpec

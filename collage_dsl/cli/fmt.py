@@ -11,7 +11,7 @@ from collage_dsl.cli.files import spec_files
 from collage_dsl.cli.output import complain, show, tell, write_utf8
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import UnreadableError, read
-from collage_dsl.language.formatter import format_source
+from collage_dsl.language.write.formatter import format_source
 from collage_dsl.printable import printable
 from collage_dsl.scratch import replacement, sweep
 from collage_dsl.source import Source

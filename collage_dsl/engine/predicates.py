@@ -10,6 +10,7 @@ from collage_dsl.graph import extract
 from collage_dsl.rules.host_code import host_code
 from collage_dsl.rules.predicate import (
     BACKEND,
+    PATTERN_TABLE,
     Answer,
     BackendAnswer,
     Lookup,
@@ -17,9 +18,6 @@ from collage_dsl.rules.predicate import (
     PredicateError,
     Question,
 )
-
-TABLE = "pattern_table:"
-"""The start of the source of a predicate that is a check of one of TVM's own patterns."""
 
 
 def lookup(
@@ -42,7 +40,7 @@ def lookup(
     def find(predicate: Predicate) -> Answer:
         if predicate.source.startswith(BACKEND):
             return asked(predicate.backend)
-        return (checks if predicate.source.startswith(TABLE) else code)(predicate)
+        return (checks if predicate.source.startswith(PATTERN_TABLE) else code)(predicate)
 
     return find
 

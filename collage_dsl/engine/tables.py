@@ -3,15 +3,20 @@
 import sys
 from importlib.util import find_spec
 
-from collage_dsl.language.pattern_tables import (
-    SOURCE,
+from collage_dsl.language.resolve.pattern_tables import (
     NoTableError,
     Table,
     Tables,
     parted,
     unregistered,
 )
-from collage_dsl.rules.predicate import Answer, Predicate, PredicateError, no_host_code
+from collage_dsl.rules.predicate import (
+    PATTERN_TABLE,
+    Answer,
+    Predicate,
+    PredicateError,
+    no_host_code,
+)
 
 _INSTALL = 'pip install "collage_dsl[tvm]"'
 
@@ -39,7 +44,7 @@ def registered_tables(*, allow_extern: bool = False) -> Tables:
 
 def table_lookup(predicate: Predicate, *, allow_extern: bool = False) -> Answer:
     """The lookup of the checks of pattern tables. It allows no other host code."""
-    if not predicate.source.startswith(SOURCE):
+    if not predicate.source.startswith(PATTERN_TABLE):
         return no_host_code(predicate)
     try:
         from collage_dsl.targets.pattern_tables import table_check  # needs TVM

@@ -12,7 +12,7 @@ from collage_dsl.engine import predicates
 from collage_dsl.engine.steps import UncoveredError, choose, explain_uncovered, proposed
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.language.loading import Contents
-from collage_dsl.language.spec_tests import (
+from collage_dsl.language.resolve.spec_tests import (
     Candidates,
     Expectation,
     Kernels,

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 from collage_dsl.language.loading import UnreadableError, check, load, read
 
 if TYPE_CHECKING:
-    from collage_dsl.language.graph_printer import format_graph
-    from collage_dsl.language.graph_text import parse_graph
-    from collage_dsl.language.printer import to_text
+    from collage_dsl.language.graphs.graph_text import parse_graph
+    from collage_dsl.language.write.graph_printer import format_graph
+    from collage_dsl.language.write.printer import to_text
 
-_HOME = {"format_graph": "graph_printer", "parse_graph": "graph_text", "to_text": "printer"}
+_HOME = {
+    "format_graph": "write.graph_printer",
+    "parse_graph": "graphs.graph_text",
+    "to_text": "write.printer",
+}
 
 __all__ = ["UnreadableError", "check", "format_graph", "load", "parse_graph", "read", "to_text"]
 

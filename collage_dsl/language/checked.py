@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from collage_dsl.language.loading import load
-from collage_dsl.language.printer import to_text
+from collage_dsl.language.write.printer import to_text
 from collage_dsl.rules import FusionSpec
 
 

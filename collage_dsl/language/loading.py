@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 from collage_dsl.diagnostics import Diagnostic, Note, RuleError
 from collage_dsl.graph.operators import operators
-from collage_dsl.language import syntax
-from collage_dsl.language.conditions import is_function, reserved
-from collage_dsl.language.findings import Findings, without_too_many
-from collage_dsl.language.ignores import without_ignored
-from collage_dsl.language.imports import Definition, Exports, Library, brought
-from collage_dsl.language.parser import MAX_CHARACTERS, parse_file
-from collage_dsl.language.pattern_tables import Tables, only_shipped
-from collage_dsl.language.patterns import check_pattern
-from collage_dsl.language.placements import check_placements
-from collage_dsl.language.predicates import check_predicate
-from collage_dsl.language.rules import CheckedRule, RuleScope
-from collage_dsl.language.scope import PatternScope
-from collage_dsl.language.targets import check_target
+from collage_dsl.language.messages.findings import Findings, without_too_many
+from collage_dsl.language.resolve.conditions import is_function, reserved
+from collage_dsl.language.resolve.ignores import without_ignored
+from collage_dsl.language.resolve.imports import Definition, Exports, Library, brought
+from collage_dsl.language.resolve.pattern_tables import Tables, only_shipped
+from collage_dsl.language.resolve.patterns import check_pattern
+from collage_dsl.language.resolve.placements import check_placements
+from collage_dsl.language.resolve.predicates import check_predicate
+from collage_dsl.language.resolve.rules import CheckedRule, RuleScope
+from collage_dsl.language.resolve.scope import PatternScope
+from collage_dsl.language.resolve.targets import check_target
+from collage_dsl.language.syntax import ast
+from collage_dsl.language.syntax.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.memory import uncollected
 from collage_dsl.reading import content_of
 from collage_dsl.resources import folder as shipped_folder
@@ -34,9 +34,9 @@ from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Source, Span
 
 if TYPE_CHECKING:
-    from collage_dsl.language.spec_tests import SpecTest
+    from collage_dsl.language.resolve.spec_tests import SpecTest
 
-_Named = syntax.Let | syntax.Predicate | syntax.Pattern | syntax.Rule
+_Named = ast.Let | ast.Predicate | ast.Pattern | ast.Rule
 
 _BY_PLACEMENTS = ""
 """The user of classes in a `pin` or `forbid`, which have no name."""
@@ -136,7 +136,7 @@ def definitions(
     found_at: Path | None = Path(path)
     if not Path(path).is_file():
         said = Span(Source("<import>", str(path)), 0, len(str(path)))
-        found_at = library.find(syntax.Import(str(path), None, (), said), None, findings)
+        found_at = library.find(ast.Import(str(path), None, (), said), None, findings)
     findings.raise_errors()
     assert found_at is not None
     library.active.append(found_at.resolve())
@@ -209,7 +209,7 @@ def _path_of(source: Source) -> Path | None:
 def _exports(path: Path, name: str, library: Library) -> Exports:
     """The definitions of the file at `path`; messages call it `name`."""
     findings = Findings()
-    file = syntax.File((), ())
+    file = ast.File((), ())
     try:
         text = library.texts.get(path)
         with findings.limited():
@@ -226,7 +226,7 @@ def _exports(path: Path, name: str, library: Library) -> Exports:
 
 class _FileChecker:
     def __init__(
-        self, file: syntax.File, findings: Findings, library: Library, folder: Path | None
+        self, file: ast.File, findings: Findings, library: Library, folder: Path | None
     ) -> None:
         self.file = file
         self.findings = findings
@@ -236,11 +236,11 @@ class _FileChecker:
         self.broken_inside = sorted(file.broken, key=_start)
 
     def run(self) -> Contents:
-        patterns = [item for item in self.file.items if isinstance(item, syntax.Pattern)]
-        rules = [item for item in self.file.items if isinstance(item, syntax.Rule)]
-        lets = [item for item in self.file.items if isinstance(item, syntax.Let)]
-        targets = [item for item in self.file.items if isinstance(item, syntax.Target)]
-        predicates = [item for item in self.file.items if isinstance(item, syntax.Predicate)]
+        patterns = [item for item in self.file.items if isinstance(item, ast.Pattern)]
+        rules = [item for item in self.file.items if isinstance(item, ast.Rule)]
+        lets = [item for item in self.file.items if isinstance(item, ast.Let)]
+        targets = [item for item in self.file.items if isinstance(item, ast.Target)]
+        predicates = [item for item in self.file.items if isinstance(item, ast.Predicate)]
         self.check_names(list(self.definitions()))
         self.check_names([(target, target.name) for target in targets])
         imported = self.imports()
@@ -270,14 +270,14 @@ class _FileChecker:
         names = frozenset(target.name.text for target in targets) | self.broken
         tests = self.tests(scope, found, names)
         if imported.definitions:
-            from collage_dsl.language.linking import with_distinct_names  # few files need it
+            from collage_dsl.language.write.linking import with_distinct_names  # few files need it
 
             found = with_distinct_names(found)
         by_name = {n: p for n, p in inner.checked.items() if p is not None}
         return Contents(found, tests, by_name)
 
     def placements(self, targets: Sequence[str]) -> dict[str, tuple[Placement, ...]]:
-        written = [item for item in self.file.items if isinstance(item, syntax.Placement)]
+        written = [item for item in self.file.items if isinstance(item, ast.Placement)]
         return check_placements(written, targets, self.broken, self.inner, self.findings)
 
     def exports(self) -> Exports:
@@ -285,13 +285,13 @@ class _FileChecker:
         found: dict[str, Definition] = {}
         for item in self.file.items:
             match item:
-                case syntax.Pattern(name):
+                case ast.Pattern(name):
                     definition: Definition | None = self.inner.checked.get(name.text)
-                case syntax.Let(name):
+                case ast.Let(name):
                     definition = self.inner.known.get(name.text)
-                case syntax.Predicate(name):
+                case ast.Predicate(name):
                     definition = self.inner.predicates.get(name.text)
-                case syntax.Rule(name):
+                case ast.Rule(name):
                     definition = self.scope.checked.get(name.text)
                 case _:
                     continue
@@ -307,7 +307,7 @@ class _FileChecker:
         sizes: dict[int, int] = {}
         refused: dict[str, str] = {}
         for item in self.file.items:
-            if not isinstance(item, syntax.Import):
+            if not isinstance(item, ast.Import):
                 continue
             exports = self.library.exports(item, self.folder, self.findings)
             if exports is None:
@@ -329,7 +329,7 @@ class _FileChecker:
         if self.file.broken or self.findings.errors:
             return
         for item in self.file.items:
-            if not isinstance(item, syntax.Import):
+            if not isinstance(item, ast.Import):
                 continue
             for imported in item.names:
                 if imported.visible.text not in used:
@@ -339,46 +339,41 @@ class _FileChecker:
             if prefix and not any(name.startswith(f"{prefix.text}.") for name in used):
                 self.findings.warning("W0805", prefix.span, f"nothing uses `{prefix.text}`")
 
-    def definitions(self) -> Iterator[tuple[syntax.Item, syntax.Name]]:
+    def definitions(self) -> Iterator[tuple[ast.Item, ast.Name]]:
         """The names that the file defines or imports, except those of targets."""
         for item in self.file.items:
             match item:
-                case syntax.Import(_, None, names):
+                case ast.Import(_, None, names):
                     yield from ((item, imported.visible) for imported in names)
-                case syntax.Import(_, prefix) if prefix is not None:
+                case ast.Import(_, prefix) if prefix is not None:
                     yield item, prefix
-                case (
-                    syntax.Let(name)
-                    | syntax.Predicate(name)
-                    | syntax.Pattern(name)
-                    | syntax.Rule(name)
-                ):
+                case ast.Let(name) | ast.Predicate(name) | ast.Pattern(name) | ast.Rule(name):
                     yield item, name
 
     def tests(
         self, scope: RuleScope, specs: Mapping[str, FusionSpec], targets: frozenset[str]
     ) -> "tuple[SpecTest, ...]":
-        written = [item for item in self.file.items if isinstance(item, syntax.Test)]
+        written = [item for item in self.file.items if isinstance(item, ast.Test)]
         if not written:
             return ()
-        from collage_dsl.language.spec_tests import check_test  # few files need it
+        from collage_dsl.language.resolve.spec_tests import check_test  # few files need it
 
         whole = [test for test in written if self.is_whole(test.span)]
         checked = (check_test(test, scope, specs, targets, self.findings) for test in whole)
         return tuple(test for test in checked if test is not None)
 
-    def check_names(self, items: Sequence[tuple[syntax.Item, syntax.Name]]) -> None:
+    def check_names(self, items: Sequence[tuple[ast.Item, ast.Name]]) -> None:
         first: dict[str, Span] = {}
         for item, name in items:
-            if not isinstance(item, syntax.Target) and (why := reserved(name.text)):
+            if not isinstance(item, ast.Target) and (why := reserved(name.text)):
                 self.findings.error("E0208", name.span, why)
             elif _can_be_called(item) and name.text in operators():
                 message = f"`{name.text}` is an operator, and no other name for one"
                 self.findings.error("E0208", name.span, message)
-            elif isinstance(item, syntax.Predicate) and is_function(name.text):
+            elif isinstance(item, ast.Predicate) and is_function(name.text):
                 message = f"conditions have a function `{name.text}` already"
                 self.findings.error("E0208", name.span, message)
-            elif isinstance(item, syntax.Import) and item.prefix and name.text in _namespaces():
+            elif isinstance(item, ast.Import) and item.prefix and name.text in _namespaces():
                 message = f"operators begin with `{name.text}.`, so no import can"
                 self.findings.error("E0208", name.span, message)
             if name.text in first:
@@ -389,14 +384,14 @@ class _FileChecker:
 
     def patterns(
         self,
-        written: list[syntax.Pattern],
-        lets: list[syntax.Let],
-        predicates: list[syntax.Predicate],
+        written: list[ast.Pattern],
+        lets: list[ast.Let],
+        predicates: list[ast.Predicate],
         imported: Exports,
     ) -> PatternScope:
         """The scope in which every pattern and every class of operators has been checked."""
 
-        def check_one(pattern: syntax.Pattern) -> Pattern | None:
+        def check_one(pattern: ast.Pattern) -> Pattern | None:
             broken = frozenset(broken.name for broken in self.inside(pattern.span))
             return check_pattern(pattern, broken, scope, self.findings)
 
@@ -429,7 +424,7 @@ class _FileChecker:
     def is_whole(self, span: Span) -> bool:
         return not self.inside(span)
 
-    def inside(self, span: Span) -> list[syntax.Broken]:
+    def inside(self, span: Span) -> list[ast.Broken]:
         """The statements inside `span` that have syntax errors."""
         first = bisect_left(self.broken_inside, span.start, key=_start)
         return self.broken_inside[first : bisect_right(self.broken_inside, span.end, key=_start)]
@@ -443,21 +438,21 @@ class _FileChecker:
                 self.findings.warning("W0405", item.name.span, message)
 
 
-def _can_be_called(item: syntax.Item) -> bool:
+def _can_be_called(item: ast.Item) -> bool:
     """Whether a pattern can call what `item` defines, in the way it calls an operator."""
-    is_table = isinstance(item, syntax.Import) and item.is_table
-    return is_table or isinstance(item, syntax.Let | syntax.Pattern)
+    is_table = isinstance(item, ast.Import) and item.is_table
+    return is_table or isinstance(item, ast.Let | ast.Pattern)
 
 
 def _what(item: _Named) -> str:
     match item:
-        case syntax.Let():
+        case ast.Let():
             return "class"
-        case syntax.Predicate():
+        case ast.Predicate():
             return "predicate"
-        case syntax.Pattern():
+        case ast.Pattern():
             return "pattern"
-        case syntax.Rule():
+        case ast.Rule():
             return "rule"
 
 
@@ -474,7 +469,7 @@ def _with_used(names: set[str], uses: set[tuple[str, str]]) -> set[str]:
     return found
 
 
-def _names_of(item: syntax.Import) -> frozenset[str]:
+def _names_of(item: ast.Import) -> frozenset[str]:
     """The names that an import would make visible; with a prefix, only those used in the file."""
     if item.prefix is None:
         return frozenset(imported.visible.text for imported in item.names)
@@ -487,5 +482,5 @@ def _namespaces() -> frozenset[str]:
     return frozenset(name.split(".")[0] for name in operators() if "." in name)
 
 
-def _start(broken: syntax.Broken) -> int:
+def _start(broken: ast.Broken) -> int:
     return broken.span.start

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.variants import NATIVE_VARIANTS
-from collage_dsl.language.grammar import tables
-from collage_dsl.language.limits import LIMITS
-from collage_dsl.language.measuring import MEASURES
-from collage_dsl.language.pattern_tables import SOURCE, table_names
-from collage_dsl.language.targets import SETTINGS
-from collage_dsl.language.tuning import TUNES
+from collage_dsl.language.resolve.limits import LIMITS
+from collage_dsl.language.resolve.measuring import MEASURES
+from collage_dsl.language.resolve.pattern_tables import table_names
+from collage_dsl.language.resolve.tuning import TUNES
+from collage_dsl.language.syntax.grammar import tables
+from collage_dsl.language.syntax.words import SETTINGS
 from collage_dsl.lsp.context import Context, context
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
@@ -19,6 +19,7 @@ from collage_dsl.lsp.names import Definition, External, members
 from collage_dsl.lsp.tables import sorts as table_sorts
 from collage_dsl.lsp.vocabulary import attribute_type, meaning, signature, words
 from collage_dsl.resources import folder as shipped_folder
+from collage_dsl.rules.predicate import PATTERN_TABLE
 from collage_dsl.source import Span
 
 _ARGUMENTS = {
@@ -124,7 +125,7 @@ class _Completer:
         """The names that the file in an import defines."""
         path = next((word for word in self.here.words if word.startswith('"')), "").strip('"')
         if "pattern_table" in self.here.words:
-            yield from _of_table(SOURCE + path)
+            yield from _of_table(PATTERN_TABLE + path)
             return
         found = self.files.definition(self.document, External(path))
         if found:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from collage_dsl.language.formatter_tree import tokens
+from collage_dsl.language.syntax.formatter_tree import tokens
 
 _ITEMS = ("import", "let", "pattern", "rule", "target", "test")
 

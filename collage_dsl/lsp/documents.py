@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from collage_dsl.language import syntax
-from collage_dsl.language.findings import Findings
-from collage_dsl.language.parser import parse_file
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.syntax import ast
+from collage_dsl.language.syntax.parser import parse_file
 from collage_dsl.lsp.names import Definition, Names, names_of
 from collage_dsl.lsp.positions import Encoding, Position, Positions
 from collage_dsl.source import Source, Span
@@ -34,12 +34,12 @@ class Document:
         return Source(str(self.path), self.text)
 
     @cached_property
-    def file(self) -> syntax.File:
+    def file(self) -> ast.File:
         """The syntax that could be parsed; empty if there are too many errors."""
         findings = Findings()
         with findings.limited():
             return parse_file(self.source, findings)
-        return syntax.File((), ())
+        return ast.File((), ())
 
     @cached_property
     def names(self) -> Names:

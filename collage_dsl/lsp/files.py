@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collage_dsl.language import UnreadableError, read, syntax
-from collage_dsl.language.findings import Findings
-from collage_dsl.language.imports import Exports, Library
+from collage_dsl.language import UnreadableError, read
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.resolve.imports import Exports, Library
+from collage_dsl.language.syntax import ast
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.names import Definition, External
 from collage_dsl.lsp.positions import Encoding
@@ -81,7 +82,7 @@ class Files:
         """The file that `document` imports as `path`."""
         at = Span(document.source, 0, 0)
         library = Library(self.search(document), _no_exports)
-        written = syntax.Import(path, None, (), at)
+        written = ast.Import(path, None, (), at)
         found = library.find(written, document.folder, Findings())
         return None if found is None else found.resolve()
 
@@ -131,10 +132,10 @@ class Files:
         shipped = shipped_folder("specs").resolve()
         return document.path in self.texts and not document.path.is_relative_to(shipped)
 
-    def importers(self, document: Document) -> Iterator[tuple[Document, syntax.Import]]:
+    def importers(self, document: Document) -> Iterator[tuple[Document, ast.Import]]:
         """The files of the workspace that import `document`, each with the import."""
         for other in self.workspace(document):
-            imports = [item for item in other.file.items if isinstance(item, syntax.Import)]
+            imports = [item for item in other.file.items if isinstance(item, ast.Import)]
             for item in imports if other is not document else ():
                 if not item.is_table and self.imported(other, item.path) == document.path:
                     yield other, item

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from collage_dsl.diagnostics import RuleError
-from collage_dsl.language.formatter import format_source
+from collage_dsl.language.write.formatter import format_source
 from collage_dsl.lsp.documents import Document
 from collage_dsl.source import Span
 

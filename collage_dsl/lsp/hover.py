@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.codes import CODES
-from collage_dsl.language.explanations import explanation
-from collage_dsl.language.formatter_tree import comments, tokens
+from collage_dsl.language.messages.codes import CODES
+from collage_dsl.language.messages.explanations import explanation
+from collage_dsl.language.syntax.formatter_tree import comments, tokens
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.names import Definition, External, Use, Word, members

@@ -13,7 +13,7 @@ from typing import Any
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype
-from collage_dsl.language import graph_syntax, syntax
+from collage_dsl.language.syntax import ast, graph_ast
 from collage_dsl.lsp.tables import import_path
 from collage_dsl.lsp.vocabulary import has_meaning
 from collage_dsl.source import Source, Span
@@ -97,13 +97,13 @@ class Names:
         return self.definitions.get(name) or self.targets.get(name)
 
 
-def names_of(source: Source, file: syntax.File) -> Names:
+def names_of(source: Source, file: ast.File) -> Names:
     """The names of `file`, which is the syntax of `source`."""
     return _Walk(source, file).run()
 
 
 class _Walk:
-    def __init__(self, source: Source, file: syntax.File) -> None:
+    def __init__(self, source: Source, file: ast.File) -> None:
         self.source = source
         self.file = file
         self.uses: dict[tuple[int, int], Use] = {}
@@ -125,36 +125,36 @@ class _Walk:
 
     # Definitions.
 
-    def define(self, item: syntax.Item) -> None:
+    def define(self, item: ast.Item) -> None:
         match item:
-            case syntax.Import(_, prefix, names):
+            case ast.Import(_, prefix, names):
                 path = import_path(item)
                 if prefix is not None:
                     self.add(prefix, "import", item.span, External(path))
                 for each in names:
                     of = External(path, each.name.text)
                     self.add(each.visible, "imported name", item.span, of)
-            case syntax.Target(name):
+            case ast.Target(name):
                 self.defined(self.targets, name, "target", item.span)
-            case syntax.Let(name, value):
+            case ast.Let(name, value):
                 self.add(name, "class", self.statement(name, value.span))
-            case syntax.Rule(name, value):
+            case ast.Rule(name, value):
                 self.add(name, "rule", self.statement(name, value.span))
-            case syntax.Predicate(name, _, _, end):
+            case ast.Predicate(name, _, _, end):
                 self.add(name, "predicate", self.statement(name, end))
             case _:
                 own = getattr(item, "name", None)
-                if isinstance(own, syntax.Name):
+                if isinstance(own, ast.Name):
                     whole = getattr(item, "span", own.span)
                     self.add(own, type(item).__name__.lower(), whole)
 
-    def add(self, name: syntax.Name, sort: str, whole: Span, of: External | None = None) -> None:
+    def add(self, name: ast.Name, sort: str, whole: Span, of: External | None = None) -> None:
         self.defined(self.definitions, name, sort, whole, of=of)
 
     def defined(
         self,
         scope: Scope,
-        name: syntax.Name,
+        name: ast.Name,
         sort: str,
         whole: Span,
         inside: str = "",
@@ -164,20 +164,20 @@ class _Walk:
         first = scope.setdefault(name.text, definition)
         self.use(name.span, first)
 
-    def define_broken(self, broken: syntax.Broken) -> None:
+    def define_broken(self, broken: ast.Broken) -> None:
         """Add the name that a statement with a syntax error would have defined."""
         words = re.match(r"(let|extern\s+predicate|pattern|rule|target)\s+", broken.span.text)
         if words is None or not broken.name:
             return
         start = broken.span.start + words.end()
-        name = syntax.Name(broken.name, Span(self.source, start, start + len(broken.name)))
+        name = ast.Name(broken.name, Span(self.source, start, start + len(broken.name)))
         if words[1] == "target":
             self.defined(self.targets, name, "target", broken.span)
         else:
             sort = words[1].split()[-1]
             self.add(name, {"let": "class"}.get(sort, sort), broken.span)
 
-    def statement(self, name: syntax.Name, end: Span) -> Span:
+    def statement(self, name: ast.Name, end: Span) -> Span:
         """The span from the keyword before `name` to the semicolon after `end`."""
         before = re.search(r"(extern\s+)?[a-z]+\s+\Z", self.source.text[: name.span.start][-200:])
         start = name.span.start - (len(before[0]) if before else 0)
@@ -189,14 +189,14 @@ class _Walk:
     def use(self, span: Span, what: What) -> None:
         self.uses.setdefault((span.start, span.end), Use(span, what))
 
-    def word(self, name: syntax.Name, group: str, owners: tuple[str, ...] = ()) -> bool:
+    def word(self, name: ast.Name, group: str, owners: tuple[str, ...] = ()) -> bool:
         """Add a use of `name` if it is a word of `group`, and return whether it is."""
         if not has_meaning(group, name.text, owners):
             return False
         self.use(name.span, Word(group, name.text, owners))
         return True
 
-    def name(self, name: syntax.Name, *scopes: Scope) -> bool:
+    def name(self, name: ast.Name, *scopes: Scope) -> bool:
         """Add a use of `name` if one of `scopes` defines it, and return whether one does."""
         for scope in scopes:
             if name.text in scope:
@@ -212,59 +212,59 @@ class _Walk:
         self.use(Span(self.source, middle + 1, name.span.end), of)
         return True
 
-    def callable(self, name: syntax.Name) -> None:
+    def callable(self, name: ast.Name) -> None:
         """Add a use of `name`, which a pattern calls."""
         if not self.name(name, self.definitions):
             self.word(name, "operator")
 
     # Items.
 
-    def item(self, item: syntax.Item) -> None:
+    def item(self, item: ast.Item) -> None:
         match item:
-            case syntax.Import(_, _, names, span):
+            case ast.Import(_, _, names, span):
                 path = import_path(item)
                 self.use(span, External(path))
                 for each in names:
                     if each.name is not each.visible:
                         self.use(each.name.span, External(path, each.name.text))
-            case syntax.Let(_, value):
+            case ast.Let(_, value):
                 self.rule(value)
-            case syntax.Rule(name, value, parameters):
+            case ast.Rule(name, value, parameters):
                 whole = self.definitions[name.text].whole
                 for parameter in parameters:
                     self.here(parameter, "parameter", parameter.span, name.text)
                 self.scopes.append((whole, self.local))
                 self.rule(value)
-            case syntax.Predicate(name, parameters):
+            case ast.Predicate(name, parameters):
                 for parameter in parameters:
                     self.here(parameter, "parameter", parameter.span, name.text)
                 self.scopes.append((self.definitions[name.text].whole, self.local))
-            case syntax.Pattern():
+            case ast.Pattern():
                 self.pattern(item)
-            case syntax.Target():
+            case ast.Target():
                 self.target(item)
-            case syntax.Test():
+            case ast.Test():
                 self.test(item)
             case _:
                 self.anything(item)
 
-    def here(self, name: syntax.Name, sort: str, whole: Span, inside: str) -> None:
+    def here(self, name: ast.Name, sort: str, whole: Span, inside: str) -> None:
         if name.text != "_":
             self.defined(self.local, name, sort, whole, inside)
 
     def anything(self, node: Any) -> None:
         """Look for names in an unknown construct."""
         for part in _parts(node):
-            if isinstance(part, syntax.Name):
+            if isinstance(part, ast.Name):
                 self.name(part, self.local, self.definitions, self.targets)
-            elif isinstance(part, syntax.OperatorCall):
+            elif isinstance(part, ast.OperatorCall):
                 self.operand(part)
             else:
                 self.anything(part)
 
     # Patterns.
 
-    def pattern(self, pattern: syntax.Pattern) -> None:
+    def pattern(self, pattern: ast.Pattern) -> None:
         owner = pattern.name.text
         for parameter in pattern.parameters:
             last = parameter.dims or parameter.tag or parameter.name
@@ -274,10 +274,10 @@ class _Walk:
                 self.word(parameter.tag, "sort")
         for parameter in pattern.parameters:
             for dim in parameter.dims.items if parameter.dims else ():
-                if isinstance(dim, syntax.Name):
+                if isinstance(dim, ast.Name):
                     self.here(dim, "dimension", dim.span, owner)
         for statement in pattern.statements:
-            if isinstance(statement, syntax.Binding):
+            if isinstance(statement, ast.Binding):
                 whole = self.statement_of(statement.name, statement.value.span)
                 self.here(statement.name, "value", whole, owner)
         self.broken_inside(pattern)
@@ -285,35 +285,35 @@ class _Walk:
         for statement in pattern.statements:
             self.pattern_statement(statement)
 
-    def statement_of(self, name: syntax.Name, value: Span) -> Span:
+    def statement_of(self, name: ast.Name, value: Span) -> Span:
         return Span(self.source, name.span.start, value.end)
 
-    def broken_inside(self, pattern: syntax.Pattern) -> None:
+    def broken_inside(self, pattern: ast.Pattern) -> None:
         """Add names from statements with syntax errors: `s = add?(k, ;` defines `s`."""
         for broken in self.file.broken:
             inside = pattern.span.start <= broken.span.start and broken.span.end <= pattern.span.end
             if inside and re.match(r"[\w.]+\s*=", broken.span.text):
                 start = broken.span.start
-                name = syntax.Name(broken.name, Span(self.source, start, start + len(broken.name)))
+                name = ast.Name(broken.name, Span(self.source, start, start + len(broken.name)))
                 self.here(name, "value", broken.span, pattern.name.text)
 
     def pattern_statement(self, statement: Any) -> None:
         match statement:
-            case syntax.Binding(_, value):
+            case ast.Binding(_, value):
                 self.operand(value)
-            case syntax.Where(condition):
+            case ast.Where(condition):
                 self.condition(condition)
-            case syntax.Taps(value):
+            case ast.Taps(value):
                 self.word(value, "taps")
             case _:
                 self.anything(statement)
 
     def operand(self, operand: Any) -> None:
         match operand:
-            case syntax.Name():
+            case ast.Name():
                 self.name(operand, self.local)
-            case syntax.OperatorCall(called, _, operands, attributes):
-                names = tuple(each for each in called if isinstance(each, syntax.Name))
+            case ast.OperatorCall(called, _, operands, attributes):
+                names = tuple(each for each in called if isinstance(each, ast.Name))
                 for name in names:
                     self.callable(name)
                 for modifier in operand.modifiers:
@@ -327,7 +327,7 @@ class _Walk:
                 for part in _parts(operand):
                     self.operand(part)
 
-    def owners(self, called: tuple[syntax.Name, ...]) -> tuple[str, ...]:
+    def owners(self, called: tuple[ast.Name, ...]) -> tuple[str, ...]:
         """The operators that are called; for a class, its operators."""
         found: dict[str, None] = {}
         for name in called:
@@ -341,12 +341,12 @@ class _Walk:
 
     def condition(self, written: Any, owners: tuple[str, ...] = ()) -> None:
         match written:
-            case syntax.Name():
+            case ast.Name():
                 if not (owners and self.word(written, "attribute", owners)):
                     self.value(written)
-            case syntax.Elements(of):
+            case ast.Elements(of):
                 self.word(of, "attribute", owners)
-            case syntax.Application(function, arguments):
+            case ast.Application(function, arguments):
                 if not self.word(function, "function"):
                     self.name(function, self.definitions)
                 for argument in arguments:
@@ -355,7 +355,7 @@ class _Walk:
                 for part in _parts(written):
                     self.condition(part, owners)
 
-    def value(self, name: syntax.Name) -> None:
+    def value(self, name: ast.Name) -> None:
         """Add a use of a dtype, a named dimension, or a value of the pattern."""
         if long_dtype(name.text):
             self.word(name, "dtype")
@@ -367,22 +367,22 @@ class _Walk:
     def rule(self, written: Any, words: str = "") -> None:
         """Walk a rule or an argument of one, in which words of the group `words` are allowed."""
         match written:
-            case syntax.Name():
+            case ast.Name():
                 if not (words and self.word(written, words)):
                     self.name(written, self.local, self.definitions) or self.word(
                         written, "operator"
                     )
-            case syntax.Arrow(left, right):
+            case ast.Arrow(left, right):
                 self.word(left, "kind")
                 self.word(right, "kind")
-            case syntax.Application(function, arguments):
+            case ast.Application(function, arguments):
                 self.application(function, arguments, words)
             case _:
                 for part in _parts(written):
                     self.rule(part, words)
 
     def application(
-        self, function: syntax.Name, arguments: tuple[syntax.Argument, ...], words: str
+        self, function: ast.Name, arguments: tuple[ast.Argument, ...], words: str
     ) -> None:
         if not (words and self.word(function, words)):
             self.name(function, self.local, self.definitions) or self.word(function, "rule")
@@ -391,30 +391,30 @@ class _Walk:
             if argument.name is not None:
                 self.word(argument.name, "argument", (function.text,))
                 group = {"using": "primitive", "taps": "taps"}.get(argument.name.text, group)
-            if function.text == "only_variants" and isinstance(argument.value, syntax.List):
+            if function.text == "only_variants" and isinstance(argument.value, ast.List):
                 self.variants(argument.value)
             else:
                 self.rule(argument.value, group)
 
-    def target(self, target: syntax.Target) -> None:
+    def target(self, target: ast.Target) -> None:
         for setting in target.settings:
             self.word(setting.name, "setting")
-            if isinstance(setting, syntax.Block):
+            if isinstance(setting, ast.Block):
                 for field in setting.fields:
                     said = setting.name.text
                     self.word(field.name, said if said in ("measure", "tune") else "limit")
                     if field.value is not None:
                         self.rule(field.value, "taps")
-            elif isinstance(setting, syntax.Field) and setting.name.text == "variants":
+            elif isinstance(setting, ast.Field) and setting.name.text == "variants":
                 self.variants(setting.value)
-            elif isinstance(setting, syntax.Field):
+            elif isinstance(setting, ast.Field):
                 self.rule(setting.value)
             else:
                 self.anything(setting)
 
     def variants(self, written: Any) -> None:
         """Walk a list of variants, which are words of the language and never names of the file."""
-        if isinstance(written, syntax.Name):
+        if isinstance(written, ast.Name):
             self.word(written, "variant")
             return
         for part in _parts(written):
@@ -422,27 +422,27 @@ class _Walk:
 
     # Tests.
 
-    def test(self, test: syntax.Test) -> None:
+    def test(self, test: ast.Test) -> None:
         for statement in test.statements:
-            if isinstance(statement, graph_syntax.Graph):
+            if isinstance(statement, graph_ast.Graph):
                 self.graph(statement, test.name)
         self.scopes.append((test.span, self.local))
         for statement in test.statements:
             match statement:
-                case graph_syntax.Graph() | syntax.Model():
+                case graph_ast.Graph() | ast.Model():
                     pass
-                case syntax.Costs(tables):
+                case ast.Costs(tables):
                     for table in tables:
                         self.name(table.target, self.targets)
-                case syntax.Expect(expectation):
+                case ast.Expect(expectation):
                     self.expectation(expectation)
                 case _:
                     self.anything(statement)
 
-    def graph(self, graph: graph_syntax.Graph, test: str) -> None:
+    def graph(self, graph: graph_ast.Graph, test: str) -> None:
         for statement in graph.statements:
             match statement:
-                case graph_syntax.Input(name, type_) | graph_syntax.Node(name, _, type_):
+                case graph_ast.Input(name, type_) | graph_ast.Node(name, _, type_):
                     whole = Span(self.source, name.span.start, type_.span.end)
                     self.here(name, "node", whole, test)
         for statement in graph.statements:
@@ -450,17 +450,17 @@ class _Walk:
 
     def graph_part(self, part: Any) -> None:
         match part:
-            case syntax.Name():
+            case ast.Name():
                 self.name(part, self.local) or self.word(part, "dtype")
-            case graph_syntax.TensorType(dtype):
+            case graph_ast.TensorType(dtype):
                 self.word(dtype, "dtype")
-            case graph_syntax.GraphCall(operator, operands, attributes):
+            case graph_ast.GraphCall(operator, operands, attributes):
                 self.word(operator, "operator")
                 for operand in operands:
                     self.graph_part(operand)
                 for name, value in attributes:
                     self.word(name, "attribute", (operator.text,))
-                    if isinstance(value, syntax.Name):
+                    if isinstance(value, ast.Name):
                         self.word(value, "dtype")
             case _:
                 for inner in _parts(part):
@@ -468,35 +468,35 @@ class _Walk:
 
     def expectation(self, written: Any) -> None:
         match written:
-            case syntax.Name():
+            case ast.Name():
                 self.name(written, self.local, self.targets, self.definitions)
-            case syntax.Literal(str() as text, span) if text in self.local:
+            case ast.Literal(str() as text, span) if text in self.local:
                 self.use(Span(self.source, span.start + 1, span.end - 1), self.local[text])
-            case syntax.Application(syntax.Name() as function, arguments):
+            case ast.Application(ast.Name() as function, arguments):
                 self.question(function, arguments)
             case _:
                 for part in _parts(written):
                     self.expectation(part)
 
-    def question(self, function: syntax.Name, arguments: tuple[syntax.Argument, ...]) -> None:
+    def question(self, function: ast.Name, arguments: tuple[ast.Argument, ...]) -> None:
         self.word(function, "question")
         for at, argument in enumerate(arguments):
             value = argument.value
             if argument.name is not None:
                 self.word(argument.name, "argument", (function.text,))
             asks_for_node = argument.name is not None or function.text == "target_of"
-            if at == 0 and not asks_for_node and isinstance(value, syntax.Name):
+            if at == 0 and not asks_for_node and isinstance(value, ast.Name):
                 self.name(value, self.targets, self.definitions)
             else:
                 self.expectation(value)
 
 
-def members(file: syntax.File, name: str, below: int = 20) -> Iterator[str]:
+def members(file: ast.File, name: str, below: int = 20) -> Iterator[str]:
     """The operators in the class `name` of `file`."""
     for item in file.items if below else ():
-        if isinstance(item, syntax.Let) and item.name.text == name:
+        if isinstance(item, ast.Let) and item.name.text == name:
             for argument in getattr(item.value, "arguments", ()):
-                if isinstance(argument.value, syntax.Name):
+                if isinstance(argument.value, ast.Name):
                     text = argument.value.text
                     known = text in operators()
                     yield from (text,) if known else members(file, text, below - 1)
@@ -506,7 +506,7 @@ def _parts(node: Any) -> Iterator[Any]:
     """The parts of a syntax node, including those in tuples."""
     if isinstance(node, tuple):
         yield from node
-    elif is_dataclass(node) and not isinstance(node, Span | syntax.Name):
+    elif is_dataclass(node) and not isinstance(node, Span | ast.Name):
         for field in fields(node):
             part = getattr(node, field.name)
             if is_dataclass(part) or isinstance(part, tuple):

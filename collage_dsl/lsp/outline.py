@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from collage_dsl.language import syntax
+from collage_dsl.language.syntax import ast
 from collage_dsl.lsp.documents import Document
 from collage_dsl.source import Span
 
@@ -26,7 +26,7 @@ def symbols(document: Document) -> tuple[Symbol, ...]:
         for each in (*names.definitions.values(), *names.targets.values())
         if each.of is None
     ]
-    tests = [item for item in document.file.items if isinstance(item, syntax.Test)]
+    tests = [item for item in document.file.items if isinstance(item, ast.Test)]
     found += [Symbol(test.name or "test", "test", test.name_span, test.span) for test in tests]
     return tuple(sorted(found, key=lambda symbol: symbol.whole.start))
 

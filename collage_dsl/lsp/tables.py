@@ -3,20 +3,22 @@
 from collections.abc import Mapping
 
 from collage_dsl.graph import Toolchain
-from collage_dsl.language import syntax, to_text
-from collage_dsl.language.pattern_tables import ALL, SOURCE, Table, table, table_names
+from collage_dsl.language import to_text
+from collage_dsl.language.resolve.pattern_tables import ALL, Table, table, table_names
+from collage_dsl.language.syntax import ast
 from collage_dsl.rules import DFPattern, FusionSpec
+from collage_dsl.rules.predicate import PATTERN_TABLE
 
 
-def import_path(written: syntax.Import) -> str:
+def import_path(written: ast.Import) -> str:
     """A key for the imported file or table; the key of a table is not a possible file name."""
-    return f"{SOURCE}{written.path}" if written.is_table else written.path
+    return f"{PATTERN_TABLE}{written.path}" if written.is_table else written.path
 
 
 def table_at(path: str) -> Table | None:
     """The table of a `path` that `import_path` made; None for a file."""
-    name = path.removeprefix(SOURCE)
-    return table(name) if path.startswith(SOURCE) and name in table_names() else None
+    name = path.removeprefix(PATTERN_TABLE)
+    return table(name) if path.startswith(PATTERN_TABLE) and name in table_names() else None
 
 
 def sorts(path: str) -> Mapping[str, str]:
@@ -30,7 +32,7 @@ def about(path: str, name: str) -> str:
     found = table_at(path)
     if found is None:
         return ""
-    said = f"TVM's pattern table `{path.removeprefix(SOURCE)}`"
+    said = f"TVM's pattern table `{path.removeprefix(PATTERN_TABLE)}`"
     if name in found.patterns:
         return f"```collage\n{_text(found, name)}\n```\n\nFrom {said}."
     if name in found.refused:

@@ -12,8 +12,8 @@ from inspect import getdoc
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import dtype_names, long_dtype
 from collage_dsl.graph.variants import NATIVE_VARIANTS
-from collage_dsl.language import spec_tests
-from collage_dsl.language.rules import PRIMITIVES
+from collage_dsl.language.resolve import spec_tests
+from collage_dsl.language.resolve.rules import PRIMITIVES
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,

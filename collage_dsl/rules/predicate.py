@@ -8,6 +8,9 @@ from collage_dsl.graph import Graph, OpSet
 BACKEND = "backend:"
 """The start of the source of a predicate that asks a backend what it supports."""
 
+PATTERN_TABLE = "pattern_table:"
+"""The start of the source of a predicate that is the `check` of one of TVM's own patterns."""
+
 
 @dataclass(frozen=True, slots=True)
 class Predicate:

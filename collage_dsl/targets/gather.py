@@ -15,8 +15,8 @@ from collage_dsl.diagnostics import RuleError
 from collage_dsl.graph import Option, Toolchain
 from collage_dsl.language import load
 from collage_dsl.language.checked import checked
-from collage_dsl.language.libraries import NATIVE
-from collage_dsl.language.pattern_tables import NoTableError
+from collage_dsl.language.resolve.libraries import NATIVE
+from collage_dsl.language.resolve.pattern_tables import NoTableError
 from collage_dsl.resources import shipped_spec, shipped_specs
 from collage_dsl.rules import FusionSpec, Limits, OpPredicate
 from collage_dsl.rules.predicate import BACKEND, Predicate

@@ -15,8 +15,8 @@ from tvm_ffi import Map, structural_map
 from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import Form, Graph, Node, TensorType, members, opset
-from collage_dsl.language.pattern_tables import SOURCE, NoTableError, parted, registered
-from collage_dsl.rules.predicate import Answer, Predicate, PredicateError, Question
+from collage_dsl.language.resolve.pattern_tables import NoTableError, parted, registered
+from collage_dsl.rules.predicate import PATTERN_TABLE, Answer, Predicate, PredicateError, Question
 from collage_dsl.targets.registered_tables import registered_check
 
 
@@ -33,12 +33,12 @@ def table_check(predicate: Predicate, *, allow_extern: bool = False) -> Answer:
         import_module(shipped.module)
         check = _check(shipped.name, shipped.place)
         return _answer(shipped.name, check)
-    said = predicate.source.removeprefix(SOURCE)
+    said = predicate.source.removeprefix(PATTERN_TABLE)
     return _answer(parted(said)[1], _registered_check(said, allow_extern))
 
 
 def _registered_check(said: str, allow_extern: bool) -> Any:
-    message = f"no pattern of TVM's tables has a check from {SOURCE}{said}"
+    message = f"no pattern of TVM's tables has a check from {PATTERN_TABLE}{said}"
     try:
         check = registered_check(said, allow_extern=allow_extern)
     except NoTableError as problem:

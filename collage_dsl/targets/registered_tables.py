@@ -9,7 +9,7 @@ from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.graph import Toolchain
 from collage_dsl.language import load, to_text
-from collage_dsl.language.pattern_tables import (
+from collage_dsl.language.resolve.pattern_tables import (
     NoTableError,
     Table,
     numbered,
@@ -18,7 +18,7 @@ from collage_dsl.language.pattern_tables import (
     table_of,
     unregistered,
 )
-from collage_dsl.language.predicates import can_come_from, predicates_of
+from collage_dsl.language.resolve.predicates import can_come_from, predicates_of
 from collage_dsl.rules import DFPattern, FusionSpec
 from collage_dsl.targets.translation import rows
 

@@ -13,7 +13,7 @@ from collage_dsl.frontend.attributes import plain as plain_attribute
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.graph.operators import is_commutative, operators
 from collage_dsl.graph.types import short_dtype
-from collage_dsl.language.conditions import reserved
+from collage_dsl.language.resolve.conditions import reserved
 from collage_dsl.rules.condition import Attr, Compare, Constant, Dtype, Shape, Where, Within
 from collage_dsl.rules.pattern import (
     Anything,
@@ -286,8 +286,8 @@ def row(found: Any, number: int) -> dict[str, Any]:
 
 def rows(patterns: Iterable[Any]) -> list[dict[str, Any]]:
     """
-    Registered patterns, in the form that `collage_dsl.language.pattern_tables` reads. The second
-    pattern with the same name gets the name `name-2`.
+    Registered patterns, in the form that `collage_dsl.language.resolve.pattern_tables` reads. The
+    second pattern with the same name gets the name `name-2`.
     """
     seen: Counter[str] = Counter()
     result = []

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.graph.variants import NATIVE_VARIANTS
-from collage_dsl.language import conditions, spec_tests
-from collage_dsl.language.findings import Findings
-from collage_dsl.language.limits import LIMITS
-from collage_dsl.language.measuring import MEASURES
-from collage_dsl.language.rules import KINDS, PRIMITIVES, RuleScope, _Expression
-from collage_dsl.language.scope import PatternScope
-from collage_dsl.language.targets import SETTINGS
-from collage_dsl.language.tuning import TUNES
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.resolve import conditions, spec_tests
+from collage_dsl.language.resolve.limits import LIMITS
+from collage_dsl.language.resolve.measuring import MEASURES
+from collage_dsl.language.resolve.rules import KINDS, PRIMITIVES, RuleScope, _Expression
+from collage_dsl.language.resolve.scope import PatternScope
+from collage_dsl.language.resolve.targets import SETTINGS
+from collage_dsl.language.resolve.tuning import TUNES
 from collage_dsl.lsp.completion import completions
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.formatting import formatted

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from collage_dsl.cli.formats.places import Place, fingerprints, uri
 from collage_dsl.diagnostics import Diagnostic, Note
-from collage_dsl.language.explanations import explanation
+from collage_dsl.language.messages.explanations import explanation
 from collage_dsl.printable import json_text
 from collage_dsl.source import Span
 

@@ -1,0 +1,1 @@
+"""The text notation of small graphs: its names, operators and types."""

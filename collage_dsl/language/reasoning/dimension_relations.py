@@ -1,0 +1,204 @@
+"""The shapes, dimensions and numbers of elements of what operators take and give."""
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, asked_list, layouts_of
+from collage_dsl.language.reasoning.relations import Relation, broadcasts, keeps_shape
+from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.rules.condition import DimAt, Rank, Size
+
+MOST_AXES = 8
+"""Only this many dimensions of a value are looked at, from the last one on."""
+
+_SAME_SIZE = frozenset(
+    {"expand_dims", "flatten", "nn.batch_flatten", "permute_dims", "reshape", "squeeze"}
+)
+"""Operators that keep all elements."""
+
+
+_FIRST_KEEPS_SHAPE = frozenset({"nn.batch_norm", "nn.dropout"})
+"""Operators of whose results the first has the shape of the first operand."""
+
+
+def dimension_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
+    for holds, relation in _RELATIONS:
+        if all(map(holds, ops)):
+            yield relation
+    if len({_WEIGHED.get(op) for op in ops}) == 1 and ops[0] in _WEIGHED:
+        said = "the weights of {op} have the dimensions that its axes name"
+        yield Relation(said, again=_weights)
+
+
+def _same_shape(called: Called, facts: Facts) -> None:
+    if name := called.results.get(0):
+        facts.same_shape(called.operands[0], name)
+
+
+def _same_size(called: Called, facts: Facts) -> None:
+    facts.equal(Size(called.result), Size(called.operands[0]))
+
+
+def _counted(called: Called, facts: Facts) -> None:
+    for name in (called.result, called.operands[0]):
+        facts.count_elements(name)
+
+
+def _axes_of(facts: Facts, name: str) -> int:
+    """How many of the last axes a value has at least, as far as they are looked at."""
+    least, _ = facts.of(Rank(name)).bounds()
+    return min(int(least), MOST_AXES)
+
+
+def _broadcast(called: Called, facts: Facts) -> None:
+    """Two dimensions that are broadcast are equal, or one of them is 1."""
+    for axis in range(-_axes_of(facts, called.result), 0):
+        given = [DimAt(name, axis) for name in called.operands if _has(facts, name, axis)]
+        absent = [name for name in called.operands if _lacks(facts, name, axis)]
+        large = [dim for dim in given if 1 not in facts.of(dim)]
+        for one, other in combinations(large, 2):
+            facts.equal(one, other)
+        if large:
+            facts.equal(DimAt(called.result, axis), large[0])
+            only = facts.of(large[0]).only()
+            if only is not None:
+                for dim in given:
+                    facts.narrow(dim, one_of((1, only)))
+        elif given and len(given) + len(absent) == len(called.operands):
+            unknown = [dim for dim in given if facts.of(dim).only() != 1]
+            if len(unknown) <= 1:
+                facts.equal(DimAt(called.result, axis), (unknown or given)[0])
+
+
+def _has(facts: Facts, name: str, axis: int) -> bool:
+    return facts.of(Rank(name)).bounds()[0] >= -axis
+
+
+def _lacks(facts: Facts, name: str, axis: int) -> bool:
+    return facts.of(Rank(name)).bounds()[1] < -axis
+
+
+def _product(called: Called, facts: Facts) -> None:
+    """The columns of the first operand are as many as the rows of the second."""
+    left, right = called.operands
+    rows = _rows(facts, right)
+    if rows is None:
+        return
+    facts.equal(DimAt(left, -1), DimAt(right, rows))
+    if rows == -2 and _has(facts, left, -2):
+        facts.equal(DimAt(called.result, -1), DimAt(right, -1))
+        facts.equal(DimAt(called.result, -2), DimAt(left, -2))
+
+
+def _rows(facts: Facts, name: str) -> int | None:
+    """The axis of the rows of a matrix, or of a vector; None if it is not known which it is."""
+    if _has(facts, name, -2):
+        return -2
+    return -1 if _lacks(facts, name, -2) else None
+
+
+def _permuted(called: Called, facts: Facts) -> None:
+    axes = asked_list(called, facts, "axes")
+    for at, axis in enumerate(axes or ()):
+        facts.equal(DimAt(called.result, at), DimAt(called.operands[0], axis % len(axes or ())))
+
+
+def _reduced(called: Called, facts: Facts) -> None:
+    data, axes = called.operands[0], asked_list(called, facts, "axis")
+    rank = facts.of(Rank(data)).only()
+    keeps = facts.of(called.attribute("keepdims")).only()
+    if axes is None or not isinstance(rank, int) or keeps is None:
+        return
+    gone = {axis % rank for axis in axes if rank}
+    left = [axis for axis in range(rank) if keeps or axis not in gone]
+    for name in called.results.values():
+        for at, axis in enumerate(left):
+            if axis in gone:
+                facts.narrow(DimAt(name, at), one_of((1,)))
+            else:
+                facts.equal(DimAt(name, at), DimAt(data, axis))
+
+
+def _beside_axis(called: Called, facts: Facts) -> None:
+    """All dimensions are equal, except those along the axis."""
+    tensors = [*called.tensors(0), *called.results.values()]
+    rank = facts.of(Rank(tensors[0])).only()
+    axis = asked_list(called, facts, "axis")
+    if isinstance(rank, int) and axis is not None:
+        for at in (at for at in range(rank) if at != axis[0] % rank):
+            for name in tensors[1:]:
+                facts.equal(DimAt(tensors[0], at), DimAt(name, at))
+
+
+_WEIGHED = {
+    "nn.batch_norm": "axis",
+    "nn.group_norm": "channel_axis",
+    "nn.instance_norm": "channel_axis",
+    "nn.layer_norm": "axes",
+    "nn.rms_norm": "axes",
+}
+"""By operator, the attribute with the axes of the first operand that the others belong to."""
+
+
+def _weights(called: Called, facts: Facts) -> None:
+    data, *weights = called.operands
+    axes = asked_list(called, facts, _WEIGHED[called.call.ops[0]])
+    for weight in weights if axes is not None else ():
+        facts.narrow(Rank(weight), one_of((len(axes or ()),)))
+        for at, axis in enumerate(axes or ()):
+            facts.equal(DimAt(weight, at), DimAt(data, axis))
+
+
+def _channels(called: Called, facts: Facts) -> None:
+    """A convolution takes as many channels as its weight is for, in each group."""
+    data, weight = called.operands
+    taken = _along(called, facts, data, "C")
+    per_group = _along(called, facts, weight, "I")
+    if taken is None or per_group is None:
+        return
+    groups = facts.of(called.attribute("groups")).only()
+    if groups == 1:
+        facts.equal(taken, per_group)
+    all_channels, some = facts.of(taken).only(), facts.of(per_group).only()
+    if isinstance(all_channels, int) and isinstance(some, int):
+        if isinstance(groups, int):
+            facts.possible &= some * groups == all_channels
+        else:
+            facts.possible &= some > 0 and all_channels % some == 0
+
+
+def _along(called: Called, facts: Facts, name: str, letter: str) -> DimAt | None:
+    """The dimension that a letter of a layout means; None if it is not known, or is in blocks."""
+    layout = str(facts.of(layouts_of(called)[name]).only() or "")
+    return DimAt(name, layout.index(letter)) if layout.isupper() and letter in layout else None
+
+
+_RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
+    (broadcasts, Relation("{op} takes dimensions that are equal, or 1", again=_broadcast)),
+    (
+        {"matmul"}.__contains__,
+        Relation(
+            "{op} takes as many columns in the first operand as rows in the second", again=_product
+        ),
+    ),
+    ({"permute_dims"}.__contains__, Relation("{op} reorders the dimensions", again=_permuted)),
+    (REDUCTIONS.__contains__, Relation("{op} keeps the other dimensions", again=_reduced)),
+    (
+        {"concat", "split"}.__contains__,
+        Relation("{op} keeps the dimensions beside the axis", again=_beside_axis),
+    ),
+    (
+        {"nn.conv1d", "nn.conv2d", "nn.conv3d"}.__contains__,
+        Relation("{op} takes the channels that its weight is for, in each group", again=_channels),
+    ),
+    (
+        _SAME_SIZE.__contains__,
+        Relation("{op} keeps all elements", once=_same_size, again=_counted, if_absent=True),
+    ),
+    (
+        lambda op: keeps_shape(op) or op in _FIRST_KEEPS_SHAPE,
+        Relation("{op} keeps the shape", once=_same_shape, if_absent=True),
+    ),
+)

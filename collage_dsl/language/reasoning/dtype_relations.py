@@ -1,0 +1,110 @@
+"""The dtypes that operators give: those of their operands, of an attribute, or always the same."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import combinations
+
+from collage_dsl.graph.operators import Operator, operators
+from collage_dsl.graph.types import short_dtype
+from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.rules.condition import Dtype
+
+
+def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
+    known = [operators()[op] for op in ops]
+    agreeing = {_agreeing(operator) for operator in known}
+    if len(agreeing) == 1 and agreeing != {()}:
+        places = agreeing.pop()
+        said = "the tensors that {op} takes have one dtype, except those that are `bool`"
+        yield Relation(said, again=partial(_agree, places), if_absent=True)
+    for result in range(max(len(operator.dtypes) for operator in known)):
+        if all(_is_constant(operator, result) for operator in known):
+            dtypes = sorted({short_dtype(str(_dtype(operator, result))) for operator in known})
+            listed = " or ".join(f"`{dtype}`" for dtype in dtypes)
+            yield Relation(f"{{op}} gives {listed}", once=partial(_constant, result, dtypes))
+        followed = {_followed(operator, result) for operator in known}
+        if len(followed) == 1 and None not in followed:
+            yield from _following(known[0], result)
+
+
+def _agreeing(operator: Operator) -> tuple[int, ...]:
+    """The places of the operands of `operator` that have one dtype."""
+    return tuple(map((operator.operands or ()).index, operator.same_dtype))
+
+
+def _dtype(operator: Operator, result: int) -> str | None:
+    """What the dtype of a result follows from. Operators that give many tensors give equal ones."""
+    if result < len(operator.dtypes):
+        return operator.dtypes[result]
+    return operator.dtypes[0] if operator.gives is None and set(operator.dtypes) else None
+
+
+def _is_constant(operator: Operator, result: int) -> bool:
+    dtype = _dtype(operator, result)
+    return dtype is not None and dtype[0] != "[" and dtype not in (operator.operands or ())
+
+
+def _followed(operator: Operator, result: int) -> str | int | None:
+    """The attribute that says the dtype, or the place of the operand that has the same one."""
+    dtype = _dtype(operator, result)
+    if dtype is None or _is_constant(operator, result):
+        return None
+    return dtype if dtype[0] == "[" else (operator.operands or ()).index(dtype)
+
+
+def _following(operator: Operator, result: int) -> Iterator[Relation]:
+    match _followed(operator, result):
+        case str() as attribute:
+            name = attribute.strip("[]")
+            said = f"{{op}} gives the dtype that `{name}` says"
+            yield Relation(said, once=partial(_asked, result, name))
+        case int() as place:
+            said = "{op} gives the dtype of what it takes"
+            if operator.commutative and place in _agreeing(operator):
+                yield Relation(said, again=partial(_unless_bool, result, place), if_absent=True)
+            else:
+                yield Relation(said, once=partial(_same, result, place), if_absent=place == 0)
+
+
+def _constant(result: int, dtypes: list[str], called: Called, facts: Facts) -> None:
+    if name := called.results.get(result):
+        facts.narrow(Dtype(name), one_of(dtypes))
+
+
+def _asked(result: int, attribute: str, called: Called, facts: Facts) -> None:
+    if name := called.results.get(result):
+        facts.equal(Dtype(name), called.attribute(attribute))
+
+
+def _same(result: int, place: int, called: Called, facts: Facts) -> None:
+    if (name := called.results.get(result)) and place < len(called.operands):
+        for operand in called.tensors(place):
+            facts.equal(Dtype(name), Dtype(operand))
+
+
+def _unless_bool(result: int, place: int, called: Called, facts: Facts) -> None:
+    """
+    Like `_same`, for commutative operators, which also take `bool` beside another dtype. If the
+    operands match in the other order, the result is not `bool` where the first of them is.
+    """
+    if (name := called.results.get(result)) and _is_no_bool(called.operands[place], facts):
+        facts.equal(Dtype(name), Dtype(called.operands[place]))
+
+
+def _agree(places: tuple[int, ...], called: Called, facts: Facts) -> None:
+    known = [place for place in places if place < len(called.operands)]
+    tensors = [name for place in known for name in called.tensors(place)]
+    if called.call.optional:
+        tensors = tensors[:1]
+    if operators()[called.call.ops[0]].gives == "tensor":
+        tensors.append(called.result)
+    no_bool = [name for name in tensors if _is_no_bool(name, facts)]
+    for one, other in combinations(no_bool, 2):
+        facts.equal(Dtype(one), Dtype(other))
+
+
+def _is_no_bool(name: str, facts: Facts) -> bool:
+    return "bool" not in facts.of(Dtype(name))

@@ -1,0 +1,124 @@
+"""Report patterns whose matches the limits of a rule or target refuse."""
+
+from collections.abc import Iterator, Mapping
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.language.messages.findings import Findings, count
+from collage_dsl.language.reasoning.largest import largest
+from collage_dsl.language.reasoning.pattern_shape import calls
+from collage_dsl.language.reasoning.smallest import smallest
+from collage_dsl.rules import (
+    CombineByPrimitives,
+    DFPattern,
+    FusionRule,
+    Horizontal,
+    Limits,
+    MaxCoalesce,
+    OnlyValid,
+    OnlyVariants,
+    Pattern,
+    Tagged,
+    Union,
+    Vertical,
+)
+from collage_dsl.source import Span
+
+
+def check_fit(
+    rule: FusionRule,
+    limits: Limits,
+    written: Mapping[str, Span],
+    findings: Findings,
+    *,
+    keeps_single: bool = False,
+) -> None:
+    """
+    Report patterns whose matches are all too large or too small for `limits`, and patterns that
+    expressly allow matches which `limits` refuse (several results, inner values used outside).
+
+    `written` are the spans of the limits. With `keeps_single`, the limits keep every candidate of
+    one operator call.
+    """
+    for pattern, joined in dict.fromkeys(_leaves(rule, joined=False)):
+        if name := _excess(pattern, limits):
+            _too_large(pattern, limits, name, written[name], findings)
+        elif not joined and _is_too_small(pattern, limits, keeps_single=keeps_single):
+            _too_small(pattern, limits, written["min_nodes"], findings)
+        elif not joined:
+            _refused(pattern, limits, written, findings)
+
+
+def _leaves(rule: FusionRule, *, joined: bool) -> Iterator[tuple[Pattern, bool]]:
+    """The patterns of `rule`, and whether a rule around them may join their matches."""
+    match rule:
+        case DFPattern(pattern):
+            yield pattern, joined
+        case Tagged(_, inner) | OnlyValid(inner) | OnlyVariants(inner):
+            yield from _leaves(inner, joined=joined)
+        case CombineByPrimitives(inner) | MaxCoalesce(inner) | Horizontal(inner) | Vertical(inner):
+            yield from _leaves(inner, joined=True)
+        case Union(rules):
+            for one in rules:
+                yield from _leaves(one, joined=joined)
+
+
+def _excess(pattern: Pattern, limits: Limits) -> str:
+    """The name of a limit that every match of `pattern` exceeds; empty if there is none."""
+    least = smallest(pattern)
+    if limits.max_nodes is not None and least.nodes > limits.max_nodes:
+        return "max_nodes"
+    if limits.max_depth is not None and least.depth > limits.max_depth:
+        return "max_depth"
+    return ""
+
+
+def _too_large(
+    pattern: Pattern,
+    limits: Limits,
+    limit: str,
+    span: Span,
+    findings: Findings,
+) -> None:
+    least = smallest(pattern)
+    if limit == "max_nodes":
+        has = f"a match of `{pattern.name}` has {count(least.nodes, 'operator')} or more"
+        allowed = limits.max_nodes
+    else:
+        has = f"a match of `{pattern.name}` is {count(least.depth, 'operator')} deep or deeper"
+        allowed = limits.max_depth
+    message = f"`{limit}` {allowed} refuses every match of `{pattern.name}`"
+    findings.warning("W0421", span, message, notes=(Note(has, pattern.span),))
+
+
+def _is_too_small(pattern: Pattern, limits: Limits, *, keeps_single: bool) -> bool:
+    if limits.min_nodes is None or largest(pattern) >= limits.min_nodes:
+        return False
+    return not keeps_single or smallest(pattern).nodes > 1
+
+
+def _too_small(pattern: Pattern, limits: Limits, span: Span, findings: Findings) -> None:
+    has = f"a match of `{pattern.name}` has {count(largest(pattern), 'operator')} or fewer"
+    message = f"`min_nodes` {limits.min_nodes} refuses every match of `{pattern.name}`"
+    findings.warning("W0421", span, message, notes=(Note(has, pattern.span),))
+
+
+def _refused(
+    pattern: Pattern, limits: Limits, written: Mapping[str, Span], findings: Findings
+) -> None:
+    results = 1 + len(pattern.others)
+    notes = (Note("the pattern", pattern.span),)
+    if limits.max_exits is not None and results > limits.max_exits:
+        message = f"`{pattern.name}` yields {count(results, 'result')}, "
+        message += f"and where all are used outside `max_exits` {limits.max_exits} refuses it"
+        findings.warning("W0422", written["max_exits"], message, "write `max_exits any`", notes)
+    elif not limits.taps and _lets_out(pattern):
+        message = (
+            f"`{pattern.name}` lets values be used outside, and without `taps` that is refused"
+        )
+        findings.warning("W0422", written["taps"], message, "write `taps allowed`", notes)
+
+
+def _lets_out(pattern: Pattern) -> bool:
+    """Whether the pattern allows inner values to be used outside."""
+    shared = any(c.shared for binding in pattern.bindings for c in calls(binding.value))
+    return pattern.taps or shared

@@ -1,0 +1,112 @@
+"""Bound how often values inside a match are used: all their uses are inside it too."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from collage_dsl.language.messages.findings import count
+from collage_dsl.language.reasoning.domain import between
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.pattern_shape import references
+from collage_dsl.language.reasoning.relations import Claim, Relation
+from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.rules.condition import Uses
+from collage_dsl.rules.pattern import (
+    Anything,
+    Call,
+    Either,
+    FieldOf,
+    Number,
+    Operand,
+    Pattern,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+)
+
+
+def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
+    """
+    How often the named calls among `called` are used, if they cannot be used outside a match.
+
+    Patterns with several results, alternatives, repetitions or calls of patterns are left out.
+    """
+    if pattern.taps or pattern.others or not all(_is_simple(b.value) for b in pattern.bindings):
+        return
+    values = {binding.name: binding.value for binding in pattern.bindings}
+    for each in called:
+        if each.result in values and each.result != pattern.result and not each.call.optional:
+            most = sum(_uses(node, each, pattern, values) for node in _after(each, values))
+            times = "once" if most == 1 else count(most, "time")
+            said = f"`{each.result}` is used {times}; `shared` after {{op}} allows other uses"
+            yield Claim(Relation(said, once=partial(_used, most)), each)
+
+
+def _used(most: int, called: Called, facts: Facts) -> None:
+    facts.narrow(Uses(called.result), between(1, most))
+
+
+def _is_simple(operand: Operand) -> bool:
+    match operand:
+        case Call(operands=operands, shared=shared):
+            return not shared and all(map(_is_simple, operands))
+        case TupleOf(fields):
+            return all(map(_is_simple, fields))
+        case FieldOf(inner):
+            return _is_simple(inner)
+        case Either() | PatternCall() | Repeat():
+            return False
+        case Reference() | Anything() | Number():
+            return True
+
+
+def _after(called: Called, values: dict[str, Operand]) -> Iterator[Operand]:
+    """The parts of the pattern that are not needed for the value of a call."""
+    before = {called.result}
+    waiting = [called.result]
+    while waiting:
+        inner = references(values[waiting.pop()]) & values.keys()
+        waiting += inner - before
+        before |= inner
+    for name, value in values.items():
+        if name not in before:
+            yield from _nodes(value)
+
+
+def _nodes(operand: Operand) -> Iterator[Operand]:
+    """The calls, tuples and projections in `operand`."""
+    match operand:
+        case Call(operands=inner) | TupleOf(inner):
+            yield operand
+            for each in inner:
+                yield from _nodes(each)
+        case FieldOf(of):
+            yield operand
+            yield from _nodes(of)
+
+
+def _uses(node: Operand, called: Called, pattern: Pattern, values: dict[str, Operand]) -> bool:
+    """Whether a node may use the value of a call."""
+    match node:
+        case Call(operands=operands) | TupleOf(operands):
+            return any(_may_be(inner, called, pattern, values) for inner in operands)
+        case FieldOf(inner):
+            return _may_be(inner, called, pattern, values)
+    return False
+
+
+def _may_be(operand: Operand, called: Called, pattern: Pattern, values: dict[str, Operand]) -> bool:
+    """Whether `operand` may be the value of a call, also by chance."""
+    match operand:
+        case Reference(name) if name in values:
+            return name == called.result or _may_be(values[name], called, pattern, values)
+        case Reference(name):
+            parameter = pattern.parameter(name)
+            return parameter is None or not parameter.constant
+        case Call(ops, operands, optional=optional):
+            instead = optional and _may_be(operands[0], called, pattern, values)
+            return instead or not set(ops).isdisjoint(called.call.ops)
+        case TupleOf() | FieldOf() | Number():
+            return False
+        case _:
+            return True

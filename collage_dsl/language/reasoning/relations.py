@@ -1,0 +1,121 @@
+"""
+Derive facts about values from the operators of a pattern: `nn.relu` keeps the dtype.
+
+A relation says one thing that an operator makes true of each of its calls. `claims` finds those
+of a pattern; contradictions.py looks for conditions that they exclude.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from collage_dsl.graph import Kind
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.source import Span
+
+Apply = Callable[[Called, Facts], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """
+    What an operator says of its calls, as a sentence about `{op}` and as two functions.
+
+    `once` adds what always holds, `again` what follows from facts that are known by then. An
+    absent optional call stands for its first operand; `if_absent` says that the relation holds
+    then too. Others are left out for optional calls.
+    """
+
+    says: str
+    once: Apply | None = None
+    again: Apply | None = None
+    if_absent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A relation, and the call that it holds for."""
+
+    relation: Relation
+    called: Called
+
+    @property
+    def span(self) -> Span | None:
+        return self.called.span
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        return self.called.call.ops
+
+    @property
+    def says(self) -> str:
+        return self.relation.says.format(op=f"`{self.ops[0]}`")
+
+    def once(self, facts: Facts) -> None:
+        if self.relation.once is not None:
+            self.relation.once(self.called, facts)
+
+    def again(self, facts: Facts) -> None:
+        if self.relation.again is not None:
+            self.relation.again(self.called, facts)
+
+
+Relations = Callable[[tuple[str, ...]], Iterator[Relation]]
+"""The relations that hold for a call of any of some operators."""
+
+
+def claims(called: Called, all_relations: tuple[Relations, ...]) -> Iterator[Claim]:
+    """What the operators of a call say of it."""
+    if called.operands:
+        for relation in _relations(called.call.ops, all_relations):
+            if relation.if_absent or not called.call.optional:
+                yield Claim(relation, called)
+
+
+@lru_cache(1024)
+def _relations(ops: tuple[str, ...], all_relations: tuple[Relations, ...]) -> tuple[Relation, ...]:
+    return tuple(relation for relations in all_relations for relation in relations(ops))
+
+
+# What operators have in common.
+
+_OTHER_SHAPE = frozenset(
+    {"broadcast_to", "expand_dims", "eye", "full", "hamming_window", "nn.dropout", "ones", "outer"}
+    | {"shape_to_tensor", "zeros"}
+)
+"""Elementwise and broadcast operators whose result does not have the shape of the operands."""
+
+_LIKE_FIRST = frozenset(
+    {"argsort", "flip", "index_put", "nn.group_norm"}
+    | {"nn.instance_norm", "nn.layer_norm", "nn.log_softmax", "nn.prelu", "nn.rms_norm"}
+    | {"nn.softmax", "quantize", "dequantize", "reverse_sequence", "scatter_elements", "scatter_nd"}
+    | {"slice_scatter", "sort", "tril", "triu"}
+)
+"""Other operators whose first result has the shape of the first operand."""
+
+
+def keeps_dtype(op: str) -> bool:
+    """Whether the result of `op` has the dtype of its first operand."""
+    known = operators()[op]
+    gives_tensor = known.gives == "tensor" and known.takes[:1] != ("tuple",)
+    return gives_tensor and known.dtypes == (known.operands or ())[:1]
+
+
+def keeps_shape(op: str) -> bool:
+    """Whether the result of `op` has the shape of its first operand."""
+    simple = operators()[op].kind is Kind.ELEMENTWISE and op not in _OTHER_SHAPE
+    return simple or op in _LIKE_FIRST
+
+
+def is_broadcasting(op: str) -> bool:
+    """Whether `op` takes two tensors, which are broadcast to one shape."""
+    known = operators()[op]
+    takes_two = known.operands == ("x1", "x2")
+    return known.kind is Kind.BROADCAST and takes_two and op not in _OTHER_SHAPE
+
+
+def broadcasts(op: str) -> bool:
+    """Whether all operands of `op` are broadcast to one shape."""
+    return is_broadcasting(op) or op == "where"

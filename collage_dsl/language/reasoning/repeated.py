@@ -1,0 +1,94 @@
+"""Report rules of a union whose candidates another rule already proposes with the same labels."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.reasoning.pattern_shape import calls
+from collage_dsl.language.reasoning.subsumption import subsumes
+from collage_dsl.rules import (
+    DFPattern,
+    FusionRule,
+    Limits,
+    OnlyValid,
+    OnlyVariants,
+    OpCallByKind,
+    Pattern,
+    Tagged,
+    Union,
+)
+from collage_dsl.source import Span
+
+_MOST_LEAVES = 100
+"""Larger unions are not examined."""
+
+
+Around = str | Limits | frozenset[str]
+"""A label, limits, or variants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """
+    A rule without sub-rules, with the labels, limits and variants around it, outermost first.
+
+    A rule inside limits that prune is not split further: what they prune depends on all of its
+    candidates.
+    """
+
+    around: tuple[Around, ...]
+    rule: FusionRule
+
+
+def check_repeated(rules: Sequence[tuple[FusionRule, Span]], findings: Findings) -> None:
+    """Report each of `rules` that another makes unnecessary. Each comes with its span."""
+    leaves = [tuple(_leaves(rule, ())) for rule, _ in rules]
+    if sum(map(len, leaves)) > _MOST_LEAVES:
+        return
+    needless: set[int] = set()
+    for at, (_, span) in reversed(list(enumerate(rules))):
+        others = (i for i in range(len(rules)) if i != at and i not in needless)
+        by = next((i for i in others if _covers(leaves[i], leaves[at])), None)
+        if by is None:
+            continue
+        needless.add(at)
+        message = "this can never be chosen: another rule proposes the same, and maybe more"
+        note = Note("the same is proposed here", rules[by][1])
+        findings.warning("W0420", span, message, "take it out", (note,))
+
+
+def _leaves(rule: FusionRule, around: tuple[Around, ...]) -> Iterator[Leaf]:
+    match rule:
+        case Union(rules):
+            for one in rules:
+                yield from _leaves(one, around)
+        case Tagged(label, inner):
+            yield from _leaves(inner, (*around, label))
+        case OnlyValid(inner, limits) if not limits.prunes:
+            yield from _leaves(inner, (*around, limits))
+        case OnlyVariants(inner, variants):
+            yield from _leaves(inner, (*around, frozenset(variants)))
+        case _:
+            yield Leaf(around, rule)
+
+
+def _covers(larger: Sequence[Leaf], smaller: Sequence[Leaf]) -> bool:
+    return all(any(_proposes(one, leaf) for one in larger) for leaf in smaller)
+
+
+def _proposes(larger: Leaf, smaller: Leaf) -> bool:
+    """Whether `larger` proposes all candidates of `smaller`, with the same labels."""
+    if larger.around != smaller.around:
+        return False
+    match larger.rule, smaller.rule:
+        case DFPattern(one), DFPattern(other):
+            return _operators(one) >= _operators(other) and subsumes(one, other)
+        case OpCallByKind(kinds), OpCallByKind(fewer):
+            return set(kinds) >= set(fewer)
+        case one, other:
+            return one == other
+
+
+def _operators(pattern: Pattern) -> set[str]:
+    return {op for b in pattern.bindings for call in calls(b.value) for op in call.ops}

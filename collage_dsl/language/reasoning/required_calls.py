@@ -1,0 +1,124 @@
+"""Find the operator calls that are part of every match, and name the values between them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import count
+
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.reasoning.domain import TRUTH, WHOLE, Values
+from collage_dsl.rules.condition import Attr
+from collage_dsl.rules.pattern import Call, FieldOf, Operand, Pattern, Reference, TupleOf
+from collage_dsl.source import Span
+
+_OF_TYPE = {"int": WHOLE, "bool": TRUTH}
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """
+    A call that is part of every match, with the names of its value and its operands.
+
+    Values without a name get one that no user can write: `2.0` is the first operand of the third
+    call, `s[1]` a field of `s`. `number` distinguishes the attributes of different calls.
+    """
+
+    call: Call
+    result: str
+    operands: tuple[str, ...]
+    number: int
+    names: "Names" = field(compare=False, repr=False)
+
+    @property
+    def span(self) -> Span | None:
+        return self.call.span
+
+    @property
+    def results(self) -> Mapping[int, str]:
+        """The tensors that it gives, as far as the pattern names them, by their place."""
+        return self.names.fields.get(self.result) or {0: self.result}
+
+    def tensors(self, at: int) -> tuple[str, ...]:
+        """The operand at the place `at`, or the tensors of the tuple that is written there."""
+        return self.names.tuples.get(self.operands[at], (self.operands[at],))
+
+    def attribute(self, name: str) -> Attr:
+        return Attr(f"{self.number}.{name}")
+
+    def attributes(self) -> Mapping[str, Values]:
+        """The values that its attributes may have, by their types in all of its operators."""
+        return {
+            self.attribute(name).name: values for name, values in _by_type(self.call.ops).items()
+        }
+
+
+@lru_cache(1024)
+def _by_type(ops: tuple[str, ...]) -> Mapping[str, Values]:
+    first, *others = (operators()[op].attrs for op in ops)
+    return {
+        name: _OF_TYPE[type_]
+        for name, type_ in first.items()
+        if type_ in _OF_TYPE and all(other.get(name) == type_ for other in others)
+    }
+
+
+@dataclass(slots=True)
+class Names:
+    """
+    The names of the values of a pattern. `same` has the names that stand for a value with another
+    name: `a = s.0;`. `tuples` are the names in written tuples, `fields` those of the other
+    projections, by the name of what they are projected from.
+    """
+
+    same: dict[str, str] = field(default_factory=dict)
+    tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    fields: dict[str, dict[int, str]] = field(default_factory=dict)
+
+    def of(self, operand: Operand, otherwise: str) -> str:
+        """The name of `operand`, which is `otherwise` if nothing else gives it one."""
+        match operand:
+            case Reference(name):
+                return self.same.get(name, name)
+            case FieldOf(inner, index):
+                return self.projected(self.of(inner, otherwise), index)
+            case TupleOf(parts):
+                named = enumerate(parts)
+                self.tuples[otherwise] = tuple(self.of(p, f"{otherwise}[{i}]") for i, p in named)
+        return otherwise
+
+    def projected(self, name: str, index: int) -> str:
+        written = self.tuples.get(name, ())
+        if index < len(written):
+            return written[index]
+        return self.fields.setdefault(name, {}).setdefault(index, f"{name}[{index}]")
+
+
+def required_calls(pattern: Pattern, required: frozenset[str]) -> tuple[tuple[Called, ...], Names]:
+    """The calls in every match, which are bound to names in `required`, outside alternatives."""
+    names, numbers, found = Names(), count(), list[Called]()
+    for binding in pattern.bindings:
+        if binding.name in required:
+            name = names.of(binding.value, binding.name)
+            if name != binding.name:
+                names.same[binding.name] = name
+            found += _calls(binding.value, binding.name, names, numbers)
+    return tuple(found), names
+
+
+def _calls(operand: Operand, name: str, names: Names, numbers: Iterator[int]) -> Iterator[Called]:
+    """The calls in `operand`, whose value is called `name` if nothing else gives it a name."""
+    match operand:
+        case Call(operands=operands, optional=optional):
+            number = next(numbers)
+            inside = [(inner, f"{number}.{at}") for at, inner in enumerate(operands)]
+            given = tuple(names.of(inner, otherwise) for inner, otherwise in inside)
+            yield Called(operand, name, given, number, names)
+            inside = inside[:1] if optional else inside
+        case TupleOf(fields):
+            inside = [(inner, f"{name}[{at}]") for at, inner in enumerate(fields)]
+        case FieldOf(inner):
+            inside = [(inner, name)]
+        case _:
+            return
+    for inner, otherwise in inside:
+        yield from _calls(inner, otherwise, names, numbers)

@@ -1,0 +1,257 @@
+"""Tell whether each value of a pattern is a tensor, a tuple or a shape."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import assert_never
+
+from collage_dsl.graph.operators import Operator, Taken, operators
+from collage_dsl.language.reasoning.pattern_shape import always_there
+from collage_dsl.rules.condition import And, Attr, Compare, Constant, Expression, Value, Within
+from collage_dsl.rules.pattern import (
+    Anything,
+    Call,
+    Either,
+    FieldOf,
+    Number,
+    Operand,
+    Pattern,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    def __str__(self) -> str:
+        return "a tensor"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A shape that is computed, by `shape_of`."""
+
+    def __str__(self) -> str:
+        return "a shape"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """A tuple of some values; `fields` is None if it is not known how many there are."""
+
+    fields: "tuple[Sort, ...] | None" = None
+
+    def __str__(self) -> str:
+        return "a tuple"
+
+
+Sort = Tensor | Shape | Tuple | None
+"""What a value is; None if it is not known, or not always the same."""
+
+TAKEN: Mapping[Taken, Sort] = {"tensor": Tensor(), "tuple": Tuple()}
+"""What an operand must be, by the word in the table of operators."""
+
+
+def common(left: Sort, right: Sort) -> Sort:
+    """What a value is that is either `left` or `right`."""
+    if left == right:
+        return left
+    return Tuple() if isinstance(left, Tuple) and isinstance(right, Tuple) else None
+
+
+def taken(call: Call, at: int) -> Sort:
+    """What all operators of `call` take as the operand at the place `at`."""
+    known = (operators()[op].takes for op in call.ops)
+    return reduce(common, (TAKEN.get(takes[at]) if at < len(takes) else None for takes in known))
+
+
+@dataclass(frozen=True, slots=True)
+class Sorts:
+    """
+    The values of one pattern. `called` has those of patterns that it calls, by `id`, as far as
+    they were needed; patterns with the same `called` share the work.
+    """
+
+    pattern: Pattern
+    called: dict[int, "Sorts"]
+    known: dict[int, Sort] = field(default_factory=dict)
+    """By the `id` of an operand."""
+    names: dict[str, Sort] = field(default_factory=dict)
+
+    @classmethod
+    def of_pattern(cls, pattern: Pattern, called: dict[int, "Sorts"]) -> "Sorts":
+        if id(pattern) not in called:
+            called[id(pattern)] = found = cls(pattern, called)
+            found.names.update(found.parameters())
+            for binding in pattern.bindings:
+                found.names[binding.name] = found.of(binding.value)
+        return called[id(pattern)]
+
+    def parameters(self) -> Mapping[str, Sort]:
+        """What parameters must be, because they are constants or every match uses them so."""
+        found: dict[str, Sort] = {p.name: Tensor() for p in self.pattern.parameters if p.constant}
+        always = always_there(
+            self.pattern.parameters, self.pattern.bindings, (self.pattern.result,)
+        )
+        for binding in self.pattern.bindings:
+            if binding.name in always:
+                for name, sort in self.uses(binding.value):
+                    found.setdefault(name, sort)
+        return {p.name: found.get(p.name) for p in self.pattern.parameters}
+
+    def uses(self, operand: Operand) -> Iterator[tuple[str, Sort]]:
+        """Names that occur however `operand` is matched, with what they must be there."""
+        match operand:
+            case Call(operands=operands, optional=optional) | PatternCall(_, operands, optional):
+                for at, inner in enumerate(operands[:1] if optional else operands):
+                    needed = None if optional else self.needed(operand, at)
+                    if isinstance(inner, Reference) and needed is not None:
+                        yield inner.name, needed
+                    yield from self.uses(inner)
+            case TupleOf(fields):
+                for inner in fields:
+                    yield from self.uses(inner)
+            case FieldOf(inner):
+                if isinstance(inner, Reference):
+                    yield inner.name, Tuple()
+                yield from self.uses(inner)
+            case Repeat(call, least) if least:
+                yield from self.uses(call)
+            case Repeat() | Either() | Reference() | Anything() | Number():
+                pass
+            case _:
+                assert_never(operand)
+
+    def needed(self, call: Call | PatternCall, at: int) -> Sort:
+        """What the operand of `call` at the place `at` must be."""
+        if isinstance(call, Call):
+            return taken(call, at)
+        return self.inside(call.pattern).names[call.pattern.parameters[at].name]
+
+    def inside(self, pattern: Pattern) -> "Sorts":
+        return Sorts.of_pattern(pattern, self.called)
+
+    def of(self, operand: Operand) -> Sort:
+        if id(operand) not in self.known:
+            self.known[id(operand)] = self._of(operand)
+        return self.known[id(operand)]
+
+    def _of(self, operand: Operand) -> Sort:
+        match operand:
+            case Reference(name):
+                return self.names.get(name)
+            case Call(operands=operands, optional=optional) | PatternCall(_, operands, optional):
+                result = self.result(operand)
+                return common(self.of(operands[0]), result) if optional else result
+            case TupleOf(fields):
+                return Tuple(tuple(map(self.of, fields)))
+            case FieldOf(inner, index):
+                return _field(self.of(inner), index)
+            case Repeat(call, least):
+                result = self.result(call)
+                return result if least else common(self.of(call.operands[0]), result)
+            case Either(choices):
+                return reduce(common, map(self.of, choices))
+            case Number():
+                return Tensor()
+            case Anything():
+                return None
+            case _:
+                assert_never(operand)
+
+    def result(self, call: Call | PatternCall) -> Sort:
+        """What `call` gives if it is present."""
+        if isinstance(call, PatternCall):
+            return self.inside(call.pattern).names[call.pattern.result]
+        return reduce(common, (self.given(operators()[op], call) for op in call.ops))
+
+    def given(self, operator: Operator, call: Call) -> Sort:
+        match operator.gives:
+            case "tensor":
+                return Tensor()
+            case "shape":
+                return Shape()
+            case int() as count:
+                return Tuple((Tensor(),) * count)
+            case None if operator.name == "meshgrid":
+                return _as_many(self.of(call.operands[0]))
+            case None:
+                return _by_attribute(operator.name, call)
+            case _:
+                assert_never(operator.gives)
+
+
+def _field(of: Sort, index: int) -> Sort:
+    if isinstance(of, Tuple) and of.fields is not None and index < len(of.fields):
+        return of.fields[index]
+    return None
+
+
+# Operators whose attributes decide what they give.
+
+
+def _as_many(of: Sort) -> Sort:
+    """A tuple with as many tensors as `of` has."""
+    count = len(of.fields) if isinstance(of, Tuple) and of.fields is not None else None
+    return Tuple() if count is None else Tuple((Tensor(),) * count)
+
+
+def _by_attribute(op: str, call: Call) -> Sort:
+    """What the attributes that `call` asks for make of it."""
+    if op not in _DECIDED:
+        return None
+    attribute, given, otherwise = _DECIDED[op]
+    asked = asked_values(call, attribute)
+    return reduce(common, [given(value) for value in asked]) if asked else otherwise
+
+
+def _tensors(count: int) -> Sort:
+    return Tensor() if count == 1 else Tuple((Tensor(),) * count)
+
+
+def _parts(value: Value) -> Sort:
+    """`split` into one part gives a tensor."""
+    return _tensors(len(value) + 1 if isinstance(value, tuple) else int(value or 1))
+
+
+def _ranked(value: Value) -> Sort:
+    return _tensors(2 if value == "both" else 1)
+
+
+def _medians(value: Value) -> Sort:
+    """Along at most one axis, the places are a second result."""
+    return _tensors(2 if isinstance(value, tuple) and len(value) <= 1 else 1)
+
+
+_DECIDED: Mapping[str, tuple[str, Callable[[Value], Sort], Sort]] = {
+    "split": ("indices_or_sections", _parts, Tuple()),
+    "topk": ("ret_type", _ranked, None),
+    "median": ("axis", _medians, None),
+}
+"""The attribute that decides, what a value of it gives, and what is given if none is asked for."""
+
+
+def asked_values(call: Call, attribute: str) -> tuple[Value, ...]:
+    """The values one of which `attribute` has in every match of `call`; empty if not known."""
+    for where in call.attributes:
+        for condition in all_of(where.condition):
+            match condition:
+                case Compare("==", Attr(name), Constant(value)) if name == attribute:
+                    return (value,)
+                case Compare("==", Constant(value), Attr(name)) if name == attribute:
+                    return (value,)
+                case Within(Attr(name), Constant(tuple() as values)) if name == attribute:
+                    return values
+    return ()
+
+
+def all_of(condition: Expression) -> Iterator[Expression]:
+    """The parts that `condition` joins by `and`."""
+    match condition:
+        case And(left, right):
+            yield from all_of(left)
+            yield from all_of(right)
+        case _:
+            yield condition

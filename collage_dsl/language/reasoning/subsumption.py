@@ -1,0 +1,251 @@
+"""Decide whether every match of one pattern is also a match of another."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count, islice, product
+from typing import assert_never
+
+from collage_dsl.language.reasoning.pattern_shape import always_there, references
+from collage_dsl.rules.condition import (
+    And,
+    Bytes,
+    Calculate,
+    Compare,
+    Constant,
+    DimAt,
+    Dtype,
+    Expression,
+    Has,
+    Holds,
+    Not,
+    Or,
+    Rank,
+    Shape,
+    Size,
+    Uses,
+    Where,
+    Within,
+)
+from collage_dsl.rules.pattern import (
+    Anything,
+    Binding,
+    Call,
+    Either,
+    FieldOf,
+    Number,
+    Operand,
+    Parameter,
+    Pattern,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+)
+
+_MOST_FORMS = 81
+"""Each optional call is present, absent or still optional: for four of them, this covers all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A pattern with its names replaced by numbers: its equations and its conditions."""
+
+    shape: tuple[object, ...]
+    demands: frozenset[object]
+
+
+def subsumes(larger: Pattern, smaller: Pattern) -> bool:
+    """
+    Whether each match of `smaller` is also one of `larger`.
+
+    True if, for some choice of the optional calls of `larger`, both have the same equations and
+    `larger` has no condition that `smaller` lacks. Else False, though the answer may be yes.
+    """
+    wanted = form(smaller)
+    return any(
+        found.shape == wanted.shape and found.demands <= wanted.demands
+        for found in (form(one) for one in islice(_decided(larger), _MOST_FORMS))
+    )
+
+
+def form(pattern: Pattern) -> Form:
+    """The pattern in a form that does not depend on its names."""
+    numbering = _Numbering(pattern)
+    shape = tuple(numbering.name(n) for n in (pattern.result, *pattern.others))
+    demands = [
+        part
+        for where in pattern.conditions
+        for part in _parts(numbering.demand(where.condition))
+        if part != Constant(True)
+    ]
+    anchor = numbering.number(pattern.anchor)
+    return Form((*shape, pattern.taps, anchor), frozenset((*demands, *numbering.attributes)))
+
+
+def _parts(condition: Expression) -> Iterator[Expression]:
+    """The parts that `condition` joins by `and`."""
+    match condition:
+        case And(left, right):
+            yield from _parts(left)
+            yield from _parts(right)
+        case _:
+            yield condition
+
+
+class _Numbering:
+    """Numbers the names in the order in which they are reached from the result."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
+        self.values = {binding.name: binding.value for binding in pattern.bindings}
+        self.numbers: dict[str, int] = {}
+        self.attributes: list[object] = []
+        self.calls = count()
+
+    def name(self, name: str) -> object:
+        """The number of a name; the first time, together with its value."""
+        value = self.values.get(name)
+        if isinstance(value, Reference):
+            return self.name(value.name)
+        if name in self.numbers:
+            return self.numbers[name]
+        self.numbers[name] = len(self.numbers)
+        parameter = self.pattern.parameter(name)
+        if parameter is not None:
+            return Parameter, self.numbers[name], parameter.constant
+        return self.numbers[name], self.operand(self.values[name])
+
+    def operand(self, operand: Operand) -> object:
+        match operand:
+            case Reference(name):
+                return self.name(name)
+            case Anything() | Number():
+                return operand
+            case Call(ops, operands, attributes):
+                number = next(self.calls)
+                found = tuple(map(self.operand, operands))
+                self.attributes += [
+                    (number, part)
+                    for where in attributes
+                    for part in _parts(self.demand(where.condition))
+                ]
+                modifiers = (operand.optional, operand.ordered, operand.shared)
+                return Call, frozenset(ops), modifiers, found
+            case PatternCall(pattern, operands, optional):
+                return PatternCall, form(pattern), optional, tuple(map(self.operand, operands))
+            case TupleOf(fields):
+                return TupleOf, tuple(map(self.operand, fields))
+            case FieldOf(of, index):
+                return FieldOf, index, self.operand(of)
+            case Repeat(call, least, most):
+                return Repeat, least, most, self.operand(call)
+            case Either(choices):
+                return Either, tuple(map(self.operand, choices))
+            case _:
+                assert_never(operand)
+
+    def demand(self, condition: Expression) -> Expression:
+        """
+        `condition` with numbers instead of names.
+
+        A name outside the equations has no number; a pattern as written has no condition on one.
+        """
+        match condition:
+            case Dtype(of) | Rank(of) | Shape(of) | DimAt(of) | Size(of) | Bytes(of):
+                return replace(condition, of=self.number(of))
+            case Has(of) | Uses(of):
+                return replace(condition, of=self.number(of))
+            case Holds(predicate, names):
+                return Holds(predicate, tuple(map(self.number, names)))
+            case Not(inner):
+                return _simplified(Not(self.demand(inner)))
+            case And(left, right) | Or(left, right):
+                changed = replace(condition, left=self.demand(left), right=self.demand(right))
+                return _simplified(changed)
+            case Calculate(_, left, right) | Compare(_, left, right):
+                return replace(condition, left=self.demand(left), right=self.demand(right))
+            case Within(value, choices):
+                return Within(self.demand(value), self.demand(choices))
+            case _:
+                return condition
+
+    def number(self, name: str) -> str:
+        while isinstance(value := self.values.get(name), Reference):
+            name = value.name
+        return str(self.numbers.get(name))
+
+
+def _simplified(condition: Expression) -> Expression:
+    match condition:
+        case Not(Constant(bool() as value)):
+            return Constant(not value)
+        case Or(Constant(True), _) | Or(_, Constant(True)):
+            return Constant(True)
+        case Or(Constant(False), other) | Or(other, Constant(False)):
+            return other
+        case And(Constant(True), other) | And(other, Constant(True)):
+            return other
+        case _:
+            return condition
+
+
+# The choices of present and absent optional calls.
+
+
+def _decided(pattern: Pattern) -> Iterator[Pattern]:
+    """`pattern`, and a variant of it for each choice of present and absent optional calls."""
+    optional = [
+        binding.name
+        for binding in pattern.bindings
+        if isinstance(binding.value, Call) and binding.value.optional
+    ]
+    for choices in product((None, True, False), repeat=len(optional)):
+        yield _with(pattern, dict(zip(optional, choices, strict=True)))
+
+
+def _with(pattern: Pattern, choices: Mapping[str, bool | None]) -> Pattern:
+    bindings = tuple(_chosen(binding, choices.get(binding.name)) for binding in pattern.bindings)
+    left = replace(pattern, bindings=bindings)
+    present = _present(left)
+    sure = always_there(left.parameters, left.bindings, (left.result, *left.others))
+    conditions = tuple(
+        Where(_given(where.condition, present, sure)) for where in pattern.conditions
+    )
+    return replace(left, conditions=conditions)
+
+
+def _chosen(binding: Binding, is_there: bool | None) -> Binding:
+    """`binding` with its optional call present or absent, or unchanged if `is_there` is None."""
+    call = binding.value
+    if is_there is None or not isinstance(call, Call):
+        return binding
+    return replace(binding, value=replace(call, optional=False) if is_there else call.operands[0])
+
+
+def _present(pattern: Pattern) -> frozenset[str]:
+    """The names that the results use, directly or indirectly."""
+    values = {binding.name: binding.value for binding in pattern.bindings}
+    found: set[str] = set()
+    waiting = [pattern.result, *pattern.others]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += references(values[name]) if name in values else ()
+    return frozenset(found)
+
+
+def _given(condition: Expression, present: frozenset[str], sure: frozenset[str]) -> Expression:
+    """Replace `has(b)` by true or false if `b` is always bound, or never."""
+    match condition:
+        case Has(of) if of not in present:
+            return Constant(False)
+        case Has(of) if of in sure:
+            return Constant(True)
+        case Not(inner):
+            return Not(_given(inner, present, sure))
+        case And(left, right) | Or(left, right):
+            first, second = (_given(side, present, sure) for side in (left, right))
+            return replace(condition, left=first, right=second)
+        case _:
+            return condition

@@ -1,0 +1,166 @@
+"""Report tuples where operators take tensors, tensors where they take tuples, and wrong fields."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from collage_dsl.language.messages.findings import Findings, quoted
+from collage_dsl.language.reasoning.absence import can_hold
+from collage_dsl.language.reasoning.pattern_shape import always_there
+from collage_dsl.language.reasoning.sorts_of_values import Shape, Sort, Sorts, Tensor, Tuple, all_of
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules.condition import Expression as Condition
+from collage_dsl.rules.condition import Has, Holds, Uses, Where, names, parts
+from collage_dsl.rules.pattern import (
+    Call,
+    Either,
+    FieldOf,
+    Operand,
+    Pattern,
+    PatternCall,
+    Repeat,
+    TupleOf,
+)
+from collage_dsl.rules.predicate import PATTERN_TABLE
+from collage_dsl.source import Span
+
+Pair = tuple[Operand, ast.Operand]
+
+
+def check_tuples(
+    pattern: Pattern, written: ast.Pattern, known: dict[int, Sorts], findings: Findings
+) -> None:
+    """
+    Report what in `pattern` can never match because a tuple is no tensor. Fills `known`.
+
+    Patterns of TVM's tables are left out. Some of those never match, and nobody can correct them.
+    """
+    if any(_is_of_table(where.condition) for where in pattern.conditions):
+        return
+    checker = _Checker(Sorts.of_pattern(pattern, known), findings)
+    values = {s.name.text: s.value for s in written.statements if isinstance(s, ast.Binding)}
+    results = (pattern.result, *pattern.others)
+    always = always_there(pattern.parameters, pattern.bindings, results)
+    for binding in pattern.bindings:
+        checker.operand(binding.value, values[binding.name], certain=binding.name in always)
+    for where in pattern.conditions:
+        checker.condition(where)
+
+
+class _Checker:
+    """
+    Reports errors in parts that are `certain`: part of every match. Other parts may be absent, so
+    that what is wrong there is a warning.
+    """
+
+    def __init__(self, sorts: Sorts, findings: Findings) -> None:
+        self.sorts = sorts
+        self.findings = findings
+
+    def report(self, code: str, span: Span, message: str, hint: str, *, certain: bool) -> None:
+        if certain:
+            self.findings.error(code, span, message, hint)
+        else:
+            message = f"this part never matches: {message}"
+            self.findings.warning("W0314", span, message, hint)
+
+    def operand(self, operand: Operand, written: ast.Operand, *, certain: bool) -> None:
+        match operand, written:
+            case ((Call() | PatternCall()), ast.OperatorCall()):
+                self.call(operand, written, certain=certain)
+            case FieldOf(inner, index), ast.FieldOf(of):
+                self.field(self.sorts.of(inner), index, written, certain=certain)
+                self.operand(inner, of, certain=certain)
+            case Repeat(call, least), ast.Repeat():
+                absent = replace(call, optional=call.optional or least == 0)
+                self.call(absent, written.call, certain=certain)
+            case TupleOf(fields), ast.TupleOf(places):
+                for one, place in zip(fields, places, strict=True):
+                    self.operand(one, place, certain=certain)
+            case Either(choices), ast.Either(places):
+                for one, place in zip(choices, places, strict=True):
+                    self.operand(one, place, certain=False)
+
+    def call(self, call: Call | PatternCall, written: ast.OperatorCall, *, certain: bool) -> None:
+        who = f"`{written.operators[0].span.text}`"
+        is_there = certain and not call.optional
+        for at, (operand, place) in enumerate(zip(call.operands, written.operands, strict=True)):
+            needed = self.sorts.needed(call, at)
+            takes = f"{who} takes {needed}"
+            self.mismatch(takes, needed, operand, place, written, certain=is_there)
+            match operand, place:
+                case TupleOf(fields), ast.TupleOf(places) if isinstance(needed, Tuple):
+                    for one, there in zip(fields, places, strict=True):
+                        takes = f"{who} takes a tuple of tensors"
+                        self.mismatch(takes, Tensor(), one, there, written, certain=is_there)
+            self.operand(operand, place, certain=certain if at == 0 else is_there)
+
+    def mismatch(
+        self,
+        takes: str,
+        needed: Sort,
+        operand: Operand,
+        place: ast.Operand,
+        call: ast.OperatorCall,
+        *,
+        certain: bool,
+    ) -> None:
+        """Report an operand that is known to be something other than what is needed."""
+        given = self.sorts.of(operand)
+        if needed is None or given is None or type(needed) is type(given):
+            return
+        message = f"{takes}, and {quoted(place.span)} is {given}"
+        hint = _fix(needed, given, place, call)
+        self.report("E0312", place.span, message, hint, certain=certain)
+
+    def field(self, of: Sort, index: int, written: ast.FieldOf, *, certain: bool) -> None:
+        text = quoted(written.of.span)
+        if isinstance(of, Tensor | Shape):
+            message = f"{text} is {of}, which has no field {index}"
+            hint = f"take out `.{index}`"
+            self.report("E0312", written.span, message, hint, certain=certain)
+        elif isinstance(of, Tuple) and of.fields is not None and index >= len(of.fields):
+            message = f"{text} is a tuple of {len(of.fields)}, without a field {index}"
+            hint = f"fields are counted from 0: the last is `.{len(of.fields) - 1}`"
+            hint = hint if of.fields else ""
+            self.report("E0313", written.span, message, hint, certain=certain)
+
+    def condition(self, where: Where) -> None:
+        """Report a condition that is unknown, because it asks a tuple for its dtype or shape."""
+        if where.span is None:
+            return
+        for condition in all_of(where.condition):
+            for name in sorted(_asked(condition)):
+                sort = self.sorts.names.get(name)
+                if isinstance(sort, Tuple | Shape) and not can_hold(condition, name):
+                    message = f"`{name}` is {sort}, which has no dtype and no dimensions"
+                    hint = f"name a tensor of it, `t = {name}.0;`, and ask about `t`"
+                    hint = hint if isinstance(sort, Tuple) else ""
+                    self.findings.error("E0302", where.span, message, hint)
+
+
+def _is_of_table(condition: Condition) -> bool:
+    return isinstance(condition, Holds) and condition.predicate.source.startswith(PATTERN_TABLE)
+
+
+def _asked(condition: Condition) -> frozenset[str]:
+    """The names that `condition` asks only for what tensors have."""
+    return names(condition) - frozenset().union(*(names(e) for e in _of_any_value(condition)))
+
+
+def _of_any_value(condition: Condition) -> Iterator[Condition]:
+    if isinstance(condition, Uses | Has | Holds):
+        yield condition
+    for part in parts(condition):
+        yield from _of_any_value(part)
+
+
+def _fix(needed: Sort, given: Sort, place: ast.Operand, call: ast.OperatorCall) -> str:
+    text = quoted(place.span, "").strip("`") or "…"
+    match needed, given:
+        case Tensor(), Tuple():
+            return f"write `{text}.0` for its first tensor"
+        case Tensor(), Shape():
+            return f"`shape_to_tensor({text})` is a tensor"
+        case Tuple(), _:
+            return f"write `{call.operators[0].span.text}(({text}, …))`"
+    return ""

@@ -1,0 +1,1 @@
+"""From a syntax tree to patterns, rules and targets: imports, names and checks."""

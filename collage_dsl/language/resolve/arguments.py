@@ -1,0 +1,94 @@
+"""Check the arguments of a function of the language: `f(value, name: value)`."""
+
+from collections.abc import Mapping
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.syntax import ast
+from collage_dsl.source import Span
+
+
+def bind(
+    written: ast.Application,
+    findings: Findings,
+    *,
+    takes: tuple[int, int | None],
+    keywords: tuple[str, ...] = (),
+) -> tuple[tuple[ast.Expression, ...], Mapping[str, ast.Expression]] | None:
+    """
+    The arguments without a name and those with a name.
+
+    None after reporting too few or too many of them (`takes` is the least and the most) or an
+    unknown name.
+    """
+    function = written.function.text
+    errors = findings.errors
+    plain = tuple(a.value for a in written.arguments if a.name is None)
+    named = named_arguments(written.arguments, findings)
+    for name in (a.name for a in written.arguments if a.name is not None):
+        if name.text not in keywords:
+            hint = did_you_mean(name.text, keywords)
+            if not hint and keywords:
+                hint = f"it takes {listed(keywords, 'and')}"
+            message = f"`{function}` has no argument named `{name.text}`"
+            findings.error("E0402", name.span, message, hint)
+    least, most = takes
+    if len(plain) < least or (most is not None and len(plain) > most):
+        if least == most:
+            wanted = count(least, "argument")
+        elif most is None:
+            wanted = f"at least {count(least, 'argument')}"
+        else:
+            wanted = f"{least} to {most} arguments"
+        named_too = " without a name" if keywords else ""
+        message = f"`{function}` takes {wanted}{named_too}, not {len(plain)}"
+        findings.error("E0403", written.span, message, _named(plain, keywords))
+    return None if findings.errors > errors else (plain, named)
+
+
+def _named(plain: tuple[ast.Expression, ...], keywords: tuple[str, ...]) -> str:
+    """A hint to write `name: value` instead of `name == value`, else empty."""
+    for argument in plain:
+        match argument:
+            case ast.Operation("==", ast.Name(name), value) if name in keywords:
+                return f"write `{name}: {value.span.text}`"
+    return ""
+
+
+def named_arguments(
+    written: tuple[ast.Argument, ...], findings: Findings
+) -> Mapping[str, ast.Expression]:
+    """The arguments with a name. A name that is given twice is reported."""
+    found: dict[str, ast.Expression] = {}
+    first: dict[str, Span] = {}
+    for argument in written:
+        if argument.name is None:
+            continue
+        name = argument.name.text
+        if name in found:
+            note = Note("given here first", first[name])
+            message = f"`{name}` is given twice"
+            findings.error("E0403", argument.name.span, message, notes=(note,))
+        else:
+            found[name], first[name] = argument.value, argument.name.span
+    return found
+
+
+def string(written: ast.Expression, what: str, findings: Findings) -> str | None:
+    """The text of a non-empty string; None after reporting anything else."""
+    match written:
+        case ast.Literal(str() as text) if text:
+            return text
+    findings.error("E0404", written.span, f"{what} is a string in double quotes")
+    return None
+
+
+def whole_number(written: ast.Expression, what: str, findings: Findings) -> int | None:
+    """A whole number of at least 1; None after reporting anything else."""
+    match written:
+        case ast.Literal(bool()):
+            pass
+        case ast.Literal(int() as value) if value >= 1:
+            return value
+    findings.error("E0404", written.span, f"{what} is a whole number from 1")
+    return None

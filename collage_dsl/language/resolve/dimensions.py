@@ -1,0 +1,82 @@
+"""Turn the dimensions in `x: [m, k]` into conditions on the parameter `x`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from collage_dsl.language.messages.findings import count
+from collage_dsl.rules.condition import (
+    Compare,
+    Constant,
+    DimAt,
+    Expression,
+    Has,
+    Not,
+    Or,
+    Rank,
+    Where,
+)
+from collage_dsl.rules.pattern import Parameter
+
+ANY = "_"
+"""Written for a dimension that may have any size."""
+
+
+@dataclass(slots=True)
+class Dimensions:
+    """
+    The named dimensions of one pattern. Call `demands` for its parameters in order.
+
+    A name has the same size everywhere. In a condition it means the dimension of the first
+    required parameter that has it, else of the first optional one.
+    """
+
+    places: dict[str, tuple[DimAt, ...]] = field(default_factory=dict)
+    """By name: one place in a required parameter, or else its places in optional parameters."""
+    optional: set[str] = field(default_factory=set)
+    """The names of the optional parameters."""
+
+    def demands(
+        self, parameter: Parameter, dims: Sequence[str | int]
+    ) -> Iterator[tuple[int | None, Where]]:
+        """
+        The conditions on `parameter` if it is bound, each with the index in `dims` it comes from.
+
+        The condition on the rank comes from no single dimension; its index is None.
+        """
+        of = parameter.name
+        if parameter.optional:
+            self.optional.add(of)
+        rank = Compare("==", Rank(of), Constant(len(dims)))
+        reason = f"`{of}` must have {count(len(dims), 'dimension')}"
+        yield None, Where(self._if_there(rank, of), reason)
+        for axis, dim in enumerate(dims):
+            here = DimAt(of, axis)
+            if isinstance(dim, int):
+                wanted = Compare("==", here, Constant(dim))
+                reason = f"dimension {axis} of `{of}` must be {dim}"
+                yield axis, Where(self._if_there(wanted, of), reason)
+            elif dim != ANY:
+                for there in self.places.get(dim, ()):
+                    reason = f"`{dim}` must be the same in `{there.of}` and `{of}`"
+                    yield axis, Where(self._same(here, there), reason)
+                self._note(dim, here)
+
+    def place(self, name: str) -> DimAt | None:
+        """The dimension that a condition means by `name`; None if no parameter has it."""
+        return next(iter(self.places.get(name, ())), None)
+
+    def _same(self, here: DimAt, there: DimAt) -> Expression:
+        same: Expression = Compare("==", here, there)
+        if there.of != here.of:
+            same = self._if_there(same, there.of)
+        return self._if_there(same, here.of)
+
+    def _if_there(self, condition: Expression, name: str) -> Expression:
+        return Or(Not(Has(name)), condition) if name in self.optional else condition
+
+    def _note(self, name: str, here: DimAt) -> None:
+        known = self.places.get(name)
+        if not known or (here.of not in self.optional and known[0].of in self.optional):
+            self.places[name] = (here,)
+        elif known[0].of in self.optional and here.of not in {place.of for place in known}:
+            self.places[name] = (*known, here)

@@ -1,0 +1,173 @@
+"""Find imported files and pattern tables, and give the names that an import makes visible."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from collage_dsl.diagnostics import Diagnostic, Note
+from collage_dsl.graph.operators import Operator
+from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.reasoning.calls import refuse
+from collage_dsl.language.reasoning.pattern_shape import depth, size
+from collage_dsl.language.resolve.pattern_tables import (
+    ALL,
+    NoTableError,
+    Table,
+    Tables,
+    only_shipped,
+    table,
+    table_names,
+)
+from collage_dsl.language.resolve.rules import CheckedRule
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules import Pattern
+from collage_dsl.rules.predicate import Predicate
+
+MAX_DEPTH = 50
+"""The longest allowed chain of files that import each other."""
+
+Definition = Pattern | tuple[Operator, ...] | Predicate | CheckedRule
+"""What a name may stand for: a pattern, a class of operators, a predicate, or a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exports:
+    """
+    The definitions of a file, without its targets and tests, and its first error if it has one.
+
+    `depths` and `sizes` belong to its patterns, by `id`. `refused` has the names that exist but
+    cannot be used, and why.
+    """
+
+    definitions: Mapping[str, Definition] = field(default_factory=dict)
+    depths: Mapping[int, int] = field(default_factory=dict)
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    errors: tuple[Diagnostic, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Library:
+    """
+    The files that have been imported, each read once.
+
+    A path is relative to the file that contains it, or else to one of the folders in `search`.
+    """
+
+    search: Sequence[Path]
+    check: "Callable[[Path, str, Library], Exports]"
+    loaded: dict[Path, Exports] = field(default_factory=dict)
+    active: list[Path] = field(default_factory=list)
+    texts: Mapping[Path, str] = field(default_factory=dict)
+    """What files hold that are being edited, in place of what is on disk."""
+    tables: Tables = only_shipped
+    imported_tables: dict[str, Table] = field(default_factory=dict)
+    """Kept, because the depths of patterns are known by identity."""
+
+    def exports(
+        self, written: ast.Import, folder: Path | None, findings: Findings
+    ) -> Exports | None:
+        """The definitions of the file; None after reporting why it cannot be imported."""
+        if written.is_table:
+            return table_exports(written, self, findings)
+        found_at = self.find(written, folder, findings)
+        if found_at is None:
+            return None
+        path = found_at.resolve()
+        if path in self.active:
+            message = f"`{written.path}` imports this file"
+            if path == self.active[-1]:
+                message = "this file imports itself"
+            findings.error("E0802", written.span, message)
+            return None
+        if len(self.active) >= MAX_DEPTH:
+            message = f"more than {MAX_DEPTH} files import each other here"
+            findings.error("E0802", written.span, message)
+            return None
+        if path not in self.loaded:
+            self.active.append(path)
+            beside = folder is not None and found_at == folder / written.path
+            name = str(found_at) if beside else written.path
+            self.loaded[path] = self.check(path, name, self)
+            self.active.pop()
+        found = self.loaded[path]
+        if found.errors:
+            message = f"`{written.path}` has {count(len(found.errors), 'error')}"
+            note = Note(found.errors[0].message, found.errors[0].span)
+            findings.error("E0804", written.span, message, notes=(note,))
+            return None
+        return found
+
+    def table(self, name: str) -> Table:
+        """The pattern table of that name: one that ships, else one that the caller has."""
+        if name not in self.imported_tables:
+            found = table(name) if name in table_names() else self.tables(name)
+            self.imported_tables[name] = found
+        return self.imported_tables[name]
+
+    def find(self, written: ast.Import, folder: Path | None, findings: Findings) -> Path | None:
+        said = PurePosixPath(written.path)
+        if not written.path or said.is_absolute() or "\0" in written.path:
+            message = "an import names a file by a relative path"
+            findings.error("E0801", written.span, message)
+            return None
+        folders = [*([folder] if folder else []), *self.search]
+        for place in folders:
+            path = place / said
+            if _is_file(path):
+                return path
+        hint = ""
+        if not written.path.endswith(".collage"):
+            hint = f"did you mean `{written.path}.collage`?"
+        findings.error("E0801", written.span, f"there is no file `{written.path}`", hint)
+        return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # the name is too long for the file system
+        return False
+
+
+def brought(
+    written: ast.Import, exports: Exports, findings: Findings
+) -> Iterator[tuple[str, Definition]]:
+    """The names that an import makes visible, with their definitions."""
+    if written.prefix is not None:
+        for name, definition in exports.definitions.items():
+            yield f"{written.prefix.text}.{name}", definition
+    for imported in written.names:
+        wanted = imported.name
+        if wanted.text in exports.definitions:
+            yield imported.visible.text, exports.definitions[wanted.text]
+        elif wanted.text in exports.refused:
+            refuse(wanted, exports.refused, findings)
+        else:
+            hint = did_you_mean(wanted.text, exports.definitions)
+            message = f"`{written.path}` does not define `{wanted.text}`"
+            findings.error("E0803", wanted.span, message, hint)
+
+
+def table_exports(written: ast.Import, library: Library, findings: Findings) -> Exports | None:
+    """What a pattern table brings: its patterns, and the rule `all`."""
+    try:
+        found = library.table(written.path)
+    except NoTableError as problem:
+        message = f"there is no pattern table `{written.path}`"
+        known = f"the tables are {listed(table_names(), 'and')}"
+        close = did_you_mean(written.path, table_names())
+        notes = () if close else (Note(str(problem)),)
+        findings.error("E0810", written.span, message, close or known, notes)
+        return None
+    depths = {id(pattern): _depth(pattern) for pattern in found.patterns.values()}
+    sizes = {id(p): sum(size(b.value, {}) for b in p.bindings) for p in found.patterns.values()}
+    everything = CheckedRule(found.all, 3, 1 + 2 * len(found.all.rules))
+    return Exports({**found.patterns, ALL: everything}, depths, sizes, refused=found.refused)
+
+
+def _depth(pattern: Pattern) -> int:
+    depths: dict[str, int] = {}
+    for binding in pattern.bindings:
+        depths[binding.name] = depth(binding.value, depths, {})
+    return max(depths.values())

@@ -1,0 +1,98 @@
+"""Check `pin` and `forbid` statements and build the placements of each target."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
+from collage_dsl.language.resolve.scope import PatternScope
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules.placement import ByName, ByOperator, Placement, Selector
+
+_SELECTORS = ("name", "op")
+
+
+def check_placements(
+    written: Iterable[ast.Placement],
+    targets: Sequence[str],
+    broken: Collection[str],
+    scope: PatternScope,
+    findings: Findings,
+) -> dict[str, tuple[Placement, ...]]:
+    """
+    The placements of a file by target, in file order. `broken` has the targets with syntax
+    errors; a placement on one of them is not reported.
+    """
+    found: dict[str, tuple[Placement, ...]] = {}
+    selected: dict[object, list[ast.Placement]] = {}
+    for item in written:
+        _check_target(item.target, targets, broken, findings)
+        selector = _selector(item.selector, scope, findings)
+        if selector is None:
+            continue
+        earlier = selected.setdefault(_key(selector), [])
+        _check_contradiction(item, earlier, findings)
+        earlier.append(item)
+        placement = Placement(item.action, selector, item.because)
+        found[item.target.text] = (*found.get(item.target.text, ()), placement)
+    return found
+
+
+def _check_target(
+    name: ast.Name, targets: Sequence[str], broken: Collection[str], findings: Findings
+) -> None:
+    if name.text in targets or name.text in broken:
+        return
+    hint = did_you_mean(name.text, targets)
+    if not hint:
+        hint = f"it has {listed(targets, 'and')}" if targets else "it has none"
+    findings.error("E0510", name.span, f"the file has no target `{name.text}`", hint)
+
+
+def _check_contradiction(
+    item: ast.Placement, earlier: Sequence[ast.Placement], findings: Findings
+) -> None:
+    """Report the first of the `earlier` placements of the same nodes that contradicts `item`."""
+    for other in earlier:
+        same_target = item.target.text == other.target.text
+        if item.action == other.action == "pin" and not same_target:
+            message = f"these nodes are pinned to `{other.target.text}` already"
+            note = Note("pinned here", other.target.span)
+        elif item.action != other.action and same_target:
+            how = "pinned to" if other.action == "pin" else "forbidden on"
+            message = f"these nodes are {how} `{other.target.text}` already"
+            note = Note(f"{how.split()[0]} here", other.target.span)
+        else:
+            continue
+        findings.error("E0512", item.target.span, message, notes=(note,))
+        return
+
+
+def _selector(written: ast.Application, scope: PatternScope, findings: Findings) -> Selector | None:
+    """The selector that `written` stands for; None after reporting that it is not a selector."""
+    match written.function.text, written.arguments:
+        case "name", [ast.Argument(None, ast.Literal(str() as glob))] if glob:
+            return ByName(glob)
+        case "name", _:
+            findings.error(
+                "E0511",
+                written.span,
+                "`name` takes the name of nodes in double quotes",
+                'write `name("/head/*")`, in which `*` fits any text',
+            )
+        case "op", []:
+            message = "`op` takes operators, or classes of them"
+            findings.error("E0511", written.span, message, "write `op(nn.softmax)`")
+        case "op", arguments:
+            parts = [scope.member(argument) for argument in arguments]
+            names = [op.name for part in parts for op in part or ()]
+            return None if None in parts else ByOperator(tuple(dict.fromkeys(names)))
+        case other, _:
+            message = f"nodes cannot be selected by `{other}`"
+            hint = did_you_mean(other, _SELECTORS) or f"there are {listed(_SELECTORS, 'and')}"
+            findings.error("E0511", written.function.span, message, hint)
+    return None
+
+
+def _key(selector: Selector) -> object:
+    """A key that is equal for equivalent selectors: the order of operators does not matter."""
+    return frozenset(selector.ops) if isinstance(selector, ByOperator) else selector

@@ -1,0 +1,87 @@
+"""Check declarations of predicates, and find the predicates in patterns and conditions."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.reasoning.pattern_shape import calls
+from collage_dsl.language.resolve.conditions import reserved
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules import condition as conditions
+from collage_dsl.rules.condition import Expression
+from collage_dsl.rules.pattern import Pattern
+from collage_dsl.rules.predicate import Predicate
+from collage_dsl.source import Span
+
+_WORD = r"[A-Za-z_][A-Za-z0-9_]*"
+_FUNCTION = re.compile(rf"(?!(?:pattern_table|backend):){_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*")
+_IN_A_TABLE = re.compile(
+    rf"pattern_table:({_WORD}(\.{_WORD})*:)?[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)+", re.ASCII
+)
+
+
+def can_come_from(source: str) -> bool:
+    """Whether a file can say that the code of a predicate is there."""
+    return bool(_FUNCTION.fullmatch(source) or _IN_A_TABLE.fullmatch(source))
+
+
+def check_predicate(written: ast.Predicate, findings: Findings) -> Predicate | None:
+    """The predicate that `written` declares; None after reporting what is wrong in it."""
+    errors = findings.errors
+    if not can_come_from(written.source):
+        message = f"predicate `{written.name.text}` is to come from a function in a module"
+        hint = 'write "package.module:function", or "pattern_table:NAME.PATTERN"'
+        findings.error("E0410", written.source_span, message, hint)
+    first: dict[str, Span] = {}
+    for parameter in written.parameters:
+        if why := reserved(parameter.text):
+            findings.error("E0208", parameter.span, why)
+        elif parameter.text in first:
+            note = Note("the first definition", first[parameter.text])
+            message = f"`{parameter.text}` is defined twice"
+            findings.error("E0202", parameter.span, message, notes=(note,))
+        first.setdefault(parameter.text, parameter.span)
+    if findings.errors > errors:
+        return None
+    names = tuple(parameter.text for parameter in written.parameters)
+    return Predicate(written.name.text, names, written.source)
+
+
+def predicates_of(pattern: Pattern) -> Iterator[Predicate]:
+    """The predicates in the conditions of `pattern`, without those of the patterns it calls."""
+    for binding in pattern.bindings:
+        for call in calls(binding.value):
+            for where in call.attributes:
+                yield from asked(where.condition)
+    for where in pattern.conditions:
+        yield from asked(where.condition)
+
+
+def asked(expression: Expression) -> Iterator[Predicate]:
+    """The predicates in `expression`, from left to right."""
+    if isinstance(expression, conditions.Holds):
+        yield expression.predicate
+    for part in conditions.parts(expression):
+        yield from asked(part)
+
+
+def with_predicates(expression: Expression, called: Callable[[Predicate], Predicate]) -> Expression:
+    """`expression` with each predicate replaced by `called(predicate)`."""
+    match expression:
+        case conditions.Holds(predicate):
+            return replace(expression, predicate=called(predicate))
+        case conditions.Not(condition):
+            return conditions.Not(with_predicates(condition, called))
+        case (
+            conditions.And(left, right)
+            | conditions.Or(left, right)
+            | conditions.Compare(_, left, right)
+        ):
+            sides = with_predicates(left, called), with_predicates(right, called)
+            return replace(expression, left=sides[0], right=sides[1])
+        case conditions.Within(value, choices):
+            return conditions.Within(with_predicates(value, called), choices)
+        case _:
+            return expression

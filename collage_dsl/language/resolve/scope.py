@@ -1,0 +1,133 @@
+"""Look up the patterns and operator classes of a file; each is checked on its first use."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.graph.operators import Operator
+from collage_dsl.language.messages.findings import Findings, listed
+from collage_dsl.language.reasoning.calls import find_operator, refuse
+from collage_dsl.language.reasoning.contradictions import Effort
+from collage_dsl.language.reasoning.sorts_of_values import Sorts
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules import Pattern
+from collage_dsl.rules.predicate import Predicate
+
+MAX_DEPTH = 100
+"""How deep operators and patterns may be nested, because matching them is recursive."""
+
+MAX_SIZE = 10_000
+"""How many calls a pattern may have, including those of the patterns that it calls."""
+
+
+@dataclass(slots=True)
+class PatternScope:
+    """
+    Patterns and operator classes by name, and the results of checking them.
+
+    A name in `broken` has a definition with a syntax error, so its uses are not reported.
+    """
+
+    patterns: Mapping[str, ast.Pattern]
+    classes: Mapping[str, ast.Let]
+    broken: frozenset[str]
+    findings: Findings
+    check: Callable[[ast.Pattern], Pattern | None]
+    checked: dict[str, Pattern | None] = field(default_factory=dict)
+    known: dict[str, tuple[Operator, ...] | None] = field(default_factory=dict)
+    depths: dict[int, int] = field(default_factory=dict)
+    """Depths of the patterns in `checked` and of those they call, by `id`; `sizes` likewise."""
+    sizes: dict[int, int] = field(default_factory=dict)
+    sorts: dict[int, Sorts] = field(default_factory=dict)
+    """What the values of patterns are, by `id` of the pattern."""
+    active: list[str] = field(default_factory=list)
+    predicates: dict[str, Predicate | None] = field(default_factory=dict)
+    """The declared and imported predicates; None for one whose declaration is wrong."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Imported patterns that cannot be used, with the reason."""
+    uses: set[tuple[str, str]] = field(default_factory=set)
+    """Pairs of a definition (empty for a placement) and a name that it uses."""
+    effort: Effort = field(default_factory=Effort)
+
+    def is_pattern(self, name: str) -> bool:
+        """Whether `name` is a pattern that the file defines or imports."""
+        return name in self.patterns or name in self.checked
+
+    def pattern(self, name: ast.Name) -> Pattern | None:
+        """The pattern called `name`; None after reporting why it cannot be used."""
+        self.note_use(name)
+        if name.text in self.active:
+            self.recursion(name, self.patterns[name.text].name)
+            return None
+        if name.text not in self.checked:
+            if len(self.active) >= MAX_DEPTH:
+                message = f"more than {MAX_DEPTH} patterns call each other here"
+                self.findings.error("E0105", name.span, message)
+                return None
+            self.active.append(name.text)
+            self.checked[name.text] = self.check(self.patterns[name.text])
+            self.active.pop()
+        return self.checked[name.text]
+
+    def operators(self, name: ast.Name) -> tuple[Operator, ...] | None:
+        """
+        The operator called `name`, or the operators of the class of that name.
+
+        None after reporting that there are none.
+        """
+        if name.text in self.broken:
+            return None
+        if name.text in self.refused:
+            refuse(name, self.refused, self.findings)
+            return None
+        if name.text not in self.classes and name.text not in self.known:
+            found = find_operator(name, self.findings, chain(self.classes, self.patterns))
+            return None if found is None else (found,)
+        self.note_use(name)
+        if name.text in self.active:
+            self.recursion(name, self.classes[name.text].name)
+            return None
+        if name.text not in self.known:
+            if len(self.active) >= MAX_DEPTH:
+                message = f"more than {MAX_DEPTH} classes use each other here"
+                self.findings.error("E0105", name.span, message)
+                return None
+            self.active.append(name.text)
+            self.known[name.text] = self.members(self.classes[name.text].value)
+            self.active.pop()
+        return self.known[name.text]
+
+    def members(self, written: ast.Expression) -> tuple[Operator, ...] | None:
+        """The operators in `one_of(nn.relu, nn.gelu)`, each once."""
+        match written:
+            case ast.Application(ast.Name("one_of"), arguments) if arguments:
+                parts = [self.member(argument) for argument in arguments]
+                if any(part is None for part in parts):
+                    return None
+                return tuple({op.name: op for part in parts for op in part or ()}.values())
+        hint = "write `one_of(nn.relu, nn.gelu)`"
+        self.findings.error("E0404", written.span, "a class of operators is needed here", hint)
+        return None
+
+    def member(self, argument: ast.Argument) -> tuple[Operator, ...] | None:
+        value = argument.value
+        if argument.name is None and isinstance(value, ast.Name):
+            if not self.is_pattern(value.text):
+                return self.operators(value)
+            message = f"`{value.text}` is a pattern, and an operator is needed here"
+            self.findings.error("E0209", value.span, message)
+            return None
+        self.findings.error("E0404", value.span, "the name of an operator is needed here")
+        return None
+
+    def recursion(self, name: ast.Name, defined: ast.Name) -> None:
+        cycle = self.active[self.active.index(name.text) :]
+        message = f"`{name.text}` uses itself"
+        if len(cycle) > 1:
+            message += f", through {listed(cycle[1:], 'and')}"
+        note = Note("the definition", defined.span)
+        self.findings.error("E0210", name.span, message, notes=(note,))
+
+    def note_use(self, name: ast.Name) -> None:
+        self.uses.add((self.active[-1] if self.active else "", name.text))

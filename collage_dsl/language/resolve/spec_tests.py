@@ -1,0 +1,374 @@
+"""Check `test` blocks: a graph or model, and expectations of patterns, rules and plans on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from collage_dsl.graph import Graph, Toolchain
+from collage_dsl.language.graphs.graph_text import build_graph
+from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
+from collage_dsl.language.resolve.arguments import bind, whole_number
+from collage_dsl.language.resolve.rules import RuleScope
+from collage_dsl.language.syntax import ast, graph_ast
+from collage_dsl.rules import DFPattern, FusionSpec, Pattern
+from collage_dsl.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """`matches(p, at: y, nodes: 3)`: how often `pattern` matches; without `at`, anywhere."""
+
+    pattern: Pattern
+    at: str | None = None
+    nodes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """`why_not(p, at: y)`: why `pattern` does not match: the text of the failed condition."""
+
+    pattern: Pattern
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """`candidates(library)`: the number of candidates of a rule or target."""
+
+    spec: FusionSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Proposes:
+    """`proposes(onednn, [c, d, y])`: whether a candidate has exactly these nodes."""
+
+    spec: FusionSpec
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """`kernels()`, `kernels(tvm)`: the number of kernels in the cheapest plan, or of one target."""
+
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOf:
+    """`target_of(y)`: the target that runs a node in the cheapest plan."""
+
+    node: str
+
+
+Question = Matches | WhyNot | Candidates | Proposes | Kernels | TargetOf
+Operator = Literal["==", "!=", "<", "<=", ">", ">="]
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """
+    `question operator value;`, or its opposite. A count alone is expected to be `> 0`, and a
+    truth value alone to be true.
+    """
+
+    question: Question
+    operator: Operator
+    value: int | str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class SpecTest:
+    """A test: its graph or ONNX file, its expectations, and costs (s) by target and operator."""
+
+    name: str
+    graph: Graph | None
+    model: str
+    costs: Mapping[str, Mapping[str, float]]
+    expectations: tuple[Expectation, ...]
+    span: Span
+
+
+def check_test(
+    written: ast.Test,
+    scope: RuleScope,
+    specs: Mapping[str, FusionSpec],
+    targets: frozenset[str],
+    findings: Findings,
+) -> SpecTest | None:
+    """
+    The test of `written`; None after reporting what is wrong in it. `targets` that are not in
+    `specs` have errors that are reported elsewhere.
+    """
+    return _TestChecker(written, scope, specs, targets, findings).run()
+
+
+_OPPOSITE: Mapping[Operator, Operator] = {
+    "==": "!=",
+    "!=": "==",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+}
+_FUNCTIONS = ("matches", "why_not", "candidates", "proposes", "kernels", "target_of")
+_HINT = "there are " + listed(_FUNCTIONS, "and")
+
+
+class _TestChecker:
+    def __init__(
+        self,
+        written: ast.Test,
+        scope: RuleScope,
+        specs: Mapping[str, FusionSpec],
+        targets: frozenset[str],
+        findings: Findings,
+    ) -> None:
+        self.written = written
+        self.scope = scope
+        self.specs = specs
+        self.targets = targets
+        self.findings = findings
+        self.graph: Graph | None = None
+
+    def run(self) -> SpecTest | None:
+        errors = self.findings.errors
+        model = self.model()
+        costs = self.costs()
+        expects = [s for s in self.written.statements if isinstance(s, ast.Expect)]
+        if not expects:
+            message = "this test expects nothing"
+            hint = "write `expect matches(…) == 1;`"
+            self.findings.error("E0701", self.written.name_span, message, hint)
+        if self.findings.errors > errors:
+            return None
+        found = [each for e in expects for each in self.expectations(e.expectation, True)]
+        whole = [each for each in found if each is not None]
+        if len(whole) < len(found):
+            return None
+        span = self.written.name_span
+        return SpecTest(self.written.name, self.graph, model, costs, tuple(whole), span)
+
+    def model(self) -> str:
+        """The path of the model; empty if the test has a graph."""
+        given = [s for s in self.written.statements if isinstance(s, graph_ast.Graph | ast.Model)]
+        if len(given) != 1:
+            message = "this test has no graph" if not given else "a test has one graph"
+            span = given[1].span if given else self.written.name_span
+            hint = 'write `graph { … }` or `model "file.onnx";`'
+            self.findings.error("E0701", span, message, hint)
+            return ""
+        if isinstance(given[0], ast.Model):
+            return given[0].path
+        self.graph = build_graph(given[0], self.written.name, self.findings)
+        return ""
+
+    def costs(self) -> dict[str, dict[str, float]]:
+        found: dict[str, dict[str, float]] = {}
+        for statement in self.written.statements:
+            for table in statement.targets if isinstance(statement, ast.Costs) else ():
+                self.is_target(table.target)
+                prices = {price.operators: price.seconds for price in table.prices}
+                if table.target.text in found or not prices:
+                    message = "a target has one table of costs, with a price in it"
+                    self.findings.error("E0502", table.target.span, message)
+                found[table.target.text] = prices
+        return found
+
+    def is_target(self, name: ast.Name) -> bool:
+        if name.text not in self.targets:
+            hint = did_you_mean(name.text, self.targets)
+            self.findings.error("E0206", name.span, f"no target is named `{name.text}`", hint)
+        return name.text in self.targets
+
+    # Expectations.
+
+    def expectations(self, written: ast.Expression, holds: bool) -> "list[Expectation | None]":
+        """The expectations in `written`, part by part; their opposites unless `holds`."""
+        match written:
+            case ast.Operation("not", None, right):
+                return self.expectations(right, not holds)
+            case ast.Operation("and", left, right) if holds and left:
+                return self.expectations(left, True) + self.expectations(right, True)
+            case ast.Operation("or", left, right) if not holds and left:
+                return self.expectations(left, False) + self.expectations(right, False)
+            case ast.Operation(operator, left, right) if left and operator in _OPPOSITE:
+                return [self.compared(cast(Operator, operator), left, right, holds, written.span)]
+            case ast.Application():
+                return [self.alone(written, holds)]
+        message = "an expectation asks a question and compares the answer"
+        self.findings.error("E0702", written.span, message, _HINT)
+        return [None]
+
+    def compared(
+        self,
+        operator: Operator,
+        left: ast.Expression,
+        right: ast.Expression,
+        holds: bool,
+        span: Span,
+    ) -> Expectation | None:
+        question = self.question(left)
+        if question is None:
+            return None
+        value = self.value(question, operator, right)
+        operator = operator if holds else _OPPOSITE[operator]
+        return None if value is None else Expectation(question, operator, value, span)
+
+    def value(
+        self, question: Question, operator: Operator, written: ast.Expression
+    ) -> int | str | None:
+        wanted = "a whole number"
+        match question, written:
+            case (Matches() | Candidates() | Kernels(), ast.Literal(bool())):
+                pass
+            case (Matches() | Candidates() | Kernels(), ast.Literal(int() as number)):
+                return number
+            case (WhyNot(), ast.Literal(str() as text)) if operator in ("==", "!="):
+                return text
+            case (TargetOf(), ast.Name(name)) if operator in ("==", "!="):
+                return name if self.is_target(written) else None
+            case (WhyNot(), _):
+                wanted = "a text, with `==`"
+            case (TargetOf(), _):
+                wanted = "a target, with `==`"
+            case (Proposes(), _):
+                wanted = "nothing: it holds or not"
+        message = f"the answer is compared with {wanted}"
+        self.findings.error("E0702", written.span, message)
+        return None
+
+    def alone(self, written: ast.Application, holds: bool) -> Expectation | None:
+        question = self.question(written)
+        match question:
+            case None:
+                return None
+            case WhyNot() | TargetOf():
+                message = f"`{written.function.text}` is compared with something"
+                self.findings.error("E0702", written.span, message, "write `== …`")
+                return None
+        return Expectation(question, ">" if holds else "<=", 0, written.span)
+
+    # Questions.
+
+    def question(self, written: ast.Expression) -> Question | None:
+        if not isinstance(written, ast.Application):
+            self.findings.error("E0702", written.span, "a question stands on the left", _HINT)
+            return None
+        match written.function.text:
+            case "matches":
+                return self.matches(written)
+            case "why_not":
+                return self.why_not(written)
+            case "candidates":
+                return self.candidates(written)
+            case "proposes":
+                return self.proposes(written)
+            case "kernels" | "target_of":
+                return self.of_plan(written)
+        function = written.function
+        hint = did_you_mean(function.text, _FUNCTIONS) or _HINT
+        self.findings.error("E0702", function.span, f"unknown question `{function.text}`", hint)
+        return None
+
+    def matches(self, written: ast.Application) -> Question | None:
+        bound = bind(written, self.findings, takes=(1, 1), keywords=("at", "nodes"))
+        if bound is None:
+            return None
+        errors = self.findings.errors
+        pattern = self.pattern(bound[0][0])
+        at = self.node(bound[1]["at"]) if "at" in bound[1] else None
+        nodes = None
+        if "nodes" in bound[1]:
+            nodes = whole_number(bound[1]["nodes"], "`nodes`", self.findings)
+        if pattern is None or self.findings.errors > errors:
+            return None
+        return Matches(pattern, at, nodes)
+
+    def why_not(self, written: ast.Application) -> Question | None:
+        bound = bind(written, self.findings, takes=(1, 1), keywords=("at",))
+        if bound is None:
+            return None
+        pattern = self.pattern(bound[0][0])
+        if "at" not in bound[1]:
+            message = "`why_not` needs a node to ask at"
+            self.findings.error("E0403", written.span, message, "add `at: y`")
+            return None
+        at = self.node(bound[1]["at"])
+        return WhyNot(pattern, at) if pattern and at else None
+
+    def candidates(self, written: ast.Application) -> Question | None:
+        bound = bind(written, self.findings, takes=(1, 1))
+        spec = self.spec(bound[0][0]) if bound else None
+        return Candidates(spec) if spec else None
+
+    def proposes(self, written: ast.Application) -> Question | None:
+        bound = bind(written, self.findings, takes=(2, 2))
+        if bound is None:
+            return None
+        spec, nodes = self.spec(bound[0][0]), bound[0][1]
+        if not isinstance(nodes, ast.List):
+            message = "the nodes are a list: `[c, d, y]`"
+            self.findings.error("E0404", nodes.span, message)
+            return None
+        names = [self.node(node) for node in nodes.items]
+        found = frozenset(name for name in names if name)
+        return Proposes(spec, found) if spec and all(names) else None
+
+    def of_plan(self, written: ast.Application) -> Question | None:
+        is_count = written.function.text == "kernels"
+        bound = bind(written, self.findings, takes=(0, 1) if is_count else (1, 1))
+        if not any(isinstance(s, ast.Costs) for s in self.written.statements):
+            message = "without `costs` there is no plan"
+            hint = 'write `costs { tvm { "*": 10us; } }`'
+            self.findings.error("E0703", written.span, message, hint)
+            return None
+        if bound is None:
+            return None
+        if not is_count:
+            node = self.node(bound[0][0])
+            return TargetOf(node) if node else None
+        if not bound[0]:
+            return Kernels()
+        target = bound[0][0]
+        if not isinstance(target, ast.Name):
+            self.findings.error("E0404", target.span, "the name of a target is needed here")
+            return None
+        return Kernels(target.text) if self.is_target(target) else None
+
+    # Names.
+
+    def pattern(self, written: ast.Expression) -> Pattern | None:
+        rule = self.scope.rule(_dfpattern(written))
+        return rule.pattern if isinstance(rule, DFPattern) else None
+
+    def spec(self, written: ast.Expression) -> FusionSpec | None:
+        """A target; or a pattern or rule as a spec with the default limits."""
+        if isinstance(written, ast.Name):
+            if written.text in self.targets:
+                return self.specs.get(written.text)
+            if written.text in self.scope.patterns:
+                written = _dfpattern(written)
+        rule = self.scope.rule(written)
+        return None if rule is None else FusionSpec(Toolchain("test"), rule)
+
+    def node(self, written: ast.Expression) -> str | None:
+        match written:
+            case ast.Name(name) | ast.Literal(str() as name):
+                if self.graph is None:
+                    return name
+                known = [node.name for node in self.graph.nodes]
+                if name in known:
+                    return name
+                hint = did_you_mean(name, known)
+                message = f"the graph has no node `{name}`"
+                self.findings.error("E0206", written.span, message, hint)
+                return None
+        message = "the name of a node is needed here, in quotes where it is no word"
+        self.findings.error("E0404", written.span, message)
+        return None
+
+
+def _dfpattern(written: ast.Expression) -> ast.Application:
+    function = ast.Name("dfpattern", written.span)
+    return ast.Application(function, (ast.Argument(None, written),), written.span)

@@ -1,0 +1,85 @@
+"""Check the kind and the options of a target against those of TVM."""
+
+from collage_dsl.graph import Option
+from collage_dsl.graph.operators import TVM_VERSION
+from collage_dsl.graph.target_kinds import target_kinds
+from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
+from collage_dsl.language.syntax import ast
+from collage_dsl.source import Span
+
+_MEANT = {"cpu": "llvm", "x86": "llvm", "arm_cpu": "llvm", "gpu": "cuda", "nvidia": "cuda"}
+_TYPES = {
+    "int": "a whole number",
+    "bool": "`true` or `false`",
+    "str": "a string",
+    "list": "a list of strings",
+}
+
+
+def check_kind(kind: ast.Name, findings: Findings) -> bool:
+    """Whether TVM has targets of that kind; reports that it has none."""
+    kinds = target_kinds()
+    if kind.text in kinds:
+        return True
+    meant = _MEANT.get(kind.text.lower())
+    hint = f"did you mean `{meant}`?" if meant else did_you_mean(kind.text, kinds)
+    hint = hint or f"there are {listed(kinds, 'and')}"
+    message = f"TVM {TVM_VERSION} has no targets of kind `{kind.text}`"
+    findings.warning("W0540", kind.span, message, hint)
+    return False
+
+
+def option_value(
+    kind: ast.Name, name: str, written: ast.Expression, findings: Findings
+) -> Option | None:
+    """The value of an option of a target; None where `written` is none, which is reported."""
+    match written:
+        case ast.Literal(value):
+            return value
+        case ast.List():
+            return _strings(name, written, findings)
+    message, hint = f"`{name}` is a number, a string, `true` or `false`", ""
+    if _options(kind).get(name) == "list":
+        named = written.text if isinstance(written, ast.Name) else "…"
+        message, hint = f"`{name}` is a list of strings", _bracketed(name, named)
+    findings.error("E0404", written.span, message, hint)
+    return None
+
+
+def _strings(name: str, written: ast.List, findings: Findings) -> tuple[str, ...] | None:
+    found: list[str] = []
+    for item in written.items:
+        match item:
+            case ast.Literal(str() as text):
+                found.append(text)
+            case _:
+                message = f"an item of `{name}` is a string in double quotes"
+                findings.error("E0404", item.span, message)
+    return tuple(found) if len(found) == len(written.items) else None
+
+
+def check_option(
+    kind: ast.Name, name: ast.Name, value: Option, span: Span, findings: Findings
+) -> None:
+    """Report an option that TVM would refuse; `num_cores` stands for `num-cores`."""
+    known = _options(kind)
+    type_ = known.get(name.text)
+    if type_ is None:
+        hint = did_you_mean(name.text, known) or f"there are {listed(sorted(known), 'and')}"
+        message = f"TVM {TVM_VERSION} knows no option `{name.text}` of {kind.text} targets"
+        findings.warning("W0541", name.span, message, hint)
+    elif type_ != ("list" if isinstance(value, tuple) else type(value).__name__):
+        hint = _bracketed(name.text, str(value)) if type_ == "list" else ""
+        findings.warning("W0541", span, f"`{name.text}` is {_TYPES[type_]} to TVM", hint)
+
+
+def _bracketed(name: str, said: str) -> str:
+    """A hint to write `cudnn,cublas` as a list."""
+    strings = ", ".join(f'"{each.strip()}"' for each in said.split(","))
+    return f"write `{name}: [{strings}]`"
+
+
+def _options(kind: ast.Name) -> dict[str, str]:
+    """The options of a kind and their types; none of a kind that is not known."""
+    options = target_kinds().get(kind.text, {})
+    return {option.replace("-", "_"): type_ for option, type_ in options.items()}

@@ -1,0 +1,293 @@
+"""Check a `target` block and build its fusion spec."""
+
+from dataclasses import replace
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.graph import Measuring, Option, Toolchain, Tuning
+from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
+from collage_dsl.language.reasoning.coverage import check_fallback
+from collage_dsl.language.reasoning.fitting import check_fit
+from collage_dsl.language.resolve.arguments import bind, named_arguments
+from collage_dsl.language.resolve.compilers import check_compiler
+from collage_dsl.language.resolve.libraries import NATIVE, check_libraries
+from collage_dsl.language.resolve.limits import LIMITS, check_limits
+from collage_dsl.language.resolve.measuring import MEASURES, check_measuring
+from collage_dsl.language.resolve.rules import RuleScope
+from collage_dsl.language.resolve.target_kinds import check_kind, check_option, option_value
+from collage_dsl.language.resolve.tuning import TUNES, check_tuning
+from collage_dsl.language.resolve.variants import check_direct, check_rule_variants, check_variants
+from collage_dsl.language.syntax import aliases, ast
+from collage_dsl.language.syntax.words import SETTINGS
+from collage_dsl.rules import FusionRule, FusionSpec, Limits
+from collage_dsl.source import Span
+
+
+def check_target(
+    written: ast.Target, is_whole: bool, scope: RuleScope, findings: Findings
+) -> FusionSpec | None:
+    """
+    The spec of `written`; None after reporting what is wrong in it.
+
+    If a part has a syntax error (not `is_whole`), missing settings are not reported.
+    """
+    return _TargetChecker(written, is_whole, scope, findings).run()
+
+
+class _TargetChecker:
+    def __init__(
+        self, written: ast.Target, is_whole: bool, scope: RuleScope, findings: Findings
+    ) -> None:
+        self.written = written
+        self.is_whole = is_whole
+        self.scope = scope
+        self.findings = findings
+
+    def run(self) -> FusionSpec | None:
+        errors = self.findings.errors
+        if "." in self.written.name.text:
+            self.findings.error("E0208", self.written.name.span, "a name has no dots")
+        options = self.options()
+        settings = self.settings()
+        compiler = self.compiler(settings)
+        variants = self.variants(settings, compiler)
+        priority = self.priority(settings)
+        rule = self.rules(settings)
+        limits = self.limits(settings)
+        measure = self.measure(settings)
+        tune = self.tune(settings, compiler)
+        coalesce = self.after(settings)
+        fallback = self.alone(settings.get("fallback"))
+        if rule is None or self.findings.errors > errors:
+            return None
+        places = self.places(settings)
+        check_fit(rule, limits, places, self.findings, keeps_single=fallback)
+        if fallback:
+            self.check_fallback(rule, limits, settings)
+        name, kind = self.written.name.text, self.written.kind.text
+        target = Toolchain(name, kind, compiler, options, priority, measure, variants, tune)
+        self.check_libraries(rule, target, settings)
+        if compiler in (None, NATIVE):
+            self.check_native(rule, target, settings)
+        return FusionSpec(target, rule, limits, coalesce, fallback)
+
+    def places(self, settings: dict[str, ast.Field | ast.Block]) -> dict[str, Span]:
+        """The span of each limit; for a default, the span of the target's name."""
+        found = dict.fromkeys(LIMITS, self.written.name.span)
+        written = settings.get("limits")
+        if isinstance(written, ast.Block):
+            found |= {limit.name.text: limit.name.span for limit in written.fields}
+        return found
+
+    def check_fallback(
+        self,
+        rule: FusionRule,
+        limits: Limits,
+        settings: dict[str, ast.Field | ast.Block],
+    ) -> None:
+        place, name = self.rules_span(settings), self.written.name.text
+        check_fallback(name, rule, limits, place, settings["fallback"].name.span, self.findings)
+
+    def check_libraries(
+        self,
+        rule: FusionRule,
+        target: Toolchain,
+        settings: dict[str, ast.Field | ast.Block],
+    ) -> None:
+        name, labels, rules = self.written.name, self.scope.labels, self.rules_span(settings)
+        check_libraries(rule, target, name, labels, rules, self.findings)
+
+    def check_native(
+        self,
+        rule: FusionRule,
+        target: Toolchain,
+        settings: dict[str, ast.Field | ast.Block],
+    ) -> None:
+        """Check what concerns only targets without a library."""
+        name, places, rules = self.written.name, self.scope.variants, self.rules_span(settings)
+        check_rule_variants(rule, name, places, rules, self.findings)
+        if "variants" in settings and "fallback" in settings:
+            variants, fallback = (settings[said].name.span for said in ("variants", "fallback"))
+            check_direct(target, variants, fallback, self.findings)
+
+    def rules_span(self, settings: dict[str, ast.Field | ast.Block]) -> Span:
+        """Where the rule of the target is written."""
+        rules = settings["rules"]
+        assert isinstance(rules, ast.Field)
+        assert rules.value is not None
+        return rules.value.span
+
+    def options(self) -> dict[str, Option]:
+        found: dict[str, Option] = {}
+        for argument in self.written.options:
+            if argument.name is None:
+                message = "an option of a target has a name"
+                self.findings.error("E0403", argument.value.span, message, 'write `mcpu: "…"`')
+        kind = self.written.kind
+        for name, written in named_arguments(self.written.options, self.findings).items():
+            value = option_value(kind, name, written, self.findings)
+            if value is not None:
+                found[name] = value
+        if check_kind(kind, self.findings):
+            for argument in self.written.options:
+                if argument.name is not None and argument.name.text in found:
+                    value = found[argument.name.text]
+                    check_option(kind, argument.name, value, argument.value.span, self.findings)
+        return found
+
+    def settings(self) -> dict[str, ast.Field | ast.Block]:
+        found: dict[str, ast.Field | ast.Block] = {}
+        for setting in self.written.settings:
+            name = setting.name
+            ours = aliases.SETTINGS.get(name.text, name.text)
+            if ours not in SETTINGS:
+                message = f"unknown setting `{name.text}`"
+                hint = did_you_mean(name.text, SETTINGS) or f"there are {listed(SETTINGS, 'and')}"
+                self.findings.error("E0501", name.span, message, hint)
+            elif ours in found:
+                hint = "write `rules union(a, b);`" if ours == "rules" else ""
+                self.twice(name, found[ours].name.span, hint)
+            else:
+                found[ours] = setting
+        return found
+
+    def is_misspelt(self, setting: str) -> bool:
+        """Whether an unknown setting, which was reported, looks like `setting`."""
+        unknown = (s.name.text for s in self.written.settings if s.name.text not in SETTINGS)
+        return any(did_you_mean(name, (setting,)) for name in unknown)
+
+    def twice(self, name: ast.Name, first: Span, hint: str = "") -> None:
+        note = Note("given here first", first)
+        message = f"`{name.text}` is given twice"
+        self.findings.error("E0502", name.span, message, hint, notes=(note,))
+
+    def value(self, setting: ast.Field | ast.Block | None) -> ast.Expression | None:
+        """The value of a setting; None if it is absent."""
+        match setting:
+            case ast.Field(name, ast.Duration(_, span)):
+                self.findings.error("E0503", span, f"`{name.text}` is no time")
+            case ast.Field(name, ast.Percent(_, span)):
+                self.findings.error("E0503", span, f"`{name.text}` is no percentage")
+            case ast.Field(_, value) if not isinstance(value, ast.Duration | ast.Percent | None):
+                return value
+            case ast.Field(name):
+                self.findings.error("E0503", name.span, f"`{name.text}` has no value")
+            case ast.Block(name) if self.is_whole:  # else its inside was reported
+                message = f"`{name.text}` is set to a value, and has no braces"
+                self.findings.error("E0503", name.span, message)
+        return None
+
+    def compiler(self, settings: dict[str, ast.Field | ast.Block]) -> str | None:
+        match self.value(settings.get("compiler")):
+            case None:
+                return None
+            case ast.Literal(str() as text, span) if text:
+                check_compiler(text, span, self.findings)
+                return text
+            case other:
+                message = "`compiler` is the name of a backend, in double quotes"
+                hint = f'write `compiler "{other.text}";`' if isinstance(other, ast.Name) else ""
+                self.findings.error("E0503", other.span, message, hint)
+                return None
+
+    def variants(
+        self, settings: dict[str, ast.Field | ast.Block], compiler: str | None
+    ) -> tuple[str, ...]:
+        value = self.value(settings.get("variants"))
+        if value is None:
+            return ()
+        is_native = "compiler" not in settings or compiler == NATIVE
+        return check_variants(value, is_native=is_native, findings=self.findings)
+
+    def priority(self, settings: dict[str, ast.Field | ast.Block]) -> int:
+        match self.value(settings.get("priority")):
+            case None:
+                return 0
+            case ast.Literal(int() as number) if not isinstance(number, bool):
+                return number
+            case other:
+                message = "`priority` is a whole number"
+                self.findings.error("E0503", other.span, message, "write `priority 10;`")
+                return 0
+
+    def rules(self, settings: dict[str, ast.Field | ast.Block]) -> FusionRule | None:
+        if "rules" not in settings:
+            if self.is_whole and not self.is_misspelt("rules"):
+                message = f"target `{self.written.name.text}` has no `rules`"
+                self.findings.error("E0502", self.written.name.span, message)
+            return None
+        value = self.value(settings["rules"])
+        return None if value is None else self.scope.rule(value)
+
+    def limits(self, settings: dict[str, ast.Field | ast.Block]) -> Limits:
+        setting = settings.get("limits")
+        if isinstance(setting, ast.Field):
+            message = "`limits` stand in braces"
+            hint = "write `limits { max_exits 1; }`"
+            self.findings.error("E0503", setting.name.span, message, hint)
+            return Limits()
+        found = self.fields(setting, LIMITS, "limit")
+        largest_first = self.alone(found.pop("largest_first", None))
+        values = ((name, self.value(limit)) for name, limit in found.items())
+        limits = check_limits(((n, v) for n, v in values if v is not None), self.findings)
+        return replace(limits, largest_first=largest_first)
+
+    def measure(self, settings: dict[str, ast.Field | ast.Block]) -> Measuring:
+        setting = settings.get("measure")
+        if isinstance(setting, ast.Field):
+            message = "what `measure` says stands in braces"
+            hint = "write `measure { repeats 5; }`"
+            self.findings.error("E0503", setting.name.span, message, hint)
+            return Measuring()
+        found = self.fields(setting, MEASURES, "setting of `measure`:")
+        return check_measuring(found, self.findings)
+
+    def tune(self, settings: dict[str, ast.Field | ast.Block], compiler: str | None) -> Tuning:
+        setting = settings.get("tune")
+        if isinstance(setting, ast.Field):
+            message = "what `tune` says stands in braces"
+            self.findings.error("E0503", setting.name.span, message, "write `tune { trials 64; }`")
+            return Tuning()
+        if setting is not None and compiler not in (None, NATIVE):
+            name = self.written.name.text
+            message = f"the kernels of `{name}` are made by `{compiler}`, and cannot be tuned"
+            hint = "`tune` is for targets whose kernels TVM makes"
+            self.findings.error("E0522", setting.name.span, message, hint)
+        return check_tuning(self.fields(setting, TUNES, "setting of `tune`:"), self.findings)
+
+    def fields(
+        self, block: ast.Block | None, known: tuple[str, ...], what: str
+    ) -> dict[str, ast.Field]:
+        """The fields in the braces of a setting, by name."""
+        found: dict[str, ast.Field] = {}
+        for field in () if block is None else block.fields:
+            name = field.name
+            if name.text not in known:
+                hint = did_you_mean(name.text, known) or f"there are {listed(known, 'and')}"
+                self.findings.error("E0501", name.span, f"unknown {what} `{name.text}`", hint)
+            elif name.text in found:
+                self.twice(name, found[name.text].name.span)
+            else:
+                found[name.text] = field
+        return found
+
+    def after(self, settings: dict[str, ast.Field | ast.Block]) -> bool:
+        match self.value(settings.get("after")):
+            case None:
+                return False
+            case ast.Application(ast.Name("max_coalesce")) as written:
+                return bind(written, self.findings, takes=(0, 0)) is not None
+            case other:
+                hint = "write `after max_coalesce();`"
+                message = "after the search there is only `max_coalesce()` to do"
+                self.findings.error("E0503", other.span, message, hint)
+                return False
+
+    def alone(self, setting: ast.Field | ast.Block | None) -> bool:
+        """Whether a setting without a value, such as `fallback;`, is present."""
+        if setting is None:
+            return False
+        if setting != ast.Field(setting.name, None):
+            name = setting.name.text
+            message = f"`{name}` stands alone"
+            self.findings.error("E0503", setting.name.span, message, f"write `{name};`")
+        return True

@@ -1,0 +1,36 @@
+"""Recognize the mistake at the place where a file cannot be read on."""
+
+from collections.abc import Iterator
+
+from collage_dsl.language.syntax import (
+    mistakes_in_conditions,
+    mistakes_in_graphs,
+    mistakes_in_items,
+    mistakes_in_patterns,
+    mistakes_in_settings,
+    mistakes_in_tests,
+)
+from collage_dsl.language.syntax.mistakes import Mistake, Place
+
+
+def meant(place: Place) -> str:
+    """What to write instead of the text at `place`; empty if no mistake is recognized."""
+    return next((said for each in _mistakes(place) if (said := each.help_at(place))), "")
+
+
+def _mistakes(place: Place) -> Iterator[Mistake]:
+    """The mistakes that are possible at `place`, from special ones to general ones."""
+    if not place.inside:
+        yield from mistakes_in_items.MISTAKES
+    elif place.inside[-1] == "graph":
+        yield from mistakes_in_graphs.MISTAKES
+    elif place.inside[0] == "test":
+        yield from mistakes_in_tests.MISTAKES
+    elif place.inside[0] == "target":
+        yield from mistakes_in_settings.MISTAKES
+    elif place.inside[0] == "pattern":
+        yield from mistakes_in_patterns.STATEMENTS
+        if place.before and not place.is_expression:
+            yield from mistakes_in_patterns.OPERANDS
+    if place.is_expression:
+        yield from mistakes_in_conditions.MISTAKES

@@ -1,0 +1,122 @@
+"""Mistakes in conditions, rules and the values of settings, which share one notation."""
+
+from collage_dsl.language.syntax.mistakes import NAME, NUMBER, REST, VALUE, Mistake, signs
+
+_FACT = r"(?:dtype|rank|size|bytes|uses|has)"
+_COMPARED = r"(?:==|!=|<=|>=|<|>)"
+_ITEMS = r"[^(){}\[\];]*[^(){}\[\];,\s]"
+
+MISTAKES = (
+    # Arguments.
+    Mistake(
+        rf"^(?:rule|target|rules|expect)\b.*[(,]\s*(?P<name>{NAME})\s*",
+        rf"=\s*(?P<value>{VALUE}|\"[^\"]*\"|\[[^\]]*\])",
+        "write `{name}: {value}`",
+    ),
+    Mistake(
+        rf"^(?:rule|target|rules|expect)\b.*[(,]\s*(?P<name>{NAME})\s+",
+        rf"(?P<value>{NUMBER}|{NAME}|\"[^\"]*\")\s*[,)]",
+        "write `{name}: {value}`",
+    ),
+    # Words and signs.
+    Mistake(
+        rf"^(?:rule|rules)\b.*[(,=]\s*(?P<left>{VALUE})\s*",
+        rf"\|\|?\s*(?P<right>{VALUE})",
+        "write `union({left}, {right})`",
+    ),
+    *signs(
+        r"^(?!rules?\b).*",
+        {
+            "=>": "write `>=`",
+            "=<": "write `<=`",
+            "=!": "write `!=`",
+            "&&": "write `and`",
+            "&": "write `and`",
+            "||": "write `or`",
+            "|": "write `or`",
+        },
+        "",
+    ),
+    Mistake("==", "=", "write `==`"),
+    Mistake("!=", "=", "write `!=`"),
+    Mistake("<", ">", "write `!=`"),
+    *(
+        Mistake("", rf"(?!{word})(?i:{word})\b", f"write `{word}`, in small letters")
+        for word in ("and", "or", "in")
+    ),
+    Mistake(r"\b(?!not)(?i:not)\s+", "", "write `not`, in small letters"),
+    Mistake(rf"(?P<left>{VALUE})\s*", rf"not\s+in\s+{REST}", "write `not {left} in {rest}`"),
+    Mistake("", r"is\s+not\b", "compare with `!=`"),
+    Mistake("", r"is\b", "compare with `==`"),
+    Mistake("", r"[!~](?!=)", "write `not`"),
+    Mistake(
+        rf"(?P<least>{VALUE})\s*(?P<first>{_COMPARED})\s*(?P<middle>{VALUE})\s*",
+        rf"(?P<second>{_COMPARED})\s*(?P<most>{VALUE})",
+        "write `{least} {first} {middle} and {middle} {second} {most}`",
+    ),
+    # Dimensions, and elements of lists.
+    Mistake(
+        rf"\b(?:shape|dim)\(\s*(?P<of>{NAME})\s*\)\s*",
+        r"\[\s*(?P<axis>-?\d+)\s*\]",
+        "write `dim({of}, {axis})`",
+    ),
+    Mistake(
+        rf"\b(?:shape|dim)\(\s*(?P<of>{NAME})\s*\)\s*",
+        r"\[",
+        "write `dim({of}, 0)` for one dimension",
+    ),
+    Mistake(
+        rf"(?P<fact>\b{_FACT}\(\s*{NAME}\s*\))\s*",
+        r"\[",
+        "write `{fact}` alone, which has no elements",
+    ),
+    Mistake(
+        r"\b(?P<of>[A-Za-z_]\w*)\.shape\s*\[\s*",
+        r"(?P<axis>-?\d+)\s*\]",
+        "write `dim({of}, {axis})`",
+    ),
+    Mistake(
+        rf"\b(?P<of>[A-Za-z_]\w*)\.(?P<fact>{_FACT})\s*\[\s*",
+        r"",
+        "write `{fact}({of})`, which has no elements",
+    ),
+    Mistake(
+        r"^where\b.*(?<![\w.])(?P<of>[A-Za-z_]\w*)\s*\[\s*",
+        r"(?P<axis>-?\d+)\s*\]",
+        "write `dim({of}, {axis})` for a dimension",
+    ),
+    Mistake(
+        rf"\b(?P<of>{NAME})\s*\[\s*",
+        r"",
+        "write `{of}[*]` for each element, or compare with a list: `{of} == [1, 1]`",
+    ),
+    # Lists and ranges.
+    Mistake(
+        rf"\bin\s+(?P<first>{VALUE})\s*", rf",\s*(?P<rest>{_ITEMS})", "write `in [{first}, {rest}]`"
+    ),
+    Mistake(
+        rf"^rules\s+\(\s*(?P<first>{VALUE})\s*",
+        r",\s*(?P<rest>[^;{}]*[^;{}\s,])\s*,?\s*\)\s*;",
+        "write `rules union({first}, {rest});`",
+    ),
+    Mistake(
+        rf"\(\s*(?P<first>{_ITEMS})\s*",
+        rf",\s*(?P<rest>{_ITEMS})\s*,?\s*\)",
+        "a list stands in brackets: write `[{first}, {rest}]`",
+    ),
+    Mistake(rf"\(\s*(?P<first>{_ITEMS})\s*", r",\s*\)", "write `[{first}]`"),
+    Mistake(r"\(\s*", r"\)", "write `[]` for an empty list"),
+    Mistake(
+        "", rf"\{{\s*(?P<items>{_ITEMS})\s*,?\s*\}}", "a list stands in brackets: write `[{items}]`"
+    ),
+    Mistake(
+        rf"\[\s*(?P<least>{NUMBER})\s*",
+        rf"\.\.+\s*(?P<most>{NUMBER})\s*\]",
+        "write `{least}..{most}`, without brackets",
+    ),
+    Mistake(
+        rf"(?P<least>{NUMBER})\s*\.\.\s*", rf"\.\s*(?P<most>{NUMBER})", "write `{least}..{most}`"
+    ),
+    Mistake(r"^where\b[^()]*(?:\([^()]*\)[^()]*)*", ",", "write `and` between conditions"),
+    Mistake("", r"=", "compare with `==`"),
+)

@@ -1,0 +1,144 @@
+"""Mistakes outside of braces: in definitions, parameters, and the beginnings of blocks."""
+
+from collage_dsl.language.syntax.mistakes import DTYPE, NAME, REST, VALUE, Mistake
+
+_DIMS = r"\[(?P<dims>[^\]]*)\]"
+_OF = rf"\b(?P<name>{NAME})\s*:\s*"
+"""The beginning of a parameter with a sort: `x: `."""
+_ASK = "`where dtype({name}) == {dtype};` in the pattern asks for the dtype"
+_IS = r"(?:=>|->|:=|=|:)\s*"
+
+_PARAMETERS = tuple(
+    Mistake(rf"^pattern\b.*{before}", after, said)
+    for before, after, said in (
+        # Optional ones.
+        (rf"{_OF}(?P<sort>[^,:()]*[^,:()\s])\s*", r"\?", "write `{name}?: {sort}`"),
+        (_OF, r"\?", "write `{name}?`"),
+        (rf"\b(?P<name>{NAME})\s*", r"=\s*none\b", "write `{name}?`"),
+        (r"[(,]\s*", rf"\?\s*(?P<name>{NAME})", "write `{name}?`"),
+        # Shapes and dtypes.
+        (rf"{_OF}const\s*,?\s*", _DIMS, "write `{name}: const & [{dims}]`"),
+        (rf"{_OF}(?P<dtype>{DTYPE})\s*", _DIMS, "write `{name}: [{dims}]`; " + _ASK),
+        (rf"{_OF}{NAME}\s*", _DIMS, "write `{name}: [{dims}]`"),
+        (
+            rf"{_OF}const\s*",
+            rf"(?P<dtype>{DTYPE})\s*{_DIMS}",
+            "write `{name}: const & [{dims}]`; " + _ASK,
+        ),
+        (rf"{_OF}const\s*&?\s*", rf"(?P<dtype>{DTYPE})\b", "write `{name}: const`; " + _ASK),
+        (rf"{_OF}(?P<dtype>{DTYPE})\s*&\s*", r"const\b", "write `{name}: const`; " + _ASK),
+        (rf"{_OF}{_DIMS}\s*", rf"&\s*(?P<dtype>{DTYPE})\b", "write `{name}: [{dims}]`; " + _ASK),
+        (rf"{_OF}{_DIMS}\s*", r"&\s*const\b", "write `{name}: const & [{dims}]`"),
+        (_OF, rf'"(?P<dtype>{DTYPE})"', "write `{name}`; " + _ASK),
+        (rf"{_OF}dtype\s*", rf"\(\s*(?P<dtype>{DTYPE})\s*\)", "write `{name}`; " + _ASK),
+        (rf"[(,]\s*(?P<dtype>{DTYPE})\s+", rf"(?P<name>{NAME})", "write `{name}`; " + _ASK),
+        (_OF, r"\((?P<dims>[^()]*)\)", "write `{name}: [{dims}]`"),
+        (rf"{_OF}\[(?:[^\]]*,)?\s*", r"[?*]|-\s*1\b", "write `_` for any size"),
+        (rf"{_OF}\[[^\]]*", r"\.\.", "without dimensions, `{name}` has any shape"),
+        (
+            rf"{_OF}\[[^\]]*",
+            r"[-+*/%(]",
+            "a dimension is a name, a number or `_`; `where` can calculate with the name",
+        ),
+        (rf"[(,]\s*(?P<name>{NAME})\s*", _DIMS, "write `{name}: [{dims}]`"),
+        # Constants.
+        (r"[(,]\s*const\s+", rf"(?P<name>{NAME})", "write `{name}: const`"),
+        (rf"[(,]\s*(?P<name>{NAME})\s+", r"const\b", "write `{name}: const`"),
+    )
+)
+
+_PATTERNS = (
+    Mistake(
+        r"^pattern\s+(?P<head>.*\))\s*",
+        rf"{_IS}\{{",
+        "write `pattern {head} {{`",
+    ),
+    Mistake(
+        r"^pattern\s+(?P<head>.*\))\s*",
+        rf"(?:{_IS})?{REST}",
+        "write `pattern {head} {{ {free} = {rest}; yield {free}; }}`",
+    ),
+    Mistake(
+        rf"^pattern\s+(?P<name>{NAME})\s*",
+        rf"{_IS}{REST}",
+        "write `pattern {name}(x) {{ {free} = {rest}; yield {free}; }}`",
+    ),
+    Mistake(
+        rf"^pattern\s+(?P<name>{NAME})\s*",
+        rf"(?P<first>{NAME}(?:\s*+(?:,\s*+)?{NAME})*+)?\s*\{{",
+        "the parameters stand in parentheses: write `pattern {name}(x) {{`",
+    ),
+)
+
+_RULES = (
+    Mistake(
+        rf"^rule\s+(?P<name>{NAME})\s*=\s*(?P<first>{VALUE})\s*",
+        r"[,|+]\s*(?P<rest>[^;{}]*[^;{}\s,])",
+        "write `rule {name} = union({first}, {rest});`",
+    ),
+    Mistake(
+        rf"^let\s+(?P<name>{NAME})\s*=\s*\(?\s*(?P<first>{NAME})\s*",
+        rf"[|,]\s*(?P<rest>{NAME})\s*\)?\s*;",
+        "write `let {name} = one_of({first}, {rest});`",
+    ),
+    Mistake(
+        rf"^let\s+(?P<name>{NAME})\s*=\s*\(?\s*{NAME}\s*",
+        r"[|,]",
+        "write `let {name} = one_of(…);`",
+    ),
+    Mistake(
+        rf"^(?P<word>rule|let)\s+(?P<name>{NAME}(?:\s*\([^()]*\))?)\s*=?",
+        rf"(?:{_IS}|<-|\{{)?\s*(?P<rest>{VALUE})\s*[;}}]",
+        "write `{word} {name} = {rest};`",
+    ),
+)
+
+_TARGETS = (
+    Mistake(
+        r"^target\s+on\s+", rf"(?P<kind>{NAME})", "write `target t on {kind}`: a target has a name"
+    ),
+    Mistake(r"^target\s+(?P<name>[\w.]+)\s*", r"[{;]", "write `target {name} on llvm {{`"),
+    Mistake(
+        r"^target\s+(?P<name>[\w.]+)\s*",
+        rf'(?:{_IS}|[@(]|(?:for|as|in|is|with)\b)?\s*"?(?P<kind>{NAME})',
+        "write `target {name} on {kind} {{`",
+    ),
+    Mistake(
+        rf"^target\s+(?P<name>[\w.]+)\s+on\s+(?P<kind>{NAME})\s*",
+        r"[,;:=]",
+        "write `target {name} on {kind} {{`",
+    ),
+    Mistake(r"^target\b.*\bon\s+", rf'"(?P<kind>{NAME})"', "write `on {kind}`, without quotes"),
+    Mistake(
+        rf"^target\b.*\bon\s+(?P<kind>{NAME})\s*",
+        r"\[\s*(?P<options>[^\[\]]*[^\[\]\s])\s*\]",
+        "options stand in parentheses: `{kind}({options})`",
+    ),
+    Mistake(
+        rf"^target\b.*\bon\s+(?P<kind>{NAME})\s*",
+        r"-+(?P<option>[A-Za-z_]\w*)=(?P<value>[^\s{}]+)",
+        'options stand in parentheses: `{kind}({option}: "{value}")`',
+    ),
+)
+
+_WORDS = tuple(
+    Mistake(r"^", rf"(?:{theirs})\s+(?P<name>{NAME})", said)
+    for theirs, said in (
+        ("def|defn|fn|fun|func|function|macro|template", "write `pattern {name}(x) {{`"),
+        ("class|const|var|val|set|alias|type|group", "write `let {name} = one_of(…);`"),
+        ("backend|device|hardware|platform", "write `target {name} on llvm {{`"),
+        ("from|include|use|using|require", 'write `import "FILE" only (NAME);`'),
+    )
+)
+
+MISTAKES = (
+    *_WORDS,
+    Mistake(
+        r"^(?:pattern|rule|let|target)\s+", r'"(?P<name>[^"]*)"', "write `{name}`, without quotes"
+    ),
+    Mistake(r"^test\s+", rf"(?P<name>{NAME})", 'write `test "{name}"`'),
+    *_PARAMETERS,
+    *_PATTERNS,
+    *_RULES,
+    *_TARGETS,
+)

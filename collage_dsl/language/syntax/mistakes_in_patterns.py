@@ -1,0 +1,137 @@
+"""Mistakes in the statements of a pattern."""
+
+from collage_dsl.language.syntax.mistakes import (
+    ARGUMENTS,
+    CALL,
+    NAME,
+    REST,
+    VALUE,
+    Mistake,
+    calls,
+    signs,
+)
+
+BINARY = {
+    "**": "power",
+    "//": "floor_divide",
+    "<=": "less_equal",
+    ">=": "greater_equal",
+    "==": "equal",
+    "!=": "not_equal",
+    "&&": "logical_and",
+    "||": "logical_or",
+    "and": "logical_and",
+    "or": "logical_or",
+    "+": "add",
+    "-": "subtract",
+    "*": "multiply",
+    "/": "divide",
+    "%": "floor_mod",
+    "@": "matmul",
+    "<": "less",
+    ">": "greater",
+    "&": "bitwise_and",
+}
+"""The operator that a sign between two values stands for elsewhere; longer signs come first."""
+
+UNARY = {"!": "logical_not", "~": "bitwise_not"}
+"""The operator that a sign before a value stands for elsewhere."""
+
+_OPERAND = rf"(?:{ARGUMENTS}\??\s*{ARGUMENTS}|{VALUE}|{ARGUMENTS})"
+_NAMES = rf"{NAME}(?:\s*,\s*{NAME})*+"
+_FACT = r"(?:dtype|rank|shape|dim|size|bytes|uses|has)"
+_FIELDS = "write `fields = {rest};`: they are `fields.0` and `fields.1`"
+
+STATEMENTS = (
+    # Conditions.
+    Mistake(
+        rf"^(?P<fact>{_FACT})\s*",
+        rf"(?P<rest>{ARGUMENTS}\s*(?:[=!<>%]|in\b)[^;{{}}]*)",
+        "write `where {fact}{rest};`",
+    ),
+    Mistake(
+        r"^(?:if|when|require|requires|assert|check|assume|given|filter)\s+",
+        REST,
+        "write `where {rest};`",
+    ),
+    Mistake(r"^where\s*", rf":\s*{REST}", "write `where {rest};`"),
+    # Results.
+    Mistake(
+        r"^return\s+", rf"(?P<rest>{CALL})\s*;", "write `{free} = {rest};`, then `yield {free};`"
+    ),
+    Mistake(
+        r"^(?:return|output|out|result)\s+", rf"(?P<rest>{_NAMES})\s*;", "write `yield {rest};`"
+    ),
+    Mistake(r"^return\s+", "", "a pattern ends with `yield`"),
+    Mistake(
+        rf"^yield\s+(?P<name>{NAME})\s*",
+        rf"(?P<rest>{ARGUMENTS})",
+        "write `{free} = {name}{rest};`, then `yield {free};`",
+    ),
+    Mistake(
+        r"^yield\s*",
+        rf"[:=(\[]\s*(?P<rest>{_NAMES})\s*,?\s*[)\]]?\s*;",
+        "write `yield {rest};`",
+    ),
+    Mistake(
+        rf"^yield\s+(?P<names>{_NAMES})\s+",
+        rf"(?P<rest>{NAME})\s*;",
+        "write `yield {names}, {rest};`",
+    ),
+    Mistake(rf"^(?P<name>{NAME})\s*", r"[;}]", "write `yield {name};` for the result"),
+    # Bindings.
+    Mistake(
+        rf"^(?P<word>{NAME})\s+",
+        rf"(?P<name>{NAME})\s*(?::\s*{NAME}\s*)?(?::?=|<-)(?!=)\s*{REST}",
+        "write `{name} = {rest};`, without `{word}`",
+    ),
+    Mistake(
+        rf"^(?P<name>{NAME})\s*",
+        rf":\s*{NAME}(?:\s*\[[^\]]*\])?\s*=\s*{REST}",
+        "write `{name} = {rest};`; `where dtype({name}) == f32;` asks for a dtype",
+    ),
+    Mistake(rf"^(?P<name>{NAME})\s*", rf"(?::=|<-|:)\s*{REST}", "write `{name} = {rest};`"),
+    Mistake(rf"^(?P<name>{NAME})\s*=", rf"=\s*{REST}", "write `{name} = {rest};`"),
+    Mistake(rf"^(?P<name>{NAME})\s+", rf"(?P<rest>{CALL})\s*;", "write `{name} = {rest};`"),
+    Mistake(
+        rf"^(?P<name>{NAME})\s*",
+        rf"(?P<rest>{ARGUMENTS}[^;{{}}]*)",
+        "write `{free} = {name}{rest};`",
+    ),
+    Mistake(rf"^{NAME}\s*", rf",[^=;{{}}]*=\s*(?P<rest>{CALL})", _FIELDS),
+    Mistake(r"^", rf"\(\s*{NAME}\s*,[^=;{{}}]*=\s*(?P<rest>{CALL})", _FIELDS),
+    Mistake(
+        rf"^(?P<name>{NAME})\s*",
+        rf"(?P<sign>\*\*|//|[-+*/])=\s*(?P<rest>{VALUE})\s*;",
+        "each value has a name of its own: write `{free} = …;`",
+    ),
+    Mistake("^", r"[%$@]", "a name consists of letters, digits and `_`"),
+)
+
+OPERANDS = (
+    Mistake(rf"(?P<of>{CALL}|{NAME})\s*", r"\[\s*(?P<field>\d+)\s*\]", "write `{of}.{field}`"),
+    *signs(
+        rf"(?P<left>{_OPERAND})\s*",
+        calls(BINARY, "{left}, {right}"),
+        rf"\s*(?P<right>{_OPERAND})",
+    ),
+    *signs(
+        "=.*",
+        calls(UNARY, "{right}"),
+        rf"\s*(?P<right>{_OPERAND})",
+    ),
+    *(
+        Mistake(rf"{sign}\s*", rf"(?P<right>{_OPERAND})", f"write `{operator}({{right}})`")
+        for sign, operator in (("-", "negative"), (r"\bnot", "logical_not"))
+    ),
+    *signs(
+        r"=.*[\w)\]]\s*",
+        calls(BINARY, "…, …"),
+        r"\s*[\w(]",
+    ),
+    Mistake(
+        rf"(?P<left>{_OPERAND})\s*",
+        rf"\|\s*(?P<right>{_OPERAND})",
+        "write `({left} | {right})`",
+    ),
+)

@@ -1,0 +1,49 @@
+"""Mistakes in the settings of a target."""
+
+from collage_dsl.language.syntax.mistakes import NAME, REST, VALUE, Mistake
+from collage_dsl.language.syntax.words import SETTINGS
+
+_ALONE = r"^(?P<name>fallback|largest_first)\s*"
+_SIGN = r"(?::=|==|<=|[:=])"
+"""What other languages write between a setting and its value."""
+
+MISTAKES = (
+    Mistake(
+        r"^(?P<name>runs|taps)\s*",
+        rf'{_SIGN}?\s*"(?P<value>{NAME})"',
+        "write `{name} {value};`, without quotes",
+    ),
+    Mistake(r"^tune\s*", rf"{_SIGN}\s*(?P<number>\d+)", "write `tune {{ trials {number}; }}`"),
+    Mistake(_ALONE, _SIGN, "write `{name};`"),
+    Mistake(rf"^(?P<name>{NAME})\s*", rf"{_SIGN}\s*\{{", "write `{name} {{ … }}`"),
+    Mistake(
+        rf"^(?P<name>{NAME})\s*",
+        rf"{_SIGN}\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ns|us|ms|s|%)\s*[;}}]",
+        "write `{name} {number}{unit};`",
+    ),
+    Mistake(rf"^(?P<name>{NAME})\s*", rf"{_SIGN}\s*{REST}", "write `{name} {rest};`"),
+    Mistake(rf"^(?P<name>{NAME})\s*", _SIGN, "write `{name} …;`"),
+    Mistake(
+        rf"^(?P<name>limits|measure|tune)\s*[(\[]\s*(?P<first>{NAME})\s*",
+        rf"[:=]?\s*(?P<rest>{VALUE})",
+        "write `{name} {{ {first} {rest}; }}`",
+    ),
+    Mistake(
+        rf"^(?P<name>rules)\s+(?P<first>{VALUE})\s*",
+        rf"[,|+]\s*+(?!(?:{'|'.join(SETTINGS)})\b)(?P<rest>[^;{{}}]*[^;{{}}\s,])",
+        "write `rules union({first}, {rest});`",
+    ),
+    Mistake(
+        r"^(?P<name>op_call_by_kind|dfpattern|union|composite|combine_by_primitives)\(",
+        r"",
+        "write `rules …;`, without braces",
+    ),
+    Mistake(
+        rf"^variants\s+(?P<first>{NAME})\s*",
+        rf",\s*(?P<rest>{NAME}(?:\s*,\s*{NAME})*)\s*;",
+        "write `variants [{first}, {rest}];`",
+    ),
+    Mistake(
+        rf"^(?P<setting>{NAME}\s+{VALUE})\s*", r",", "write `{setting};`: a setting ends with `;`"
+    ),
+)

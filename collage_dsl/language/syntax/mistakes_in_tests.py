@@ -1,0 +1,26 @@
+"""Mistakes in the statements of a test, except in its graph."""
+
+from collage_dsl.language.syntax.mistakes import NAME, REST, Mistake
+
+_PRICE = r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ns|us|ms|s)\b"
+
+MISTAKES = (
+    Mistake(r"^(?P<word>graph|costs)\s*", r"(?::=|[:=])\s*\{", "write `{word} {{ … }}`"),
+    Mistake(r"^(?P<word>model|expect)\s*", rf"(?::=|[:=])\s*{REST}", "write `{word} {rest};`"),
+    Mistake(r"^", rf"(?:assert|check|expects|require)\b\s*{REST}", "write `expect {rest};`"),
+    # Costs.
+    Mistake(rf"^(?P<name>{NAME})\s*", r"(?::=|[:=])\s*\{", "write `{name} {{ … }}`"),
+    Mistake(r'^(?P<ops>"[^"]*")\s*', rf"(?::=|=|->)?\s*{_PRICE}", "write `{ops}: {number}{unit};`"),
+    Mistake(r'^(?P<ops>"[^"]*")\s*:\s*', _PRICE, "write `{ops}: {number}{unit};`"),
+    Mistake(
+        r'^(?P<ops>"[^"]*")\s*:\s*',
+        r"(?P<number>\d+(?:\.\d+)?)",
+        "a time has a unit: write `{ops}: {number}us;`",
+    ),
+    Mistake(r"^", rf"(?P<op>{NAME})\s*[:=]\s*{_PRICE}", 'write `"{op}": {number}{unit};`'),
+    Mistake(
+        r"^",
+        rf'(?P<ops>"[^"]*")\s*[:=]\s*{_PRICE}',
+        "name the target: write `tvm {{ {ops}: {number}{unit}; }}`",
+    ),
+)

@@ -1,0 +1,1 @@
+"""From patterns, rules, targets and graphs to text."""

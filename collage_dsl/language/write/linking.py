@@ -1,0 +1,128 @@
+"""Rename patterns and predicates from several files so that one text can hold them all."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from collage_dsl.language.resolve.predicates import with_predicates
+from collage_dsl.language.write.printer import patterns_of, predicates_in
+from collage_dsl.rules import (
+    CombineByPrimitives,
+    DFPattern,
+    FusionRule,
+    FusionSpec,
+    Horizontal,
+    Host,
+    MaxCoalesce,
+    OnlyValid,
+    OnlyVariants,
+    OpCallByKind,
+    OpPredicate,
+    Pattern,
+    Tagged,
+    Union,
+    Vertical,
+)
+from collage_dsl.rules.condition import Where
+from collage_dsl.rules.pattern import (
+    Anything,
+    Call,
+    Either,
+    FieldOf,
+    Number,
+    Operand,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+)
+from collage_dsl.rules.predicate import Predicate
+
+
+def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec]:
+    """
+    The same specs; if two different patterns or predicates share a name, the later is `name_2`.
+
+    Two files may define the same name differently, but one text may define it only once.
+    """
+    names = _Names()
+    for spec in specs.values():
+        for predicate in predicates_in(spec.rule):
+            names.add(predicate)
+        for pattern in patterns_of(spec.rule):
+            names.add(pattern)
+    if not names.clash:
+        return dict(specs)
+    return {n: replace(spec, rule=names.in_rule(spec.rule)) for n, spec in specs.items()}
+
+
+class _Names:
+    """A name for each pattern and predicate, used only once."""
+
+    def __init__(self) -> None:
+        self.of: dict[Pattern | Predicate, str] = {}
+        self.taken: set[str] = set()
+        self.clash = False
+
+    def add(self, named: Pattern | Predicate) -> None:
+        if named in self.of:
+            return
+        name, number = named.name, 1
+        while name in self.taken:
+            number += 1
+            name = f"{named.name}_{number}"
+        self.clash |= number > 1
+        self.taken.add(name)
+        self.of[named] = name
+
+    def in_rule(self, rule: FusionRule) -> FusionRule:
+        match rule:
+            case DFPattern(pattern):
+                return DFPattern(self.in_pattern(pattern))
+            case Union(rules):
+                return Union(tuple(map(self.in_rule, rules)))
+            case Tagged() | CombineByPrimitives() | OnlyValid() | OnlyVariants() | MaxCoalesce():
+                return replace(rule, rule=self.in_rule(rule.rule))
+            case Horizontal() | Vertical():
+                return replace(rule, rule=self.in_rule(rule.rule))
+            case OpPredicate(predicate) if not predicate.backend:
+                return replace(rule, predicate=self.predicate(predicate))
+            case OpCallByKind() | OpPredicate() | Host():
+                return rule
+            case _:
+                assert_never(rule)
+
+    def in_pattern(self, pattern: Pattern) -> Pattern:
+        bindings = tuple(replace(b, value=self.in_operand(b.value)) for b in pattern.bindings)
+        wheres = tuple(map(self.in_where, pattern.conditions))
+        return replace(pattern, name=self.of[pattern], bindings=bindings, conditions=wheres)
+
+    def in_where(self, where: Where) -> Where:
+        return replace(where, condition=with_predicates(where.condition, self.predicate))
+
+    def predicate(self, predicate: Predicate) -> Predicate:
+        return replace(predicate, name=self.of[predicate])
+
+    def in_operand(self, operand: Operand) -> Operand:
+        match operand:
+            case PatternCall(pattern, operands):
+                inner = tuple(map(self.in_operand, operands))
+                return replace(operand, pattern=self.in_pattern(pattern), operands=inner)
+            case Call(operands=operands, attributes=attributes):
+                inner = tuple(map(self.in_operand, operands))
+                wheres = tuple(map(self.in_where, attributes))
+                return replace(operand, operands=inner, attributes=wheres)
+            case TupleOf(fields):
+                return TupleOf(tuple(map(self.in_operand, fields)))
+            case Either(choices):
+                return Either(tuple(map(self.in_operand, choices)))
+            case FieldOf(of, index):
+                return FieldOf(self.in_operand(of), index)
+            case Repeat(call):
+                inner_call = self.in_operand(call)
+                assert isinstance(inner_call, Call | PatternCall)
+                return replace(operand, call=inner_call)
+            case Reference() | Anything() | Number():
+                return operand
+            case _:
+                assert_never(operand)

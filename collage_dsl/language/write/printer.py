@@ -1,0 +1,476 @@
+"""Write fusion specs as canonical text. Reading it gives equal specs."""
+
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+from collage_dsl.graph import Kind, Measuring
+from collage_dsl.graph.operators import operators
+from collage_dsl.graph.types import long_dtype
+from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.resolve.measuring import duration, percentage
+from collage_dsl.language.resolve.patterns import TOLERANCE
+from collage_dsl.language.resolve.predicates import predicates_of
+from collage_dsl.printable import without_markers
+from collage_dsl.rules import (
+    FUSIBLE,
+    TVM_DEFAULT,
+    CombineByPrimitives,
+    Constants,
+    DFPattern,
+    FusionRule,
+    FusionSpec,
+    Horizontal,
+    Host,
+    InjectiveBranches,
+    JoinAnything,
+    KindPair,
+    Limits,
+    MaxCoalesce,
+    OnlyValid,
+    OnlyVariants,
+    OpCallByKind,
+    OpPredicate,
+    Pattern,
+    Primitive,
+    Tagged,
+    TupleArgs,
+    TupleProjections,
+    Union,
+    Vertical,
+    sub_rules,
+)
+from collage_dsl.rules import condition as conditions
+from collage_dsl.rules.condition import Expression, Value, Where
+from collage_dsl.rules.pattern import (
+    Anything,
+    Call,
+    Either,
+    FieldOf,
+    Number,
+    Operand,
+    Parameter,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+)
+from collage_dsl.rules.placement import ByName, ByOperator, Placement
+from collage_dsl.rules.predicate import Predicate
+from collage_dsl.rules.vertical import USUAL_DEPTH
+
+WIDTH = 100
+
+_LEVELS = ("or", "and", "not", "comparison", "sum", "product", "atom")
+"""Sorts of expressions by precedence, the loosest first."""
+
+
+def to_text(spec: FusionSpec | Mapping[str, FusionSpec]) -> str:
+    """
+    The text of one spec, or of all specs of a file, with the patterns and predicates they use:
+    `load(text=to_text(spec))[spec.name] == spec`.
+
+    Raises ValueError for what the language cannot express: two different patterns, or predicates,
+    with the same name.
+    """
+    specs = [spec] if isinstance(spec, FusionSpec) else list(spec.values())
+    patterns: dict[str, Pattern] = {}
+    for pattern in (p for spec in specs for p in patterns_of(spec.rule)):
+        if patterns.setdefault(pattern.name, pattern) != pattern:
+            raise ValueError(f"two patterns are named `{pattern.name}`")
+    predicates: dict[str, Predicate] = {}
+    for predicate in (p for spec in specs for p in predicates_in(spec.rule)):
+        if predicates.setdefault(predicate.name, predicate) != predicate:
+            raise ValueError(f"two predicates are named `{predicate.name}`")
+    declared = "\n".join(map(_predicate, predicates.values()))
+    parts = ["collage 1;", *([declared] if declared else [])]
+    parts += [*map(_pattern, patterns.values()), *map(_target, specs)]
+    placements = [_placement(spec.name, each) for spec in specs for each in spec.placements]
+    parts += ["\n".join(placements)] if placements else []
+    return "\n\n".join(parts) + "\n"
+
+
+def patterns_of(rule: FusionRule) -> Iterator[Pattern]:
+    """The patterns that `rule` uses, each before its callers; some several times."""
+    if isinstance(rule, DFPattern):
+        yield from called(rule.pattern)
+        yield rule.pattern
+    for inner in sub_rules(rule):
+        yield from patterns_of(inner)
+
+
+def predicates_in(rule: FusionRule) -> Iterator[Predicate]:
+    """The predicates that `rule` uses and a file declares; some several times."""
+    if isinstance(rule, OpPredicate) and not rule.predicate.backend:
+        yield rule.predicate
+    if isinstance(rule, DFPattern):
+        for pattern in patterns_of(rule):
+            yield from predicates_of(pattern)
+    for inner in sub_rules(rule):
+        yield from predicates_in(inner)
+
+
+def _predicate(predicate: Predicate) -> str:
+    parameters = ", ".join(predicate.parameters)
+    source = quoted(predicate.source)
+    return f"extern predicate {predicate.name}({parameters}) from {source};"
+
+
+# Patterns.
+
+
+def _pattern(pattern: Pattern) -> str:
+    parameters = ", ".join(map(_parameter, pattern.parameters))
+    bindings = (f"  {b.name} = {_operand(b.value)};" for b in pattern.bindings)
+    wheres = map(_where, pattern.conditions)
+    taps = ["  taps allowed;"] if pattern.taps else []
+    anchor = [f"  anchor {pattern.anchor};"] if pattern.anchor else []
+    results = ", ".join((pattern.result, *pattern.others))
+    lines = [*bindings, *wheres, *taps, *anchor, f"  yield {results};"]
+    return "\n".join([f"pattern {pattern.name}({parameters}) {{", *lines, "}"])
+
+
+def _parameter(parameter: Parameter) -> str:
+    optional = "?" if parameter.optional else ""
+    tag = ": const" if parameter.constant else ""
+    return f"{parameter.name}{optional}{tag}"
+
+
+def _operand(operand: Operand) -> str:
+    match operand:
+        case Reference(name):
+            return name
+        case Anything():
+            return "_"
+        case Number(value, tolerance):
+            return _number(value, tolerance)
+        case Call():
+            return _call(operand)
+        case PatternCall(pattern, operands, optional):
+            inner = ", ".join(map(_operand, operands))
+            return f"{pattern.name}{'?' if optional else ''}({inner})"
+        case TupleOf(fields):
+            comma = "," if len(fields) == 1 else ""
+            return f"({', '.join(map(_operand, fields))}{comma})"
+        case FieldOf(Repeat() as of, index):
+            return f"({_operand(of)}).{index}"
+        case FieldOf(Number()):
+            raise ValueError("a number has no fields")
+        case FieldOf(of, index):
+            return f"{_operand(of)}.{index}"
+        case Repeat(call, least, most):
+            return f"repeat[{least}..{most}] {_operand(call)}"
+        case Either(choices):
+            if len(choices) < 2:
+                raise ValueError("a single alternative cannot be written")
+            return f"({' | '.join(map(_operand, choices))})"
+        case _:
+            assert_never(operand)
+
+
+def _number(value: float, tolerance: float) -> str:
+    if tolerance == 0:
+        return _value(value)
+    if not 0 < tolerance < 1:
+        raise ValueError(f"a tolerance of {tolerance} cannot be written")
+    return f"~{_value(value)}" if tolerance == TOLERANCE else f"~{value} within {tolerance}"
+
+
+def _call(call: Call) -> str:
+    ops = call.ops[0] if len(call.ops) == 1 else f"({' | '.join(call.ops)})"
+    operands = ", ".join(map(_operand, call.operands))
+    types = {name: t for op in call.ops for name, t in operators()[op].attrs.items()}
+    conditions = ", ".join(_expression(w.condition, types) for w in call.attributes)
+    brackets = f" [{conditions}]" if conditions else ""
+    modifiers = f"{' ordered' if call.ordered else ''}{' shared' if call.shared else ''}"
+    return f"{ops}{'?' if call.optional else ''}({operands}){brackets}{modifiers}"
+
+
+def _where(where: Where) -> str:
+    reason = f" else {quoted(where.reason)}" if where.reason else ""
+    return f"  where {_expression(where.condition, {})}{reason};"
+
+
+# Conditions.
+
+
+def _expression(expression: Expression, types: Mapping[str, str], least: str = "or") -> str:
+    """The text of `expression`, in parentheses if its precedence is lower than `least`."""
+    text, level = _written(expression, types)
+    return text if _LEVELS.index(level) >= _LEVELS.index(least) else f"({text})"
+
+
+def _written(expression: Expression, types: Mapping[str, str]) -> tuple[str, str]:
+    """The text of `expression` and its precedence."""
+
+    def side(part: Expression, least: str) -> str:
+        return _expression(part, types, least)
+
+    match expression:
+        case conditions.Constant(value):
+            return _value(value), "atom"
+        case conditions.Attr(name):
+            return name, "atom"
+        case conditions.Dtype(of):
+            return f"dtype({of})", "atom"
+        case conditions.Rank(of):
+            return f"rank({of})", "atom"
+        case conditions.DimAt(of, axis):
+            return f"dim({of}, {axis})", "atom"
+        case conditions.Shape(of):
+            return f"shape({of})", "atom"
+        case conditions.Size(of):
+            return f"size({of})", "atom"
+        case conditions.Bytes(of):
+            return f"bytes({of})", "atom"
+        case conditions.Each(conditions.Attr(name)):
+            return f"{name}[*]", "atom"
+        case conditions.Range(least, most):
+            return f"{_value(least)}..{_value(most)}", "sum"
+        case conditions.Has(of):
+            return f"has({of})", "atom"
+        case conditions.Uses(of):
+            return f"uses({of})", "atom"
+        case conditions.Holds(predicate, names):
+            return f"{predicate.name}({', '.join(names)})", "atom"
+        case conditions.Calculate(operator, left, right):
+            level, tighter = ("sum", "product") if operator in "+-" else ("product", "atom")
+            return f"{side(left, level)} {operator} {side(right, tighter)}", level
+        case conditions.Compare(operator, left, right):
+            left, right = _dtypes(left, right, types), _dtypes(right, left, types)
+            return f"{side(left, 'sum')} {operator} {side(right, 'sum')}", "comparison"
+        case conditions.Within(value, choices):
+            choices = _dtypes(choices, value, types)
+            return f"{side(value, 'sum')} in {side(choices, 'sum')}", "comparison"
+        case conditions.Not(condition):
+            return f"not {side(condition, 'not')}", "not"
+        case conditions.And(left, right):
+            return f"{side(left, 'and')} and {side(right, 'not')}", "and"
+        case conditions.Or(left, right):
+            return f"{side(left, 'or')} or {side(right, 'and')}", "or"
+        case _:
+            assert_never(expression)
+
+
+class _Bare(str):
+    """A string that is written without quotes, because it is a dtype."""
+
+    __slots__ = ()
+
+
+def _dtypes(side: Expression, other: Expression, types: Mapping[str, str]) -> Expression:
+    """`side` as a dtype if it is a constant compared with a dtype."""
+    match other:
+        case conditions.Dtype():
+            pass
+        case conditions.Attr(name) if types.get(name) == "dtype":
+            pass
+        case _:
+            return side
+    match side:
+        case conditions.Constant(str() as text):
+            return conditions.Constant(_Bare(text))
+        case conditions.Constant(tuple() as items):
+            bare = (_Bare(item) if isinstance(item, str) else item for item in items)
+            return conditions.Constant(tuple(bare))
+    return side
+
+
+def _value(value: Value) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "none"
+        case _Bare() if long_dtype(value):
+            return str(value)
+        case str():
+            return quoted(value)
+        case tuple():
+            return f"[{', '.join(map(_value, value))}]"
+        case int() | float():
+            return repr(value)
+        case _:
+            assert_never(value)
+
+
+def quoted(text: str) -> str:
+    """
+    `text` in quotes and with escapes, as a string of the language. Raises ValueError for a lone
+    surrogate, which no text can hold.
+    """
+    written = without_markers("".join(map(_character, text)), r"\u{23}")
+    return f'"{written}"'
+
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _character(character: str) -> str:
+    if character.isprintable() or character in _ESCAPES:
+        return _ESCAPES.get(character, character)
+    if "\ud800" <= character <= "\udfff":
+        raise ValueError(f"a string cannot hold U+{ord(character):04X}, which is half a character")
+    return f"\\u{{{ord(character):x}}}"
+
+
+# Rules.
+
+
+def _rule(rule: FusionRule, indent: int) -> str:
+    """The text of `rule`; if a line would be too long, each argument has its own line."""
+    function, arguments = _parts(rule, indent + 2)
+    line = f"{function}({', '.join(arguments)})"
+    if indent + len(line) <= WIDTH - len("rules ;") and "\n" not in line:
+        return line
+    inner, outer = " " * (indent + 2), " " * indent
+    lines = "".join(f"{inner}{argument},\n" for argument in arguments)
+    return f"{function}(\n{lines}{outer})"
+
+
+def _parts(rule: FusionRule, indent: int) -> tuple[str, list[str]]:
+    match rule:
+        case OpCallByKind(kinds):
+            if not kinds:
+                raise ValueError("op_call_by_kind without any kind cannot be written")
+            return "op_call_by_kind", [] if kinds == FUSIBLE else [str(kind) for kind in kinds]
+        case DFPattern(pattern):
+            return "dfpattern", [pattern.name]
+        case OpPredicate(predicate, ops):
+            named = [f"ops: [{', '.join(ops)}]"] if ops else []
+            return "op_predicate", [_asked(predicate), *named]
+        case Host():
+            return "host", []
+        case Tagged(label, inner):
+            return "composite", [quoted(label), _rule(inner, indent)]
+        case Union(rules):
+            return "union", [_rule(each, indent) for each in rules]
+        case CombineByPrimitives(inner, using, max_depth, max_nodes, max_splits):
+            bounds = {"max_depth": max_depth, "max_nodes": max_nodes, "max_splits": max_splits}
+            named = [f"{name}: {bound}" for name, bound in bounds.items() if bound is not None]
+            using_text = f"using: {_primitives(using)}"
+            return "combine_by_primitives", [_rule(inner, indent), using_text, *named]
+        case OnlyValid(inner, limits):
+            named = [f"{name}: {value or 'true'}" for name, value in _limits(limits)]
+            return "only_valid", [_rule(inner, indent), *named]
+        case OnlyVariants(inner, variants):
+            return "only_variants", [_rule(inner, indent), f"[{', '.join(variants)}]"]
+        case Horizontal(inner, most):
+            return "horizontal", [_rule(inner, indent), *([] if most == 3 else [f"max: {most}"])]
+        case Vertical(inner, prologue, epilogue, max_depth):
+            sides = {"prologue": prologue, "epilogue": epilogue}
+            named = [
+                f"{name}: {'none' if kind is None else kind}"
+                for name, kind in sides.items()
+                if kind is not Kind.BROADCAST
+            ]
+            depth = [] if max_depth == USUAL_DEPTH else [f"max_depth: {max_depth}"]
+            return "vertical", [_rule(inner, indent), *named, *depth]
+        case MaxCoalesce(inner, prefer):
+            named = [] if prefer == "largest" else [f"prefer: {prefer}"]
+            return "max_coalesce", [_rule(inner, indent), *named]
+        case _:
+            assert_never(rule)
+
+
+def _asked(predicate: Predicate) -> str:
+    return quoted(f"{predicate.backend}.supports") if predicate.backend else predicate.name
+
+
+def _primitives(using: tuple[Primitive, ...]) -> str:
+    return "tvm_default" if using == TVM_DEFAULT else f"[{', '.join(map(_primitive, using))}]"
+
+
+def _primitive(primitive: Primitive) -> str:
+    match primitive:
+        case KindPair(upstream, downstream):
+            return f"kind({upstream} -> {downstream})"
+        case JoinAnything():
+            return "join_anything"
+        case InjectiveBranches():
+            return "injective_branches"
+        case TupleArgs():
+            return "tuple_args"
+        case TupleProjections():
+            return "tuple_projections"
+        case Constants():
+            return "constants"
+        case _:
+            assert_never(primitive)
+
+
+def _limits(limits: Limits) -> list[tuple[str, str]]:
+    """The limits that differ from the defaults; one that is written alone has an empty value."""
+    exits = "any" if limits.max_exits is None else str(limits.max_exits)
+    found = {
+        "max_exits": None if limits.max_exits == 1 else exits,
+        "max_depth": _bound(limits.max_depth),
+        "max_nodes": _bound(limits.max_nodes),
+        "taps": "allowed" if limits.taps else None,
+        "min_nodes": _bound(limits.min_nodes),
+        "largest_first": "" if limits.largest_first else None,
+        "max_regions": _bound(limits.max_regions),
+        "max_candidates": _bound(limits.max_candidates),
+    }
+    return [(name, value) for name, value in found.items() if value is not None]
+
+
+def _bound(bound: int | None) -> str | None:
+    return None if bound is None else str(bound)
+
+
+# Targets.
+
+
+def _target(spec: FusionSpec) -> str:
+    target = spec.target
+    options = ", ".join(f"{name}: {_value(value)}" for name, value in target.options.items())
+    kind = f"{target.kind}({options})" if options else target.kind
+    lines = [f"target {target.name} on {kind} {{"]
+    if target.compiler is not None:
+        lines.append(f"  compiler {quoted(target.compiler)};")
+    if target.variants:
+        lines.append(f"  variants [{', '.join(target.variants)}];")
+    if target.priority:
+        lines.append(f"  priority {target.priority};")
+    lines.append(f"  rules {_rule(spec.rule, 2)};")
+    limits = " ".join(f"{name} {value}".rstrip() + ";" for name, value in _limits(spec.limits))
+    if limits:
+        lines.append(f"  limits {{ {limits} }}")
+    measure = " ".join(f"{name} {value};" for name, value in _measuring(target.measure))
+    if measure:
+        lines.append(f"  measure {{ {measure} }}")
+    if target.tune.trials:
+        lines.append(f"  tune {{ trials {target.tune.trials}; }}")
+    if spec.coalesce:
+        lines.append("  after max_coalesce();")
+    if spec.fallback:
+        lines.append("  fallback;")
+    return "\n".join([*lines, "}"])
+
+
+def _measuring(measure: Measuring) -> list[tuple[str, str]]:
+    """The settings that differ from the defaults."""
+    usual = Measuring()
+    counts = {"repeats": measure.repeats, "percentile": measure.percentile}
+    times = {"budget": measure.budget, "timeout": measure.timeout}
+    found = [(name, str(count)) for name, count in counts.items() if count != getattr(usual, name)]
+    lengths = ((name, time) for name, time in times.items() if time != getattr(usual, name))
+    found += [(name, duration(time)) for name, time in lengths if time is not None]
+    if measure.runs != usual.runs:
+        found.append(("runs", measure.runs))
+    if measure.noise_margin != usual.noise_margin:
+        found.append(("noise_margin", percentage(measure.noise_margin)))
+    return found
+
+
+def _placement(target: str, placement: Placement) -> str:
+    match placement.selector:
+        case ByName(glob):
+            selector = f"name({quoted(glob)})"
+        case ByOperator(ops):
+            selector = f"op({', '.join(ops)})"
+        case _:
+            assert_never(placement.selector)
+    where = "to" if placement.action == "pin" else "on"
+    reason = f" because {quoted(placement.because)}" if placement.because else ""
+    return f"{placement.action} {selector} {where} {target}{reason};"
