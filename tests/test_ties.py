@@ -208,6 +208,18 @@ def test_kernels_that_were_timed_in_turn_are_not_again(
     assert len(answers.turns) == 1
 
 
+def test_what_was_recorded_is_compared_and_not_timed(cost: MeasuredCost, answers: Answers) -> None:
+    answers.alone = {"a": 1.0, "b": 1.01, "c": 2.0}.__getitem__
+    group = kernels(A, B, C)
+    assert [cost(each) for each in group] == [1.0, 1.01, 2.0]
+
+    with MeasuredCost(lambda _: Tvm(), cost.store) as later:
+        assert [later.recorded(each) for each in group] == [1.0, 1.01, 2.0]
+        assert later.settle([ways(group)], measures=False)
+        assert [later.recorded(each) for each in group] == [1.01, 1.01, 2.0]
+    assert not answers.turns
+
+
 def test_where_the_machine_is_the_cause_the_run_ends(cost: MeasuredCost, answers: Answers) -> None:
     answers.fails = answers.passing = True
 

@@ -50,6 +50,7 @@ class Pricing:
     """Opens the `MeasuredCost` that measures, in place of what is said here."""
     fleet: Callable[[], AbstractContextManager[Any]] = nullcontext
     """Opens the `Fleet` that builds and times kernels; None where all is done here."""
+    _measures: bool = False
     _opened: dict[Path, Any] = field(default_factory=dict)
     _fleets: list[Any] = field(default_factory=list)
 
@@ -61,6 +62,7 @@ class Pricing:
 
     def measured(self) -> Source:
         """Measured costs on this machine. Each kernel is measured once, and its cost is kept."""
+        self._measures = True
         return Source(
             "measured",
             lambda kernel: self.measuring()(kernel),
@@ -128,10 +130,17 @@ class Pricing:
         return self._opened.get(self.store)
 
     def settling(self, cost: Sources) -> Settle:
-        """Lets kernels that were measured cost the same within noise; `cost` gives that then."""
+        """
+        Lets kernels that were measured, also before, cost the same within noise; `cost` gives that
+        then. Only where costs may be measured, kernels are timed again for this.
+        """
 
         def settle(groups: Iterable[Ways]) -> bool:
-            is_changed = self.used is not None and bool(self.used.settle(groups))
+            groups = list(groups)
+            is_changed = False
+            for each in self._opened.values():
+                measures = self._measures and each is self.used
+                is_changed |= each.settle(groups, measures=measures)
             if is_changed:
                 cost.refresh()
             return is_changed

@@ -222,18 +222,20 @@ class MeasuredCost:
         """When a cost that was asked for was measured, in UTC; empty where it was not measured."""
         return self._measured_at.get(candidate, "")
 
-    def settle(self, groups: Iterable[Ways]) -> bool:
+    def settle(self, groups: Iterable[Ways], *, measures: bool = True) -> bool:
         """
         Let the ways of a group, to compute the same nodes, cost the same where they do so within
         the noise margin: as much as the dearest of those, which breaks no lower bound. Says whether
         a cost has changed.
 
-        Kernels of ways that may cost the same are timed in turn first, if they were not yet. If
-        that changes a cost, all kernels cost what was measured again: the next search is then the
-        first one of a later run, which finds every cost that it asks for in the store.
+        If this `measures`, kernels of ways that may cost the same are timed in turn first, if they
+        were not yet. If that changes a cost, all kernels cost what was measured again: the next
+        search is then the first one of a later run, which finds every cost that it asks for in the
+        store.
         """
         groups = list(groups)
-        if self._are_changed_in_turn(joined(filter(is_unsure, map(self._close, groups)))):
+        unsure = joined(filter(is_unsure, map(self._close, groups))) if measures else []
+        if self._are_changed_in_turn(unsure):
             self._equal.clear()
             return True
         every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]

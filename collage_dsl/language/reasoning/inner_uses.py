@@ -34,12 +34,24 @@ def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
     if pattern.taps or pattern.others or not all(_is_simple(b.value) for b in pattern.bindings):
         return
     values = {binding.name: binding.value for binding in pattern.bindings}
+    results = set(_names_of(Reference(pattern.result), values))
     for each in called:
-        if each.result in values and each.result != pattern.result and not each.call.optional:
+        if each.result in values and each.result not in results and not each.call.optional:
             most = sum(_uses(node, each, pattern, values) for node in _after(each, values))
             times = "once" if most == 1 else count(most, "time")
             said = f"`{each.result}` is used {times}; `shared` after {{op}} allows other uses"
             yield Claim(Relation(said, once=partial(_used, most)), each)
+
+
+def _names_of(operand: Operand, values: dict[str, Operand]) -> Iterator[str]:
+    """The names of what `operand` may be, also where optional calls are absent."""
+    match operand:
+        case Reference(name):
+            yield name
+            if name in values:
+                yield from _names_of(values[name], values)
+        case Call(operands=(first, *_), optional=True):
+            yield from _names_of(first, values)
 
 
 def _used(most: int, called: Called, facts: Facts) -> None:
