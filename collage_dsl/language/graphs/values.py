@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
+from collage_dsl.graph.floats import FORMATS
+
 Scalar = bool | int | float
 
 
@@ -22,18 +24,12 @@ class Values:
         return _nested(self.shape, self.elements)
 
 
-_BEYOND = {
-    "float16": 65520.0,
-    "bfloat16": (2 - 2**-8) * 2.0**127,
-    "float32": (2 - 2**-24) * 2.0**127,
-}
-"""The least number that becomes infinite when rounded to the dtype."""
-
-
 def fits(value: Scalar, dtype: str) -> bool:
     """Whether a constant of `dtype` can hold `value`; fractions may be rounded."""
+    if dtype in FORMATS:
+        return FORMATS[dtype].holds(value)
     if "float" in dtype or dtype == "unknown":
-        return abs(value) < _BEYOND.get(dtype, inf)
+        return abs(value) < inf
     if dtype == "bool" or isinstance(value, bool):
         return value in (0, 1)
     if isinstance(value, float):
