@@ -40,16 +40,17 @@ def check_values(where: Where, operators: tuple[Operator, ...], findings: Findin
     for name, value in _compared(where.condition):
         match value:
             case str():
-                _check_string(name, value, operators, where.span, findings)
+                check_string(name, value, operators, where.span, findings)
             case tuple():
                 _check_length(name, value, operators, where.span, findings)
             case None:
                 _check_none(name, operators, where.span, findings)
 
 
-def _check_string(
+def check_string(
     name: str, text: str, operators: tuple[Operator, ...], span: Span, findings: Findings
 ) -> None:
+    """Report that the attribute `name` of `operators`, which is written in `span`, is no `text`."""
     known = [operator.values.get(name) for operator in operators]
     if all(values and not _is_value(name, text, values) for values in known):
         values = tuple(dict.fromkeys(v for each in known for v in each or ()))
