@@ -164,9 +164,8 @@ class _Run:
 
     def read(self) -> Token | None:
         """Take tokens up to the end (None), or up to the first that is not allowed."""
-        parser = self.parser
         try:
-            for token in parser.lexer_thread.lex(parser.parser_state):
+            for token in self.parser.lexer_thread.lex(self.parser.parser_state):
                 self.tokens += 1
                 if self.tokens > MAX_TOKENS:
                     self.too_large(token)
