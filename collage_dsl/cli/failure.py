@@ -14,6 +14,8 @@ INTERRUPTED = 130
 """Exit code: the command was interrupted from the keyboard (SIGINT), as shells report it."""
 
 _GIVEN = {
+    "DamagedFolderError",
+    "ExchangeError",
     "FormError",
     "FrontendError",
     "LockError",
@@ -46,6 +48,7 @@ _ENVIRONMENT = {
     "UnknownBackend",
     "UnknownTarget",
     "UnreadableError",
+    "UnreadableModelError",
 }
 
 _OF_LINES = {"CompileError", "UncoveredError"}
@@ -68,10 +71,11 @@ class Failure:
 
 def explained(error: Exception) -> Failure:
     """The failure to report for `error`. An unexpected one is reported as a defect of ours."""
-    names = {each.__name__ for each in type(error).__mro__}
-    if names & _GIVEN:
+    names = [each.__name__ for each in type(error).__mro__]
+    known = next((name for name in names if name in _GIVEN | _ENVIRONMENT), "")
+    if known in _GIVEN and not isinstance(error.__cause__, OSError | UnicodeDecodeError):
         return Failure(_message(error), WRONG)
-    if names & _ENVIRONMENT:
+    if known:  # what cannot be read is not wrong: the command could not run
         return Failure(_message(error), CANNOT)
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _EXTRA:
         return Failure(
