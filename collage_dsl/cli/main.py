@@ -377,6 +377,27 @@ def test(
 
 
 @app.command()
+@click.argument("old")
+@click.argument("new")
+@_output_format
+@_search
+@_allow_extern
+def breaking(
+    old: str, new: str, output_format: str, search: tuple[Path, ...], allow_extern: bool
+) -> int:
+    """
+    Say what the patterns and targets of NEW no longer match, and what they newly match.
+
+    OLD and NEW are files, folders, or files and folders of a git revision, such as main:specs. They
+    are compared on the graphs of the tests of both. Exit code 1 where something is no longer
+    matched. Needs no TVM.
+    """
+    from collage_dsl.cli.breaking import show_breaking
+
+    return show_breaking(old, new, output_format, search, allow_extern)
+
+
+@app.command()
 @click.argument("code", required=False)
 @_output_format
 def explain(code: str | None, output_format: str) -> None:
