@@ -41,7 +41,11 @@ def _extract(top: Path, revision: str, folder: Path) -> None:
     if names:
         archive = _git("-C", str(top), "archive", "--format=tar", revision, "--", *names)
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            tar.extractall(folder, filter="data")
+            for member in tar:
+                if (content := tar.extractfile(member)) and ".." not in Path(member.name).parts:
+                    file = folder / member.name.lstrip("/")
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(content.read())
 
 
 def _is_wanted(name: bytes) -> bool:
