@@ -178,11 +178,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return place_of(request.param, Path(), file_name(request.param)[:60])
 
 
-def test_check_in_every_format(place: Place) -> None:
+@pytest.mark.parametrize("command", ["check", "test"])
+def test_files_in_every_format(place: Place, command: str) -> None:
     for each in (place.spec, place.wrong):
         for format_ in FORMATS:
-            done = said("check", "--output-format", format_, "--", each)
-            assert done.code == (each == place.wrong), done.err
+            done = said(command, "--output-format", format_, "--", each)
+            assert done.code == (command == "test" or each == place.wrong), done.err
             assert_inert(done.err)
             match format_:
                 case "full" | "concise":
@@ -205,6 +206,12 @@ def test_commands_for_specs(place: Place) -> None:
         answered("fmt", option, "--", place.folder / "none" / spec, codes=(2,))
     answered("test", "--", spec)
     answered_in_json("test", spec.absolute())
+    other = Path(f"other {spec}")
+    changed = spec.read_text("utf-8").replace("y = add(x, w)", "y = nn.relu(x)")
+    other.write_text(changed.replace("p(x, w: const)", "p(x)").replace("== 7", "== 1"), "utf-8")
+    for versions in ((other, spec), (spec, other), (place.wrong, spec)):
+        answered("breaking", "--", *versions)
+    assert answered_in_json("breaking", other.absolute(), spec.absolute(), codes=(1,))["breaking"]
     answered("explain", f"x{place.name}", codes=(2,))
     answered("ops", f"x{place.name}", codes=(2,))
     answered("fmt", f"--x{place.name}", codes=(2,))
