@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collage_dsl.cli.documents import BreakingDocument
-from tests.test_inert_output import Said, said
+from tests.commands import Done, said
 
 PAGE = (Path(__file__).parent.parent / "docs" / "breaking.md").read_text("utf-8")
 
@@ -30,7 +30,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def run(old: str, new: str, *options: str) -> Said:
+def run(old: str, new: str, *options: str) -> Done:
     """The answer about two texts."""
     Path("old.collage").write_text(old)
     Path("new.collage").write_text(new)
@@ -52,7 +52,7 @@ def test_the_page_shows_what_the_command_says() -> None:
         Path("spec.collage").write_text(text)
         assert said("test", "spec.collage").out == "1 test passed\n"
         assert said("check", "spec.collage").out == "1 file checked, nothing found\n"
-    assert run(old, new) == Said(1, shown, "")
+    assert run(old, new) == Done(1, shown, "")
 
 
 def test_what_means_the_same_is_no_change() -> None:
@@ -62,7 +62,7 @@ def test_what_means_the_same_is_no_change() -> None:
     other += "pattern q(x) { y = exp(x); yield y; }\n"
     other = other.replace("# a comment where", "# a comment\n where")
 
-    assert run(SPEC, other) == Said(0, "1 graph compared, nothing changed\n", "")
+    assert run(SPEC, other) == Done(0, "1 graph compared, nothing changed\n", "")
 
 
 def test_a_lost_match_has_the_reason() -> None:

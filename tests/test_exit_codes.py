@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_inert_output import said
+from tests.commands import said
 
 SPEC = """collage 1;
 pattern p(x) { y = nn.relu(x); yield y; }
