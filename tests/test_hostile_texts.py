@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collage_dsl.cli.formats import FORMATS, render
+from collage_dsl.cli.formats import FORMATS, Report, render
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.engine.testing import run_tests
 from collage_dsl.language import UnreadableError, check, load, parse_graph, read, to_text
@@ -52,7 +52,7 @@ ROOT = Path(__file__).parent.parent
 def checked(text: str) -> None:
     found = check(Source("hostile", text))
     for format_ in FORMATS:
-        shown = render(format_, found, [Path("hostile")])
+        shown = render(format_, Report(found, [Path("hostile")]))
         assert shown or not found
     for code in {diagnostic.code for diagnostic in found}:
         assert explanation(code)

@@ -93,6 +93,8 @@ class Contents:
     tests: "tuple[SpecTest, ...]" = ()
     patterns: Mapping[str, Pattern] = field(default_factory=dict)
     """The patterns that the file defines or imports, by name."""
+    own: Mapping[str, Definition] = field(default_factory=dict)
+    """What the file itself defines, by name, except targets and rules with parameters."""
 
 
 def patterns(
@@ -274,7 +276,7 @@ class _FileChecker:
 
             found = with_distinct_names(found)
         by_name = {n: p for n, p in inner.checked.items() if p is not None}
-        return Contents(found, tests, by_name)
+        return Contents(found, tests, by_name, self.own())
 
     def placements(self, targets: Sequence[str]) -> dict[str, tuple[Placement, ...]]:
         written = [item for item in self.file.items if isinstance(item, ast.Placement)]
@@ -282,6 +284,10 @@ class _FileChecker:
 
     def exports(self) -> Exports:
         """The file's own definitions. Imported ones are not passed on."""
+        errors = tuple(d for d in self.findings.in_order() if d.is_error)
+        return Exports(self.own(), self.inner.depths, self.inner.sizes, errors)
+
+    def own(self) -> dict[str, Definition]:
         found: dict[str, Definition] = {}
         for item in self.file.items:
             match item:
@@ -297,8 +303,7 @@ class _FileChecker:
                     continue
             if definition is not None:
                 found[name.text] = definition
-        errors = tuple(d for d in self.findings.in_order() if d.is_error)
-        return Exports(found, self.inner.depths, self.inner.sizes, errors)
+        return found
 
     def imports(self) -> Exports:
         """All imported definitions, by the names that they have in this file."""
