@@ -220,7 +220,7 @@ class Facts:
             for node in (each.left, each.right):
                 if node not in self.differences:
                     self.differences.start(node)
-                    self.differ(*limits(node, _values(self, node)))
+                    self.differ(*limits(node, values_of(self, node)))
             self.possible &= self.differences.add(each)
 
     def whole(self, term: Term) -> Term | None:
@@ -411,7 +411,7 @@ def _is_same_shape(way: Facts, left: Expression, right: Expression) -> bool:
 
 def _bound(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
     """Narrow the values of `left` by those of `right`."""
-    values = _values(way, right)
+    values = values_of(way, right)
     least, most = values.bounds()
     match operator:
         case "==":
@@ -436,7 +436,7 @@ def _without(values: Values, end: Number) -> Values:
     return replace(values, excluded=frozenset({end}))
 
 
-def _values(way: Facts, expression: Node) -> Values:
+def values_of(way: Facts, expression: Node) -> Values:
     """The values that `expression` may have."""
     match expression:
         case None:
@@ -446,7 +446,7 @@ def _values(way: Facts, expression: Node) -> Values:
         case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
             return way.of(expression)
         case Calculate(operator, left, right):
-            return calculated(operator, _values(way, left), _values(way, right))
+            return calculated(operator, values_of(way, left), values_of(way, right))
         case _:
             return ANYTHING
 
@@ -459,7 +459,7 @@ def _narrow(way: Facts, expression: Expression, values: Values) -> None:
         case Constant(value):
             way.possible &= value in values
         case Calculate(operator, left, right):
-            result = _values(way, expression).meet(values)
+            result = values_of(way, expression).meet(values)
             way.possible &= not result.is_empty
             match left, right:
                 case (inner, Constant(number)) if is_number(number):

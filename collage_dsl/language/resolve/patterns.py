@@ -137,9 +137,8 @@ class _PatternChecker:
             self.check_use(result)
             check_tuples(pattern, self.written, self.scope.sorts, self.findings)
         if self.findings.errors == errors:
-            always = self.always(result.text)
             effort = self.scope.effort
-            check_contradictions(pattern, self.written, always, self.demands, self.findings, effort)
+            check_contradictions(pattern, self.written, self.demands, self.findings, effort)
             check_pattern_growth(pattern, self.written.name.span, self.findings)
         return pattern if self.findings.errors == errors else None
 

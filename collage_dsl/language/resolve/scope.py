@@ -8,7 +8,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.reasoning.calls import find_operator, refuse
-from collage_dsl.language.reasoning.contradictions import Effort
+from collage_dsl.language.reasoning.exclusion import Effort
 from collage_dsl.language.reasoning.sorts_of_values import Sorts
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import Pattern

@@ -1,0 +1,95 @@
+"""Word what is said of conditions that exclude each other: names, notes and hints."""
+
+from collections.abc import Sequence
+from math import inf
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.graph.types import long_dtype
+from collage_dsl.language.messages.findings import listed, quoted
+from collage_dsl.language.reasoning.domain import Values
+from collage_dsl.language.reasoning.premises import Condition, Premise
+from collage_dsl.language.reasoning.relations import Claim
+from collage_dsl.language.syntax import ast
+
+
+def notes_on(premises: Sequence[Premise]) -> tuple[Note, ...]:
+    """Notes on at most five conditions, and on calls if there are fewer than three."""
+    conditions = [_note(premise) for premise in premises if isinstance(premise, Condition)]
+    claims = {p.called.number: p for p in premises if isinstance(p, Claim)}
+    calls = [
+        Note(f"because of what `{'` or `'.join(claim.ops[:3])}` takes and gives", claim.span)
+        for claim in claims.values()
+    ]
+    return (*conditions[:5], *calls[: max(0, 3 - len(conditions))])
+
+
+def _note(condition: Condition) -> Note:
+    if condition.said is None:
+        return Note("this is said too", condition.span)
+    return Note(f"{quoted(condition.span)} says this", condition.said)
+
+
+def says(premises: Sequence[Premise]) -> str:
+    """A hint with at most two different things that operators say."""
+    said: dict[str, str] = {}
+    for premise in premises:
+        if isinstance(premise, Claim):
+            said.setdefault(premise.relation.says, premise.says)
+    return "; ".join(list(said.values())[:2])
+
+
+def operators_of(premises: Sequence[Premise]) -> str:
+    names = dict.fromkeys(op for p in premises if isinstance(p, Claim) for op in p.ops)
+    return f"`{next(iter(names))}`" if names else "the operators"
+
+
+def either(one: ast.Expression, other: ast.Expression) -> str:
+    """A hint that joins `rank(x) == 2` and `rank(x) == 3`; empty if they are not so."""
+    match one, other:
+        case (
+            ast.Operation("==", left, first),
+            ast.Operation("==", same, second),
+        ) if (
+            left is not None
+            and same is not None
+            and left.span.text == same.span.text
+            and _is_value(first)
+            and _is_value(second)
+        ):
+            values = f"[{first.span.text}, {second.span.text}]"
+            return f"write `{left.span.text} in {values}` for either"
+    return ""
+
+
+def _is_value(written: ast.Expression) -> bool:
+    match written:
+        case ast.Name():
+            return long_dtype(written.text) is not None
+        case ast.List(items):
+            return all(map(_is_value, items))
+        case _:
+            return isinstance(written, ast.Literal)
+
+
+def excluding(parts: Sequence[ast.Expression]) -> str:
+    """A hint that names the few `parts` of a condition that exclude each other."""
+    if len(parts) == 2 and (hint := either(*parts)):
+        return hint
+    texts = [" ".join(part.span.text.split()) for part in parts]
+    return f"{listed(texts, 'and')} exclude each other"
+
+
+def range_of(text: str, values: Values) -> str:
+    """A hint that says which values `text` has; empty if it may have any."""
+    least, most = values.whole_bounds() if values.whole else values.bounds()
+    whole = "a whole number" if values.whole else "a number"
+    if least == -inf:
+        return f"`{text}` is {whole}" if values.whole else ""
+    if most == inf:
+        multiple = f" that is a multiple of {values.modulus}" if _is_multiple(values) else ""
+        return f"`{text}` is {whole}{multiple}, at least {least}"
+    return f"`{text}` is {whole} from {least} to {most}"
+
+
+def _is_multiple(values: Values) -> bool:
+    return values.modulus > 1 and values.rest == 0
