@@ -6,6 +6,7 @@ from math import inf
 import pytest
 
 from collage_dsl.language import check
+from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.domain import (
     ANYTHING,
     NATURAL,
@@ -19,7 +20,7 @@ from collage_dsl.language.reasoning.domain import (
     one_of,
     solved,
 )
-from collage_dsl.language.reasoning.facts import MOST_WAYS, Facts, assume
+from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,

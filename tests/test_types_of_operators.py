@@ -15,7 +15,8 @@ from collage_dsl.graph import Graph, Node, Toolchain
 from collage_dsl.graph.operators import Operator, relax_operators
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.language import check, to_text
-from collage_dsl.language.reasoning.facts import Facts, assume
+from collage_dsl.language.reasoning.assuming import assume
+from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.pattern_shape import called, references
 from collage_dsl.language.reasoning.premises import ALL_RELATIONS
 from collage_dsl.language.reasoning.relations import claims

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import MAX_WARNINGS, Findings, quoted
+from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.contradiction_words import (
     either,
     excluding,
@@ -14,7 +15,7 @@ from collage_dsl.language.reasoning.contradiction_words import (
     says,
 )
 from collage_dsl.language.reasoning.exclusion import MOST_LOOKING, Effort, Exclusion, related
-from collage_dsl.language.reasoning.facts import MOST_WAYS, Facts, assume, values_of
+from collage_dsl.language.reasoning.facts import Facts, values_of
 from collage_dsl.language.reasoning.premises import (
     Condition,
     Premise,

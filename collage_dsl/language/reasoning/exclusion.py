@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from collage_dsl.language.reasoning.assuming import assume
 from collage_dsl.language.reasoning.domain import one_of
-from collage_dsl.language.reasoning.facts import Facts, assume
+from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition, Premise, Premises
 from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.rules.condition import Has

@@ -7,6 +7,7 @@ from itertools import islice
 from collage_dsl.language.reasoning.attribute_values import PER_AXIS
 from collage_dsl.language.reasoning.dimension_relations import dimension_relations
 from collage_dsl.language.reasoning.dtype_relations import dtype_relations
+from collage_dsl.language.reasoning.image_relations import image_relations
 from collage_dsl.language.reasoning.inner_uses import use_claims
 from collage_dsl.language.reasoning.rank_relations import rank_relations
 from collage_dsl.language.reasoning.relations import Claim, claims
@@ -54,7 +55,7 @@ MOST_CONDITIONS = 100
 MOST_CALLS = 40
 """Only this many conditions and calls are examined. The rest cannot make a finding wrong."""
 
-ALL_RELATIONS = (dtype_relations, rank_relations, dimension_relations)
+ALL_RELATIONS = (dtype_relations, rank_relations, dimension_relations, image_relations)
 """What operators say of their calls. What they say first is shown first."""
 
 

@@ -16,6 +16,7 @@ from collage_dsl.language.messages.findings import Findings, count, did_you_mean
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.attribute_values import check_values
 from collage_dsl.language.reasoning.calls import check_count
+from collage_dsl.language.reasoning.choices import check_choices
 from collage_dsl.language.reasoning.contradictions import check_contradictions, check_twice
 from collage_dsl.language.reasoning.growth import check_pattern_growth
 from collage_dsl.language.reasoning.operand_order import check_order
@@ -139,6 +140,8 @@ class _PatternChecker:
         if self.findings.errors == errors:
             effort = self.scope.effort
             check_contradictions(pattern, self.written, self.demands, self.findings, effort)
+            if self.findings.errors == errors:
+                check_choices(pattern, result.span, self.demands, self.findings, effort)
             check_pattern_growth(pattern, self.written.name.span, self.findings)
         return pattern if self.findings.errors == errors else None
 
