@@ -1,4 +1,8 @@
-"""The corpus of mistakes in `tests/mistakes/`: how it is read, and how its findings are written."""
+"""
+The corpus of mistakes in `tests/mistakes/`: how it is read, and how its findings are written.
+
+`make corpus` writes the findings of now into it.
+"""
 
 import re
 from collections.abc import Iterator
@@ -83,6 +87,11 @@ def recorded(page: Path) -> str:
     return text
 
 
+
+def main() -> None:
+    for page in PAGES:
+        page.write_text(recorded(page), "utf-8")
+
+
 if __name__ == "__main__":
-    for written in PAGES:
-        written.write_text(recorded(written), "utf-8")
+    main()

@@ -80,16 +80,15 @@ def excluding(parts: Sequence[ast.Expression]) -> str:
 
 
 def range_of(text: str, values: Values) -> str:
-    """A hint that says which values `text` has; empty if it may have any."""
+    """A hint that says which numbers `text` can be; empty if it may be any."""
     least, most = values.whole_bounds() if values.whole else values.bounds()
-    whole = "a whole number" if values.whole else "a number"
-    if least == -inf:
-        return f"`{text}` is {whole}" if values.whole else ""
-    if most == inf:
-        multiple = f" that is a multiple of {values.modulus}" if _is_multiple(values) else ""
-        return f"`{text}` is {whole}{multiple}, at least {least}"
-    return f"`{text}` is {whole} from {least} to {most}"
-
-
-def _is_multiple(values: Values) -> bool:
-    return values.modulus > 1 and values.rest == 0
+    if not values.whole and least == -inf:
+        return ""
+    said = "a whole number" if values.whole else "a number"
+    if values.modulus > 1 and values.rest == 0:
+        said = f"a multiple of {values.modulus}"
+    elif values.modulus > 1:
+        said = f"{values.rest} more than a multiple of {values.modulus}"
+    elif least > -inf:
+        said += f" from {least}" + (" on" if most == inf else f" to {most}")
+    return f"`{text}` is always {said}"

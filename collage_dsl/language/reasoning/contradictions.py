@@ -185,11 +185,18 @@ class _Checker:
                 parts_of(condition.expression), written_parts(written), strict=False
             )
         ]
-        if len(parts) > 1:
-            needed = {each.span for each in self.exclusion.needed(parts)}
+        needed = {each.span for each in self.exclusion.needed(parts)} if len(parts) > 1 else set()
+        if len(needed) > 1:
             return excluding([each for each in written_parts(written) if each.span in needed])
-        match condition.expression, written:
-            case Compare(left=left), ast.Operation(_, side, _) if side is not None:
+        alone = zip(parts_of(condition.expression), written_parts(written), strict=False)
+        return next(self.range(*each) for each in alone if each[1].span in needed or not needed)
+
+    def range(self, expression: Expression, written: ast.Expression) -> str:
+        """A hint that says what is compared in vain."""
+        match expression, written:
+            case Compare(left=left, right=right), _ if left == right:
+                return "both sides are the same"
+            case Compare(left=left, right=Constant()), ast.Operation(_, side, _) if side:
                 values = values_of(self.exclusion.start(()), left)
                 return range_of(quoted(side.span, "the left side").strip("`"), values)
         return ""

@@ -84,7 +84,7 @@ class Facts:
                 return TRUTH
             case Attr(name):
                 return self.attributes.get(name, ANYTHING)
-            case Each(Attr(name)) if name.endswith(_COUNTS):
+            case Each(Attr(name)) if name.endswith(COUNTED):
                 return COUNT
             case Dtype() | Each():
                 return ANYTHING
@@ -258,12 +258,12 @@ def _is_related(term: Term) -> bool:
     return isinstance(term, Rank | DimAt | Dtype)
 
 
-_COUNTS = ("strides", "dilation", "pool_size")
+COUNTED = ("strides", "dilation", "pool_size")
 """The ends of the names of attributes whose elements are at least 1."""
 
 _RELATED_ATTRIBUTES = (
     *("axes", "axis", "groups", "keepdims", "layout", "pad_width", "padding", "sections"),
-    *("ceil_mode", "output_size", *_COUNTS),
+    *("ceil_mode", "output_size", *COUNTED),
 )
 """The ends of the names of attributes from which operators derive more."""
 
