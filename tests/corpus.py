@@ -87,7 +87,6 @@ def recorded(page: Path) -> str:
     return text
 
 
-
 def main() -> None:
     for page in PAGES:
         page.write_text(recorded(page), "utf-8")

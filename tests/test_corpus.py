@@ -1,15 +1,11 @@
 """No mistake that never matches is accepted in silence, and most messages name the fix."""
 
 import re
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from collage_dsl.language import check
-from collage_dsl.language.resolve.pattern_tables import shipped_tables
-from collage_dsl.source import Source
 from tests.corpus import PAGES, Mistake, findings, mistakes, shown
 
 ROOT = Path(__file__).parents[1]

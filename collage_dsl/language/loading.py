@@ -28,7 +28,7 @@ from collage_dsl.language.syntax.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.memory import uncollected
 from collage_dsl.reading import content_of
 from collage_dsl.resources import folder as shipped_folder
-from collage_dsl.rules import FusionSpec, Pattern
+from collage_dsl.rules import FusionRule, FusionSpec, Pattern
 from collage_dsl.rules.placement import Placement
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Source, Span
@@ -254,7 +254,8 @@ class _FileChecker:
         self.inner, self.scope = inner, scope
         specs = [(t, check_target(t, self.is_whole(t.span), scope, self.findings)) for t in targets]
         used_by_targets = {*scope.used, _BY_PLACEMENTS}
-        placements = self.placements([target.name.text for target in targets])
+        proposing = {target.name.text: spec.rule for target, spec in specs if spec is not None}
+        placements = self.placements([target.name.text for target in targets], proposing)
         for rule in written.values():
             if rule.name.text not in scope.checked and not rule.parameters:
                 scope.named(rule.name, 0)
@@ -276,9 +277,11 @@ class _FileChecker:
         by_name = {n: p for n, p in inner.checked.items() if p is not None}
         return Contents(found, tests, by_name)
 
-    def placements(self, targets: Sequence[str]) -> dict[str, tuple[Placement, ...]]:
+    def placements(
+        self, targets: Sequence[str], rules: Mapping[str, FusionRule]
+    ) -> dict[str, tuple[Placement, ...]]:
         written = [item for item in self.file.items if isinstance(item, ast.Placement)]
-        return check_placements(written, targets, self.broken, self.inner, self.findings)
+        return check_placements(written, targets, rules, self.broken, self.inner, self.findings)
 
     def exports(self) -> Exports:
         """The file's own definitions. Imported ones are not passed on."""

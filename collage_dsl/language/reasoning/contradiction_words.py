@@ -7,9 +7,11 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.messages.findings import listed, quoted
 from collage_dsl.language.reasoning.domain import Values
+from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition, Premise
 from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.language.syntax import ast
+from collage_dsl.rules.condition import DimAt, Rank, Value
 
 
 def notes_on(premises: Sequence[Premise]) -> tuple[Note, ...]:
@@ -79,9 +81,37 @@ def excluding(parts: Sequence[ast.Expression]) -> str:
     return f"{listed(texts, 'and')} exclude each other"
 
 
+_MOST_SHOWN = 6
+
+
+def _shown(value: Value) -> str:
+    match value:
+        case tuple():
+            return f"[{', '.join(map(_shown, value))}]"
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)
+
+
+def shape_of(text: str, name: str, facts: Facts) -> str:
+    """A hint that says which shape a value has; empty if it is not known."""
+    rank = facts.of(Rank(name)).only()
+    if not isinstance(rank, int):
+        return ""
+    dims = [facts.of(DimAt(name, axis)).only() for axis in range(rank)]
+    return f"`{text}` is `{_shown(tuple(dims))}` here" if None not in dims else ""
+
+
 def range_of(text: str, values: Values) -> str:
     """A hint that says which numbers `text` can be; empty if it may be any."""
+    if values.allowed is not None:
+        left = [value for value in values.allowed if value in values]
+        shown = sorted(map(_shown, left))
+        return f"`{text}` is {listed(shown)} here" if 0 < len(shown) <= _MOST_SHOWN else ""
     least, most = values.whole_bounds() if values.whole else values.bounds()
+    if least == most:
+        return f"`{text}` is `{least}` here"
     if not values.whole and least == -inf:
         return ""
     said = "a whole number" if values.whole else "a number"

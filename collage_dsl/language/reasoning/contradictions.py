@@ -13,6 +13,7 @@ from collage_dsl.language.reasoning.contradiction_words import (
     operators_of,
     range_of,
     says,
+    shape_of,
 )
 from collage_dsl.language.reasoning.exclusion import MOST_LOOKING, Effort, Exclusion, related
 from collage_dsl.language.reasoning.facts import Facts, values_of
@@ -35,6 +36,7 @@ from collage_dsl.rules.condition import (
     Calculate,
     Compare,
     Constant,
+    DimAt,
     Each,
     Expression,
     Has,
@@ -165,9 +167,38 @@ class _Checker:
         named = next((o for o in reversed(others) if isinstance(o, Condition)), None)
         what = quoted(named.span, "the other condition") if named else operators_of(others)
         message = f"this can never hold together with {what}"
-        hint = says(found) or self.either(named, last)
+        needed = "" if self.effort.explaining > MOST_LOOKING else self.needed_for(others, last)
+        hint = "; ".join(filter(None, (self.either(named, last) or needed, says(found))))
         notes = (*notes_on(others), *_called(last))
         self.findings.error("E0320", last.span, message, hint, notes)
+
+    def needed_for(self, others: Sequence[Premise], last: Condition) -> str:
+        """A hint that says which values the others leave for what `last` asks; may be empty."""
+        written = self.expression_of(last)
+        places = [None] if written is None else written_parts(written)
+        said: list[Premise] = [*others]
+        for part, place in zip(parts_of(last.expression), places, strict=False):
+            ways = self.exclusion.ways(said)
+            tried = Condition(part, last.span, size=size_of(part))
+            if self.exclusion.contradicts((*said, tried)):
+                return self.left_for(ways, part, place)
+            said.append(tried)
+        return ""
+
+    def left_for(
+        self, ways: Sequence[Facts], part: Expression, place: ast.Expression | None
+    ) -> str:
+        if len(ways) != 1:
+            return ""
+        match part, place:
+            case Compare("==", Shape(of), _), ast.Operation(_, side, _) if side:
+                return shape_of(quoted(side.span).strip("`"), of, ways[0])
+            case ((Compare(left=left) | Within(left, _)), ast.Operation(_, side, _)) if side:
+                return range_of(quoted(side.span).strip("`"), values_of(ways[0], left))
+            case Compare("==", DimAt(of, axis) as left, Constant()), None:
+                text = f"dim({of}, {axis})"
+                return "" if ":" in of else range_of(text, values_of(ways[0], left))
+        return ""
 
     def is_of_one_call(self, found: Sequence[Premise]) -> bool:
         """Whether a pattern that is called says all this, so that it is reported there."""

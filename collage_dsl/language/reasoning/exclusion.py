@@ -58,6 +58,10 @@ class Exclusion:
         return len(ways) * (condition.size + len(self.premises.calls))
 
     def contradicts(self, premises: Sequence[Premise]) -> bool:
+        return not self.ways(premises)
+
+    def ways(self, premises: Sequence[Premise]) -> list[Facts]:
+        """The ways in which `premises` can hold together."""
         claims = tuple(premise for premise in premises if isinstance(premise, Claim))
         ways = [self.start(claims)]
         for _ in range(2):
@@ -66,7 +70,7 @@ class Exclusion:
                     self.effort.explaining += self.effort_of(ways, premise)
                     ways = assume(ways, premise.expression)
             ways = related(ways, claims)
-        return not ways
+        return ways
 
     def needed(self, premises: Sequence[Premise], others: Sequence[Premise] = ()) -> list[Premise]:
         """

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.language.reasoning.largest import largest
-from collage_dsl.language.reasoning.pattern_shape import calls
+from collage_dsl.language.reasoning.pattern_shape import calls, references
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.rules import (
     CombineByPrimitives,
@@ -119,6 +119,9 @@ def _refused(
 
 
 def _lets_out(pattern: Pattern) -> bool:
-    """Whether the pattern allows inner values to be used outside."""
+    """Whether the pattern allows values to be used outside that it uses inside too."""
+    used = frozenset().union(*(references(binding.value) for binding in pattern.bindings))
+    if not used.isdisjoint(pattern.others):
+        return True
     shared = any(c.shared for binding in pattern.bindings for c in calls(binding.value))
     return pattern.taps or shared

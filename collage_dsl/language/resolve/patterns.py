@@ -226,7 +226,18 @@ class _PatternChecker:
                 self.findings.error("E0404", value.span, message)
         for value in said[1:]:
             self.findings.error("E0502", value.span, "`taps` are given twice")
+        if said and said[0].text == "none":
+            self.check_shared(said[0])
         return bool(said) and said[0].text == "allowed"
+
+    def check_shared(self, none: ast.Name) -> None:
+        """Report `taps none` beside a call that is `shared`."""
+        for call in self.calls():
+            if call.shared and call.span is not None:
+                message = "`taps none` forbids what `shared` after a call allows"
+                note = Note("shared here", call.span)
+                self.findings.error("E0502", none.span, message, "take out `taps none;`", (note,))
+                return
 
     def anchor(self) -> str:
         """The name of the anchor operator; empty if none is given."""
