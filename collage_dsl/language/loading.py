@@ -382,7 +382,8 @@ class _FileChecker:
             if name.text in first:
                 note = Note("the first definition", first[name.text])
                 message = f"`{name.text}` is defined twice"
-                self.findings.error("E0202", name.span, message, notes=(note,))
+                hint = "give one of them another name; an import does so with `as`"
+                self.findings.error("E0202", name.span, message, hint, (note,))
             first.setdefault(name.text, name.span)
 
     def patterns(

@@ -1,6 +1,6 @@
 """Derive what several conditions of a pattern together say about its values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import inf
 from typing import assert_never
@@ -154,6 +154,7 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
         elif _is_same_shape(way, left, right):
             way.possible = False
         return
+    left, right = _counted(way, left), _counted(way, right)
     _bound(way, operator, left, right)
     _bound(way, _MIRRORED[operator], right, left)
     if way.possible and (found := _difference(way, operator, left, right)):
@@ -163,6 +164,28 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
             way.possible &= operator in ("==", "<=", ">=")
         elif operator == "==":
             way.equal(left, right)
+
+
+def _counted(way: Facts, expression: Expression) -> Expression:
+    """The number of elements, if `expression` is the product of all dimensions of a value."""
+    dims = list(_factors(expression))
+    if len(dims) < 2 or not all(isinstance(dim, DimAt) for dim in dims):
+        return expression
+    named = [way.first(dim) for dim in dims if isinstance(dim, DimAt)]
+    of = {dim.of for dim in named if isinstance(dim, DimAt)}
+    axes = {dim.axis for dim in named if isinstance(dim, DimAt)}
+    name = next(iter(of), "")
+    is_all = len(of) == 1 and axes == set(range(len(dims)))
+    return Size(name) if is_all and way.of(Rank(name)).only() == len(dims) else expression
+
+
+def _factors(expression: Expression) -> Iterator[Expression]:
+    match expression:
+        case Calculate("*", left, right):
+            yield from _factors(left)
+            yield from _factors(right)
+        case _:
+            yield expression
 
 
 def _difference(

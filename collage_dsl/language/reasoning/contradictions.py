@@ -15,6 +15,7 @@ from collage_dsl.language.reasoning.contradiction_words import (
     says,
     shape_of,
 )
+from collage_dsl.language.reasoning.domain import ANYTHING, NATURAL
 from collage_dsl.language.reasoning.exclusion import MOST_LOOKING, Effort, Exclusion, related
 from collage_dsl.language.reasoning.facts import Facts, values_of
 from collage_dsl.language.reasoning.premises import (
@@ -167,7 +168,11 @@ class _Checker:
         named = next((o for o in reversed(others) if isinstance(o, Condition)), None)
         what = quoted(named.span, "the other condition") if named else operators_of(others)
         message = f"this can never hold together with {what}"
-        needed = "" if self.effort.explaining > MOST_LOOKING else self.needed_for(others, last)
+        needed = (
+            ""
+            if self.effort.explaining > MOST_LOOKING
+            else self.needed_for([one for one in premises if one is not last], last)
+        )
         hint = "; ".join(filter(None, (self.either(named, last) or needed, says(found))))
         notes = (*notes_on(others), *_called(last))
         self.findings.error("E0320", last.span, message, hint, notes)
@@ -193,12 +198,18 @@ class _Checker:
         match part, place:
             case Compare("==", Shape(of), _), ast.Operation(_, side, _) if side:
                 return shape_of(quoted(side.span).strip("`"), of, ways[0])
+            case Compare("==", left, Constant(value)), _ if value in values_of(ways[0], left):
+                return ""
             case ((Compare(left=left) | Within(left, _)), ast.Operation(_, side, _)) if side:
-                return range_of(quoted(side.span).strip("`"), values_of(ways[0], left))
-            case Compare("==", DimAt(of, axis) as left, Constant()), None:
-                text = f"dim({of}, {axis})"
-                return "" if ":" in of else range_of(text, values_of(ways[0], left))
+                return self.bounded(quoted(side.span).strip("`"), left, ways[0])
+            case Compare("==", DimAt(of, axis) as left, Constant()), None if ":" not in of:
+                return self.bounded(f"dim({of}, {axis})", left, ways[0])
         return ""
+
+    def bounded(self, text: str, left: Expression, way: Facts) -> str:
+        """A hint that says which values `left` has; empty if it has none beyond the usual."""
+        values = values_of(way, left)
+        return "" if values in (NATURAL, ANYTHING) else range_of(text, values)
 
     def is_of_one_call(self, found: Sequence[Premise]) -> bool:
         """Whether a pattern that is called says all this, so that it is reported there."""

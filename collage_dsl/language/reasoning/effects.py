@@ -153,9 +153,14 @@ def check_size(
 
 def check_proposing(target: str, rule: FusionRule, span: Span, findings: Findings) -> None:
     """Report a target whose rules propose nothing at all."""
-    if may_have(rule) == MayHave():
+    if _is_host(rule):
         message = f"the rules of `{target}` propose nothing"
         findings.warning("W0425", span, message, "write `op_call_by_kind()` for single calls")
+
+
+def _is_host(rule: FusionRule) -> bool:
+    inner = sub_rules(rule)
+    return all(map(_is_host, inner)) if inner else isinstance(rule, Host)
 
 
 def absent(rule: FusionRule, ops: tuple[str, ...]) -> str:

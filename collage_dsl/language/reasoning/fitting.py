@@ -87,7 +87,9 @@ def _too_large(
         has = f"a match of `{pattern.name}` is {count(least.depth, 'operator')} deep or deeper"
         allowed = limits.max_depth
     message = f"`{limit}` {allowed} refuses every match of `{pattern.name}`"
-    findings.warning("W0421", span, message, notes=(Note(has, pattern.span),))
+    least_allowed = least.nodes if limit == "max_nodes" else least.depth
+    hint = f"write `{limit} {least_allowed}` or more"
+    findings.warning("W0421", span, message, hint, (Note(has, pattern.span),))
 
 
 def _is_too_small(pattern: Pattern, limits: Limits, *, keeps_single: bool) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from collage_dsl.language.reasoning.domain import between, one_of
+from collage_dsl.language.reasoning.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.rank_relations import asked_list, layouts_of
 from collage_dsl.language.reasoning.relations import Relation
@@ -42,9 +42,9 @@ def _made(called: Called, facts: Facts) -> None:
     weight = _along(called, facts, called.operands[1], "O")
     if weight is None:
         return
-    groups, made = facts.of(called.attribute("groups")).only(), facts.of(weight).only()
-    if isinstance(groups, int) and isinstance(made, int):
-        facts.possible &= groups > 0 and made % groups == 0
+    groups = facts.of(called.attribute("groups")).only()
+    if isinstance(groups, int) and groups > 0:
+        facts.narrow(weight, divided_by(groups, 0))
     if result := _of_result(called, facts, "C"):
         facts.equal(result, weight)
 

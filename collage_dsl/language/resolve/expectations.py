@@ -1,6 +1,6 @@
 """Report expectations of a test that can never hold, and those that always do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
@@ -26,6 +26,9 @@ def check_expectations(
     answers: dict[Matches, tuple[float, float]] = {}
     for each in expectations:
         if isinstance(each.value, str):
+            if each.value == "" and isinstance(each.question, WhyNot) and each.operator == "==":
+                hint = "`why_not` has one where nothing matches; else write `matches(…)`"
+                findings.error("E0702", each.span, "a reason is never empty", hint)
             continue
         least, most = _wanted(each)
         if (least, most) == (0, inf) and each.operator in (">", ">="):
@@ -44,7 +47,6 @@ def check_expectations(
                 message = "another expectation of this test excludes this one"
                 findings.error("E0702", each.span, message, "take one of them out")
                 return
-    _check_reasons(expectations, answers, findings)
 
 
 def _at_only_call(question: Matches, graph: Graph | None) -> Matches:
@@ -106,18 +108,3 @@ def _instead(question: Question, graph: Graph | None) -> str:
 def _is_outside(name: str, graph: Graph | None) -> bool:
     nodes = () if graph is None else graph.nodes
     return any(node.name == name and node.form in _OUTSIDE for node in nodes)
-
-
-def _check_reasons(
-    expectations: Sequence[Expectation],
-    answers: Mapping[Matches, tuple[float, float]],
-    findings: Findings,
-) -> None:
-    """Report `why_not` at a node where the test expects a match."""
-    matched = {(asked.pattern, asked.at) for asked, (least, _) in answers.items() if least > 0}
-    for each in expectations:
-        match each.question:
-            case WhyNot(pattern, at) if each.operator == "==" and (pattern, at) in matched:
-                message = f"this test expects a match of `{pattern.name}` at `{at}`"
-                hint = "`why_not` has a reason only where there is none"
-                findings.error("E0702", each.span, message, hint)

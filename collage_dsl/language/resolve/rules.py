@@ -221,6 +221,14 @@ class _Expression:
             scope.recursion(name)
             return None
         wanted = len(rule.parameters)
+        if len(written.arguments) != wanted:
+            message = f"`{name.text}` takes {count(wanted, 'argument')}"
+            message += f", not {len(written.arguments)}"
+            wanted_names = ", ".join(parameter.text for parameter in rule.parameters)
+            self.findings.error(
+                "E0403", written.span, message, f"write `{name.text}({wanted_names})`"
+            )
+            return None
         bound = bind(written, self.findings, takes=(wanted, wanted))
         if bound is None:
             return None
