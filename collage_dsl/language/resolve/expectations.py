@@ -46,7 +46,6 @@ def check_expectations(
             if max(low, least) > min(high, most):
                 message = "another expectation of this test excludes this one"
                 findings.error("E0702", each.span, message, "take one of them out")
-                return
 
 
 def _at_only_call(question: Matches, graph: Graph | None) -> Matches:

@@ -69,7 +69,8 @@ def _check_contradiction(
             note = Note(f"{how.split()[0]} here", other.target.span)
         else:
             continue
-        findings.error("E0512", item.target.span, message, notes=(note,))
+        hint = f"take out one of them: `{item.selector.span.text}` is said twice"
+        findings.error("E0512", item.target.span, message, hint, (note,))
         return
 
 
