@@ -1,7 +1,6 @@
 """
 The corpus of mistakes in `tests/mistakes/`: how it is read, and how its findings are written.
 
-`make corpus` writes the findings of now into it.
 """
 
 import re
