@@ -1,6 +1,7 @@
 """
 The corpus of mistakes in `tests/mistakes/`: how it is read, and how its findings are written.
 
+`PYTHONPATH=. python tests/corpus.py` writes the findings of now into it.
 """
 
 import re
