@@ -49,8 +49,7 @@ class TensorType:
     @property
     def bytes(self) -> int | None:
         """The size of the packed elements; None if their number or width is unknown."""
-        width = _WIDTH.match(self.dtype)
-        bits = 8 if self.dtype == "bool" else int(width[1]) if width else None
+        bits = bits_of(self.dtype)
         return None if self.size is None or bits is None else (self.size * bits + 7) // 8
 
     def __str__(self) -> str:
@@ -159,6 +158,12 @@ _SHORT = {
     "uint2": "u2",
 }
 _LONG = {short: long for long, short in _SHORT.items()}
+
+
+def bits_of(dtype: str) -> int | None:
+    """The width of an element of `dtype`; None if it is unknown."""
+    width = _WIDTH.match(dtype)
+    return 8 if dtype == "bool" else int(width[1]) if width else None
 
 
 def short_dtype(dtype: str) -> str:

@@ -88,6 +88,8 @@ def _repeated(value: tuple[Value, ...], length: int, name: str) -> str:
     """A hint with the list that TVM stores for a shorter one, and the order of a padding."""
     order = _ENDS.get(length, "") if name == "padding" else ""
     shortest = (1, length // 2) if order else (1,)
+    if not order and len(value) > length and len(set(value)) == 1:
+        return f"write `[{', '.join(map(str, value[:length]))}]`"
     if len(value) not in shortest:
         return f"the numbers are {order}" if order else ""
     full = ", ".join(map(str, value * (length // len(value))))

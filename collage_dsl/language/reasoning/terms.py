@@ -1,6 +1,7 @@
 """Find the parts of conditions whose values are reasoned about, one by one and together."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import assert_never
 
 from collage_dsl.rules.condition import (
@@ -73,5 +74,27 @@ def terms(expression: Expression) -> Iterator[Term]:
         case Within(left, right) | And(left, right) | Or(left, right):
             yield from terms(left)
             yield from terms(right)
+        case _:
+            assert_never(expression)
+
+
+def renamed(expression: Expression, new: Callable[[str], str]) -> Expression:
+    """`expression` with the name `new(name)` for each name of a value."""
+    match expression:
+        case Dtype(of) | Rank(of) | DimAt(of) | Shape(of) | Size(of) | Bytes(of):
+            return replace(expression, of=new(of))
+        case Has(of) | Uses(of):
+            return replace(expression, of=new(of))
+        case Holds(predicate, of):
+            return Holds(predicate, tuple(map(new, of)))
+        case Not(condition):
+            return Not(renamed(condition, new))
+        case Calculate() | Compare() | And() | Or():
+            left, right = renamed(expression.left, new), renamed(expression.right, new)
+            return replace(expression, left=left, right=right)
+        case Within(value, choices):
+            return Within(renamed(value, new), renamed(choices, new))
+        case Constant() | Range() | Attr() | Each():
+            return expression
         case _:
             assert_never(expression)

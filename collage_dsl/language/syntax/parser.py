@@ -17,6 +17,7 @@ from collage_dsl.language.syntax.expected import expectation, hint
 from collage_dsl.language.syntax.grammar import parser
 from collage_dsl.language.syntax.mistakes import NEAR, Place
 from collage_dsl.language.syntax.recovery import (
+    are_balanced,
     defined_name,
     is_binding_with_let,
     next_statement,
@@ -230,7 +231,9 @@ class _Run:
     def recover(self, wrong: Token) -> None:
         block = self.blocks[-1]
         item = block.first or wrong
-        if self.is_next_item(block, item):
+        if self.is_next_item(block, item) and self.is_nested():
+            self.nested(block, item)
+        elif self.is_next_item(block, item):
             self.unclosed(block)
             self.rewind(block)
             self.go_on_at(self.span(item).start)
@@ -255,6 +258,20 @@ class _Run:
         if self.inside()[-1] in _INSIDE and is_binding_with_let(text, self.span(item).start):
             return False
         return str(item) in ITEM_KEYWORDS and not is_binding
+
+    def is_nested(self) -> bool:
+        """Whether no brace is missing, so that an item here stands inside another one."""
+        outermost = self.blocks[1].brace
+        return outermost is not None and are_balanced(self.source.text, outermost.start_pos)
+
+    def nested(self, block: _Block, item: Token) -> None:
+        """Report an item inside another one, and go on after it."""
+        text, span = self.source.text, self.span(item)
+        message = f"a `{item}` stands outside a {self.inside()[0]}"
+        self.findings.error("E0101", span, message, "move it out of the braces")
+        self.broken.append(ast.Broken(defined_name(text, span.start, in_braces=False), span))
+        self.rewind(block)
+        self.machine.at = next_statement(text, span.end, in_braces=True, in_file=False)
 
     def misses_semicolon(self, wrong: Token) -> bool:
         """Whether a missing `;` before the wrong token is the likely error."""
