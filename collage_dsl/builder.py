@@ -62,6 +62,7 @@ from collage_dsl.rules.pattern import (
     Binding,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
@@ -292,9 +293,21 @@ class PatternBuilder:
     main: str = ""
     """The name of the anchor operator."""
 
-    def value(self, name: str, *, optional: bool = False, dims: Dims | None = None) -> Value:
-        """A parameter; `dims` names its dimensions: `("m", "k")`, `("_", 16)`."""
-        return self._parameter(Parameter(name, optional=optional), dims)
+    def value(
+        self,
+        name: str,
+        *,
+        optional: bool = False,
+        dims: Dims | None = None,
+        excluded: Sequence[str] = (),
+    ) -> Value:
+        """
+        A parameter; `dims` names its dimensions: `("m", "k")`, `("_", 16)`. It is not the result
+        of an operator in `excluded`, nor a constant if that has `"const"`.
+        """
+        ops = tuple(name for name in excluded if name != "const")
+        sources = Excluded(ops, "const" in excluded) if excluded else None
+        return self._parameter(Parameter(name, optional=optional, excluded=sources), dims)
 
     def constant(self, name: str, *, optional: bool = False, dims: Dims | None = None) -> Value:
         """A parameter that is a constant, bound inside the kernel."""

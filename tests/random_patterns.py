@@ -16,6 +16,7 @@ from collage_dsl.rules.pattern import (
     Binding,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
@@ -113,6 +114,13 @@ class _Drawing:
 
 
 PARAMETERS = ("a", "b", "c")
+EXCLUDED = (
+    *[None] * 6,
+    Excluded(("nn.relu",)),
+    Excluded(("exp", "add"), constants=True),
+    Excluded(("concat",)),
+    Excluded((), constants=True),
+)
 
 
 @st.composite
@@ -135,7 +143,12 @@ def patterns(draw: Any, *, name: str = "p", inner: bool = False, bare: bool = Fa
     constant = draw(st.sampled_from(["", "c"]))
     pattern = Pattern(
         name,
-        tuple(Parameter(each, each == constant, optional=True) for each in PARAMETERS),
+        tuple(
+            Parameter(each, True, True)
+            if each == constant
+            else Parameter(each, False, True, None if bare else draw(st.sampled_from(EXCLUDED)))
+            for each in PARAMETERS
+        ),
         tuple(bindings),
         bindings[-1].name,
         others=others,

@@ -62,6 +62,7 @@ from collage_dsl.rules.pattern import (
     Binding,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
@@ -152,6 +153,16 @@ attributes = st.lists(
 ).map(tuple)
 
 
+exclusions = st.sampled_from(
+    [
+        *[None] * 3,
+        Excluded((), constants=True),
+        Excluded(("nn.relu",)),
+        Excluded(("nn.relu", "nn.silu"), constants=True),
+    ]
+)
+
+
 ACTIVATION = Pattern(
     "act",
     (Parameter("a"),),
@@ -170,7 +181,11 @@ BLOCK = Pattern(
 @st.composite
 def patterns(draw: Any, name: str) -> Pattern:
     """A chain of calls, of which optional ones take optional parameters."""
-    parameters = [Parameter("x"), Parameter("o0", constant=draw(st.booleans()), optional=True)]
+    constant = draw(st.booleans())
+    parameters = [
+        Parameter("x", excluded=draw(exclusions)),
+        Parameter("o0", constant, True, None if constant else draw(exclusions)),
+    ]
     bindings: list[Binding] = []
     value: Operand = Call(("add",), (Reference("x"), Reference("o0")), optional=True)
     for at in range(draw(st.integers(1, 5))):

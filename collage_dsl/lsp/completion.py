@@ -116,6 +116,11 @@ class _Completer:
                 yield from self.rule()
             case "pattern" if here.last == ":":
                 yield from _group("sort")
+                yield from _keywords(("not",))
+            case "pattern" if here.last == "not" or self.calls("not"):
+                yield from _group("sort")
+                yield from self.defined("class")
+                yield from _operators()
             case "target" if len(here.words) == 2:
                 yield from _keywords(("on",))
             case "pin" | "forbid":

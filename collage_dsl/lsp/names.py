@@ -270,8 +270,11 @@ class _Walk:
             last = parameter.dims or parameter.tag or parameter.name
             whole = Span(self.source, parameter.name.span.start, last.span.end)
             self.here(parameter.name, "parameter", whole, owner)
-            if parameter.tag is not None:
+            if isinstance(parameter.tag, ast.Name):
                 self.word(parameter.tag, "sort")
+            for name in parameter.tag.names if isinstance(parameter.tag, ast.Excluded) else ():
+                if not self.word(name, "sort"):
+                    self.callable(name)
         for parameter in pattern.parameters:
             for dim in parameter.dims.items if parameter.dims else ():
                 if isinstance(dim, ast.Name):

@@ -171,6 +171,8 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "import": '`import "std/activations.collage" as act;`, or '
         '`import "…" only (relu6, swish as s);`. Files are looked for beside this one, in the '
         "folders of `path` in `[tool.collage]`, and among the specs that ship.",
+        "not": "`not uses(x) > 1` holds where the condition after `not` is false. "
+        "`x: not nn.relu` is an operand that is no result of the operator or class.",
         "let": "`let act = one_of(nn.relu, nn.gelu);` names a class of operators.",
         "pattern": "A sub-graph to match: its operands, the calls between them, and the value "
         "that they lead to.",

@@ -27,6 +27,7 @@ from collage_dsl.rules.pattern import (
     TupleOf,
 )
 from collage_dsl.rules.predicate import Lookup, Predicate, Question
+from collage_dsl.rules.sources import refusal
 from collage_dsl.source import Span
 
 
@@ -281,6 +282,9 @@ class Backtracking:
         if parameter.constant and node.form is not Form.CONSTANT:
             because = f"`{node.name}` is not a constant, as `{parameter.name}` must be"
             return _refuse(observer, so_far, because)
+        if parameter.excluded and (why := refusal(parameter.excluded, self.graph, index)):
+            because = f"{why}, as `{parameter.name}` must not be"
+            return _refuse(observer, so_far, because, parameter.span)
         constants = 1 << index if parameter.constant else 0
         if frame.caller is None:
             return (so_far.binding(key, index, constants),)

@@ -80,9 +80,9 @@ def near(pattern: Pattern, graph: Graph, top: int = 10, lookup: Lookup = no_host
 def share_of(explanation: Explanation) -> Share:
     """
     The share of the pattern that held. The parts that count are operators, tuples, projections,
-    required constants and conditions. Optional operators count if they are present. Of several
-    alternatives, the one with the largest share counts. If inner values are used outside, this
-    counts as one part that did not hold.
+    parameters that are not just any value, and conditions. Optional operators count if they are
+    present. Of several alternatives, the one with the largest share counts. If inner values are
+    used outside, this counts as one part that did not hold.
     """
     return _Counter().step(explanation.step) + Share(0, len(explanation.step.refused[:1]))
 
@@ -106,7 +106,7 @@ class _Counter:
                 return Share(int(step.held), 1)
             case TupleOf() | FieldOf():
                 return self.best(step, Share(1, 1)) if step.ways else self.missing(step)
-            case Reference() if step.parameter and step.parameter.constant:
+            case Reference() if step.parameter and step.parameter.is_restricted:
                 return self.best(step, Share(int(not step.refused), 1))
             case PatternCall() | Repeat() | Either() | Reference() | Anything():
                 return self.best(step, Share())
@@ -225,7 +225,7 @@ class _Counter:
         if parameter is None:
             return self.size(frame, frame.values[name])
         behind = self.size(frame.caller, frame.operands[name]) if frame.caller else 0
-        return int(parameter.constant) + behind
+        return int(parameter.is_restricted) + behind
 
     def pattern_size(self, pattern: Pattern) -> int:
         frame = Frame.of(pattern)

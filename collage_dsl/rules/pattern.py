@@ -7,9 +7,22 @@ from collage_dsl.source import Span
 
 
 @dataclass(frozen=True, slots=True)
+class Excluded:
+    """
+    Where the value of a parameter must not come from: `x: not (nn.relu | const)`.
+
+    It must not be the result of one of `ops`, nor a field of such a result. Without `constants`,
+    it may be a constant.
+    """
+
+    ops: tuple[str, ...] = ()
+    constants: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """
-    A value that flows into a pattern: `x`, `w: const`, `b?: const`.
+    A value that flows into a pattern: `x`, `w: const`, `b?: const`, `x: not nn.relu`.
 
     A `constant` parameter matches only constants, and binds them inside the kernel. An
     `optional` parameter is absent if the optional node that takes it is absent.
@@ -18,7 +31,13 @@ class Parameter:
     name: str
     constant: bool = False
     optional: bool = False
+    excluded: Excluded | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether not every value can be its value."""
+        return self.constant or self.excluded is not None
 
 
 @dataclass(frozen=True, slots=True)

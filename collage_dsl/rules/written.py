@@ -6,6 +6,7 @@ from collage_dsl.rules.pattern import (
     Anything,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
@@ -46,7 +47,16 @@ def operand_text(operand: Operand) -> str:
 
 def parameter_text(parameter: Parameter) -> str:
     """`b?: const`."""
-    return f"{parameter.name}{'?' * parameter.optional}{': const' * parameter.constant}"
+    sort = ": const" if parameter.constant else ""
+    if parameter.excluded is not None:
+        sort = f": {excluded_text(parameter.excluded)}"
+    return f"{parameter.name}{'?' * parameter.optional}{sort}"
+
+
+def excluded_text(excluded: Excluded) -> str:
+    """`not (nn.relu | const)`."""
+    names = [*excluded.ops, *["const"] * excluded.constants]
+    return f"not {names[0]}" if len(names) == 1 else f"not ({' | '.join(names)})"
 
 
 def _arguments(operands: tuple[Operand, ...], optional: bool) -> str:

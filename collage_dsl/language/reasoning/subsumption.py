@@ -31,6 +31,7 @@ from collage_dsl.rules.pattern import (
     Binding,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
@@ -112,8 +113,16 @@ class _Numbering:
         self.numbers[name] = len(self.numbers)
         parameter = self.pattern.parameter(name)
         if parameter is not None:
+            self.exclusions(parameter)
             return Parameter, self.numbers[name], parameter.constant
         return self.numbers[name], self.operand(self.values[name])
+
+    def exclusions(self, parameter: Parameter) -> None:
+        """Add a demand for each excluded source: a pattern that excludes less is larger."""
+        if parameter.excluded is not None:
+            names = [*parameter.excluded.ops, *["const"] * parameter.excluded.constants]
+            number = self.numbers[parameter.name]
+            self.attributes += [(Excluded, number, name) for name in names]
 
     def operand(self, operand: Operand) -> object:
         match operand:

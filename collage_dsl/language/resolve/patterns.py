@@ -17,6 +17,7 @@ from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.attribute_values import check_values
 from collage_dsl.language.reasoning.calls import check_count
 from collage_dsl.language.reasoning.contradictions import check_contradictions, check_twice
+from collage_dsl.language.reasoning.excluded import comes_from
 from collage_dsl.language.reasoning.growth import check_pattern_growth
 from collage_dsl.language.reasoning.operand_order import check_order
 from collage_dsl.language.reasoning.pattern_shape import (
@@ -34,6 +35,7 @@ from collage_dsl.language.resolve.conditions import (
     reserved,
 )
 from collage_dsl.language.resolve.dimensions import ANY, Dimensions
+from collage_dsl.language.resolve.excluded import excluded_sources
 from collage_dsl.language.resolve.scope import MAX_DEPTH, MAX_SIZE, PatternScope
 from collage_dsl.language.resolve.sorts import Sort, Typed, dtype_of
 from collage_dsl.language.syntax import ast
@@ -54,6 +56,7 @@ from collage_dsl.rules.pattern import (
     TupleOf,
 )
 from collage_dsl.rules.predicate import Predicate
+from collage_dsl.rules.written import excluded_text
 from collage_dsl.source import Span
 
 TOLERANCE = 1e-4
@@ -158,15 +161,19 @@ class _PatternChecker:
 
     def parameter(self, written: ast.Parameter) -> None:
         tag = written.tag
-        if tag is not None and tag.text != "const":
+        excluded = None
+        if isinstance(tag, ast.Excluded):
+            excluded = excluded_sources(tag, self.scope, self.findings)
+        if isinstance(tag, ast.Name) and tag.text != "const":
             message = f"unknown sort of parameter `{tag.text}`"
             dims = "" if written.dims is None else written.dims.span.text
             hint = sort_meant(tag.text, written.name.text, dims)
             self.findings.error("E0206", tag.span, message, hint)
-        if self.define(written.name):
-            name = written.name.text
-            span = written.name.span
-            self.parameters[name] = Parameter(name, tag is not None, written.optional, span)
+        is_known = excluded is not None or not isinstance(tag, ast.Excluded)
+        if self.define(written.name) and is_known:
+            name, constant = written.name.text, isinstance(tag, ast.Name)
+            optional, span = written.optional, written.name.span
+            self.parameters[name] = Parameter(name, constant, optional, excluded, span)
             if written.dims is not None:
                 self.dims(self.parameters[name], written.dims)
 
@@ -399,6 +406,16 @@ class _PatternChecker:
             if parameter.constant and operand is not None and self.is_result_of(operand):
                 message = f"`{parameter.name}` of `{pattern.name}` is a constant, this is computed"
                 self.findings.error("E0301", at.span, message)
+            is_matched = not (written.optional or parameter.optional)
+            excluded = parameter.excluded if is_matched else None
+            if (
+                excluded
+                and operand
+                and comes_from(operand, excluded, self.parameters, self.bindings)
+            ):
+                message = f"`{parameter.name}` of `{pattern.name}` is {excluded_text(excluded)}"
+                hint = "this can never match: give it another value, or call another pattern"
+                self.findings.error("E0301", at.span, message, hint)
         present = tuple(operand for operand in operands if operand is not None)
         if len(present) < given:
             return None

@@ -156,12 +156,20 @@ Operand = Name | Number | OperatorCall | TupleOf | FieldOf | Repeat | Either
 
 
 @dataclass(frozen=True, slots=True)
+class Excluded:
+    """`not nn.relu`, `not (activation | const)`"""
+
+    names: tuple[Name, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
-    """`x`, `w: const`, `b?: const`, `x: [n, 16]`, `w: const & [n, c]`."""
+    """`x`, `w: const`, `b?: const`, `x: [n, 16]`, `w: const & [n, c]`, `x: not nn.relu`."""
 
     name: Name
     optional: bool
-    tag: Name | None
+    tag: Name | Excluded | None
     dims: "Dims | None" = None
 
 

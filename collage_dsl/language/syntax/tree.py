@@ -82,10 +82,17 @@ class Builder(Reader):
 
     def parameter(self, tree: Child) -> ast.Parameter:
         name, optional, *sort = tree.children
-        tag = next((part for part in sort if isinstance(part, Token)), None)
-        dims = next((self.dims(part) for part in sort if isinstance(part, Tree)), None)
-        said = None if tag is None else self.name(tag)
-        return ast.Parameter(self.name(name), optional is not None, said, dims)
+        tag: ast.Name | ast.Excluded | None = None
+        dims = None
+        for part in sort:
+            if isinstance(part, Token):
+                tag = self.name(part)
+            elif part is not None and part.data == "excluded":
+                names = tuple(self.name(each) for each in part.children[1:])
+                tag = ast.Excluded(names, self.span(part))
+            elif part is not None:
+                dims = self.dims(part)
+        return ast.Parameter(self.name(name), optional is not None, tag, dims)
 
     def dims(self, tree: Child) -> ast.Dims:
         tokens = [dim.children[0] for dim in children(tree) if dim is not None]

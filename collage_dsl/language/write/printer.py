@@ -45,6 +45,7 @@ from collage_dsl.rules.pattern import (
     Anything,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
@@ -57,6 +58,7 @@ from collage_dsl.rules.pattern import (
 from collage_dsl.rules.placement import ByName, ByOperator, Placement
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.rules.vertical import USUAL_DEPTH
+from collage_dsl.rules.written import parameter_text
 
 WIDTH = 100
 
@@ -130,9 +132,10 @@ def _pattern(pattern: Pattern) -> str:
 
 
 def _parameter(parameter: Parameter) -> str:
-    optional = "?" if parameter.optional else ""
-    tag = ": const" if parameter.constant else ""
-    return f"{parameter.name}{optional}{tag}"
+    excluded = parameter.excluded
+    if excluded is not None and (parameter.constant or excluded == Excluded()):
+        raise ValueError(f"what `{parameter.name}` is not cannot be written")
+    return parameter_text(parameter)
 
 
 def _operand(operand: Operand) -> str:
