@@ -232,9 +232,9 @@ def holds(predicate: Predicate, *values: Value) -> Term:
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """One or several alternative operators, to be called: `one("nn.relu", "nn.gelu")(x)`."""
+    """Alternative operators and kinds, to be called: `one("nn.relu", Kind.BROADCAST)(x, b)`."""
 
-    names: tuple[str, ...]
+    names: tuple[str | Kind, ...]
 
     def __call__(
         self,
@@ -249,10 +249,18 @@ class Operators:
         equal = (attribute(name) == value for name, value in attributes.items())
         asked = tuple(Where(term.expression) for term in (*equal, *where))
         inner = tuple(operand.operand for operand in operands)
-        return Value(Call(self.names, inner, asked, optional, ordered, shared))
+        return Value(Call(self.ops, inner, asked, optional, ordered, shared, self.kinds))
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        return tuple(name for name in self.names if not isinstance(name, Kind))
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return tuple(name for name in self.names if isinstance(name, Kind))
 
 
-def one(*operators: str) -> Operators:
+def one(*operators: str | Kind) -> Operators:
     return Operators(operators)
 
 
@@ -299,14 +307,14 @@ class PatternBuilder:
         *,
         optional: bool = False,
         dims: Dims | None = None,
-        excluded: Sequence[str] = (),
+        excluded: Sequence[str | Kind] = (),
     ) -> Value:
         """
         A parameter; `dims` names its dimensions: `("m", "k")`, `("_", 16)`. It is not the result
-        of an operator in `excluded`, nor a constant if that has `"const"`.
+        of an operator or of a kind in `excluded`, nor a constant if that has `"const"`.
         """
-        ops = tuple(name for name in excluded if name != "const")
-        sources = Excluded(ops, "const" in excluded) if excluded else None
+        given = Operators(tuple(each for each in excluded if each != "const"))
+        sources = Excluded(given.ops, "const" in excluded, given.kinds) if excluded else None
         return self._parameter(Parameter(name, optional=optional, excluded=sources), dims)
 
     def constant(self, name: str, *, optional: bool = False, dims: Dims | None = None) -> Value:
@@ -532,7 +540,9 @@ def _defined(definition: Any) -> Definition:
             assert rule is not None, "a file without errors has whole rules"
             return rule
         case tuple():
-            return Operators(tuple(operator.name for operator in definition))
+            return Operators(
+                tuple(each if isinstance(each, Kind) else each.name for each in definition)
+            )
         case Pattern() | Predicate():
             return definition
         case _:

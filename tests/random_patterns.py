@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from collage_dsl.graph import Form, Graph, Node, TensorType
-from collage_dsl.graph.operators import is_commutative
+from collage_dsl.graph import Form, Graph, Kind, Node, TensorType
+from collage_dsl.graph.operators import is_commutative, operators
 from collage_dsl.rules.condition import Attr, Compare, Constant, Has, Not, Or, Rank, Uses, Where
 from collage_dsl.rules.pattern import (
     Anything,
@@ -31,6 +31,7 @@ from tests.slow_matcher import Part, Way, ways
 
 UNARY = (("nn.relu",), ("exp",), ("nn.relu", "exp"), ("concat",), ("concat",))
 BINARY = (("add",), ("multiply",), ("subtract",), ("add", "subtract"))
+KINDS = (*[()] * 6, (Kind.ELEMENTWISE,), (Kind.INJECTIVE, Kind.BROADCAST))
 MAX_WAYS = 60
 
 
@@ -92,7 +93,8 @@ class _Drawing:
             "ordered": self.one_of(False, False, False, True),
             "shared": self.one_of(False, False, False, True),
         }
-        return Call(ops, operands, self.attributes(ops), **modifiers)
+        kinds = () if "concat" in ops else self.one_of(*KINDS)
+        return Call(ops, operands, self.attributes(ops), **modifiers, kinds=kinds)
 
     def attributes(self, ops: tuple[str, ...]) -> tuple[Where, ...]:
         if self.bare or ops != ("concat",):
@@ -118,7 +120,7 @@ EXCLUDED = (
     *[None] * 6,
     Excluded(("nn.relu",)),
     Excluded(("exp", "add"), constants=True),
-    Excluded(("concat",)),
+    Excluded(("concat",), kinds=(Kind.ELEMENTWISE,)),
     Excluded((), constants=True),
 )
 
@@ -233,7 +235,8 @@ OPS = (*(ops[0] for ops in UNARY), "add", "multiply", "subtract")
 
 
 def _node(name: str, form: Form, inputs: tuple[int, ...] = (), **more: Any) -> Node:
-    return Node(name, form, more.pop("type", TYPES[0]), inputs, **more)
+    kind = operators()[more["op"]].kind if "op" in more else Kind.INJECTIVE
+    return Node(name, form, more.pop("type", TYPES[0]), inputs, kind=kind, **more)
 
 
 @st.composite

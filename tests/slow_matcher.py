@@ -227,8 +227,8 @@ def _fits(way: Way, part: int, node: Node) -> bool:
     match way.parts[part].says:
         case None:
             return True
-        case Call(ops):
-            return node.form is Form.CALL and node.op in ops
+        case Call(ops) as call:
+            return node.form is Form.CALL and (node.op in ops or node.kind in call.kinds)
         case TupleOf():
             return node.form is Form.TUPLE
         case FieldOf(_, index):
@@ -276,7 +276,7 @@ def _comes_from(graph: Graph, index: int, excluded: Excluded) -> bool:
         case Form.CONSTANT:
             return excluded.constants
         case Form.CALL:
-            return node.op in excluded.ops
+            return node.op in excluded.ops or node.kind in excluded.kinds
         case Form.PROJECTION:
             of = graph.nodes[node.inputs[0]]
             if of.form is Form.TUPLE and node.value in range(len(of.inputs)):

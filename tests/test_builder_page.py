@@ -116,6 +116,14 @@ def parameters() -> list[FusionSpec]:
     return lib(patterns(squared, scaled))
 
 
+@section("Not")
+def excluded() -> list[FusionSpec]:
+    block = PatternBuilder("dense")
+    x = block.value("x", excluded=("nn.relu", "nn.silu", "const"))
+    w = block.constant("w")
+    return lib(block.yields(block.bind("y", one("matmul")(x, w))))
+
+
 @section("Operator calls")
 def operator_calls() -> list[FusionSpec]:
     reshaped = one("reshape")(X, build.ANYTHING)
@@ -152,6 +160,16 @@ def classes() -> list[FusionSpec]:
     smooth = ("nn.gelu", "nn.silu")
     act = ("nn.relu", *smooth)
     return lib(of("tail", ("y", one(*act, "tanh")(one("exp")(X)))))
+
+
+@section("Classes by kind")
+def classes_by_kind() -> list[FusionSpec]:
+    block = PatternBuilder("epilogue")
+    x = block.value("x", excluded=(Kind.REDUCE,))
+    w, b = block.value("w"), block.value("b")
+    m = block.bind("m", one("matmul")(x, w))
+    light = one(Kind.ELEMENTWISE, Kind.BROADCAST)
+    return lib(block.yields(block.bind("y", one(Kind.ELEMENTWISE)(light(m, b)))))
 
 
 @section("Optional nodes")

@@ -157,7 +157,7 @@ exclusions = st.sampled_from(
     [
         *[None] * 3,
         Excluded((), constants=True),
-        Excluded(("nn.relu",)),
+        Excluded(("nn.relu",), kinds=(Kind.REDUCE, Kind.OPAQUE)),
         Excluded(("nn.relu", "nn.silu"), constants=True),
     ]
 )
@@ -197,6 +197,8 @@ def patterns(draw: Any, name: str) -> Pattern:
                     Call(("nn.relu", "nn.gelu"), (before,), optional=True),
                     Call(("exp",), (Call(("sqrt",), (before,)),)),
                     Call(("reshape",), (before, Anything())),
+                    Call((), (before,), kinds=(Kind.ELEMENTWISE,)),
+                    Call(("add",), (before, Reference("x")), kinds=tuple(Kind)),
                     Call(("nn.conv2d",), (before, Reference("x")), draw(attributes)),
                     PatternCall(ACTIVATION, (before,), draw(st.booleans())),
                     Call(("concat",), (TupleOf((before, Reference("x"))),), shared=True),

@@ -119,6 +119,7 @@ class _Completer:
                 yield from _keywords(("not",))
             case "pattern" if here.last == "not" or self.calls("not"):
                 yield from _group("sort")
+                yield from _group("kind")
                 yield from self.defined("class")
                 yield from _operators()
             case "target" if len(here.words) == 2:
@@ -140,6 +141,7 @@ class _Completer:
         if self.here.bracket:
             yield from self.defined("class")
             yield from _operators()
+            yield from _group("kind")
         elif self.here.last == "=":
             yield Completion("one_of", "rule", "", meaning("rule", "one_of"))
 
@@ -166,6 +168,7 @@ class _Completer:
         yield from self.local()
         yield from self.defined("class", "pattern")
         yield from _operators()
+        yield from _group("kind")
         if self.here.last == ")":
             yield from _group("modifier")
 

@@ -215,7 +215,7 @@ class _Walk:
     def callable(self, name: ast.Name) -> None:
         """Add a use of `name`, which a pattern calls."""
         if not self.name(name, self.definitions):
-            self.word(name, "operator")
+            self.word(name, "operator") or self.word(name, "kind")
 
     # Items.
 
@@ -371,10 +371,9 @@ class _Walk:
         """Walk a rule or an argument of one, in which words of the group `words` are allowed."""
         match written:
             case ast.Name():
-                if not (words and self.word(written, words)):
-                    self.name(written, self.local, self.definitions) or self.word(
-                        written, "operator"
-                    )
+                is_word = words and self.word(written, words)
+                if not is_word and not self.name(written, self.local, self.definitions):
+                    self.word(written, "operator") or self.word(written, "kind")
             case ast.Arrow(left, right):
                 self.word(left, "kind")
                 self.word(right, "kind")

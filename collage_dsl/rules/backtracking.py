@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple, assert_never
 
 import collage_dsl.rules.condition as conditions
-from collage_dsl.graph import Form, Graph, Node, OpSet, members, opset
+from collage_dsl.graph import Form, Graph, Kind, Node, OpSet, members, opset
 from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import UNKNOWN, Given, Where
 from collage_dsl.rules.frame import Frame
@@ -295,7 +295,8 @@ class Backtracking:
         self, frame: Frame, call: Call, index: int, so_far: Partial, observer: Observer
     ) -> Iterable[Partial]:
         node = self.graph.nodes[index]
-        if node.op not in call.ops or len(node.inputs) != len(call.operands):
+        is_called = node.op in call.ops or (call.kinds and _is_of(call.kinds, node))
+        if not is_called or len(node.inputs) != len(call.operands):
             progress = so_far.inside.bit_count()
             if observer.hears(progress):  # checked first, because most nodes are refused here
                 because = f"`{node.name}` {_other_than(call, node)}"
@@ -495,10 +496,16 @@ def rounded(value: float, dtype: str) -> float:
         return value
 
 
+def _is_of(kinds: tuple[Kind, ...], node: Node) -> bool:
+    """Whether `node` is a call of one of `kinds`."""
+    return node.kind in kinds and node.form is Form.CALL
+
+
 def _other_than(call: Call, node: Node) -> str:
-    if node.op in call.ops:
+    if node.op in call.ops or _is_of(call.kinds, node):
         return f"has {len(node.inputs)} operands, not {len(call.operands)}"
-    return f"is {_what(node)}, not {' | '.join(call.ops)}"
+    kind = f", which is {node.kind}" if call.kinds and node.form is Form.CALL else ""
+    return f"is {_what(node)}{kind}, not {' | '.join(call.names)}"
 
 
 def _what(node: Node) -> str:

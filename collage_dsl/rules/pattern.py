@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from collage_dsl.graph import Kind
 from collage_dsl.rules.condition import Where
 from collage_dsl.source import Span
 
@@ -11,12 +12,18 @@ class Excluded:
     """
     Where the value of a parameter must not come from: `x: not (nn.relu | const)`.
 
-    It must not be the result of one of `ops`, nor a field of such a result. Without `constants`,
-    it may be a constant.
+    It must not be the result of one of `ops`, or of a call of one of `kinds`, nor a field of such
+    a result. Without `constants`, it may be a constant.
     """
 
     ops: tuple[str, ...] = ()
     constants: bool = False
+    kinds: tuple[Kind, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is excluded, in the words of the language."""
+        return (*self.ops, *map(str, self.kinds), *["const"] * self.constants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,8 @@ class Number:
 @dataclass(frozen=True, slots=True)
 class Call:
     """
-    A call of one of `ops`: `nn.conv2d(x, w) [groups == 1]`, `(nn.relu | nn.silu)(t)`.
+    A call of one of `ops`: `nn.conv2d(x, w) [groups == 1]`, `(nn.relu | nn.silu)(t)`; or a call,
+    with as many operands, whose kind is one of `kinds`: `elementwise(x)`.
 
     An `optional` call, `add?(k, b)`, may be absent: then its first operand matches in its place.
     The operands of a commutative operator match in either order, unless the call is
@@ -76,7 +84,13 @@ class Call:
     optional: bool = False
     ordered: bool = False
     shared: bool = False
+    kinds: tuple[Kind, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The operators and kinds, in the words of the language."""
+        return (*self.ops, *map(str, self.kinds))
 
 
 @dataclass(frozen=True, slots=True)

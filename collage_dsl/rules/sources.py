@@ -10,10 +10,14 @@ def refusal(excluded: Excluded, graph: Graph, index: int) -> str:
     source = _source(graph, node)
     if source.form is Form.CONSTANT:
         return f"`{node.name}` is a constant" if excluded.constants else ""
-    if source.form is not Form.CALL or source.op not in excluded.ops:
+    if source.form is not Form.CALL:
         return ""
     is_field = "a field of " if source is not node else ""
-    return f"`{node.name}` is {is_field}a result of {source.op}"
+    if source.op in excluded.ops:
+        return f"`{node.name}` is {is_field}a result of {source.op}"
+    if source.kind in excluded.kinds:
+        return f"`{node.name}` is {is_field}a result of {source.op}, which is {source.kind}"
+    return ""
 
 
 def _source(graph: Graph, node: Node) -> Node:

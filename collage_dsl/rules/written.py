@@ -27,9 +27,9 @@ def operand_text(operand: Operand) -> str:
             return "_"
         case Number(value, tolerance):
             return f"{'~' if tolerance else ''}{value!r}"
-        case Call(ops, operands):
-            names = ops[0] if len(ops) == 1 else f"({' | '.join(ops)})"
-            return f"{names}{_arguments(operands, operand.optional)}{_modifiers(operand)}"
+        case Call(operands=operands):
+            arguments = _arguments(operands, operand.optional)
+            return f"{called_text(operand)}{arguments}{_modifiers(operand)}"
         case PatternCall(pattern, operands, optional):
             return f"{pattern.name}{_arguments(operands, optional)}"
         case TupleOf(fields):
@@ -55,8 +55,16 @@ def parameter_text(parameter: Parameter) -> str:
 
 def excluded_text(excluded: Excluded) -> str:
     """`not (nn.relu | const)`."""
-    names = [*excluded.ops, *["const"] * excluded.constants]
-    return f"not {names[0]}" if len(names) == 1 else f"not ({' | '.join(names)})"
+    return f"not {_alternatives(excluded.names)}"
+
+
+def called_text(call: Call) -> str:
+    """What is called: `nn.relu`, `(nn.relu | elementwise)`."""
+    return _alternatives(call.names)
+
+
+def _alternatives(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"({' | '.join(names)})"
 
 
 def _arguments(operands: tuple[Operand, ...], optional: bool) -> str:

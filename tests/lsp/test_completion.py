@@ -28,9 +28,13 @@ def offered(text: str) -> set[str]:
     [
         ("¦", {"pattern", "rule", "target", "test", "let", "import"}, {"where", "nn.relu"}),
         ("pattern p(x) { ¦", {"where", "yield", "taps"}, {"pattern"}),
-        ("pattern p(x) { y = ¦", {"nn.relu", "act", "conv", "x"}, {"all", "yield", "y"}),
+        (
+            "pattern p(x) { y = ¦",
+            {"nn.relu", "act", "conv", "x", "elementwise"},
+            {"all", "yield", "y"},
+        ),
         ("pattern p(x, w: ¦", {"const", "not"}, {"nn.relu"}),
-        ("pattern p(x, w: not ¦", {"const", "act", "nn.relu"}, {"conv", "not"}),
+        ("pattern p(x, w: not ¦", {"const", "act", "nn.relu", "elementwise"}, {"conv", "not"}),
         ("pattern p(x: not (act | ¦", {"const", "act", "nn.relu"}, {"conv", "not"}),
         ("pattern p(x: not (act | tanh), y) { k = ¦", {"x", "y"}, {"not"}),
         ("pattern p(x) { k = exp(x); y = add(k, ¦", {"k", "x", "nn.relu"}, set()),

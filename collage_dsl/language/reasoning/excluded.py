@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from collage_dsl.graph.operators import kinds_of
 from collage_dsl.rules.pattern import (
     Binding,
     Call,
@@ -23,6 +24,10 @@ def comes_from(
 ) -> bool:
     """Whether every value that `operand` can be comes from what is `excluded`."""
     known: dict[str, bool] = {}
+    kinds = frozenset(excluded.kinds)
+
+    def is_excluded(op: str) -> bool:
+        return op in excluded.ops or kinds_of(op) <= kinds
 
     def follows(part: Operand) -> bool:
         match part:
@@ -31,7 +36,7 @@ def comes_from(
                     known[name] = named(name)
                 return known[name]
             case Call(ops, optional=False):
-                return set(ops) <= set(excluded.ops)
+                return kinds.issuperset(part.kinds) and all(map(is_excluded, ops))
             case FieldOf(Call() | Reference() as of):
                 return follows(of)
             case Repeat(Call() as call, least) if least > 0:

@@ -117,7 +117,8 @@ def _may_be(operand: Operand, called: Called, pattern: Pattern, values: dict[str
             return parameter is None or not parameter.constant
         case Call(ops, operands, optional=optional):
             instead = optional and _may_be(operands[0], called, pattern, values)
-            return instead or not set(ops).isdisjoint(called.call.ops)
+            is_same = called.call.kinds or not set(ops).isdisjoint(called.call.ops)
+            return bool(instead or operand.kinds or is_same)
         case TupleOf() | FieldOf() | Number():
             return False
         case _:

@@ -62,7 +62,9 @@ def common(left: Sort, right: Sort) -> Sort:
 
 
 def taken(call: Call, at: int) -> Sort:
-    """What all operators of `call` take as the operand at the place `at`."""
+    """What all operators of `call` take at the place `at`; None for those of a kind."""
+    if call.kinds:
+        return None
     known = (operators()[op].takes for op in call.ops)
     return reduce(common, (TAKEN.get(takes[at]) if at < len(takes) else None for takes in known))
 
@@ -165,6 +167,8 @@ class Sorts:
         """What `call` gives if it is present."""
         if isinstance(call, PatternCall):
             return self.inside(call.pattern).names[call.pattern.result]
+        if call.kinds:
+            return None
         return reduce(common, (self.given(operators()[op], call) for op in call.ops))
 
     def given(self, operator: Operator, call: Call) -> Sort:

@@ -120,9 +120,8 @@ class _Numbering:
     def exclusions(self, parameter: Parameter) -> None:
         """Add a demand for each excluded source: a pattern that excludes less is larger."""
         if parameter.excluded is not None:
-            names = [*parameter.excluded.ops, *["const"] * parameter.excluded.constants]
             number = self.numbers[parameter.name]
-            self.attributes += [(Excluded, number, name) for name in names]
+            self.attributes += [(Excluded, number, name) for name in parameter.excluded.names]
 
     def operand(self, operand: Operand) -> object:
         match operand:
@@ -130,7 +129,7 @@ class _Numbering:
                 return self.name(name)
             case Anything() | Number():
                 return operand
-            case Call(ops, operands, attributes):
+            case Call(_, operands, attributes):
                 number = next(self.calls)
                 found = tuple(map(self.operand, operands))
                 self.attributes += [
@@ -139,7 +138,7 @@ class _Numbering:
                     for part in _parts(self.demand(where.condition))
                 ]
                 modifiers = (operand.optional, operand.ordered, operand.shared)
-                return Call, frozenset(ops), modifiers, found
+                return Call, frozenset(operand.names), modifiers, found
             case PatternCall(pattern, operands, optional):
                 return PatternCall, form(pattern), optional, tuple(map(self.operand, operands))
             case TupleOf(fields):

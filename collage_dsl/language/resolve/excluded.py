@@ -1,8 +1,10 @@
 """Read what a parameter excludes: `x: not (activation | const)`."""
 
+from collage_dsl.graph import Kind
+from collage_dsl.graph.operators import Operator
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.reasoning.contradictions import check_twice
-from collage_dsl.language.resolve.scope import PatternScope
+from collage_dsl.language.resolve.scope import Member, PatternScope, distinct
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.pattern import Excluded
 
@@ -13,7 +15,7 @@ def excluded_sources(
     """The operators, classes and constants named in `written`; None after reporting a mistake."""
     check_twice([(name.text, name.span) for name in written.names], findings)
     constants = [name for name in written.names if name.text == "const"]
-    found: dict[str, None] = {}
+    found: list[tuple[Member, ...]] = []
     is_known = True
     for name in written.names:
         if scope.is_pattern(name.text):
@@ -22,7 +24,12 @@ def excluded_sources(
             findings.error("E0209", name.span, message, hint)
             is_known = False
         elif name not in constants:
-            operators = scope.operators(name)
-            is_known = is_known and operators is not None
-            found |= dict.fromkeys(operator.name for operator in operators or ())
-    return Excluded(tuple(found), bool(constants)) if is_known else None
+            members = scope.class_of(name)
+            is_known = is_known and members is not None
+            found.append(members or ())
+    if not is_known:
+        return None
+    sources = distinct(found)
+    ops = tuple(each.name for each in sources if isinstance(each, Operator))
+    kinds = tuple(each for each in sources if isinstance(each, Kind))
+    return Excluded(ops, bool(constants), kinds)

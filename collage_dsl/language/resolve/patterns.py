@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from collage_dsl.diagnostics import Note
+from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.advice import (
     dtype_meant,
@@ -15,7 +16,7 @@ from collage_dsl.language.messages.advice import (
 from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.attribute_values import check_values
-from collage_dsl.language.reasoning.calls import check_count
+from collage_dsl.language.reasoning.calls import check_count, check_kind_count
 from collage_dsl.language.reasoning.contradictions import check_contradictions, check_twice
 from collage_dsl.language.reasoning.excluded import comes_from
 from collage_dsl.language.reasoning.growth import check_pattern_growth
@@ -36,7 +37,7 @@ from collage_dsl.language.resolve.conditions import (
 )
 from collage_dsl.language.resolve.dimensions import ANY, Dimensions
 from collage_dsl.language.resolve.excluded import excluded_sources
-from collage_dsl.language.resolve.scope import MAX_DEPTH, MAX_SIZE, PatternScope
+from collage_dsl.language.resolve.scope import MAX_DEPTH, MAX_SIZE, Member, PatternScope, distinct
 from collage_dsl.language.resolve.sorts import Sort, Typed, dtype_of
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import Where
@@ -338,17 +339,24 @@ class _PatternChecker:
                 message = "this is no operator, so that nothing can be called here"
                 hint = "alternatives that are called have operands of their own alone"
                 self.findings.error("E0201", other.span, message, hint)
-        found = [self.operators(name, written) for name in names if name not in called]
-        known = tuple({op.name: op for each in found for op in each or ()}.values())
+        found = [self.class_of(name, written) for name in names if name not in called]
+        members = distinct(each or () for each in found)
+        known = tuple(each for each in members if isinstance(each, Operator))
+        kinds = tuple(each for each in members if isinstance(each, Kind))
         complete = len(found) == len(written.operators) and None not in found
         operands = [self.operand(operand) for operand in written.operands]
-        if complete:
+        if complete and not kinds:
             self.check_literals(known, written, operands)
             check_order(known, written, operands, self.parameters, self.findings)
-        attributes = [self.attribute(known, each) for each in written.attributes] if known else []
+        attributes: list[Where | None] = []
+        if kinds:
+            self.no_attributes(written, kinds[0])
+        elif known:
+            attributes = [self.attribute(known, each) for each in written.attributes]
         present = tuple(operand for operand in operands if operand is not None)
         conditions = tuple(where for where in attributes if where is not None)
-        if written.optional and not written.operands and any(op.operands is None for op in known):
+        takes_none = kinds or any(op.operands is None for op in known)
+        if written.optional and not written.operands and takes_none:
             message = "an optional operator needs an operand to stand for"
             self.findings.error("E0301", written.span, message)
         if not complete or len(present) < len(operands):
@@ -362,16 +370,28 @@ class _PatternChecker:
             written.optional,
             "ordered" in modifiers,
             "shared" in modifiers,
+            kinds,
             _of_operators(written),
         )
 
-    def operators(self, name: ast.Name, call: ast.OperatorCall) -> tuple[Operator, ...] | None:
-        """The operators that `name` in a call stands for: one operator, or those of a class."""
-        found = self.scope.operators(name)
-        for op in found or ():
-            if not check_count(op, len(call.operands), call.span, "the pattern", self.findings):
+    def class_of(self, name: ast.Name, call: ast.OperatorCall) -> tuple[Member, ...] | None:
+        """What `name` in a call stands for: one operator, or the members of a class."""
+        found = self.scope.class_of(name)
+        given = len(call.operands)
+        for each in found or ():
+            if isinstance(each, Kind):
+                fits = check_kind_count(each, given, call.span, self.findings)
+            else:
+                fits = check_count(each, given, call.span, "the pattern", self.findings)
+            if not fits:
                 return None
         return found
+
+    def no_attributes(self, written: ast.OperatorCall, kind: Kind) -> None:
+        for attribute in written.attributes:
+            message = f"operators of the kind `{kind}` have no attributes in common"
+            hint = "name the operators whose attributes are asked"
+            self.findings.error("E0306", attribute.span, message, hint)
 
     def pattern_call(self, written: ast.OperatorCall, name: ast.Name) -> PatternCall | None:
         pattern = self.scope.pattern(name)

@@ -1,9 +1,11 @@
 """Rename patterns and predicates from several files so that one text can hold them all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import assert_never
 
+from collage_dsl.graph import Kind
+from collage_dsl.language.reasoning.pattern_shape import calls
 from collage_dsl.language.resolve.predicates import with_predicates
 from collage_dsl.language.write.printer import patterns_of, predicates_in
 from collage_dsl.rules import (
@@ -43,9 +45,11 @@ def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec
     """
     The same specs; if two different patterns or predicates share a name, the later is `name_2`.
 
-    Two files may define the same name differently, but one text may define it only once.
+    Two files may define the same name differently, but one text may define it only once. So is a
+    pattern with the name of a kind, such as `reduce`, if a pattern uses that kind as a class.
     """
     names = _Names()
+    names.taken |= {str(kind) for spec in specs.values() for kind in _kinds(spec.rule)}
     for spec in specs.values():
         for predicate in predicates_in(spec.rule):
             names.add(predicate)
@@ -54,6 +58,16 @@ def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec
     if not names.clash:
         return dict(specs)
     return {n: replace(spec, rule=names.in_rule(spec.rule)) for n, spec in specs.items()}
+
+
+def _kinds(rule: FusionRule) -> Iterator[Kind]:
+    """The kinds that the patterns of `rule` use as classes of operators."""
+    for pattern in patterns_of(rule):
+        for parameter in pattern.parameters:
+            yield from parameter.excluded.kinds if parameter.excluded else ()
+        for binding in pattern.bindings:
+            for call in calls(binding.value):
+                yield from call.kinds
 
 
 class _Names:

@@ -58,7 +58,7 @@ from collage_dsl.rules.pattern import (
 from collage_dsl.rules.placement import ByName, ByOperator, Placement
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.rules.vertical import USUAL_DEPTH
-from collage_dsl.rules.written import parameter_text
+from collage_dsl.rules.written import called_text, parameter_text
 
 WIDTH = 100
 
@@ -179,13 +179,15 @@ def _number(value: float, tolerance: float) -> str:
 
 
 def _call(call: Call) -> str:
-    ops = call.ops[0] if len(call.ops) == 1 else f"({' | '.join(call.ops)})"
+    if call.kinds and call.attributes:
+        raise ValueError("conditions on attributes of a class by kind cannot be written")
     operands = ", ".join(map(_operand, call.operands))
     types = {name: t for op in call.ops for name, t in operators()[op].attrs.items()}
     conditions = ", ".join(_expression(w.condition, types) for w in call.attributes)
     brackets = f" [{conditions}]" if conditions else ""
     modifiers = f"{' ordered' if call.ordered else ''}{' shared' if call.shared else ''}"
-    return f"{ops}{'?' if call.optional else ''}({operands}){brackets}{modifiers}"
+    optional = "?" if call.optional else ""
+    return f"{called_text(call)}{optional}({operands}){brackets}{modifiers}"
 
 
 def _where(where: Where) -> str:
