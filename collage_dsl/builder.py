@@ -71,6 +71,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.placement import ByName, ByOperator, Placement, Selector
 from collage_dsl.rules.predicate import BACKEND, Predicate
@@ -275,6 +276,11 @@ def either(*choices: Value) -> Value:
 
 def tuple_of(*fields: Value) -> Value:
     return Value(TupleOf(tuple(value.operand for value in fields)))
+
+
+def tuple_of_each(least: int, most: int, field: Value) -> Value:
+    """`each[2..8] act(_)`: a tuple of any length within bounds."""
+    return Value(TupleOfEach(field.operand, least, most))
 
 
 def repeat(least: int, most: int, call: Value) -> Value:

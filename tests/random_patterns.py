@@ -26,6 +26,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from tests.slow_matcher import Part, Way, ways
 
@@ -52,7 +53,7 @@ class _Drawing:
     def operand(self, depth: int) -> Operand:
         kinds = ["name"] * 3
         if depth > 0 and self.left > 0:
-            kinds += ["call"] * 6 + ["tuple", "field", "repeat", "either", "either"]
+            kinds += ["call"] * 6 + ["tuple", "each", "field", "repeat", "either", "either"]
             kinds += ["pattern"] * 2 if self.callees else []
         elif depth <= 1:
             kinds += ["anything", "number"]
@@ -70,6 +71,12 @@ class _Drawing:
             case "tuple":
                 self.left -= 1
                 return TupleOf(self.operands(depth, self.one_of(1, 2)))
+            case "each":
+                self.left -= 1
+                of = self.operand(depth - 1)
+                of = Anything() if isinstance(of, Number | TupleOfEach) else of
+                least = self.one_of(1, 1, 2)
+                return TupleOfEach(of, least, self.one_of(2, 2, 3))
             case "field":
                 self.left -= 1
                 of = self.operand(depth - 1)

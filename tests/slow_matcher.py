@@ -27,6 +27,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 
@@ -117,6 +118,10 @@ def _read(way: Way, frame: int, operand: Operand) -> Iterator[tuple[int, Way]]:
                 yield from _read(way, frame, inner[0])
         case FieldOf(of):
             yield from _read_node(way, frame, operand, (of,))
+        case TupleOfEach(field, least, most):
+            for count in range(least, most + 1):
+                fields = (field,) * count
+                yield from _read_node(way, frame, TupleOf(fields), fields)
         case PatternCall(pattern, inner, optional):
             callee = len(way.frames)
             entered = replace(way, frames=(*way.frames, Frame(pattern, inner, frame)))

@@ -230,6 +230,17 @@ def tuples() -> list[FusionSpec]:
     return lib(patterns(gated, joined))
 
 
+@section("Tuples of any length")
+def tuples_of_any_length() -> list[FusionSpec]:
+    block = PatternBuilder("branch")
+    x, w = block.value("x"), block.constant("w")
+    k = block.bind("k", one("nn.conv2d")(x, w))
+    y = block.bind("y", one("nn.relu")(k, optional=True))
+    block.where(w.dim(2).one_of(1, 3))
+    field = match(block.yields(y), X, build.ANYTHING)
+    return lib(of("module", ("y", one("concat")(build.tuple_of_each(2, 4, field)))))
+
+
 @section("Repetition")
 def repetition() -> list[FusionSpec]:
     return lib(of("tail", ("y", build.repeat(1, 3, one("nn.relu", "exp", "tanh")(X)))))

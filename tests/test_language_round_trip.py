@@ -71,6 +71,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.predicate import Predicate
 from tests.cases import cases
@@ -202,6 +203,9 @@ def patterns(draw: Any, name: str) -> Pattern:
                     Call(("nn.conv2d",), (before, Reference("x")), draw(attributes)),
                     PatternCall(ACTIVATION, (before,), draw(st.booleans())),
                     Call(("concat",), (TupleOf((before, Reference("x"))),), shared=True),
+                    Call(("concat",), (TupleOfEach(Call(("exp",), (before,)), 1, 8),)),
+                    FieldOf(TupleOfEach(Either((Anything(), before)), 2, 2), 1),
+                    Call(("concat",), (TupleOfEach(PatternCall(ACTIVATION, (before,)), 2, 2),)),
                     FieldOf(Call(("split",), (before,), ordered=True), 1),
                     Repeat(Call(("tanh", "exp"), (before,)), 1, draw(st.integers(1, 3))),
                     Repeat(PatternCall(ACTIVATION, (before,)), 0, 2),

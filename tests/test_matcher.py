@@ -354,3 +354,15 @@ def test_attributes_in_a_called_pattern_are_compared_with_its_own_names() -> Non
 
     assert matched(text, graph % 0, "y") == [{"s", "y"}]
     assert reason(text, graph % 1, "y") == "`axis < rank(a) - 1` does not hold (at `s`)"
+
+
+def test_a_wide_tuple_is_refused_at_once_though_its_fields_match_in_many_ways() -> None:
+    fields = [f"e{at} = exp(x); r{at} = nn.relu(e{at});" for at in range(60)]
+    names = ", ".join(f"r{at}" for at in range(60))
+    graph = f"x: f32[4]; {' '.join(fields)} z = tanh(x); t = ({names}, z); y = concat(t); return y;"
+    text = "pattern p() { y = concat(each[2..99] (nn.relu(exp(_)) | nn.relu(_))); yield y; }"
+    attempt, parsed = Attempt(), parse_graph(graph)
+
+    assert not matches(pattern(text), parsed, parsed.index("y"), attempt)
+    assert attempt.because == "`z` is a call of tanh, not nn.relu"
+    assert not attempt.stopped

@@ -186,6 +186,7 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "graph": "A graph in the text notation: `x: f32[1, 8]; y = nn.relu(x); return y;`.",
         "model": '`model "file.onnx";`: the graph of an ONNX file.',
         "costs": '`costs { tvm { "*": 10us; } }`: prices of kernels by operator, for plans.',
+        "each": "`each[2..8] act(_)`: a tuple of so many fields, each of which matches `act(_)`.",
         "repeat": "`repeat[1..6] act(x)`: a call of what it calls, so many times in a row.",
     },
 }

@@ -13,6 +13,7 @@ from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import UNKNOWN, Given, Where
 from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.observer import Observer
+from collage_dsl.rules.parts import asks_predicates
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -25,6 +26,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.predicate import Lookup, Predicate, Question
 from collage_dsl.rules.sources import refusal
@@ -100,6 +102,8 @@ class Backtracking:
         self.outermost = Frame.of(pattern)
         self.steps = 0
         self.most = sys.maxsize
+        self.has_predicates: bool | None = None
+        """Whether some condition asks a predicate; None until that matters."""
         self.longer: dict[int, Call | PatternCall] = {}
         """By the id of a `Repeat`, its call with the rest of the chain as the first operand."""
 
@@ -179,6 +183,8 @@ class Backtracking:
                 tried = (so_far,) if held else ()
             case TupleOf(fields):
                 tried = self.tuple_of(frame, fields, index, so_far, inner)
+            case TupleOfEach():
+                tried = self.tuple_of_each(frame, operand, index, so_far, inner)
             case FieldOf():
                 tried = self.field_of(frame, operand, index, so_far, inner)
             case Repeat():
@@ -237,6 +243,35 @@ class Backtracking:
             return _refuse(observer, so_far, because)
         covered = so_far.covering(index, shared=frame.pattern.taps)
         return self.operands(frame, fields, node.inputs, covered, observer)
+
+    def tuple_of_each(
+        self,
+        frame: Frame,
+        wanted: TupleOfEach,
+        index: int,
+        so_far: Partial,
+        observer: Observer,
+    ) -> Iterable[Partial]:
+        """
+        Match each field. The ways of the fields multiply, so a tuple is refused before that if a
+        field matches in no way by itself.
+        """
+        node = self.graph.nodes[index]
+        count = len(node.inputs)
+        if node.form is not Form.TUPLE or not wanted.least <= count <= wanted.most:
+            because = f"`{node.name}` is {_what(node)}, not a tuple of {_counts(wanted)}"
+            return _refuse(observer, so_far, because)
+        covered = so_far.covering(index, shared=frame.pattern.taps)
+        if self.has_predicates is None:
+            self.has_predicates = asks_predicates(self.outermost.pattern)
+        inner = observer.operands(node.inputs)
+        if not self.has_predicates:  # a predicate may ask which other fields have matched
+            for field in dict.fromkeys(node.inputs):
+                alone = self.operand(frame, wanted.field, field, covered, inner)
+                if not any(True for _ in alone):
+                    return ()
+        tried = self.in_order(frame, (wanted.field,) * count, node.inputs, covered, inner)
+        return tried if inner is observer else inner.each(tried)
 
     def field_of(
         self, frame: Frame, field_of: FieldOf, index: int, so_far: Partial, observer: Observer
@@ -506,6 +541,12 @@ def _other_than(call: Call, node: Node) -> str:
         return f"has {len(node.inputs)} operands, not {len(call.operands)}"
     kind = f", which is {node.kind}" if call.kinds and node.form is Form.CALL else ""
     return f"is {_what(node)}{kind}, not {' | '.join(call.names)}"
+
+
+def _counts(wanted: TupleOfEach) -> str:
+    """How many fields are wanted: `2`, `2 to 8`."""
+    least, most = wanted.least, wanted.most
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def _what(node: Node) -> str:

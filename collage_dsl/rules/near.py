@@ -21,6 +21,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.predicate import Lookup, no_host_code
 
@@ -104,7 +105,7 @@ class _Counter:
                 return self.call(step, call)
             case Number():
                 return Share(int(step.held), 1)
-            case TupleOf() | FieldOf():
+            case TupleOf() | TupleOfEach() | FieldOf():
                 return self.best(step, Share(1, 1)) if step.ways else self.missing(step)
             case Reference() if step.parameter and step.parameter.is_restricted:
                 return self.best(step, Share(int(not step.refused), 1))
@@ -146,6 +147,8 @@ class _Counter:
                 return self.parts(step, way, operands)
             case TupleOf(fields):
                 return self.parts(step, way, fields)
+            case TupleOfEach(field) if way.given:
+                return self.parts(step, way, (field,) * len(way.given))
         total = Share()
         if way.pattern is not None:
             asked = len(way.asked) or len(way.pattern.conditions)
@@ -204,6 +207,8 @@ class _Counter:
                 return self.sizes(frame, operands) + _Counter().pattern_size(pattern)
             case TupleOf(fields):
                 return 1 + self.sizes(frame, fields)
+            case TupleOfEach(field, least):
+                return 1 + self.sizes(frame, (field,) * least)
             case FieldOf(of):
                 return 1 + self.size(frame, of)
             case Repeat(call, least):

@@ -136,6 +136,18 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
+class TupleOfEach:
+    """
+    A tuple of `least` to `most` fields that all match `field`: `each[2..8] act(_)`. The tuple is
+    part of the match. A name in `field` is the same value in each field.
+    """
+
+    field: "Operand"
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Either:
     """
     A match of one of `choices`: `(nn.relu(x) | add(x, b))`. All choices are tried, in the order
@@ -145,7 +157,18 @@ class Either:
     choices: tuple["Operand", ...]
 
 
-Operand = Call | PatternCall | TupleOf | FieldOf | Repeat | Either | Reference | Anything | Number
+Operand = (
+    Call
+    | PatternCall
+    | TupleOf
+    | TupleOfEach
+    | FieldOf
+    | Repeat
+    | Either
+    | Reference
+    | Anything
+    | Number
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 
@@ -35,6 +36,8 @@ def operand_text(operand: Operand) -> str:
         case TupleOf(fields):
             comma = "," if len(fields) == 1 else ""
             return f"({', '.join(map(operand_text, fields))}{comma})"
+        case TupleOfEach(field, least, most):
+            return f"each[{least}..{most}] {operand_text(field)}"
         case FieldOf(of, index):
             return f"{operand_text(of)}.{index}"
         case Repeat(call, least, most):

@@ -17,6 +17,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.source import Span
 
@@ -71,6 +72,8 @@ class _Sets:
                 return self.call(operand, left)
             case TupleOf(fields):
                 return _capped(prod(self.all(fields, left)))
+            case TupleOfEach(field, _, most):
+                return _capped(self.operand(field, left) ** min(most, 20))
             case FieldOf(of):
                 return self.operand(of, left)
             case Repeat(call, least, most):

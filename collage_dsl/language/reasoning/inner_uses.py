@@ -22,6 +22,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 
@@ -29,7 +30,8 @@ def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
     """
     How often the named calls among `called` are used, if they cannot be used outside a match.
 
-    Patterns with several results, alternatives, repetitions or calls of patterns are left out.
+    Patterns with several results, alternatives, repetitions, tuples of any length or calls of
+    patterns are left out.
     """
     if pattern.taps or pattern.others or not all(_is_simple(b.value) for b in pattern.bindings):
         return
@@ -66,7 +68,7 @@ def _is_simple(operand: Operand) -> bool:
             return all(map(_is_simple, fields))
         case FieldOf(inner):
             return _is_simple(inner)
-        case Either() | PatternCall() | Repeat():
+        case Either() | PatternCall() | Repeat() | TupleOfEach():
             return False
         case Reference() | Anything() | Number():
             return True

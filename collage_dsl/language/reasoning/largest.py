@@ -15,6 +15,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 
@@ -38,6 +39,8 @@ def _calls(operand: Operand) -> int:
             return _calls(call.operands[0]) + most * (_called(call) + _sum(call.operands[1:]))
         case TupleOf(fields):
             return _sum(fields)
+        case TupleOfEach(field, _, most):
+            return most * _calls(field)
         case Either(choices):
             return max(map(_calls, choices))
         case FieldOf(of):

@@ -16,6 +16,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 _MOST_COMPARED = 60
@@ -100,6 +101,8 @@ class _Frame:
                 return _Frame(pattern, given).named(pattern.result)
             case TupleOf(fields):
                 return Part(operands=tuple(map(self.part, fields)))
+            case TupleOfEach(field):  # the fields may be one node
+                return Part(operands=(self.part(field),), is_open=True)
             case FieldOf(of):
                 return Part(operands=(self.part(of),))
             case Repeat(Call() as call, least):

@@ -20,6 +20,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 
@@ -115,6 +116,8 @@ class Sorts:
             case TupleOf(fields):
                 for inner in fields:
                     yield from self.uses(inner)
+            case TupleOfEach(inner):
+                yield from self.uses(inner)
             case FieldOf(inner):
                 if isinstance(inner, Reference):
                     yield inner.name, Tuple()
@@ -149,6 +152,8 @@ class Sorts:
                 return common(self.of(operands[0]), result) if optional else result
             case TupleOf(fields):
                 return Tuple(tuple(map(self.of, fields)))
+            case TupleOfEach(field, least, most):
+                return Tuple((self.of(field),) * least) if least == most else Tuple()
             case FieldOf(inner, index):
                 return _field(self.of(inner), index)
             case Repeat(call, least):

@@ -41,6 +41,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 _MOST_FORMS = 81
@@ -143,6 +144,8 @@ class _Numbering:
                 return PatternCall, form(pattern), optional, tuple(map(self.operand, operands))
             case TupleOf(fields):
                 return TupleOf, tuple(map(self.operand, fields))
+            case TupleOfEach(field, least, most):
+                return TupleOfEach, least, most, self.operand(field)
             case FieldOf(of, index):
                 return FieldOf, index, self.operand(of)
             case Repeat(call, least, most):

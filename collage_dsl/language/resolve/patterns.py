@@ -37,7 +37,14 @@ from collage_dsl.language.resolve.conditions import (
 )
 from collage_dsl.language.resolve.dimensions import ANY, Dimensions
 from collage_dsl.language.resolve.excluded import excluded_sources
-from collage_dsl.language.resolve.scope import MAX_DEPTH, MAX_SIZE, Member, PatternScope, distinct
+from collage_dsl.language.resolve.scope import (
+    MAX_DEPTH,
+    MAX_FIELDS,
+    MAX_SIZE,
+    Member,
+    PatternScope,
+    distinct,
+)
 from collage_dsl.language.resolve.sorts import Sort, Typed, dtype_of
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import Where
@@ -55,6 +62,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.rules.written import excluded_text
@@ -285,6 +293,8 @@ class _PatternChecker:
                 return None if inner is None else FieldOf(inner, index)
             case ast.Repeat():
                 return self.repeat(written)
+            case ast.TupleOfEach():
+                return self.tuple_of_each(written)
             case ast.Either():
                 return self.either(written)
 
@@ -312,6 +322,13 @@ class _PatternChecker:
                 seen.add(choice)
         present = tuple(choice for choice in found if choice is not None)
         return Either(present) if len(present) == len(found) else None
+
+    def tuple_of_each(self, written: ast.TupleOfEach) -> TupleOfEach | None:
+        if not 0 < written.least <= written.most <= MAX_FIELDS:
+            message = f"a tuple has from 1 up to {MAX_FIELDS} fields here, the fewest first"
+            self.findings.error("E0301", written.span, message, "write `each[2..8] act(_)`")
+        field = self.operand(written.field)
+        return None if field is None else TupleOfEach(field, written.least, written.most)
 
     def repeat(self, written: ast.Repeat) -> Repeat | None:
         if not 0 <= written.least <= written.most <= MAX_DEPTH or written.most == 0:
@@ -466,7 +483,9 @@ class _PatternChecker:
         match operand:
             case Reference(name) if name in self.parameters:
                 return self.parameters[name].constant
-            case Reference() | Call() | PatternCall() | TupleOf() | FieldOf() | Repeat():
+            case Reference() | Call() | PatternCall() | FieldOf() | Repeat():
+                return True
+            case TupleOf() | TupleOfEach():
                 return True
             case Either(choices):
                 return all(map(self.is_computed, choices))
@@ -480,7 +499,7 @@ class _PatternChecker:
                 return name in self.computed
             case Call(optional=optional):
                 return not optional
-            case TupleOf() | FieldOf():
+            case TupleOf() | TupleOfEach() | FieldOf():
                 return True
             case Repeat(Call(), least):
                 return least > 0

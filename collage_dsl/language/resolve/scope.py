@@ -19,6 +19,9 @@ from collage_dsl.rules.predicate import Predicate
 MAX_DEPTH = 100
 """How deep operators and patterns may be nested, because matching them is recursive."""
 
+MAX_FIELDS = 100
+"""How many fields a tuple of any length may have."""
+
 MAX_SIZE = 10_000
 """How many calls a pattern may have, including those of the patterns that it calls."""
 

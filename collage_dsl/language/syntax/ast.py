@@ -145,6 +145,16 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
+class TupleOfEach:
+    """`each[2..8] act(_)`"""
+
+    least: int
+    most: int
+    field: "Operand"
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Either:
     """`(nn.relu(x) | add(x, b))`"""
 
@@ -152,7 +162,7 @@ class Either:
     span: Span
 
 
-Operand = Name | Number | OperatorCall | TupleOf | FieldOf | Repeat | Either
+Operand = Name | Number | OperatorCall | TupleOf | TupleOfEach | FieldOf | Repeat | Either
 
 
 @dataclass(frozen=True, slots=True)

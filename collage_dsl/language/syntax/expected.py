@@ -10,6 +10,7 @@ _VALUE_WORDS = frozenset(
 )
 _STARTS_A_VALUE = _VALUE_WORDS | {
     "_REPEAT",
+    "_EACH",
     "NOT",
     "MINUS",
     "APPROXIMATE",

@@ -146,6 +146,9 @@ class Builder(Reader):
                 inner = self.operand(call, depth + 1)
                 assert isinstance(inner, ast.OperatorCall)
                 return ast.Repeat(*bounds, inner, self.span(tree))
+            case "each", [least, most, field]:
+                bounds = self.integer(least), self.integer(most)
+                return ast.TupleOfEach(*bounds, self.operand(field, depth + 1), self.span(tree))
             case "operator_call", [called, optional, operands, attributes, *modifiers]:
                 choices = called.children if called.data == "either" else [called]
                 return ast.OperatorCall(

@@ -37,6 +37,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.predicate import Predicate
 
@@ -128,6 +129,8 @@ class _Names:
                 return replace(operand, operands=inner, attributes=wheres)
             case TupleOf(fields):
                 return TupleOf(tuple(map(self.in_operand, fields)))
+            case TupleOfEach(field):
+                return replace(operand, field=self.in_operand(field))
             case Either(choices):
                 return Either(tuple(map(self.in_operand, choices)))
             case FieldOf(of, index):

@@ -54,6 +54,7 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.placement import ByName, ByOperator, Placement
 from collage_dsl.rules.predicate import Predicate
@@ -154,7 +155,11 @@ def _operand(operand: Operand) -> str:
         case TupleOf(fields):
             comma = "," if len(fields) == 1 else ""
             return f"({', '.join(map(_operand, fields))}{comma})"
-        case FieldOf(Repeat() as of, index):
+        case TupleOfEach(TupleOfEach() | Number()):
+            raise ValueError("tuples in a tuple of any length, or numbers, cannot be written")
+        case TupleOfEach(field, least, most):
+            return f"each[{least}..{most}] {_operand(field)}"
+        case FieldOf(Repeat() | TupleOfEach() as of, index):
             return f"({_operand(of)}).{index}"
         case FieldOf(Number()):
             raise ValueError("a number has no fields")
