@@ -82,9 +82,12 @@ class _Drawing:
                 of = self.operand(depth - 1)
                 return FieldOf(Anything() if isinstance(of, Number) else of, self.one_of(0, 1))
             case "repeat":
-                call = replace(self.call(depth), optional=False)
+                of_pattern = self.one_of(*[False] * 2, *[True] * len(self.callees))
+                call = self.pattern_call(depth) if of_pattern else self.call(depth)
+                if not call.operands:
+                    return call
                 least = self.one_of(0, 1)
-                return Repeat(call, least, self.one_of(1, 2))
+                return Repeat(replace(call, optional=False), least, self.one_of(1, 2))
             case _:
                 return self.either(depth)
 

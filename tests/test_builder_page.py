@@ -246,6 +246,17 @@ def repetition() -> list[FusionSpec]:
     return lib(of("tail", ("y", build.repeat(1, 3, one("nn.relu", "exp", "tanh")(X)))))
 
 
+@section("Repeated patterns")
+def repeated_patterns() -> list[FusionSpec]:
+    block = PatternBuilder("dense")
+    x, w, b = block.value("x"), block.constant("w"), block.constant("b", optional=True)
+    m = block.bind("m", one("matmul")(x, w))
+    y = block.bind("y", one("nn.relu")(one("add")(m, b, optional=True)))
+    block.where(w.dim(1) % 4 == 0, "the width is divisible by 4")
+    layer = match(block.yields(y), X, build.ANYTHING, build.ANYTHING)
+    return lib(of("layers", ("y", build.repeat(1, 6, layer))))
+
+
 @section("Several results")
 def several_results() -> list[FusionSpec]:
     block = PatternBuilder("split_heads")
