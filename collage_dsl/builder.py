@@ -67,6 +67,7 @@ from collage_dsl.rules.pattern import (
     Number,
     Operand,
     Parameter,
+    PathFrom,
     PatternCall,
     Reference,
     Repeat,
@@ -281,6 +282,11 @@ def tuple_of(*fields: Value) -> Value:
 def tuple_of_each(least: int, most: int, field: Value) -> Value:
     """`each[2..8] act(_)`: a tuple of any length within bounds."""
     return Value(TupleOfEach(field.operand, least, most))
+
+
+def path(least: int, most: int, operators: Operators, origin: Value) -> Value:
+    """`path[1..6] elementwise from k`: a value computed from `origin` by these calls alone."""
+    return Value(PathFrom(operators.ops, origin.operand, least, most, operators.kinds))
 
 
 def repeat(least: int, most: int, call: Value) -> Value:

@@ -22,6 +22,7 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
@@ -118,6 +119,8 @@ def _read(way: Way, frame: int, operand: Operand) -> Iterator[tuple[int, Way]]:
                 yield from _read(way, frame, inner[0])
         case FieldOf(of):
             yield from _read_node(way, frame, operand, (of,))
+        case PathFrom():
+            raise AssertionError("tests/test_paths.py has another oracle for paths")
         case TupleOfEach(field, least, most):
             for count in range(least, most + 1):
                 fields = (field,) * count

@@ -246,6 +246,15 @@ def repetition() -> list[FusionSpec]:
     return lib(of("tail", ("y", build.repeat(1, 3, one("nn.relu", "exp", "tanh")(X)))))
 
 
+@section("Paths")
+def paths() -> list[FusionSpec]:
+    block = PatternBuilder("epilogue")
+    x, w = block.value("x"), block.constant("w")
+    k = block.bind("k", one("matmul")(x, w))
+    light = one(Kind.ELEMENTWISE, Kind.BROADCAST)
+    return lib(block.yields(block.bind("y", build.path(1, 4, light, k))))
+
+
 @section("Repeated patterns")
 def repeated_patterns() -> list[FusionSpec]:
     block = PatternBuilder("dense")

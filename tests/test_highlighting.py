@@ -90,6 +90,7 @@ SAMPLES = {
     "on": "target t ¦on llvm {",
     "else": '  where a ¦else "b";',
     "taps": "  ¦taps none;",
+    "path": "  y = ¦path[1..2] f from x;",
     "each": "  y = ¦each[1..2] f(x);",
     "repeat": "  y = ¦repeat[1..2] f(x);",
     "ordered": "  y = f(x) ¦ordered;",

@@ -169,7 +169,7 @@ class _Completer:
         yield from self.defined("class", "pattern")
         yield from _operators()
         yield from _group("kind")
-        yield from _keywords(("each", "repeat"))
+        yield from _keywords(("each", "repeat", "path"))
         if self.here.last == ")":
             yield from _group("modifier")
 

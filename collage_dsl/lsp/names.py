@@ -315,6 +315,11 @@ class _Walk:
         match operand:
             case ast.Name():
                 self.name(operand, self.local)
+            case ast.PathFrom(operators=called, origin=origin):
+                for each in called:
+                    if isinstance(each, ast.Name):
+                        self.callable(each)
+                self.operand(origin)
             case ast.OperatorCall(called, _, operands, attributes):
                 names = tuple(each for each in called if isinstance(each, ast.Name))
                 for name in names:

@@ -187,6 +187,8 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "model": '`model "file.onnx";`: the graph of an ONNX file.',
         "costs": '`costs { tvm { "*": 10us; } }`: prices of kernels by operator, for plans.',
         "each": "`each[2..8] act(_)`: a tuple of so many fields, each of which matches `act(_)`.",
+        "path": "`path[1..6] elementwise from k`: a value that is computed from `k` by so many "
+        "calls of a class alone.",
         "repeat": "`repeat[1..6] act(x)`: a call of what it calls, so many times in a row.",
     },
 }

@@ -14,6 +14,7 @@ from collage_dsl.rules.condition import UNKNOWN, Given, Where
 from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.observer import Observer
 from collage_dsl.rules.parts import asks_predicates
+from collage_dsl.rules.paths import beginnings
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -21,6 +22,7 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
@@ -189,6 +191,8 @@ class Backtracking:
                 tried = self.field_of(frame, operand, index, so_far, inner)
             case Repeat():
                 tried = self.repeat(frame, operand, index, so_far, inner)
+            case PathFrom():
+                tried = self.path_from(frame, operand, index, so_far, inner)
             case Either(choices):
                 tried = self.either(frame, choices, index, so_far, inner)
             case _:
@@ -297,6 +301,22 @@ class Backtracking:
             yield from self.operand(frame, longer, index, so_far, observer)
         if least == 0:
             yield from self.operand(frame, call.operands[0], index, so_far, observer)
+
+    def path_from(
+        self, frame: Frame, path: PathFrom, index: int, so_far: Partial, observer: Observer
+    ) -> Iterator[Partial]:
+        """Try the longest path first, as far as the order of the graph says which is longer."""
+        found = False
+        for origin, between in beginnings(path, self.graph, index):
+            found = True
+            covered = so_far
+            for each in members(between):
+                covered = covered.covering(each, shared=frame.pattern.taps)
+            yield from self.operand(frame, path.origin, origin, covered, observer)
+        if not found:
+            calls = f"{path.least} to {path.most} calls of {' | '.join(path.names)}"
+            because = f"no {calls} alone lead to `{self.graph.nodes[index].name}`"
+            _refuse(observer, so_far, because)
 
     def reference(
         self, frame: Frame, name: str, index: int, so_far: Partial, observer: Observer

@@ -16,6 +16,7 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
@@ -105,7 +106,7 @@ class _Counter:
                 return self.call(step, call)
             case Number():
                 return Share(int(step.held), 1)
-            case TupleOf() | TupleOfEach() | FieldOf():
+            case TupleOf() | TupleOfEach() | FieldOf() | PathFrom():
                 return self.best(step, Share(1, 1)) if step.ways else self.missing(step)
             case Reference() if step.parameter and step.parameter.is_restricted:
                 return self.best(step, Share(int(not step.refused), 1))
@@ -147,6 +148,8 @@ class _Counter:
                 return self.parts(step, way, operands)
             case TupleOf(fields):
                 return self.parts(step, way, fields)
+            case PathFrom():
+                return self.best_of(way.steps)
             case TupleOfEach(field) if way.given:
                 return self.parts(step, way, (field,) * len(way.given))
         total = Share()
@@ -171,15 +174,19 @@ class _Counter:
         total = Share()
         for name in (pattern.result, *pattern.others):
             tried = [step for step in way.steps if step.name == name]
-            shares = [(_Counter(frozenset(self.counted)), step) for step in tried]
-            counted = [(counter.step(step), counter) for counter, step in shares]
-            if counted:
-                share, counter = max(counted, key=lambda each: each[0].fraction)
-                self.counted = counter.counted
-                total += share
+            if tried:
+                total += self.best_of(tried)
             elif way.steps:
                 total += Share(0, self.size(way.steps[0].frame, Reference(name)))
         return total
+
+    def best_of(self, tried: list[Step]) -> Share:
+        """The largest share of steps of which one is enough."""
+        shares = [(_Counter(frozenset(self.counted)), step) for step in tried]
+        counted = [(counter.step(step), counter) for counter, step in shares]
+        share, counter = max(counted, key=lambda each: each[0].fraction)
+        self.counted = counter.counted
+        return share
 
     # The number of parts in what was not tried.
 
@@ -209,7 +216,7 @@ class _Counter:
                 return 1 + self.sizes(frame, fields)
             case TupleOfEach(field, least):
                 return 1 + self.sizes(frame, (field,) * least)
-            case FieldOf(of):
+            case FieldOf(of) | PathFrom(_, of):
                 return 1 + self.size(frame, of)
             case Repeat(call, least):
                 if least == 0:

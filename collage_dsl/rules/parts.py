@@ -12,6 +12,7 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
@@ -29,6 +30,8 @@ def inner_operands(operand: Operand) -> tuple[Operand, ...]:
             return fields
         case FieldOf(of) | TupleOfEach(of):
             return (of,)
+        case PathFrom(_, origin):
+            return (origin,)
         case Repeat(call):
             return (call,)
         case Either(choices):

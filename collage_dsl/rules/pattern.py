@@ -148,6 +148,28 @@ class TupleOfEach:
 
 
 @dataclass(frozen=True, slots=True)
+class PathFrom:
+    """
+    A value that is computed from `origin` by `least` to `most` calls of `ops` and `kinds` alone:
+    `path[1..6] elementwise from k`.
+
+    All calls on all ways from the origin to the value are inside, and there are no others. What
+    else they take comes from outside.
+    """
+
+    ops: tuple[str, ...]
+    origin: "Operand"
+    least: int
+    most: int
+    kinds: tuple[Kind, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The operators and kinds, in the words of the language."""
+        return (*self.ops, *map(str, self.kinds))
+
+
+@dataclass(frozen=True, slots=True)
 class Either:
     """
     A match of one of `choices`: `(nn.relu(x) | add(x, b))`. All choices are tried, in the order
@@ -164,6 +186,7 @@ Operand = (
     | TupleOfEach
     | FieldOf
     | Repeat
+    | PathFrom
     | Either
     | Reference
     | Anything

@@ -11,6 +11,7 @@ from collage_dsl.rules.pattern import (
     Number,
     Operand,
     Parameter,
+    PathFrom,
     PatternCall,
     Reference,
     Repeat,
@@ -38,6 +39,9 @@ def operand_text(operand: Operand) -> str:
             return f"({', '.join(map(operand_text, fields))}{comma})"
         case TupleOfEach(field, least, most):
             return f"each[{least}..{most}] {operand_text(field)}"
+        case PathFrom(_, origin, least, most):
+            names = called_text(operand)
+            return f"path[{least}..{most}] {names} from {operand_text(origin)}"
         case FieldOf(of, index):
             return f"{operand_text(of)}.{index}"
         case Repeat(call, least, most):
@@ -61,7 +65,7 @@ def excluded_text(excluded: Excluded) -> str:
     return f"not {_alternatives(excluded.names)}"
 
 
-def called_text(call: Call) -> str:
+def called_text(call: Call | PathFrom) -> str:
     """What is called: `nn.relu`, `(nn.relu | elementwise)`."""
     return _alternatives(call.names)
 

@@ -38,7 +38,7 @@ def offered(text: str) -> set[str]:
         ("pattern p(x: not (act | ¦", {"const", "act", "nn.relu"}, {"conv", "not"}),
         ("pattern p(x: not (act | tanh), y) { k = ¦", {"x", "y"}, {"not"}),
         ("pattern p(x) { k = exp(x); y = add(k, ¦", {"k", "x", "nn.relu"}, set()),
-        ("pattern p(x) { y = concat(¦", {"each", "repeat", "x"}, {"const"}),
+        ("pattern p(x) { y = concat(¦", {"each", "repeat", "path", "x"}, {"const"}),
         ("pattern p(x) { y = nn.conv2d(x) [¦", {"strides", "groups", "dtype"}, {"axis"}),
         ("pattern p(x) { y = nn.conv2d(exp(x), x)? [gr¦", {"groups"}, {"axis"}),
         ("pattern p(x) { y = (nn.conv2d | nn.conv1d)?(x, x) [¦", {"strides"}, {"axis"}),

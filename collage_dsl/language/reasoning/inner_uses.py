@@ -17,6 +17,7 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
@@ -30,8 +31,8 @@ def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
     """
     How often the named calls among `called` are used, if they cannot be used outside a match.
 
-    Patterns with several results, alternatives, repetitions, tuples of any length or calls of
-    patterns are left out.
+    Patterns with several results, alternatives, repetitions, tuples of any length, paths or calls
+    of patterns are left out.
     """
     if pattern.taps or pattern.others or not all(_is_simple(b.value) for b in pattern.bindings):
         return
@@ -68,7 +69,7 @@ def _is_simple(operand: Operand) -> bool:
             return all(map(_is_simple, fields))
         case FieldOf(inner):
             return _is_simple(inner)
-        case Either() | PatternCall() | Repeat() | TupleOfEach():
+        case Either() | PatternCall() | Repeat() | TupleOfEach() | PathFrom():
             return False
         case Reference() | Anything() | Number():
             return True

@@ -11,6 +11,7 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
@@ -101,6 +102,8 @@ class _Frame:
                 return _Frame(pattern, given).named(pattern.result)
             case TupleOf(fields):
                 return Part(operands=tuple(map(self.part, fields)))
+            case PathFrom(_, origin):  # its calls may be those of other parts
+                return Part(operands=(self.part(origin),), is_open=True)
             case TupleOfEach(field):  # the fields may be one node
                 return Part(operands=(self.part(field),), is_open=True)
             case FieldOf(of):

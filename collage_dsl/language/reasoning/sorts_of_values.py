@@ -15,6 +15,7 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
@@ -116,7 +117,7 @@ class Sorts:
             case TupleOf(fields):
                 for inner in fields:
                     yield from self.uses(inner)
-            case TupleOfEach(inner):
+            case TupleOfEach(inner) | PathFrom(_, inner):
                 yield from self.uses(inner)
             case FieldOf(inner):
                 if isinstance(inner, Reference):
@@ -163,7 +164,7 @@ class Sorts:
                 return reduce(common, map(self.of, choices))
             case Number():
                 return Tensor()
-            case Anything():
+            case Anything() | PathFrom():
                 return None
             case _:
                 assert_never(operand)

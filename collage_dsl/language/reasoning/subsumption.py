@@ -36,6 +36,7 @@ from collage_dsl.rules.pattern import (
     Number,
     Operand,
     Parameter,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
@@ -144,6 +145,8 @@ class _Numbering:
                 return PatternCall, form(pattern), optional, tuple(map(self.operand, operands))
             case TupleOf(fields):
                 return TupleOf, tuple(map(self.operand, fields))
+            case PathFrom(_, origin, least, most):
+                return PathFrom, frozenset(operand.names), least, most, self.operand(origin)
             case TupleOfEach(field, least, most):
                 return TupleOfEach, least, most, self.operand(field)
             case FieldOf(of, index):

@@ -15,6 +15,7 @@ from collage_dsl.rules.pattern import (
     Either,
     FieldOf,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Repeat,
@@ -77,6 +78,8 @@ class _Checker:
             case TupleOf(fields), ast.TupleOf(places):
                 for one, place in zip(fields, places, strict=True):
                     self.operand(one, place, certain=certain)
+            case PathFrom(_, inner), ast.PathFrom(origin=place):
+                self.operand(inner, place, certain=certain)
             case TupleOfEach(inner), ast.TupleOfEach(field=place):
                 self.operand(inner, place, certain=certain)
             case Either(choices), ast.Either(places):
@@ -166,7 +169,7 @@ def _of_any_value(condition: Condition) -> Iterator[Condition]:
 
 def _fix(needed: Sort, given: Sort, place: ast.Operand, call: ast.OperatorCall) -> str:
     text = quoted(place.span, "").strip("`") or "…"
-    if isinstance(place, ast.Repeat | ast.TupleOfEach):
+    if isinstance(place, ast.Repeat | ast.TupleOfEach | ast.PathFrom):
         text = f"({text})"
     match needed, given:
         case Tensor(), Tuple():

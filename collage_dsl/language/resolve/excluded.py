@@ -1,4 +1,6 @@
-"""Read what a parameter excludes: `x: not (activation | const)`."""
+"""Read what a parameter excludes, `not (activation | const)`, and the names of a path."""
+
+from collections.abc import Sequence
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator
@@ -14,22 +16,29 @@ def excluded_sources(
 ) -> Excluded | None:
     """The operators, classes and constants named in `written`; None after reporting a mistake."""
     check_twice([(name.text, name.span) for name in written.names], findings)
-    constants = [name for name in written.names if name.text == "const"]
-    found: list[tuple[Member, ...]] = []
-    is_known = True
-    for name in written.names:
+    names = [name for name in written.names if name.text != "const"]
+    found = named_members(names, scope, findings)
+    if found is None:
+        return None
+    ops, kinds = found
+    return Excluded(ops, len(names) < len(written.names), kinds)
+
+
+def named_members(
+    names: Sequence[ast.Name], scope: PatternScope, findings: Findings
+) -> tuple[tuple[str, ...], tuple[Kind, ...]] | None:
+    """The operators and the kinds that `names` stand for; None after reporting a mistake."""
+    found: list[tuple[Member, ...] | None] = []
+    for name in names:
         if scope.is_pattern(name.text):
             message = f"`{name.text}` is a pattern, and an operator is needed here"
             hint = "name the operator, or a class of operators, that gives its result"
             findings.error("E0209", name.span, message, hint)
-            is_known = False
-        elif name not in constants:
-            members = scope.class_of(name)
-            is_known = is_known and members is not None
-            found.append(members or ())
-    if not is_known:
+            found.append(None)
+        else:
+            found.append(scope.class_of(name))
+    if None in found:
         return None
-    sources = distinct(found)
-    ops = tuple(each.name for each in sources if isinstance(each, Operator))
-    kinds = tuple(each for each in sources if isinstance(each, Kind))
-    return Excluded(ops, bool(constants), kinds)
+    members = distinct(each or () for each in found)
+    ops = tuple(each.name for each in members if isinstance(each, Operator))
+    return ops, tuple(each for each in members if isinstance(each, Kind))

@@ -36,7 +36,7 @@ from collage_dsl.language.resolve.conditions import (
     reserved,
 )
 from collage_dsl.language.resolve.dimensions import ANY, Dimensions
-from collage_dsl.language.resolve.excluded import excluded_sources
+from collage_dsl.language.resolve.excluded import excluded_sources, named_members
 from collage_dsl.language.resolve.scope import (
     MAX_DEPTH,
     MAX_FIELDS,
@@ -57,6 +57,7 @@ from collage_dsl.rules.pattern import (
     Number,
     Operand,
     Parameter,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
@@ -295,6 +296,8 @@ class _PatternChecker:
                 return self.repeat(written)
             case ast.TupleOfEach():
                 return self.tuple_of_each(written)
+            case ast.PathFrom():
+                return self.path_from(written)
             case ast.Either():
                 return self.either(written)
 
@@ -329,6 +332,24 @@ class _PatternChecker:
             self.findings.error("E0301", written.span, message, "write `each[2..8] act(_)`")
         field = self.operand(written.field)
         return None if field is None else TupleOfEach(field, written.least, written.most)
+
+    def path_from(self, written: ast.PathFrom) -> PathFrom | None:
+        least, most = written.least, written.most
+        if not 0 <= least <= most <= MAX_DEPTH or most == 0:
+            message = f"a path has from 0 up to {MAX_DEPTH} calls, the fewest first"
+            self.findings.error("E0301", written.span, message, "write `path[1..6] act from x`")
+        names = [name for name in written.operators if isinstance(name, ast.Name)]
+        for other in written.operators:
+            if not isinstance(other, ast.Name):
+                message = "a path consists of operators, and this is none"
+                self.findings.error("E0201", other.span, message)
+        check_twice([(name.text, name.span) for name in names], self.findings)
+        found = named_members(names, self.scope, self.findings)
+        origin = self.operand(written.origin)
+        if found is None or origin is None or len(names) < len(written.operators):
+            return None
+        ops, kinds = found
+        return PathFrom(ops, origin, least, most, kinds)
 
     def repeat(self, written: ast.Repeat) -> Repeat | None:
         if not 0 <= written.least <= written.most <= MAX_DEPTH or written.most == 0:
@@ -485,7 +506,7 @@ class _PatternChecker:
                 return self.parameters[name].constant
             case Reference() | Call() | PatternCall() | FieldOf() | Repeat():
                 return True
-            case TupleOf() | TupleOfEach():
+            case TupleOf() | TupleOfEach() | PathFrom():
                 return True
             case Either(choices):
                 return all(map(self.is_computed, choices))
@@ -501,7 +522,7 @@ class _PatternChecker:
                 return not optional
             case TupleOf() | TupleOfEach() | FieldOf():
                 return True
-            case Repeat(Call(), least):
+            case Repeat(Call(), least) | PathFrom(least=least):
                 return least > 0
             case Either(choices):
                 return all(map(self.is_result_of, choices))

@@ -155,6 +155,17 @@ class TupleOfEach:
 
 
 @dataclass(frozen=True, slots=True)
+class PathFrom:
+    """`path[1..6] elementwise from k`. `operators` are names, unless the text is wrong."""
+
+    least: int
+    most: int
+    operators: tuple["Operand", ...]
+    origin: "Operand"
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Either:
     """`(nn.relu(x) | add(x, b))`"""
 
@@ -162,7 +173,9 @@ class Either:
     span: Span
 
 
-Operand = Name | Number | OperatorCall | TupleOf | TupleOfEach | FieldOf | Repeat | Either
+Operand = (
+    Name | Number | OperatorCall | TupleOf | TupleOfEach | FieldOf | Repeat | PathFrom | Either
+)
 
 
 @dataclass(frozen=True, slots=True)

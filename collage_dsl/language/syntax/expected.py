@@ -11,6 +11,7 @@ _VALUE_WORDS = frozenset(
 _STARTS_A_VALUE = _VALUE_WORDS | {
     "_REPEAT",
     "_EACH",
+    "_PATH",
     "NOT",
     "MINUS",
     "APPROXIMATE",

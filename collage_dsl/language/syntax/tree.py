@@ -149,6 +149,12 @@ class Builder(Reader):
             case "each", [least, most, field]:
                 bounds = self.integer(least), self.integer(most)
                 return ast.TupleOfEach(*bounds, self.operand(field, depth + 1), self.span(tree))
+            case "path", [least, most, called, origin]:
+                bounds = self.integer(least), self.integer(most)
+                choices = called.children if called.data == "either" else [called]
+                operators = tuple(self.operand(child, depth + 1) for child in choices)
+                from_there = self.operand(origin, depth + 1)
+                return ast.PathFrom(*bounds, operators, from_there, self.span(tree))
             case "operator_call", [called, optional, operands, attributes, *modifiers]:
                 choices = called.children if called.data == "either" else [called]
                 return ast.OperatorCall(

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import assert_never
 
 from collage_dsl.graph import Kind
-from collage_dsl.language.reasoning.pattern_shape import calls
 from collage_dsl.language.resolve.predicates import with_predicates
 from collage_dsl.language.write.printer import patterns_of, predicates_in
 from collage_dsl.rules import (
@@ -26,6 +25,7 @@ from collage_dsl.rules import (
     Vertical,
 )
 from collage_dsl.rules.condition import Where
+from collage_dsl.rules.parts import written_operands
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -33,6 +33,7 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     PatternCall,
     Reference,
     Repeat,
@@ -66,9 +67,8 @@ def _kinds(rule: FusionRule) -> Iterator[Kind]:
     for pattern in patterns_of(rule):
         for parameter in pattern.parameters:
             yield from parameter.excluded.kinds if parameter.excluded else ()
-        for binding in pattern.bindings:
-            for call in calls(binding.value):
-                yield from call.kinds
+        for part in written_operands(pattern):
+            yield from part.kinds if isinstance(part, Call | PathFrom) else ()
 
 
 class _Names:
@@ -129,6 +129,8 @@ class _Names:
                 return replace(operand, operands=inner, attributes=wheres)
             case TupleOf(fields):
                 return TupleOf(tuple(map(self.in_operand, fields)))
+            case PathFrom(origin=origin):
+                return replace(operand, origin=self.in_operand(origin))
             case TupleOfEach(field):
                 return replace(operand, field=self.in_operand(field))
             case Either(choices):

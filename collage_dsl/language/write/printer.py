@@ -50,6 +50,7 @@ from collage_dsl.rules.pattern import (
     Number,
     Operand,
     Parameter,
+    PathFrom,
     PatternCall,
     Reference,
     Repeat,
@@ -157,9 +158,15 @@ def _operand(operand: Operand) -> str:
             return f"({', '.join(map(_operand, fields))}{comma})"
         case TupleOfEach(TupleOfEach() | Number()):
             raise ValueError("tuples in a tuple of any length, or numbers, cannot be written")
+        case PathFrom(_, TupleOfEach() | Number() | Repeat() | PathFrom()):
+            raise ValueError("a path from a tuple of any length, a number or a chain has no text")
+        case PathFrom(_, origin, least, most):
+            return f"path[{least}..{most}] {called_text(operand)} from {_operand(origin)}"
+        case TupleOfEach(PathFrom()):
+            raise ValueError("paths in a tuple of any length have no text")
         case TupleOfEach(field, least, most):
             return f"each[{least}..{most}] {_operand(field)}"
-        case FieldOf(Repeat() | TupleOfEach() as of, index):
+        case FieldOf(Repeat() | TupleOfEach() | PathFrom() as of, index):
             return f"({_operand(of)}).{index}"
         case FieldOf(Number()):
             raise ValueError("a number has no fields")
