@@ -12,9 +12,9 @@ from collage_dsl.graph import Form, Graph, Kind, Node, OpSet, members, opset
 from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import UNKNOWN, Given, Where
 from collage_dsl.rules.frame import Frame
-from collage_dsl.rules.observer import Observer
+from collage_dsl.rules.observer import NO_OBSERVER, Observer
 from collage_dsl.rules.parts import asks_predicates
-from collage_dsl.rules.paths import beginnings
+from collage_dsl.rules.paths import beginnings, obstacles
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -306,17 +306,33 @@ class Backtracking:
         self, frame: Frame, path: PathFrom, index: int, so_far: Partial, observer: Observer
     ) -> Iterator[Partial]:
         """Try the longest path first, as far as the order of the graph says which is longer."""
-        found = False
+        found = held = False
         for origin, between in beginnings(path, self.graph, index):
             found = True
             covered = so_far
             for each in members(between):
                 covered = covered.covering(each, shared=frame.pattern.taps)
-            yield from self.operand(frame, path.origin, origin, covered, observer)
+            for partial in self.operand(frame, path.origin, origin, covered, observer):
+                held = True
+                yield partial
+        if not held and observer.hears(so_far.inside.bit_count() + 2):
+            self.tell_obstacle(frame, path, index, so_far, observer)
         if not found:
             calls = f"{path.least} to {path.most} calls of {' | '.join(path.names)}"
             because = f"no {calls} alone lead to `{self.graph.nodes[index].name}`"
             _refuse(observer, so_far, because)
+
+    def tell_obstacle(
+        self, frame: Frame, path: PathFrom, index: int, so_far: Partial, observer: Observer
+    ) -> None:
+        """Name the node on the way from an origin that matches, if there is one."""
+        for origin, other in obstacles(path, self.graph, index):
+            for partial in self.operand(frame, path.origin, origin, so_far, NO_OBSERVER):
+                node = self.graph.nodes[other]
+                way = f"on a path from `{self.graph.nodes[origin].name}`"
+                because = f"`{node.name}` is {_what(node)}, not {' | '.join(path.names)}, {way}"
+                _refuse(observer, partial.covering(index, shared=False), because)
+                return
 
     def reference(
         self, frame: Frame, name: str, index: int, so_far: Partial, observer: Observer

@@ -148,7 +148,7 @@ class _Counter:
                 return self.parts(step, way, operands)
             case TupleOf(fields):
                 return self.parts(step, way, fields)
-            case PathFrom():
+            case PathFrom() if way.steps:
                 return self.best_of(way.steps)
             case TupleOfEach(field) if way.given:
                 return self.parts(step, way, (field,) * len(way.given))

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from collage_dsl.graph import Form, Graph, OpSet, members
 from collage_dsl.rules.pattern import PathFrom
 
+MOST_OBSTACLES = 8
+
 
 def beginnings(path: PathFrom, graph: Graph, index: int) -> Iterator[tuple[int, OpSet]]:
     """
@@ -26,12 +28,9 @@ def _between(path: PathFrom, graph: Graph, index: int) -> dict[int, OpSet]:
     are those on the paths from its users, and the users.
     """
     allowed = _above(path, graph, index)
-    near = allowed
-    for call in members(allowed):
-        near |= graph.inputs_of[call]
     leading = graph.upstream_of[index] | 1 << index
     found: dict[int, OpSet] = {}
-    for node in reversed(members(near & ~(1 << index))):
+    for node in reversed(members(_near(graph, index, allowed))):
         users = graph.users_of[node] & leading
         if users & ~allowed:
             continue
@@ -44,6 +43,26 @@ def _between(path: PathFrom, graph: Graph, index: int) -> dict[int, OpSet]:
             if calls.bit_count() <= path.most:
                 found[node] = calls
     return found
+
+
+def obstacles(path: PathFrom, graph: Graph, index: int) -> Iterator[tuple[int, int]]:
+    """
+    The nodes with a path to node `index` that has another node on it, each with that node. Only
+    the last `MOST_OBSTACLES` in the graph are given: they are for a message.
+    """
+    allowed = _above(path, graph, index)
+    leading = graph.upstream_of[index] | 1 << index
+    for origin in members(_near(graph, index, allowed))[: -MOST_OBSTACLES - 1 : -1]:
+        for other in members(graph.users_of[origin] & leading & ~allowed)[:1]:
+            yield origin, other
+
+
+def _near(graph: Graph, index: int, allowed: OpSet) -> OpSet:
+    """The `allowed` calls and their operands, without node `index`."""
+    near = allowed
+    for call in members(allowed):
+        near |= graph.inputs_of[call]
+    return near & ~(1 << index)
 
 
 def _above(path: PathFrom, graph: Graph, index: int) -> OpSet:
