@@ -62,14 +62,17 @@ from collage_dsl.rules.pattern import (
     Binding,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
     Parameter,
+    PathFrom,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.placement import ByName, ByOperator, Placement, Selector
 from collage_dsl.rules.predicate import BACKEND, Predicate
@@ -231,9 +234,9 @@ def holds(predicate: Predicate, *values: Value) -> Term:
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """One or several alternative operators, to be called: `one("nn.relu", "nn.gelu")(x)`."""
+    """Alternative operators and kinds, to be called: `one("nn.relu", Kind.BROADCAST)(x, b)`."""
 
-    names: tuple[str, ...]
+    names: tuple[str | Kind, ...]
 
     def __call__(
         self,
@@ -248,10 +251,18 @@ class Operators:
         equal = (attribute(name) == value for name, value in attributes.items())
         asked = tuple(Where(term.expression) for term in (*equal, *where))
         inner = tuple(operand.operand for operand in operands)
-        return Value(Call(self.names, inner, asked, optional, ordered, shared))
+        return Value(Call(self.ops, inner, asked, optional, ordered, shared, self.kinds))
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        return tuple(name for name in self.names if not isinstance(name, Kind))
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return tuple(name for name in self.names if isinstance(name, Kind))
 
 
-def one(*operators: str) -> Operators:
+def one(*operators: str | Kind) -> Operators:
     return Operators(operators)
 
 
@@ -266,6 +277,16 @@ def either(*choices: Value) -> Value:
 
 def tuple_of(*fields: Value) -> Value:
     return Value(TupleOf(tuple(value.operand for value in fields)))
+
+
+def tuple_of_each(least: int, most: int, field: Value) -> Value:
+    """`each[2..8] act(_)`: a tuple of any length within bounds."""
+    return Value(TupleOfEach(field.operand, least, most))
+
+
+def path(least: int, most: int, operators: Operators, origin: Value) -> Value:
+    """`path[1..6] elementwise from k`: a value computed from `origin` by these calls alone."""
+    return Value(PathFrom(operators.ops, origin.operand, least, most, operators.kinds))
 
 
 def repeat(least: int, most: int, call: Value) -> Value:
@@ -292,9 +313,21 @@ class PatternBuilder:
     main: str = ""
     """The name of the anchor operator."""
 
-    def value(self, name: str, *, optional: bool = False, dims: Dims | None = None) -> Value:
-        """A parameter; `dims` names its dimensions: `("m", "k")`, `("_", 16)`."""
-        return self._parameter(Parameter(name, optional=optional), dims)
+    def value(
+        self,
+        name: str,
+        *,
+        optional: bool = False,
+        dims: Dims | None = None,
+        excluded: Sequence[str | Kind] = (),
+    ) -> Value:
+        """
+        A parameter; `dims` names its dimensions: `("m", "k")`, `("_", 16)`. It is not the result
+        of an operator or of a kind in `excluded`, nor a constant if that has `"const"`.
+        """
+        given = Operators(tuple(each for each in excluded if each != "const"))
+        sources = Excluded(given.ops, "const" in excluded, given.kinds) if excluded else None
+        return self._parameter(Parameter(name, optional=optional, excluded=sources), dims)
 
     def constant(self, name: str, *, optional: bool = False, dims: Dims | None = None) -> Value:
         """A parameter that is a constant, bound inside the kernel."""
@@ -519,7 +552,9 @@ def _defined(definition: Any) -> Definition:
             assert rule is not None, "a file without errors has whole rules"
             return rule
         case tuple():
-            return Operators(tuple(operator.name for operator in definition))
+            return Operators(
+                tuple(each if isinstance(each, Kind) else each.name for each in definition)
+            )
         case Pattern() | Predicate():
             return definition
         case _:

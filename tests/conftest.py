@@ -18,6 +18,7 @@ from tests.needs_engine import needs_engine
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="write recorded findings anew")
     parser.addoption("--cases", type=int, help="cases of each property (tests/cases.py)")
     parser.addoption(
         "--language", action="store_true", help="only tests without TVM (tests/needs_engine.py)"

@@ -8,14 +8,15 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from collage_dsl.graph import Form, Graph, Node, TensorType
-from collage_dsl.graph.operators import is_commutative
+from collage_dsl.graph import Form, Graph, Kind, Node, TensorType
+from collage_dsl.graph.operators import is_commutative, operators
 from collage_dsl.rules.condition import Attr, Compare, Constant, Has, Not, Or, Rank, Uses, Where
 from collage_dsl.rules.pattern import (
     Anything,
     Binding,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
@@ -25,11 +26,13 @@ from collage_dsl.rules.pattern import (
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from tests.slow_matcher import Part, Way, ways
 
 UNARY = (("nn.relu",), ("exp",), ("nn.relu", "exp"), ("concat",), ("concat",))
 BINARY = (("add",), ("multiply",), ("subtract",), ("add", "subtract"))
+KINDS = (*[()] * 6, (Kind.ELEMENTWISE,), (Kind.INJECTIVE, Kind.BROADCAST))
 MAX_WAYS = 60
 
 
@@ -50,7 +53,7 @@ class _Drawing:
     def operand(self, depth: int) -> Operand:
         kinds = ["name"] * 3
         if depth > 0 and self.left > 0:
-            kinds += ["call"] * 6 + ["tuple", "field", "repeat", "either", "either"]
+            kinds += ["call"] * 6 + ["tuple", "each", "field", "repeat", "either", "either"]
             kinds += ["pattern"] * 2 if self.callees else []
         elif depth <= 1:
             kinds += ["anything", "number"]
@@ -68,14 +71,23 @@ class _Drawing:
             case "tuple":
                 self.left -= 1
                 return TupleOf(self.operands(depth, self.one_of(1, 2)))
+            case "each":
+                self.left -= 1
+                of = self.operand(depth - 1)
+                of = Anything() if isinstance(of, Number | TupleOfEach) else of
+                least = self.one_of(1, 1, 2)
+                return TupleOfEach(of, least, self.one_of(2, 2, 3))
             case "field":
                 self.left -= 1
                 of = self.operand(depth - 1)
                 return FieldOf(Anything() if isinstance(of, Number) else of, self.one_of(0, 1))
             case "repeat":
-                call = replace(self.call(depth), optional=False)
+                of_pattern = self.one_of(*[False] * 2, *[True] * len(self.callees))
+                call = self.pattern_call(depth) if of_pattern else self.call(depth)
+                if not call.operands:
+                    return call
                 least = self.one_of(0, 1)
-                return Repeat(call, least, self.one_of(1, 2))
+                return Repeat(replace(call, optional=False), least, self.one_of(1, 2))
             case _:
                 return self.either(depth)
 
@@ -91,7 +103,8 @@ class _Drawing:
             "ordered": self.one_of(False, False, False, True),
             "shared": self.one_of(False, False, False, True),
         }
-        return Call(ops, operands, self.attributes(ops), **modifiers)
+        kinds = () if "concat" in ops else self.one_of(*KINDS)
+        return Call(ops, operands, self.attributes(ops), **modifiers, kinds=kinds)
 
     def attributes(self, ops: tuple[str, ...]) -> tuple[Where, ...]:
         if self.bare or ops != ("concat",):
@@ -113,6 +126,13 @@ class _Drawing:
 
 
 PARAMETERS = ("a", "b", "c")
+EXCLUDED = (
+    *[None] * 6,
+    Excluded(("nn.relu",)),
+    Excluded(("exp", "add"), constants=True),
+    Excluded(("concat",), kinds=(Kind.ELEMENTWISE,)),
+    Excluded((), constants=True),
+)
 
 
 @st.composite
@@ -135,7 +155,12 @@ def patterns(draw: Any, *, name: str = "p", inner: bool = False, bare: bool = Fa
     constant = draw(st.sampled_from(["", "c"]))
     pattern = Pattern(
         name,
-        tuple(Parameter(each, each == constant, optional=True) for each in PARAMETERS),
+        tuple(
+            Parameter(each, True, True)
+            if each == constant
+            else Parameter(each, False, True, None if bare else draw(st.sampled_from(EXCLUDED)))
+            for each in PARAMETERS
+        ),
         tuple(bindings),
         bindings[-1].name,
         others=others,
@@ -220,7 +245,8 @@ OPS = (*(ops[0] for ops in UNARY), "add", "multiply", "subtract")
 
 
 def _node(name: str, form: Form, inputs: tuple[int, ...] = (), **more: Any) -> Node:
-    return Node(name, form, more.pop("type", TYPES[0]), inputs, **more)
+    kind = operators()[more["op"]].kind if "op" in more else Kind.INJECTIVE
+    return Node(name, form, more.pop("type", TYPES[0]), inputs, kind=kind, **more)
 
 
 @st.composite

@@ -18,14 +18,17 @@ from collage_dsl.rules.pattern import (
     Anything,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 
@@ -68,6 +71,8 @@ class Way:
     """Frame, name, and the part it stands for."""
     constants: frozenset[int] = frozenset()
     """The parts that are taken by a `const` parameter."""
+    excluded: tuple[tuple[int, Excluded], ...] = ()
+    """Parts, and where they must not come from."""
     results: tuple[int, ...] = ()
     apart: tuple[int, ...] = ()
     """How many parts there were before each result; what it is by itself comes after them."""
@@ -114,6 +119,12 @@ def _read(way: Way, frame: int, operand: Operand) -> Iterator[tuple[int, Way]]:
                 yield from _read(way, frame, inner[0])
         case FieldOf(of):
             yield from _read_node(way, frame, operand, (of,))
+        case PathFrom():
+            raise AssertionError("tests/test_paths.py has another oracle for paths")
+        case TupleOfEach(field, least, most):
+            for count in range(least, most + 1):
+                fields = (field,) * count
+                yield from _read_node(way, frame, TupleOf(fields), fields)
         case PatternCall(pattern, inner, optional):
             callee = len(way.frames)
             entered = replace(way, frames=(*way.frames, Frame(pattern, inner, frame)))
@@ -168,7 +179,11 @@ def _read_name(way: Way, frame: int, name: str) -> Iterator[tuple[int, Way]]:
         constants = (
             after.constants | {part} if parameter and parameter.constant else after.constants
         )
-        yield part, replace(after, names=(*after.names, (frame, name, part)), constants=constants)
+        excluded = after.excluded
+        if parameter and parameter.excluded:
+            excluded = (*excluded, (part, parameter.excluded))
+        names = (*after.names, (frame, name, part))
+        yield part, replace(after, names=names, constants=constants, excluded=excluded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +235,8 @@ def _fits(way: Way, part: int, node: Node) -> bool:
     match way.parts[part].says:
         case None:
             return True
-        case Call(ops):
-            return node.form is Form.CALL and node.op in ops
+        case Call(ops) as call:
+            return node.form is Form.CALL and (node.op in ops or node.kind in call.kinds)
         case TupleOf():
             return node.form is Form.TUPLE
         case FieldOf(_, index):
@@ -249,6 +264,8 @@ def _is_match(way: Way, graph: Graph, nodes: Mapping[int, int]) -> bool:
     inside = _inside(way, nodes)
     if not inside or not all(_is_apart(way, nodes, at) for at in range(1, len(way.results))):
         return False
+    if any(_comes_from(graph, nodes[part], excluded) for part, excluded in way.excluded):
+        return False
     visible = {nodes[part] for part in way.results} | {
         nodes[at]
         for at, part in enumerate(way.parts)
@@ -259,6 +276,22 @@ def _is_match(way: Way, graph: Graph, nodes: Mapping[int, int]) -> bool:
         index not in inside and kept & set(node.inputs) for index, node in enumerate(graph.nodes)
     )
     return not escapes and _conditions_hold(way, graph, nodes)
+
+
+def _comes_from(graph: Graph, index: int, excluded: Excluded) -> bool:
+    node = graph.nodes[index]
+    match node.form:
+        case Form.CONSTANT:
+            return excluded.constants
+        case Form.CALL:
+            return node.op in excluded.ops or node.kind in excluded.kinds
+        case Form.PROJECTION:
+            of = graph.nodes[node.inputs[0]]
+            if of.form is Form.TUPLE and node.value in range(len(of.inputs)):
+                return _comes_from(graph, of.inputs[node.value], excluded)
+            return _comes_from(graph, node.inputs[0], excluded)
+        case _:
+            return False
 
 
 def _is_apart(way: Way, nodes: Mapping[int, int], result: int) -> bool:

@@ -62,6 +62,26 @@ def test_a_built_spec_is_that_of_its_text() -> None:
     assert collage.to_text(conv_block()) == TEXT
 
 
+def test_a_parameter_can_exclude_where_its_value_comes_from() -> None:
+    made = build.PatternBuilder("p")
+    x = made.value("x", excluded=("nn.relu", "const"))
+    pattern = made.yields(made.bind("y", build.one("exp")(x)))
+    spec = build.target("t", "llvm", rules=build.dfpattern(pattern))
+
+    assert "pattern p(x: not (nn.relu | const)) {" in collage.to_text(spec)
+
+
+def test_a_class_by_kind_can_be_called_and_excluded() -> None:
+    made = build.PatternBuilder("p")
+    x = made.value("x", excluded=(Kind.BROADCAST, "exp"))
+    y = made.bind("y", build.one("nn.softmax", Kind.ELEMENTWISE)(x))
+    spec = build.target("t", "llvm", rules=build.dfpattern(made.yields(y)))
+
+    text = collage.to_text(spec)
+    assert "pattern p(x: not (exp | broadcast)) {" in text
+    assert "y = (nn.softmax | elementwise)(x);" in text
+
+
 def test_every_sort_of_value_and_term_can_be_built() -> None:
     inner = build.PatternBuilder("scaled")
     x = inner.value("x")

@@ -116,6 +116,14 @@ def parameters() -> list[FusionSpec]:
     return lib(patterns(squared, scaled))
 
 
+@section("Not")
+def excluded() -> list[FusionSpec]:
+    block = PatternBuilder("dense")
+    x = block.value("x", excluded=("nn.relu", "nn.silu", "const"))
+    w = block.constant("w")
+    return lib(block.yields(block.bind("y", one("matmul")(x, w))))
+
+
 @section("Operator calls")
 def operator_calls() -> list[FusionSpec]:
     reshaped = one("reshape")(X, build.ANYTHING)
@@ -152,6 +160,16 @@ def classes() -> list[FusionSpec]:
     smooth = ("nn.gelu", "nn.silu")
     act = ("nn.relu", *smooth)
     return lib(of("tail", ("y", one(*act, "tanh")(one("exp")(X)))))
+
+
+@section("Classes by kind")
+def classes_by_kind() -> list[FusionSpec]:
+    block = PatternBuilder("epilogue")
+    x = block.value("x", excluded=(Kind.REDUCE,))
+    w, b = block.value("w"), block.value("b")
+    m = block.bind("m", one("matmul")(x, w))
+    light = one(Kind.ELEMENTWISE, Kind.BROADCAST)
+    return lib(block.yields(block.bind("y", one(Kind.ELEMENTWISE)(light(m, b)))))
 
 
 @section("Optional nodes")
@@ -212,9 +230,40 @@ def tuples() -> list[FusionSpec]:
     return lib(patterns(gated, joined))
 
 
+@section("Tuples of any length")
+def tuples_of_any_length() -> list[FusionSpec]:
+    block = PatternBuilder("branch")
+    x, w = block.value("x"), block.constant("w")
+    k = block.bind("k", one("nn.conv2d")(x, w))
+    y = block.bind("y", one("nn.relu")(k, optional=True))
+    block.where(w.dim(2).one_of(1, 3))
+    field = match(block.yields(y), X, build.ANYTHING)
+    return lib(of("module", ("y", one("concat")(build.tuple_of_each(2, 4, field)))))
+
+
 @section("Repetition")
 def repetition() -> list[FusionSpec]:
     return lib(of("tail", ("y", build.repeat(1, 3, one("nn.relu", "exp", "tanh")(X)))))
+
+
+@section("Paths")
+def paths() -> list[FusionSpec]:
+    block = PatternBuilder("epilogue")
+    x, w = block.value("x"), block.constant("w")
+    k = block.bind("k", one("matmul")(x, w))
+    light = one(Kind.ELEMENTWISE, Kind.BROADCAST)
+    return lib(block.yields(block.bind("y", build.path(1, 4, light, k))))
+
+
+@section("Repeated patterns")
+def repeated_patterns() -> list[FusionSpec]:
+    block = PatternBuilder("dense")
+    x, w, b = block.value("x"), block.constant("w"), block.constant("b", optional=True)
+    m = block.bind("m", one("matmul")(x, w))
+    y = block.bind("y", one("nn.relu")(one("add")(m, b, optional=True)))
+    block.where(w.dim(1) % 4 == 0, "the width is divisible by 4")
+    layer = match(block.yields(y), X, build.ANYTHING, build.ANYTHING)
+    return lib(of("layers", ("y", build.repeat(1, 6, layer))))
 
 
 @section("Several results")

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from collage_dsl.graph.types import dtype_names
+from collage_dsl.graph.types import KINDS, dtype_names
 from collage_dsl.language.resolve.limits import LIMITS
 from collage_dsl.language.resolve.measuring import MEASURES
-from collage_dsl.language.resolve.rules import KINDS
 from collage_dsl.language.resolve.targets import SETTINGS
 from collage_dsl.language.resolve.tuning import TUNES
 from collage_dsl.language.syntax.grammar import parser
@@ -90,6 +89,8 @@ SAMPLES = {
     "on": "target t ¦on llvm {",
     "else": '  where a ¦else "b";',
     "taps": "  ¦taps none;",
+    "path": "  y = ¦path[1..2] f from x;",
+    "each": "  y = ¦each[1..2] f(x);",
     "repeat": "  y = ¦repeat[1..2] f(x);",
     "ordered": "  y = f(x) ¦ordered;",
     "shared": "  y = f(x) ¦shared;",

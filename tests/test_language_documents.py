@@ -3,6 +3,7 @@ The documents in `tests/language/` run: each section says what holds of the text
 
 A `collage` block is checked and the tests in it are run, a `graph` block is read; a
 `diagnostics` block after it has everything that is wrong with it. Without one, nothing is.
+`pytest tests/test_language_documents.py --update` writes the `diagnostics` blocks anew.
 """
 
 import re
@@ -26,6 +27,10 @@ TESTED_ELSEWHERE = {"E0105", "E0106", "E0108", "E0406", "E0802", "W0109"}
 """Codes for texts that are too long for a document, and for files that import each other."""
 
 _BLOCK = re.compile(r"^```(collage|graph|diagnostics)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_EXAMPLE = re.compile(
+    r"^```(?P<language>collage|graph)\n(?P<text>.*?)^```$(?:\n+```diagnostics\n.*?^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,27 @@ def found(example: Example) -> str:
 @pytest.mark.parametrize("example", tuple(examples()), ids=lambda e: f"{e.document}-{e.title}")
 def test_a_document_holds(example: Example) -> None:
     assert found(example) == example.wrong
+
+
+def updated(document: str, text: str) -> str:
+    """The text of a document with the diagnostics of now."""
+
+    def renewed(block: re.Match[str]) -> str:
+        example = Example(document, "", block["language"], block["text"], "")
+        wrong = found(example)
+        shown = f"\n\n```diagnostics\n{wrong}\n```" if wrong else ""
+        return f"```{block['language']}\n{block['text']}```{shown}"
+
+    return _EXAMPLE.sub(renewed, text)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_a_document_is_what_its_update_writes(path: Path, request: pytest.FixtureRequest) -> None:
+    now = updated(path.name, path.read_text("utf-8"))
+    if request.config.getoption("--update"):
+        path.write_text(now, "utf-8")
+
+    assert path.read_text("utf-8") == now
 
 
 def test_every_code_has_an_example() -> None:

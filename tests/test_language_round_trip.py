@@ -62,14 +62,17 @@ from collage_dsl.rules.pattern import (
     Binding,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
     Parameter,
+    PathFrom,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.predicate import Predicate
 from tests.cases import cases
@@ -152,6 +155,16 @@ attributes = st.lists(
 ).map(tuple)
 
 
+exclusions = st.sampled_from(
+    [
+        *[None] * 3,
+        Excluded((), constants=True),
+        Excluded(("nn.relu",), kinds=(Kind.REDUCE, Kind.OPAQUE)),
+        Excluded(("nn.relu", "nn.silu"), constants=True),
+    ]
+)
+
+
 ACTIVATION = Pattern(
     "act",
     (Parameter("a"),),
@@ -170,7 +183,11 @@ BLOCK = Pattern(
 @st.composite
 def patterns(draw: Any, name: str) -> Pattern:
     """A chain of calls, of which optional ones take optional parameters."""
-    parameters = [Parameter("x"), Parameter("o0", constant=draw(st.booleans()), optional=True)]
+    constant = draw(st.booleans())
+    parameters = [
+        Parameter("x", excluded=draw(exclusions)),
+        Parameter("o0", constant, True, None if constant else draw(exclusions)),
+    ]
     bindings: list[Binding] = []
     value: Operand = Call(("add",), (Reference("x"), Reference("o0")), optional=True)
     for at in range(draw(st.integers(1, 5))):
@@ -182,9 +199,16 @@ def patterns(draw: Any, name: str) -> Pattern:
                     Call(("nn.relu", "nn.gelu"), (before,), optional=True),
                     Call(("exp",), (Call(("sqrt",), (before,)),)),
                     Call(("reshape",), (before, Anything())),
+                    Call((), (before,), kinds=(Kind.ELEMENTWISE,)),
+                    Call(("add",), (before, Reference("x")), kinds=tuple(Kind)),
                     Call(("nn.conv2d",), (before, Reference("x")), draw(attributes)),
                     PatternCall(ACTIVATION, (before,), draw(st.booleans())),
                     Call(("concat",), (TupleOf((before, Reference("x"))),), shared=True),
+                    PathFrom(("exp",), before, 1, 4, (Kind.BROADCAST, Kind.REDUCE)),
+                    PathFrom((), Call(("exp",), (before,)), 0, 1, (Kind.ELEMENTWISE,)),
+                    Call(("concat",), (TupleOfEach(Call(("exp",), (before,)), 1, 8),)),
+                    FieldOf(TupleOfEach(Either((Anything(), before)), 2, 2), 1),
+                    Call(("concat",), (TupleOfEach(PatternCall(ACTIVATION, (before,)), 2, 2),)),
                     FieldOf(Call(("split",), (before,), ordered=True), 1),
                     Repeat(Call(("tanh", "exp"), (before,)), 1, draw(st.integers(1, 3))),
                     Repeat(PatternCall(ACTIVATION, (before,)), 0, 2),

@@ -354,3 +354,56 @@ def test_attributes_in_a_called_pattern_are_compared_with_its_own_names() -> Non
 
     assert matched(text, graph % 0, "y") == [{"s", "y"}]
     assert reason(text, graph % 1, "y") == "`axis < rank(a) - 1` does not hold (at `s`)"
+
+
+def test_a_wide_tuple_is_refused_at_once_though_its_fields_match_in_many_ways() -> None:
+    fields = [f"e{at} = exp(x); r{at} = nn.relu(e{at});" for at in range(60)]
+    names = ", ".join(f"r{at}" for at in range(60))
+    graph = f"x: f32[4]; {' '.join(fields)} z = tanh(x); t = ({names}, z); y = concat(t); return y;"
+    text = "pattern p() { y = concat(each[2..99] (nn.relu(exp(_)) | nn.relu(_))); yield y; }"
+    attempt, parsed = Attempt(), parse_graph(graph)
+
+    assert not matches(pattern(text), parsed, parsed.index("y"), attempt)
+    assert attempt.because == "`z` is a call of tanh, not nn.relu"
+    assert not attempt.stopped
+
+
+LAYERS = """
+  pattern dense(x, w: const) {
+    y = nn.relu(matmul(x, w));
+    where dim(w, 1) == 4 else "four wide";
+    yield y;
+  }
+  pattern p(x) { y = repeat[2..3] dense(x, _); yield y; }"""
+
+
+def layers(*widths: int) -> str:
+    """A chain of dense layers with these widths, each with a weight of its own."""
+    before, text = 4, "x: f32[4,4]; y0 = nn.relu(x);"
+    for at, width in enumerate(widths, 1):
+        text += f"w{at} = const f32[{before},{width}]; m{at} = matmul(y{at - 1}, w{at});"
+        text += f"y{at} = nn.relu(m{at});"
+        before = width
+    return f"{text} return y{len(widths)};"
+
+
+def test_each_repetition_of_a_pattern_binds_constants_of_its_own() -> None:
+    graph = parse_graph(layers(4, 4, 4))
+    found = matches(pattern(LAYERS), graph, graph.index("y3"))
+
+    assert [set(graph.names(match.constants)) for match in found] == [
+        {"w1", "w2", "w3"},
+        {"w2", "w3"},
+    ]
+
+
+def test_the_conditions_of_a_repeated_pattern_hold_for_each_repetition() -> None:
+    assert matched(LAYERS, layers(8, 4, 4), "y3") == [{"m2", "y2", "m3", "y3"}]
+    assert not matched(LAYERS, layers(4, 8, 4), "y3")
+    assert reason(LAYERS, layers(4, 4, 8), "y3") == "four wide (at `y3`)"
+
+
+def test_a_name_in_a_repetition_is_the_same_value_each_time() -> None:
+    text = LAYERS.replace("p(x)", "p(x, w: const)").replace("dense(x, _)", "dense(x, w)")
+
+    assert not matched(text, layers(4, 4), "y2")

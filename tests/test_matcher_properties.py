@@ -7,13 +7,14 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from collage_dsl.graph import Graph, Toolchain, members
+from collage_dsl.graph.operators import kinds_of
 from collage_dsl.language import check, load, to_text
 from collage_dsl.language.write.formatter import format_source
 from collage_dsl.rules import DFPattern, FusionSpec, Limits, Pattern
 from collage_dsl.rules.backtracking import Backtracking, Match
 from collage_dsl.rules.matcher import Attempt, matches
 from collage_dsl.rules.observer import NO_OBSERVER
-from collage_dsl.rules.pattern import Call, Number
+from collage_dsl.rules.pattern import Call, Excluded, FieldOf, Number
 from collage_dsl.rules.predicate import no_host_code
 from collage_dsl.rules.remembering import Remembering
 from collage_dsl.source import Source
@@ -27,7 +28,7 @@ from tests.random_patterns import (
     swapped,
     without,
 )
-from tests.slow_matcher import Way, slow_matches, ways
+from tests.slow_matcher import Part, Way, slow_matches, ways
 
 NO_TYPE = {"E0312", "E0313"}
 """What is wrong with a pattern that takes a tensor for a tuple, which random ones often do."""
@@ -40,8 +41,21 @@ def at(pattern: Pattern, graph: Graph, root: int) -> dict[frozenset[int], Match]
 
 
 def can_hold(way: Way) -> bool:
-    """Whether no constant has to be computed."""
-    return not any(way.parts[part].is_inside for part in way.constants)
+    """Whether no constant has to be computed, and nothing has to come from what it must not."""
+    computed = any(way.parts[part].is_inside for part in way.constants)
+    return not computed and not any(must_come_from(way, *each) for each in way.excluded)
+
+
+def must_come_from(way: Way, part: int, excluded: Excluded) -> bool:
+    match way.parts[part]:
+        case Part(Call(ops) as call):
+            kinds = set(excluded.kinds)
+            named = all(op in excluded.ops or kinds_of(op) <= kinds for op in ops)
+            return named and set(call.kinds) <= kinds
+        case Part(FieldOf(), (of,)):
+            return must_come_from(way, of, excluded)
+        case _:
+            return excluded.constants and part in way.constants
 
 
 @st.composite

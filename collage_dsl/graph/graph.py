@@ -196,6 +196,17 @@ class Graph:
         return tuple(below)
 
     @cached_property
+    def upstream_of(self) -> tuple[OpSet, ...]:
+        """For each node, all nodes that flow into it, directly or not."""
+        above: list[OpSet] = []
+        for inputs in self.inputs_of:
+            reached = inputs
+            for index in members(inputs):
+                reached |= above[index]
+            above.append(reached)
+        return tuple(above)
+
+    @cached_property
     def depth_first(self) -> tuple[int, ...]:
         """All nodes in depth-first order, each after its inputs."""
         order: list[int] = []

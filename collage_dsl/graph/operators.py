@@ -175,6 +175,16 @@ def kind_of(
     return found.kind
 
 
+def kinds_of(op: str) -> frozenset[Kind]:
+    """The kinds that calls of an operator of the table may have."""
+    kind = operators()[op].kind
+    if op in _BROADCASTING_CALLS:
+        return frozenset({Kind.BROADCAST})
+    if kind is Kind.BROADCAST or op == "strided_slice":
+        return frozenset({kind, Kind.ELEMENTWISE})
+    return frozenset({kind})
+
+
 def literal_values(operands: Iterable[Node]) -> tuple[object, ...]:
     """The values of literal operands, with None for every other operand."""
     return tuple(node.value if node.form is Form.LITERAL else None for node in operands)

@@ -1,7 +1,7 @@
 """Types of values, forms of nodes and kinds of operators in a graph."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from math import prod
@@ -114,6 +114,10 @@ class Kind(IntEnum):
 
     def __str__(self) -> str:
         return self.name.lower()
+
+
+KINDS: Mapping[str, Kind] = {str(kind): kind for kind in Kind}
+"""Each kind by the word for it: `elementwise`."""
 
 
 class Form(Enum):

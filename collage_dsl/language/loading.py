@@ -421,7 +421,7 @@ class _FileChecker:
             checked = check_predicate(predicate, self.findings)
             scope.predicates[predicate.name.text] = checked
         for let in lets:
-            scope.operators(let.name)
+            scope.class_of(let.name)
         for pattern in written:
             if named[pattern.name.text] is pattern:
                 scope.pattern(pattern.name)

@@ -116,6 +116,12 @@ class _Completer:
                 yield from self.rule()
             case "pattern" if here.last == ":":
                 yield from _group("sort")
+                yield from _keywords(("not",))
+            case "pattern" if here.last == "not" or self.calls("not"):
+                yield from _group("sort")
+                yield from _group("kind")
+                yield from self.defined("class")
+                yield from _operators()
             case "target" if len(here.words) == 2:
                 yield from _keywords(("on",))
             case "pin" | "forbid":
@@ -135,6 +141,7 @@ class _Completer:
         if self.here.bracket:
             yield from self.defined("class")
             yield from _operators()
+            yield from _group("kind")
         elif self.here.last == "=":
             yield Completion("one_of", "rule", "", meaning("rule", "one_of"))
 
@@ -161,6 +168,8 @@ class _Completer:
         yield from self.local()
         yield from self.defined("class", "pattern")
         yield from _operators()
+        yield from _group("kind")
+        yield from _keywords(("each", "repeat", "path"))
         if self.here.last == ")":
             yield from _group("modifier")
 

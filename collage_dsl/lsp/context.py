@@ -6,7 +6,6 @@ cannot be parsed yet.
 """
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from string import ascii_letters, digits
 
 from collage_dsl.language.syntax.formatter_tree import tokens
@@ -149,8 +148,10 @@ def _before_brackets(words: list[str]) -> list[str]:
 def _parameters(words: list[str]) -> list[str]:
     """The parameters and dimensions of a pattern: `x`, `w` and `n` of `pattern p(x: [n], w)`."""
     names: list[str] = []
-    for before, word in pairwise(words[2:]):
-        if _is_name(word) and before in ("(", ",", "["):
+    for at in range(3, len(words)):
+        before, word = words[at - 1], words[at]
+        is_excluded = words[at - 2] == "not"  # `x: not (nn.relu | nn.silu)`
+        if _is_name(word) and before in ("(", ",", "[") and not is_excluded:
             names.append(word)
     return names
 

@@ -215,7 +215,7 @@ class _Walk:
     def callable(self, name: ast.Name) -> None:
         """Add a use of `name`, which a pattern calls."""
         if not self.name(name, self.definitions):
-            self.word(name, "operator")
+            self.word(name, "operator") or self.word(name, "kind")
 
     # Items.
 
@@ -270,8 +270,11 @@ class _Walk:
             last = parameter.dims or parameter.tag or parameter.name
             whole = Span(self.source, parameter.name.span.start, last.span.end)
             self.here(parameter.name, "parameter", whole, owner)
-            if parameter.tag is not None:
+            if isinstance(parameter.tag, ast.Name):
                 self.word(parameter.tag, "sort")
+            for name in parameter.tag.names if isinstance(parameter.tag, ast.Excluded) else ():
+                if not self.word(name, "sort"):
+                    self.callable(name)
         for parameter in pattern.parameters:
             for dim in parameter.dims.items if parameter.dims else ():
                 if isinstance(dim, ast.Name):
@@ -312,6 +315,11 @@ class _Walk:
         match operand:
             case ast.Name():
                 self.name(operand, self.local)
+            case ast.PathFrom(operators=called, origin=origin):
+                for each in called:
+                    if isinstance(each, ast.Name):
+                        self.callable(each)
+                self.operand(origin)
             case ast.OperatorCall(called, _, operands, attributes):
                 names = tuple(each for each in called if isinstance(each, ast.Name))
                 for name in names:
@@ -368,10 +376,9 @@ class _Walk:
         """Walk a rule or an argument of one, in which words of the group `words` are allowed."""
         match written:
             case ast.Name():
-                if not (words and self.word(written, words)):
-                    self.name(written, self.local, self.definitions) or self.word(
-                        written, "operator"
-                    )
+                is_word = words and self.word(written, words)
+                if not is_word and not self.name(written, self.local, self.definitions):
+                    self.word(written, "operator") or self.word(written, "kind")
             case ast.Arrow(left, right):
                 self.word(left, "kind")
                 self.word(right, "kind")

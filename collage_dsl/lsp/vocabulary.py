@@ -171,6 +171,8 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "import": '`import "std/activations.collage" as act;`, or '
         '`import "…" only (relu6, swish as s);`. Files are looked for beside this one, in the '
         "folders of `path` in `[tool.collage]`, and among the specs that ship.",
+        "not": "`not uses(x) > 1` holds where the condition after `not` is false. "
+        "`x: not nn.relu` is an operand that is no result of the operator or class.",
         "let": "`let act = one_of(nn.relu, nn.gelu);` names a class of operators.",
         "pattern": "A sub-graph to match: its operands, the calls between them, and the value "
         "that they lead to.",
@@ -184,6 +186,9 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "graph": "A graph in the text notation: `x: f32[1, 8]; y = nn.relu(x); return y;`.",
         "model": '`model "file.onnx";`: the graph of an ONNX file.',
         "costs": '`costs { tvm { "*": 10us; } }`: prices of kernels by operator, for plans.',
+        "each": "`each[2..8] act(_)`: a tuple of so many fields, each of which matches `act(_)`.",
+        "path": "`path[1..6] elementwise from k`: a value that is computed from `k` by so many "
+        "calls of a class alone.",
         "repeat": "`repeat[1..6] act(x)`: a call of what it calls, so many times in a row.",
     },
 }

@@ -7,12 +7,14 @@ from types import MappingProxyType
 from typing import NamedTuple, assert_never
 
 import collage_dsl.rules.condition as conditions
-from collage_dsl.graph import Form, Graph, Node, OpSet, members, opset
+from collage_dsl.graph import Form, Graph, Kind, Node, OpSet, members, opset
 from collage_dsl.graph.floats import rounded
 from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import UNKNOWN, Given, Where
 from collage_dsl.rules.frame import Frame
-from collage_dsl.rules.observer import Observer
+from collage_dsl.rules.observer import NO_OBSERVER, Observer
+from collage_dsl.rules.parts import asks_predicates
+from collage_dsl.rules.paths import beginnings, obstacles
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -20,13 +22,16 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.predicate import Lookup, Predicate, Question
+from collage_dsl.rules.sources import refusal
 from collage_dsl.source import Span
 
 
@@ -99,6 +104,8 @@ class Backtracking:
         self.outermost = Frame.of(pattern)
         self.steps = 0
         self.most = sys.maxsize
+        self.has_predicates: bool | None = None
+        """Whether some condition asks a predicate; None until that matters."""
         self.longer: dict[int, Call | PatternCall] = {}
         """By the id of a `Repeat`, its call with the rest of the chain as the first operand."""
 
@@ -178,10 +185,14 @@ class Backtracking:
                 tried = (so_far,) if held else ()
             case TupleOf(fields):
                 tried = self.tuple_of(frame, fields, index, so_far, inner)
+            case TupleOfEach():
+                tried = self.tuple_of_each(frame, operand, index, so_far, inner)
             case FieldOf():
                 tried = self.field_of(frame, operand, index, so_far, inner)
             case Repeat():
                 tried = self.repeat(frame, operand, index, so_far, inner)
+            case PathFrom():
+                tried = self.path_from(frame, operand, index, so_far, inner)
             case Either(choices):
                 tried = self.either(frame, choices, index, so_far, inner)
             case _:
@@ -237,6 +248,35 @@ class Backtracking:
         covered = so_far.covering(index, shared=frame.pattern.taps)
         return self.operands(frame, fields, node.inputs, covered, observer)
 
+    def tuple_of_each(
+        self,
+        frame: Frame,
+        wanted: TupleOfEach,
+        index: int,
+        so_far: Partial,
+        observer: Observer,
+    ) -> Iterable[Partial]:
+        """
+        Match each field. The ways of the fields multiply, so a tuple is refused before that if a
+        field matches in no way by itself.
+        """
+        node = self.graph.nodes[index]
+        count = len(node.inputs)
+        if node.form is not Form.TUPLE or not wanted.least <= count <= wanted.most:
+            because = f"`{node.name}` is {_what(node)}, not a tuple of {_counts(wanted)}"
+            return _refuse(observer, so_far, because)
+        covered = so_far.covering(index, shared=frame.pattern.taps)
+        if self.has_predicates is None:
+            self.has_predicates = asks_predicates(self.outermost.pattern)
+        inner = observer.operands(node.inputs)
+        if not self.has_predicates:  # a predicate may ask which other fields have matched
+            for field in dict.fromkeys(node.inputs):
+                alone = self.operand(frame, wanted.field, field, covered, inner)
+                if not any(True for _ in alone):
+                    return ()
+        tried = self.in_order(frame, (wanted.field,) * count, node.inputs, covered, inner)
+        return tried if inner is observer else inner.each(tried)
+
     def field_of(
         self, frame: Frame, field_of: FieldOf, index: int, so_far: Partial, observer: Observer
     ) -> Iterable[Partial]:
@@ -262,6 +302,38 @@ class Backtracking:
         if least == 0:
             yield from self.operand(frame, call.operands[0], index, so_far, observer)
 
+    def path_from(
+        self, frame: Frame, path: PathFrom, index: int, so_far: Partial, observer: Observer
+    ) -> Iterator[Partial]:
+        """Try the longest path first, as far as the order of the graph says which is longer."""
+        found = held = False
+        for origin, between in beginnings(path, self.graph, index):
+            found = True
+            covered = so_far
+            for each in members(between):
+                covered = covered.covering(each, shared=frame.pattern.taps)
+            for partial in self.operand(frame, path.origin, origin, covered, observer):
+                held = True
+                yield partial
+        if not held and observer.hears(so_far.inside.bit_count() + 2):
+            self.tell_obstacle(frame, path, index, so_far, observer)
+        if not found:
+            calls = f"{path.least} to {path.most} calls of {' | '.join(path.names)}"
+            because = f"no {calls} alone lead to `{self.graph.nodes[index].name}`"
+            _refuse(observer, so_far, because)
+
+    def tell_obstacle(
+        self, frame: Frame, path: PathFrom, index: int, so_far: Partial, observer: Observer
+    ) -> None:
+        """Name the node on the way from an origin that matches, if there is one."""
+        for origin, other in obstacles(path, self.graph, index):
+            for partial in self.operand(frame, path.origin, origin, so_far, NO_OBSERVER):
+                node = self.graph.nodes[other]
+                way = f"on a path from `{self.graph.nodes[origin].name}`"
+                because = f"`{node.name}` is {_what(node)}, not {' | '.join(path.names)}, {way}"
+                _refuse(observer, partial.covering(index, shared=False), because)
+                return
+
     def reference(
         self, frame: Frame, name: str, index: int, so_far: Partial, observer: Observer
     ) -> Iterable[Partial]:
@@ -281,6 +353,9 @@ class Backtracking:
         if parameter.constant and node.form is not Form.CONSTANT:
             because = f"`{node.name}` is not a constant, as `{parameter.name}` must be"
             return _refuse(observer, so_far, because)
+        if parameter.excluded and (why := refusal(parameter.excluded, self.graph, index)):
+            because = f"{why}, as `{parameter.name}` must not be"
+            return _refuse(observer, so_far, because, parameter.span)
         constants = 1 << index if parameter.constant else 0
         if frame.caller is None:
             return (so_far.binding(key, index, constants),)
@@ -291,7 +366,8 @@ class Backtracking:
         self, frame: Frame, call: Call, index: int, so_far: Partial, observer: Observer
     ) -> Iterable[Partial]:
         node = self.graph.nodes[index]
-        if node.op not in call.ops or len(node.inputs) != len(call.operands):
+        is_called = node.op in call.ops or (call.kinds and _is_of(call.kinds, node))
+        if not is_called or len(node.inputs) != len(call.operands):
             progress = so_far.inside.bit_count()
             if observer.hears(progress):  # checked first, because most nodes are refused here
                 because = f"`{node.name}` {_other_than(call, node)}"
@@ -473,10 +549,22 @@ class _World:
         return not self.said
 
 
+def _is_of(kinds: tuple[Kind, ...], node: Node) -> bool:
+    """Whether `node` is a call of one of `kinds`."""
+    return node.kind in kinds and node.form is Form.CALL
+
+
 def _other_than(call: Call, node: Node) -> str:
-    if node.op in call.ops:
+    if node.op in call.ops or _is_of(call.kinds, node):
         return f"has {len(node.inputs)} operands, not {len(call.operands)}"
-    return f"is {_what(node)}, not {' | '.join(call.ops)}"
+    kind = f", which is {node.kind}" if call.kinds and node.form is Form.CALL else ""
+    return f"is {_what(node)}{kind}, not {' | '.join(call.names)}"
+
+
+def _counts(wanted: TupleOfEach) -> str:
+    """How many fields are wanted: `2`, `2 to 8`."""
+    least, most = wanted.least, wanted.most
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def _what(node: Node) -> str:

@@ -16,11 +16,13 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.predicate import Lookup, no_host_code
 
@@ -80,9 +82,9 @@ def near(pattern: Pattern, graph: Graph, top: int = 10, lookup: Lookup = no_host
 def share_of(explanation: Explanation) -> Share:
     """
     The share of the pattern that held. The parts that count are operators, tuples, projections,
-    required constants and conditions. Optional operators count if they are present. Of several
-    alternatives, the one with the largest share counts. If inner values are used outside, this
-    counts as one part that did not hold.
+    parameters that are not just any value, and conditions. Optional operators count if they are
+    present. Of several alternatives, the one with the largest share counts. If inner values are
+    used outside, this counts as one part that did not hold.
     """
     return _Counter().step(explanation.step) + Share(0, len(explanation.step.refused[:1]))
 
@@ -104,9 +106,9 @@ class _Counter:
                 return self.call(step, call)
             case Number():
                 return Share(int(step.held), 1)
-            case TupleOf() | FieldOf():
+            case TupleOf() | TupleOfEach() | FieldOf() | PathFrom():
                 return self.best(step, Share(1, 1)) if step.ways else self.missing(step)
-            case Reference() if step.parameter and step.parameter.constant:
+            case Reference() if step.parameter and step.parameter.is_restricted:
                 return self.best(step, Share(int(not step.refused), 1))
             case PatternCall() | Repeat() | Either() | Reference() | Anything():
                 return self.best(step, Share())
@@ -146,6 +148,10 @@ class _Counter:
                 return self.parts(step, way, operands)
             case TupleOf(fields):
                 return self.parts(step, way, fields)
+            case PathFrom() if way.steps:
+                return self.best_of(way.steps)
+            case TupleOfEach(field) if way.given:
+                return self.parts(step, way, (field,) * len(way.given))
         total = Share()
         if way.pattern is not None:
             asked = len(way.asked) or len(way.pattern.conditions)
@@ -168,15 +174,19 @@ class _Counter:
         total = Share()
         for name in (pattern.result, *pattern.others):
             tried = [step for step in way.steps if step.name == name]
-            shares = [(_Counter(frozenset(self.counted)), step) for step in tried]
-            counted = [(counter.step(step), counter) for counter, step in shares]
-            if counted:
-                share, counter = max(counted, key=lambda each: each[0].fraction)
-                self.counted = counter.counted
-                total += share
+            if tried:
+                total += self.best_of(tried)
             elif way.steps:
                 total += Share(0, self.size(way.steps[0].frame, Reference(name)))
         return total
+
+    def best_of(self, tried: list[Step]) -> Share:
+        """The largest share of steps of which one is enough."""
+        shares = [(_Counter(frozenset(self.counted)), step) for step in tried]
+        counted = [(counter.step(step), counter) for counter, step in shares]
+        share, counter = max(counted, key=lambda each: each[0].fraction)
+        self.counted = counter.counted
+        return share
 
     # The number of parts in what was not tried.
 
@@ -204,7 +214,9 @@ class _Counter:
                 return self.sizes(frame, operands) + _Counter().pattern_size(pattern)
             case TupleOf(fields):
                 return 1 + self.sizes(frame, fields)
-            case FieldOf(of):
+            case TupleOfEach(field, least):
+                return 1 + self.sizes(frame, (field,) * least)
+            case FieldOf(of) | PathFrom(_, of):
                 return 1 + self.size(frame, of)
             case Repeat(call, least):
                 if least == 0:
@@ -225,7 +237,7 @@ class _Counter:
         if parameter is None:
             return self.size(frame, frame.values[name])
         behind = self.size(frame.caller, frame.operands[name]) if frame.caller else 0
-        return int(parameter.constant) + behind
+        return int(parameter.is_restricted) + behind
 
     def pattern_size(self, pattern: Pattern) -> int:
         frame = Frame.of(pattern)

@@ -2,14 +2,34 @@
 
 from dataclasses import dataclass, field
 
+from collage_dsl.graph import Kind
 from collage_dsl.rules.condition import Where
 from collage_dsl.source import Span
 
 
 @dataclass(frozen=True, slots=True)
+class Excluded:
+    """
+    Where the value of a parameter must not come from: `x: not (nn.relu | const)`.
+
+    It must not be the result of one of `ops`, or of a call of one of `kinds`, nor a field of such
+    a result. Without `constants`, it may be a constant.
+    """
+
+    ops: tuple[str, ...] = ()
+    constants: bool = False
+    kinds: tuple[Kind, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is excluded, in the words of the language."""
+        return (*self.ops, *map(str, self.kinds), *["const"] * self.constants)
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """
-    A value that flows into a pattern: `x`, `w: const`, `b?: const`.
+    A value that flows into a pattern: `x`, `w: const`, `b?: const`, `x: not nn.relu`.
 
     A `constant` parameter matches only constants, and binds them inside the kernel. An
     `optional` parameter is absent if the optional node that takes it is absent.
@@ -18,7 +38,13 @@ class Parameter:
     name: str
     constant: bool = False
     optional: bool = False
+    excluded: Excluded | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether not every value can be its value."""
+        return self.constant or self.excluded is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +70,8 @@ class Number:
 @dataclass(frozen=True, slots=True)
 class Call:
     """
-    A call of one of `ops`: `nn.conv2d(x, w) [groups == 1]`, `(nn.relu | nn.silu)(t)`.
+    A call of one of `ops`: `nn.conv2d(x, w) [groups == 1]`, `(nn.relu | nn.silu)(t)`; or a call,
+    with as many operands, whose kind is one of `kinds`: `elementwise(x)`.
 
     An `optional` call, `add?(k, b)`, may be absent: then its first operand matches in its place.
     The operands of a commutative operator match in either order, unless the call is
@@ -57,7 +84,13 @@ class Call:
     optional: bool = False
     ordered: bool = False
     shared: bool = False
+    kinds: tuple[Kind, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The operators and kinds, in the words of the language."""
+        return (*self.ops, *map(str, self.kinds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +136,40 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
+class TupleOfEach:
+    """
+    A tuple of `least` to `most` fields that all match `field`: `each[2..8] act(_)`. The tuple is
+    part of the match. A name in `field` is the same value in each field.
+    """
+
+    field: "Operand"
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathFrom:
+    """
+    A value that is computed from `origin` by `least` to `most` calls of `ops` and `kinds` alone:
+    `path[1..6] elementwise from k`.
+
+    All calls on all ways from the origin to the value are inside, and there are no others. What
+    else they take comes from outside.
+    """
+
+    ops: tuple[str, ...]
+    origin: "Operand"
+    least: int
+    most: int
+    kinds: tuple[Kind, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The operators and kinds, in the words of the language."""
+        return (*self.ops, *map(str, self.kinds))
+
+
+@dataclass(frozen=True, slots=True)
 class Either:
     """
     A match of one of `choices`: `(nn.relu(x) | add(x, b))`. All choices are tried, in the order
@@ -112,7 +179,19 @@ class Either:
     choices: tuple["Operand", ...]
 
 
-Operand = Call | PatternCall | TupleOf | FieldOf | Repeat | Either | Reference | Anything | Number
+Operand = (
+    Call
+    | PatternCall
+    | TupleOf
+    | TupleOfEach
+    | FieldOf
+    | Repeat
+    | PathFrom
+    | Either
+    | Reference
+    | Anything
+    | Number
+)
 
 
 @dataclass(frozen=True, slots=True)

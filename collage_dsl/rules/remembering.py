@@ -3,27 +3,20 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import assert_never
 
 from collage_dsl.graph import Graph
 from collage_dsl.rules import condition
 from collage_dsl.rules.backtracking import Backtracking, Partial, TooManyStepsError
-from collage_dsl.rules.condition import Where
-from collage_dsl.rules.facts import has_predicate
 from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.observer import Observer
+from collage_dsl.rules.parts import asks_predicates, inner_operands, wheres, written_operands
 from collage_dsl.rules.pattern import (
     Anything,
-    Call,
-    Either,
-    FieldOf,
     Number,
     Operand,
     Pattern,
     PatternCall,
     Reference,
-    Repeat,
-    TupleOf,
 )
 from collage_dsl.rules.predicate import Lookup
 
@@ -142,8 +135,10 @@ class Remembering(Backtracking):
             case Anything() | Number():
                 return False
             case _:
-                asks = [self.gather(frame, part, names) for part in _operands(operand)]
-                return any(asks) or (isinstance(operand, PatternCall) and _asks(operand.pattern))
+                asks = [self.gather(frame, part, names) for part in inner_operands(operand)]
+                return any(asks) or (
+                    isinstance(operand, PatternCall) and asks_predicates(operand.pattern)
+                )
 
     def later(self, frame: Frame) -> _Later:
         """For a frame and those that call it, as patterns called before it are complete."""
@@ -173,55 +168,11 @@ def _after(so_far: Partial, way: Partial) -> Partial:
     )
 
 
-def _operands(operand: Operand) -> tuple[Operand, ...]:
-    match operand:
-        case Call(_, operands) | PatternCall(_, operands):
-            return operands
-        case TupleOf(fields):
-            return fields
-        case FieldOf(of):
-            return (of,)
-        case Repeat(call):
-            return (call,)
-        case Either(choices):
-            return choices
-        case Reference() | Anything() | Number():
-            return ()
-        case _:
-            assert_never(operand)
-
-
-def _all_parts(operand: Operand) -> Iterator[Operand]:
-    """`operand` and what is written in it; what is in a repeated call, twice."""
-    yield operand
-    for part in _operands(operand):
-        yield from _all_parts(part)
-        if isinstance(operand, Repeat):
-            yield from _all_parts(part)
-
-
-def _written(pattern: Pattern) -> Iterator[Operand]:
-    for binding in pattern.bindings:
-        yield from _all_parts(binding.value)
-
-
-def _wheres(pattern: Pattern) -> Iterator[Where]:
-    yield from pattern.conditions
-    for part in _written(pattern):
-        if isinstance(part, Call):
-            yield from part.attributes
-
-
-def _asks(pattern: Pattern) -> bool:
-    """Whether a condition of `pattern`, or of a pattern that it calls, asks a predicate."""
-    called = (part.pattern for part in _written(pattern) if isinstance(part, PatternCall))
-    own = any(has_predicate(where.condition) for where in _wheres(pattern))
-    return own or any(map(_asks, called))
-
-
 def _used_later(pattern: Pattern) -> frozenset[str]:
     """The names that are used more than once, or that conditions ask about."""
     results = (pattern.result, *pattern.others)
-    used = Counter([*results, *(p.name for p in _written(pattern) if isinstance(p, Reference))])
-    asked = (condition.names(where.condition) for where in _wheres(pattern))
+    used = Counter(
+        [*results, *(p.name for p in written_operands(pattern) if isinstance(p, Reference))]
+    )
+    asked = (condition.names(where.condition) for where in wheres(pattern))
     return frozenset(name for name, count in used.items() if count > 1).union(*asked)

@@ -6,14 +6,17 @@ from collage_dsl.rules.pattern import (
     Anything,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
     Parameter,
+    PathFrom,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 
@@ -26,14 +29,19 @@ def operand_text(operand: Operand) -> str:
             return "_"
         case Number(value, tolerance):
             return f"{'~' if tolerance else ''}{value!r}"
-        case Call(ops, operands):
-            names = ops[0] if len(ops) == 1 else f"({' | '.join(ops)})"
-            return f"{names}{_arguments(operands, operand.optional)}{_modifiers(operand)}"
+        case Call(operands=operands):
+            arguments = _arguments(operands, operand.optional)
+            return f"{called_text(operand)}{arguments}{_modifiers(operand)}"
         case PatternCall(pattern, operands, optional):
             return f"{pattern.name}{_arguments(operands, optional)}"
         case TupleOf(fields):
             comma = "," if len(fields) == 1 else ""
             return f"({', '.join(map(operand_text, fields))}{comma})"
+        case TupleOfEach(field, least, most):
+            return f"each[{least}..{most}] {operand_text(field)}"
+        case PathFrom(_, origin, least, most):
+            names = called_text(operand)
+            return f"path[{least}..{most}] {names} from {operand_text(origin)}"
         case FieldOf(of, index):
             return f"{operand_text(of)}.{index}"
         case Repeat(call, least, most):
@@ -46,7 +54,24 @@ def operand_text(operand: Operand) -> str:
 
 def parameter_text(parameter: Parameter) -> str:
     """`b?: const`."""
-    return f"{parameter.name}{'?' * parameter.optional}{': const' * parameter.constant}"
+    sort = ": const" if parameter.constant else ""
+    if parameter.excluded is not None:
+        sort = f": {excluded_text(parameter.excluded)}"
+    return f"{parameter.name}{'?' * parameter.optional}{sort}"
+
+
+def excluded_text(excluded: Excluded) -> str:
+    """`not (nn.relu | const)`."""
+    return f"not {_alternatives(excluded.names)}"
+
+
+def called_text(call: Call | PathFrom) -> str:
+    """What is called: `nn.relu`, `(nn.relu | elementwise)`."""
+    return _alternatives(call.names)
+
+
+def _alternatives(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"({' | '.join(names)})"
 
 
 def _arguments(operands: tuple[Operand, ...], optional: bool) -> str:

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collage_dsl.graph.types import KINDS
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.resolve import conditions, spec_tests
 from collage_dsl.language.resolve.limits import LIMITS
 from collage_dsl.language.resolve.measuring import MEASURES
-from collage_dsl.language.resolve.rules import KINDS, PRIMITIVES, RuleScope, _Expression
+from collage_dsl.language.resolve.rules import PRIMITIVES, RuleScope, _Expression
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.resolve.targets import SETTINGS
 from collage_dsl.language.resolve.tuning import TUNES

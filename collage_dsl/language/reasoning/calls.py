@@ -1,8 +1,10 @@
 """Check that a call in a pattern or a graph names a known operator with the right operands."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 
-from collage_dsl.graph.operators import Operator, operators
+from collage_dsl.graph import Kind
+from collage_dsl.graph.operators import Operator, kinds_of, operators
 from collage_dsl.language.messages.advice import import_of, none_meant, operator_meant
 from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
 from collage_dsl.language.syntax import ast
@@ -65,6 +67,27 @@ def _written(operator: Operator, given: int, names: tuple[str, ...]) -> str:
         return f"did you mean `{_WITH_BIAS[name]}`?"
     shown = ("_" if each in operator.literals else each for each in names)
     return f"write `{name}({', '.join(shown)})`; `_` matches any value"
+
+
+def check_kind_count(kind: Kind, given: int, span: Span, findings: Findings) -> bool:
+    """Whether some operator of `kind` takes `given` operands. Opaque ones take any number."""
+    if kind is Kind.OPAQUE or given in _counts(kind):
+        return True
+    few = listed(map(str, sorted(_counts(kind))), "or")
+    message = f"no operator of the kind `{kind}` takes {count(given, 'operand')}"
+    findings.error("E0203", span, message, f"those of this kind take {few}; `_` matches any value")
+    return False
+
+
+@cache
+def _counts(kind: Kind) -> frozenset[int]:
+    """How many operands the operators of `kind` take."""
+    return frozenset(
+        number
+        for operator in operators().values()
+        if operator.operands is not None and kind in kinds_of(operator.name)
+        for number in range(len(operator.operands) - operator.optional, len(operator.operands) + 1)
+    )
 
 
 def unknown_attribute(

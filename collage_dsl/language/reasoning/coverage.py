@@ -148,7 +148,7 @@ def _only_calls(pattern: Pattern) -> frozenset[str]:
 def _every_call(pattern: Pattern, call: Call) -> frozenset[str]:
     names = [operand.name for operand in call.operands if isinstance(operand, Reference)]
     parameters = [pattern.parameter(name) for name in names]
-    free = all(parameter is not None and not parameter.constant for parameter in parameters)
+    free = all(parameter is not None and not parameter.is_restricted for parameter in parameters)
     anything = all(isinstance(operand, Reference | Anything) for operand in call.operands)
     if not free or not anything or len(set(names)) < len(names):
         return frozenset()

@@ -13,10 +13,12 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.source import Span
 
@@ -71,6 +73,10 @@ class _Sets:
                 return self.call(operand, left)
             case TupleOf(fields):
                 return _capped(prod(self.all(fields, left)))
+            case PathFrom(_, origin, least, most):
+                return _capped(self.operand(origin, left) * (most - least + 1))
+            case TupleOfEach(field, _, most):
+                return _capped(self.operand(field, left) ** min(most, 20))
             case FieldOf(of):
                 return self.operand(of, left)
             case Repeat(call, least, most):

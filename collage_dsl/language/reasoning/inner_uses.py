@@ -17,11 +17,13 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 
@@ -29,7 +31,8 @@ def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
     """
     How often the named calls among `called` are used, if they cannot be used outside a match.
 
-    Patterns with several results, alternatives, repetitions or calls of patterns are left out.
+    Patterns with several results, alternatives, repetitions, tuples of any length, paths or calls
+    of patterns are left out.
     """
     if pattern.taps or pattern.others or not all(_is_simple(b.value) for b in pattern.bindings):
         return
@@ -66,7 +69,7 @@ def _is_simple(operand: Operand) -> bool:
             return all(map(_is_simple, fields))
         case FieldOf(inner):
             return _is_simple(inner)
-        case Either() | PatternCall() | Repeat():
+        case Either() | PatternCall() | Repeat() | TupleOfEach() | PathFrom():
             return False
         case Reference() | Anything() | Number():
             return True
@@ -117,7 +120,8 @@ def _may_be(operand: Operand, called: Called, pattern: Pattern, values: dict[str
             return parameter is None or not parameter.constant
         case Call(ops, operands, optional=optional):
             instead = optional and _may_be(operands[0], called, pattern, values)
-            return instead or not set(ops).isdisjoint(called.call.ops)
+            is_same = called.call.kinds or not set(ops).isdisjoint(called.call.ops)
+            return bool(instead or operand.kinds or is_same)
         case TupleOf() | FieldOf() | Number():
             return False
         case _:

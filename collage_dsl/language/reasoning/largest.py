@@ -10,11 +10,13 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 
@@ -38,6 +40,10 @@ def _calls(operand: Operand) -> int:
             return _calls(call.operands[0]) + most * (_called(call) + _sum(call.operands[1:]))
         case TupleOf(fields):
             return _sum(fields)
+        case PathFrom(_, origin, _, most):
+            return most + _calls(origin)
+        case TupleOfEach(field, _, most):
+            return most * _calls(field)
         case Either(choices):
             return max(map(_calls, choices))
         case FieldOf(of):

@@ -15,11 +15,13 @@ from collage_dsl.rules.pattern import (
     Number,
     Operand,
     Parameter,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 
@@ -30,7 +32,7 @@ def references(operand: Operand) -> frozenset[str]:
             return frozenset({name})
         case Call(operands=inner) | PatternCall(operands=inner) | TupleOf(inner) | Either(inner):
             return frozenset().union(*map(references, inner))
-        case FieldOf(inner) | Repeat(inner):
+        case FieldOf(inner) | Repeat(inner) | TupleOfEach(inner) | PathFrom(_, inner):
             return references(inner)
         case Anything() | Number():
             return frozenset()
@@ -54,7 +56,7 @@ def required(operand: Operand, known: Callable[[str], int]) -> int:
             return present & required(operands[0], known) if optional else present
         case TupleOf(fields):
             needed = fields
-        case FieldOf(inner):
+        case FieldOf(inner) | TupleOfEach(inner) | PathFrom(_, inner):
             needed = (inner,)
         case Repeat(call, least):
             needed = (call if least else replace(call, optional=True),)
@@ -100,7 +102,7 @@ def calls(operand: Operand) -> Iterator[Call]:
         case TupleOf(fields) | Either(fields):
             for inner in fields:
                 yield from calls(inner)
-        case FieldOf(inner) | Repeat(inner):
+        case FieldOf(inner) | Repeat(inner) | TupleOfEach(inner) | PathFrom(_, inner):
             yield from calls(inner)
         case Reference() | Anything() | Number():
             pass
@@ -124,7 +126,7 @@ def _called(operand: Operand) -> Iterator[Pattern]:
         case Call(operands=operands) | TupleOf(operands) | Either(operands):
             for inner in operands:
                 yield from _called(inner)
-        case FieldOf(inner) | Repeat(inner):
+        case FieldOf(inner) | Repeat(inner) | TupleOfEach(inner) | PathFrom(_, inner):
             yield from _called(inner)
         case Reference() | Anything() | Number():
             pass
@@ -148,7 +150,9 @@ def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) ->
             return 1 + of[id(pattern)] + above
         case TupleOf(fields):
             return 1 + max(depth(inner, depths, of) for inner in fields)
-        case FieldOf(inner):
+        case PathFrom(_, inner):  # matched without recursion
+            return 1 + depth(inner, depths, of)
+        case FieldOf(inner) | TupleOfEach(inner):
             return 1 + depth(inner, depths, of)
         case Repeat(call, _, most):
             base = depth(call.operands[0], depths, of)
@@ -174,6 +178,10 @@ def size(operand: Operand, of: Mapping[int, int]) -> int:
             return 1 + size(inner, of)
         case Repeat(call, _, most):
             return most * size(call, of)
+        case PathFrom(_, inner, _, most):
+            return most + size(inner, of)
+        case TupleOfEach(inner, _, most):
+            return 1 + most * size(inner, of)
         case Either(choices):
             return sum(size(choice, of) for choice in choices)
         case Reference() | Anything() | Number():

@@ -47,7 +47,7 @@ class Claim:
 
     @property
     def ops(self) -> tuple[str, ...]:
-        return self.called.call.ops
+        return self.called.call.names
 
     @property
     def says(self) -> str:
@@ -67,8 +67,8 @@ Relations = Callable[[tuple[str, ...]], Iterator[Relation]]
 
 
 def claims(called: Called, all_relations: tuple[Relations, ...]) -> Iterator[Claim]:
-    """What the operators of a call say of it."""
-    if called.operands:
+    """What the operators of a call say of it; of those of a kind, nothing is known."""
+    if called.operands and not called.call.kinds:
         for relation in _relations(called.call.ops, all_relations):
             if relation.if_absent or not called.call.optional:
                 yield Claim(relation, called)

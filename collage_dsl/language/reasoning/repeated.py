@@ -91,4 +91,4 @@ def _proposes(larger: Leaf, smaller: Leaf) -> bool:
 
 
 def _operators(pattern: Pattern) -> set[str]:
-    return {op for b in pattern.bindings for call in calls(b.value) for op in call.ops}
+    return {op for b in pattern.bindings for call in calls(b.value) for op in call.names}

@@ -58,9 +58,8 @@ class Called:
 
     def attributes(self) -> Mapping[str, Values]:
         """The values that its attributes may have, by their types in all of its operators."""
-        return {
-            self.attribute(name).name: values for name, values in _by_type(self.call.ops).items()
-        }
+        known = {} if self.call.kinds else _by_type(self.call.ops)
+        return {self.attribute(name).name: values for name, values in known.items()}
 
 
 @lru_cache(1024)

@@ -11,11 +11,13 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 _MOST_COMPARED = 60
@@ -24,12 +26,16 @@ _MOST_COMPARED = 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A part of every match: a call, a number, or (`is_open`) anything."""
+    """
+    A part of every match: a call, a number, or (`is_open`) anything. A call `of_kind` may be of
+    operators that are not named in `ops`.
+    """
 
     ops: tuple[str, ...] = ()
     operands: tuple["Part", ...] = ()
     number: float | None = None
     is_open: bool = False
+    of_kind: bool = False
 
 
 _ANYTHING = Part(is_open=True)
@@ -87,21 +93,26 @@ class _Frame:
                 return Part(number=value)
             case Call(optional=True) | PatternCall(optional=True):
                 return self.part(operand.operands[0])
-            case Call(ops, operands):
-                return Part(ops, tuple(map(self.part, operands)))
+            case Call(operands=operands):
+                inner = tuple(map(self.part, operands))
+                return Part(operand.names, inner, of_kind=bool(operand.kinds))
             case PatternCall(pattern, operands):
                 names = (parameter.name for parameter in pattern.parameters)
                 given = dict(zip(names, map(self.part, operands), strict=True))
                 return _Frame(pattern, given).named(pattern.result)
             case TupleOf(fields):
                 return Part(operands=tuple(map(self.part, fields)))
+            case PathFrom(_, origin):  # its calls may be those of other parts
+                return Part(operands=(self.part(origin),), is_open=True)
+            case TupleOfEach(field):  # the fields may be one node
+                return Part(operands=(self.part(field),), is_open=True)
             case FieldOf(of):
                 return Part(operands=(self.part(of),))
-            case Repeat(Call(ops, operands), least):
-                found = self.part(operands[0])
-                others = tuple(map(self.part, operands[1:]))
+            case Repeat(Call() as call, least):
+                found = self.part(call.operands[0])
+                others = tuple(map(self.part, call.operands[1:]))
                 for _ in range(least):
-                    found = Part(ops, (found, *others))
+                    found = Part(call.names, (found, *others), of_kind=bool(call.kinds))
                 return found
             case Repeat() | Either() | Anything():
                 return _ANYTHING
@@ -152,12 +163,14 @@ class _Comparison:
     def alike(self, left: Part, right: Part) -> bool:
         if left.number != right.number or len(left.operands) != len(right.operands):
             return False
+        of_kind = left.of_kind or right.of_kind
         ops = set(left.ops) & set(right.ops)
-        if not ops and (left.ops or right.ops):
+        if not ops and (left.ops or right.ops) and not (of_kind and left.ops and right.ops):
             return False
         if self.are_all(left.operands, right.operands):
             return True
-        return any(map(is_commutative, ops)) and self.are_all(left.operands, right.operands[::-1])
+        may_turn = of_kind or any(map(is_commutative, ops))
+        return may_turn and self.are_all(left.operands, right.operands[::-1])
 
     def are_all(self, left: Iterable[Part], right: Iterable[Part]) -> bool:
         return all(map(self.may_be, left, right))

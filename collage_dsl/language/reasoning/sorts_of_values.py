@@ -15,11 +15,13 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 
@@ -62,7 +64,9 @@ def common(left: Sort, right: Sort) -> Sort:
 
 
 def taken(call: Call, at: int) -> Sort:
-    """What all operators of `call` take as the operand at the place `at`."""
+    """What all operators of `call` take at the place `at`; None for those of a kind."""
+    if call.kinds:
+        return None
     known = (operators()[op].takes for op in call.ops)
     return reduce(common, (TAKEN.get(takes[at]) if at < len(takes) else None for takes in known))
 
@@ -113,6 +117,8 @@ class Sorts:
             case TupleOf(fields):
                 for inner in fields:
                     yield from self.uses(inner)
+            case TupleOfEach(inner) | PathFrom(_, inner):
+                yield from self.uses(inner)
             case FieldOf(inner):
                 if isinstance(inner, Reference):
                     yield inner.name, Tuple()
@@ -147,6 +153,8 @@ class Sorts:
                 return common(self.of(operands[0]), result) if optional else result
             case TupleOf(fields):
                 return Tuple(tuple(map(self.of, fields)))
+            case TupleOfEach(field, least, most):
+                return Tuple((self.of(field),) * least) if least == most else Tuple()
             case FieldOf(inner, index):
                 of_operator = Tensor() if isinstance(inner, Call) else None
                 return _field(self.of(inner), index) or of_operator
@@ -157,7 +165,7 @@ class Sorts:
                 return reduce(common, map(self.of, choices))
             case Number():
                 return Tensor()
-            case Anything():
+            case Anything() | PathFrom():
                 return None
             case _:
                 assert_never(operand)
@@ -166,6 +174,8 @@ class Sorts:
         """What `call` gives if it is present."""
         if isinstance(call, PatternCall):
             return self.inside(call.pattern).names[call.pattern.result]
+        if call.kinds:
+            return None
         return reduce(common, (self.given(operators()[op], call) for op in call.ops))
 
     def given(self, operator: Operator, call: Call) -> Sort:

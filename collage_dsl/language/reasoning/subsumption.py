@@ -31,15 +31,18 @@ from collage_dsl.rules.pattern import (
     Binding,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
     Parameter,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 
 _MOST_FORMS = 81
@@ -112,8 +115,15 @@ class _Numbering:
         self.numbers[name] = len(self.numbers)
         parameter = self.pattern.parameter(name)
         if parameter is not None:
+            self.exclusions(parameter)
             return Parameter, self.numbers[name], parameter.constant
         return self.numbers[name], self.operand(self.values[name])
+
+    def exclusions(self, parameter: Parameter) -> None:
+        """Add a demand for each excluded source: a pattern that excludes less is larger."""
+        if parameter.excluded is not None:
+            number = self.numbers[parameter.name]
+            self.attributes += [(Excluded, number, name) for name in parameter.excluded.names]
 
     def operand(self, operand: Operand) -> object:
         match operand:
@@ -121,7 +131,7 @@ class _Numbering:
                 return self.name(name)
             case Anything() | Number():
                 return operand
-            case Call(ops, operands, attributes):
+            case Call(_, operands, attributes):
                 number = next(self.calls)
                 found = tuple(map(self.operand, operands))
                 self.attributes += [
@@ -130,11 +140,15 @@ class _Numbering:
                     for part in _parts(self.demand(where.condition))
                 ]
                 modifiers = (operand.optional, operand.ordered, operand.shared)
-                return Call, frozenset(ops), modifiers, found
+                return Call, frozenset(operand.names), modifiers, found
             case PatternCall(pattern, operands, optional):
                 return PatternCall, form(pattern), optional, tuple(map(self.operand, operands))
             case TupleOf(fields):
                 return TupleOf, tuple(map(self.operand, fields))
+            case PathFrom(_, origin, least, most):
+                return PathFrom, frozenset(operand.names), least, most, self.operand(origin)
+            case TupleOfEach(field, least, most):
+                return TupleOfEach, least, most, self.operand(field)
             case FieldOf(of, index):
                 return FieldOf, index, self.operand(of)
             case Repeat(call, least, most):

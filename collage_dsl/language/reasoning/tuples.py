@@ -15,10 +15,12 @@ from collage_dsl.rules.pattern import (
     Either,
     FieldOf,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.predicate import PATTERN_TABLE
 from collage_dsl.source import Span
@@ -76,6 +78,10 @@ class _Checker:
             case TupleOf(fields), ast.TupleOf(places):
                 for one, place in zip(fields, places, strict=True):
                     self.operand(one, place, certain=certain)
+            case PathFrom(_, inner), ast.PathFrom(origin=place):
+                self.operand(inner, place, certain=certain)
+            case TupleOfEach(inner), ast.TupleOfEach(field=place):
+                self.operand(inner, place, certain=certain)
             case Either(choices), ast.Either(places):
                 for one, place in zip(choices, places, strict=True):
                     self.operand(one, place, certain=False)
@@ -87,11 +93,9 @@ class _Checker:
             needed = self.sorts.needed(call, at)
             takes = f"{who} takes {needed}"
             self.mismatch(takes, needed, operand, place, written, certain=is_there)
-            match operand, place:
-                case TupleOf(fields), ast.TupleOf(places) if isinstance(needed, Tuple):
-                    for one, there in zip(fields, places, strict=True):
-                        takes = f"{who} takes a tuple of tensors"
-                        self.mismatch(takes, Tensor(), one, there, written, certain=is_there)
+            for one, there in _fields(operand, place) if isinstance(needed, Tuple) else ():
+                takes = f"{who} takes a tuple of tensors"
+                self.mismatch(takes, Tensor(), one, there, written, certain=is_there)
             self.operand(operand, place, certain=certain if at == 0 else is_there)
 
     def mismatch(
@@ -138,6 +142,15 @@ class _Checker:
                     self.findings.error("E0302", where.span, message, hint)
 
 
+def _fields(operand: Operand, written: ast.Operand) -> Iterator[Pair]:
+    """What is written as the fields of a tuple."""
+    match operand, written:
+        case TupleOf(fields), ast.TupleOf(places):
+            yield from zip(fields, places, strict=True)
+        case TupleOfEach(field), ast.TupleOfEach(field=place):
+            yield field, place
+
+
 def _is_of_table(condition: Condition) -> bool:
     return isinstance(condition, Holds) and condition.predicate.source.startswith(PATTERN_TABLE)
 
@@ -156,6 +169,8 @@ def _of_any_value(condition: Condition) -> Iterator[Condition]:
 
 def _fix(needed: Sort, given: Sort, place: ast.Operand, call: ast.OperatorCall) -> str:
     text = quoted(place.span, "").strip("`") or "…"
+    if isinstance(place, ast.Repeat | ast.TupleOfEach | ast.PathFrom):
+        text = f"({text})"
     match needed, given:
         case Tensor(), Tuple():
             return f"write `{text}.0` for its first tensor"

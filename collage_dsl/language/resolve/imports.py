@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from collage_dsl.diagnostics import Diagnostic, Note
-from collage_dsl.graph.operators import Operator
 from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
 from collage_dsl.language.reasoning.calls import refuse
 from collage_dsl.language.reasoning.pattern_shape import depth, size
@@ -21,6 +20,7 @@ from collage_dsl.language.resolve.pattern_tables import (
     table_names,
 )
 from collage_dsl.language.resolve.rules import CheckedRule
+from collage_dsl.language.resolve.scope import Member
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
@@ -28,7 +28,7 @@ from collage_dsl.rules.predicate import Predicate
 MAX_DEPTH = 50
 """The longest allowed chain of files that import each other."""
 
-Definition = Pattern | tuple[Operator, ...] | Predicate | CheckedRule
+Definition = Pattern | tuple[Member, ...] | Predicate | CheckedRule
 """What a name may stand for: a pattern, a class of operators, a predicate, or a rule."""
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from collage_dsl.diagnostics import Note
+from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.advice import (
     dtype_meant,
@@ -15,9 +16,10 @@ from collage_dsl.language.messages.advice import (
 from collage_dsl.language.messages.findings import Findings, count, did_you_mean, there_are
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.attribute_values import check_values
-from collage_dsl.language.reasoning.calls import check_count
+from collage_dsl.language.reasoning.calls import check_count, check_kind_count
 from collage_dsl.language.reasoning.choices import check_choices
 from collage_dsl.language.reasoning.contradictions import check_contradictions, check_twice
+from collage_dsl.language.reasoning.excluded import comes_from
 from collage_dsl.language.reasoning.growth import check_pattern_growth
 from collage_dsl.language.reasoning.operand_order import check_order
 from collage_dsl.language.reasoning.pattern_shape import (
@@ -35,7 +37,15 @@ from collage_dsl.language.resolve.conditions import (
     reserved,
 )
 from collage_dsl.language.resolve.dimensions import ANY, Dimensions
-from collage_dsl.language.resolve.scope import MAX_DEPTH, MAX_SIZE, PatternScope
+from collage_dsl.language.resolve.excluded import excluded_sources, named_members
+from collage_dsl.language.resolve.scope import (
+    MAX_DEPTH,
+    MAX_FIELDS,
+    MAX_SIZE,
+    Member,
+    PatternScope,
+    distinct,
+)
 from collage_dsl.language.resolve.sorts import Sort, Typed, dtype_of
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import Where
@@ -48,13 +58,16 @@ from collage_dsl.rules.pattern import (
     Number,
     Operand,
     Parameter,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.predicate import Predicate
+from collage_dsl.rules.written import excluded_text
 from collage_dsl.source import Span
 
 TOLERANCE = 1e-4
@@ -160,15 +173,19 @@ class _PatternChecker:
 
     def parameter(self, written: ast.Parameter) -> None:
         tag = written.tag
-        if tag is not None and tag.text != "const":
+        excluded = None
+        if isinstance(tag, ast.Excluded):
+            excluded = excluded_sources(tag, self.scope, self.findings)
+        if isinstance(tag, ast.Name) and tag.text != "const":
             message = f"unknown sort of parameter `{tag.text}`"
             dims = "" if written.dims is None else written.dims.span.text
             hint = sort_meant(tag.text, written.name.text, dims)
             self.findings.error("E0206", tag.span, message, hint)
-        if self.define(written.name):
-            name = written.name.text
-            span = written.name.span
-            self.parameters[name] = Parameter(name, tag is not None, written.optional, span)
+        is_known = excluded is not None or not isinstance(tag, ast.Excluded)
+        if self.define(written.name) and is_known:
+            name, constant = written.name.text, isinstance(tag, ast.Name)
+            optional, span = written.optional, written.name.span
+            self.parameters[name] = Parameter(name, constant, optional, excluded, span)
             if written.dims is not None:
                 self.dims(self.parameters[name], written.dims)
 
@@ -290,6 +307,10 @@ class _PatternChecker:
                 return None if inner is None else FieldOf(inner, index)
             case ast.Repeat():
                 return self.repeat(written)
+            case ast.TupleOfEach():
+                return self.tuple_of_each(written)
+            case ast.PathFrom():
+                return self.path_from(written)
             case ast.Either():
                 return self.either(written)
 
@@ -317,6 +338,31 @@ class _PatternChecker:
                 seen.add(choice)
         present = tuple(choice for choice in found if choice is not None)
         return Either(present) if len(present) == len(found) else None
+
+    def tuple_of_each(self, written: ast.TupleOfEach) -> TupleOfEach | None:
+        if not 0 < written.least <= written.most <= MAX_FIELDS:
+            message = f"a tuple has from 1 up to {MAX_FIELDS} fields here, the fewest first"
+            self.findings.error("E0301", written.span, message, "write `each[2..8] act(_)`")
+        field = self.operand(written.field)
+        return None if field is None else TupleOfEach(field, written.least, written.most)
+
+    def path_from(self, written: ast.PathFrom) -> PathFrom | None:
+        least, most = written.least, written.most
+        if not 0 <= least <= most <= MAX_DEPTH or most == 0:
+            message = f"a path has from 0 up to {MAX_DEPTH} calls, the fewest first"
+            self.findings.error("E0301", written.span, message, "write `path[1..6] act from x`")
+        names = [name for name in written.operators if isinstance(name, ast.Name)]
+        for other in written.operators:
+            if not isinstance(other, ast.Name):
+                message = "a path consists of operators, and this is none"
+                self.findings.error("E0201", other.span, message)
+        check_twice([(name.text, name.span) for name in names], self.findings)
+        found = named_members(names, self.scope, self.findings)
+        origin = self.operand(written.origin)
+        if found is None or origin is None or len(names) < len(written.operators):
+            return None
+        ops, kinds = found
+        return PathFrom(ops, origin, least, most, kinds)
 
     def repeat(self, written: ast.Repeat) -> Repeat | None:
         if not 0 <= written.least <= written.most <= MAX_DEPTH or written.most == 0:
@@ -347,17 +393,24 @@ class _PatternChecker:
                 message = "this is no operator, so that nothing can be called here"
                 hint = "alternatives that are called have operands of their own alone"
                 self.findings.error("E0201", other.span, message, hint)
-        found = [self.operators(name, written) for name in names if name not in called]
-        known = tuple({op.name: op for each in found for op in each or ()}.values())
+        found = [self.class_of(name, written) for name in names if name not in called]
+        members = distinct(each or () for each in found)
+        known = tuple(each for each in members if isinstance(each, Operator))
+        kinds = tuple(each for each in members if isinstance(each, Kind))
         complete = len(found) == len(written.operators) and None not in found
         operands = [self.operand(operand) for operand in written.operands]
-        if complete:
+        if complete and not kinds:
             self.check_literals(known, written, operands)
             check_order(known, written, operands, self.parameters, self.findings)
-        attributes = [self.attribute(known, each) for each in written.attributes] if known else []
+        attributes: list[Where | None] = []
+        if kinds:
+            self.no_attributes(written, kinds[0])
+        elif known:
+            attributes = [self.attribute(known, each) for each in written.attributes]
         present = tuple(operand for operand in operands if operand is not None)
         conditions = tuple(where for where in attributes if where is not None)
-        if written.optional and not written.operands and any(op.operands is None for op in known):
+        takes_none = kinds or any(op.operands is None for op in known)
+        if written.optional and not written.operands and takes_none:
             message = "an optional operator needs an operand to stand for"
             self.findings.error("E0301", written.span, message)
         if not complete or len(present) < len(operands):
@@ -371,16 +424,28 @@ class _PatternChecker:
             written.optional,
             "ordered" in modifiers,
             "shared" in modifiers,
+            kinds,
             _of_operators(written),
         )
 
-    def operators(self, name: ast.Name, call: ast.OperatorCall) -> tuple[Operator, ...] | None:
-        """The operators that `name` in a call stands for: one operator, or those of a class."""
-        found = self.scope.operators(name)
-        for op in found or ():
-            if not check_count(op, len(call.operands), call.span, "the pattern", self.findings):
+    def class_of(self, name: ast.Name, call: ast.OperatorCall) -> tuple[Member, ...] | None:
+        """What `name` in a call stands for: one operator, or the members of a class."""
+        found = self.scope.class_of(name)
+        given = len(call.operands)
+        for each in found or ():
+            if isinstance(each, Kind):
+                fits = check_kind_count(each, given, call.span, self.findings)
+            else:
+                fits = check_count(each, given, call.span, "the pattern", self.findings)
+            if not fits:
                 return None
         return found
+
+    def no_attributes(self, written: ast.OperatorCall, kind: Kind) -> None:
+        for attribute in written.attributes:
+            message = f"operators of the kind `{kind}` have no attributes in common"
+            hint = "name the operators whose attributes are asked"
+            self.findings.error("E0306", attribute.span, message, hint)
 
     def pattern_call(self, written: ast.OperatorCall, name: ast.Name) -> PatternCall | None:
         pattern = self.scope.pattern(name)
@@ -415,6 +480,16 @@ class _PatternChecker:
             if parameter.constant and operand is not None and self.is_result_of(operand):
                 message = f"`{parameter.name}` of `{pattern.name}` is a constant, this is computed"
                 self.findings.error("E0301", at.span, message)
+            is_matched = not (written.optional or parameter.optional)
+            excluded = parameter.excluded if is_matched else None
+            if (
+                excluded
+                and operand
+                and comes_from(operand, excluded, self.parameters, self.bindings)
+            ):
+                message = f"`{parameter.name}` of `{pattern.name}` is {excluded_text(excluded)}"
+                hint = "this can never match: give it another value, or call another pattern"
+                self.findings.error("E0301", at.span, message, hint)
         present = tuple(operand for operand in operands if operand is not None)
         if len(present) < given:
             return None
@@ -445,7 +520,9 @@ class _PatternChecker:
         match operand:
             case Reference(name) if name in self.parameters:
                 return self.parameters[name].constant
-            case Reference() | Call() | PatternCall() | TupleOf() | FieldOf() | Repeat():
+            case Reference() | Call() | PatternCall() | FieldOf() | Repeat():
+                return True
+            case TupleOf() | TupleOfEach() | PathFrom():
                 return True
             case Either(choices):
                 return all(map(self.is_computed, choices))
@@ -459,9 +536,9 @@ class _PatternChecker:
                 return name in self.computed
             case Call(optional=optional):
                 return not optional
-            case TupleOf() | FieldOf():
+            case TupleOf() | TupleOfEach() | FieldOf():
                 return True
-            case Repeat(Call(), least):
+            case Repeat(Call(), least) | PathFrom(least=least):
                 return least > 0
             case Either(choices):
                 return all(map(self.is_result_of, choices))

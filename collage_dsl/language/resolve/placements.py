@@ -107,7 +107,7 @@ def _selector(written: ast.Application, scope: PatternScope, findings: Findings)
             message = "`op` takes operators, or classes of them"
             findings.error("E0511", written.span, message, "write `op(nn.softmax)`")
         case "op", arguments:
-            parts = [scope.member(argument) for argument in arguments]
+            parts = [scope.operators(argument) for argument in arguments]
             names = [op.name for part in parts for op in part or ()]
             return None if None in parts else ByOperator(tuple(dict.fromkeys(names)))
         case other, _:

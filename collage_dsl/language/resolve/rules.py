@@ -6,6 +6,7 @@ from re import ASCII, fullmatch
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
+from collage_dsl.graph.types import KINDS
 from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed, there_are
 from collage_dsl.language.reasoning.calls import refuse
 from collage_dsl.language.reasoning.effects import check_growing, check_joining, check_size
@@ -54,8 +55,6 @@ MAX_DEPTH = 200
 
 MAX_SIZE = 10_000
 """How many parts a rule may have with its names written out; reused names make it grow fast."""
-
-KINDS: Mapping[str, Kind] = {str(kind): kind for kind in Kind}
 
 PRIMITIVES: Mapping[str, tuple[Primitive, ...]] = {
     "tvm_default": TVM_DEFAULT,
@@ -526,7 +525,7 @@ class _Expression:
         found: dict[str, None] = {}
         is_known = True
         for item in written.items:
-            part = self.scope.values.member(ast.Argument(None, item))
+            part = self.scope.values.operators(ast.Argument(None, item))
             is_known &= part is not None
             found |= dict.fromkeys(operator.name for operator in part or ())
         return tuple(found) if is_known else None

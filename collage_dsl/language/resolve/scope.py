@@ -1,11 +1,13 @@
 """Look up the patterns and operator classes of a file; each is checked on its first use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
 from collage_dsl.diagnostics import Note
+from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator
+from collage_dsl.graph.types import KINDS
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.reasoning.calls import find_operator, refuse
 from collage_dsl.language.reasoning.exclusion import Effort
@@ -17,8 +19,21 @@ from collage_dsl.rules.predicate import Predicate
 MAX_DEPTH = 100
 """How deep operators and patterns may be nested, because matching them is recursive."""
 
+MAX_FIELDS = 100
+"""How many fields a tuple of any length may have."""
+
 MAX_SIZE = 10_000
 """How many calls a pattern may have, including those of the patterns that it calls."""
+
+
+Member = Operator | Kind
+"""What a class consists of: operators, and all operators of a kind."""
+
+
+def distinct(parts: Iterable[Iterable[Member]]) -> tuple[Member, ...]:
+    """The members of several classes, each once."""
+    named = {each.name: each for part in parts for each in part}
+    return tuple(named.values())
 
 
 @dataclass(slots=True)
@@ -35,7 +50,7 @@ class PatternScope:
     findings: Findings
     check: Callable[[ast.Pattern], Pattern | None]
     checked: dict[str, Pattern | None] = field(default_factory=dict)
-    known: dict[str, tuple[Operator, ...] | None] = field(default_factory=dict)
+    known: dict[str, tuple[Member, ...] | None] = field(default_factory=dict)
     depths: dict[int, int] = field(default_factory=dict)
     """Depths of the patterns in `checked` and of those they call, by `id`; `sizes` likewise."""
     sizes: dict[int, int] = field(default_factory=dict)
@@ -70,11 +85,11 @@ class PatternScope:
             self.active.pop()
         return self.checked[name.text]
 
-    def operators(self, name: ast.Name) -> tuple[Operator, ...] | None:
+    def class_of(self, name: ast.Name) -> tuple[Member, ...] | None:
         """
-        The operator called `name`, or the operators of the class of that name.
+        The operator called `name`, the kind, or the members of the class of that name.
 
-        None after reporting that there are none.
+        None after reporting that there are none. A definition in the file comes before a kind.
         """
         if name.text in self.broken:
             return None
@@ -82,7 +97,9 @@ class PatternScope:
             refuse(name, self.refused, self.findings)
             return None
         if name.text not in self.classes and name.text not in self.known:
-            found = find_operator(name, self.findings, chain(self.classes, self.patterns))
+            if name.text in KINDS:
+                return (KINDS[name.text],)
+            found = find_operator(name, self.findings, chain(self.classes, self.patterns, KINDS))
             return None if found is None else (found,)
         self.note_use(name)
         if name.text in self.active:
@@ -98,23 +115,33 @@ class PatternScope:
             self.active.pop()
         return self.known[name.text]
 
-    def members(self, written: ast.Expression) -> tuple[Operator, ...] | None:
-        """The operators in `one_of(nn.relu, nn.gelu)`, each once."""
+    def members(self, written: ast.Expression) -> tuple[Member, ...] | None:
+        """The operators and kinds in `one_of(nn.relu, broadcast)`, each once."""
         match written:
             case ast.Application(ast.Name("one_of"), arguments) if arguments:
                 parts = [self.member(argument) for argument in arguments]
                 if any(part is None for part in parts):
                     return None
-                return tuple({op.name: op for part in parts for op in part or ()}.values())
+                return distinct(part or () for part in parts)
         hint = "write `one_of(nn.relu, nn.gelu)`"
         self.findings.error("E0404", written.span, "a class of operators is needed here", hint)
         return None
 
-    def member(self, argument: ast.Argument) -> tuple[Operator, ...] | None:
+    def operators(self, argument: ast.Argument) -> tuple[Operator, ...] | None:
+        """The operators that an argument names, where no kind can stand; None after a report."""
+        found = self.member(argument)
+        kind = next((each for each in found or () if isinstance(each, Kind)), None)
+        if kind is not None:
+            message = f"`{kind}` is a kind, and operators are needed here"
+            self.findings.error("E0404", argument.value.span, message)
+            return None
+        return tuple(each for each in found if isinstance(each, Operator)) if found else None
+
+    def member(self, argument: ast.Argument) -> tuple[Member, ...] | None:
         value = argument.value
         if argument.name is None and isinstance(value, ast.Name):
             if not self.is_pattern(value.text):
-                return self.operators(value)
+                return self.class_of(value)
             message = f"`{value.text}` is a pattern, and an operator is needed here"
             self.findings.error("E0209", value.span, message)
             return None

@@ -145,6 +145,27 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
+class TupleOfEach:
+    """`each[2..8] act(_)`"""
+
+    least: int
+    most: int
+    field: "Operand"
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PathFrom:
+    """`path[1..6] elementwise from k`. `operators` are names, unless the text is wrong."""
+
+    least: int
+    most: int
+    operators: tuple["Operand", ...]
+    origin: "Operand"
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Either:
     """`(nn.relu(x) | add(x, b))`"""
 
@@ -152,16 +173,26 @@ class Either:
     span: Span
 
 
-Operand = Name | Number | OperatorCall | TupleOf | FieldOf | Repeat | Either
+Operand = (
+    Name | Number | OperatorCall | TupleOf | TupleOfEach | FieldOf | Repeat | PathFrom | Either
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """`not nn.relu`, `not (activation | const)`"""
+
+    names: tuple[Name, ...]
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """`x`, `w: const`, `b?: const`, `x: [n, 16]`, `w: const & [n, c]`."""
+    """`x`, `w: const`, `b?: const`, `x: [n, 16]`, `w: const & [n, c]`, `x: not nn.relu`."""
 
     name: Name
     optional: bool
-    tag: Name | None
+    tag: Name | Excluded | None
     dims: "Dims | None" = None
 
 

@@ -10,6 +10,8 @@ _VALUE_WORDS = frozenset(
 )
 _STARTS_A_VALUE = _VALUE_WORDS | {
     "_REPEAT",
+    "_EACH",
+    "_PATH",
     "NOT",
     "MINUS",
     "APPROXIMATE",

@@ -41,6 +41,8 @@ _PARAMETERS = tuple(
             "a dimension is a name, a number or `_`; `where` can calculate with the name",
         ),
         (rf"[(,]\s*(?P<name>{NAME})\s*", _DIMS, "write `{name}: [{dims}]`"),
+        # Where values come from.
+        (_OF, rf"(?:!|~|-|no\b|non\b|except\b)\s*(?P<what>{NAME})", "write `{name}: not {what}`"),
         # Constants.
         (r"[(,]\s*const\s+", rf"(?P<name>{NAME})", "write `{name}: const`"),
         (rf"[(,]\s*(?P<name>{NAME})\s+", r"const\b", "write `{name}: const`"),

@@ -262,7 +262,7 @@ class _Run:
     def is_nested(self) -> bool:
         """Whether no brace is missing, so that an item here stands inside another one."""
         outermost = self.blocks[1].brace
-        return outermost is not None and are_balanced(self.source.text, outermost.start_pos)
+        return outermost is not None and are_balanced(self.source.text, self.span(outermost).start)
 
     def nested(self, block: _Block, item: Token) -> None:
         """Report an item inside another one, and go on after it."""
@@ -271,7 +271,7 @@ class _Run:
         self.findings.error("E0101", span, message, "move it out of the braces")
         self.broken.append(ast.Broken(defined_name(text, span.start, in_braces=False), span))
         self.rewind(block)
-        self.machine.at = next_statement(text, span.end, in_braces=True, in_file=False)
+        self.go_on_at(next_statement(text, span.end, in_braces=True, in_file=False))
 
     def misses_semicolon(self, wrong: Token) -> bool:
         """Whether a missing `;` before the wrong token is the likely error."""

@@ -83,10 +83,17 @@ class Builder(Reader):
 
     def parameter(self, tree: Child) -> ast.Parameter:
         name, optional, *sort = tree.children
-        tag = next((part for part in sort if isinstance(part, Token)), None)
-        dims = next((self.dims(part) for part in sort if isinstance(part, Tree)), None)
-        said = None if tag is None else self.name(tag)
-        return ast.Parameter(self.name(name), optional is not None, said, dims)
+        tag: ast.Name | ast.Excluded | None = None
+        dims = None
+        for part in sort:
+            if isinstance(part, Token):
+                tag = self.name(part)
+            elif part is not None and part.data == "excluded":
+                names = tuple(self.name(each) for each in part.children[1:])
+                tag = ast.Excluded(names, self.span(part))
+            elif part is not None:
+                dims = self.dims(part)
+        return ast.Parameter(self.name(name), optional is not None, tag, dims)
 
     def dims(self, tree: Child) -> ast.Dims:
         tokens = [dim.children[0] for dim in children(tree) if dim is not None]
@@ -140,6 +147,15 @@ class Builder(Reader):
                 inner = self.operand(call, depth + 1)
                 assert isinstance(inner, ast.OperatorCall)
                 return ast.Repeat(*bounds, inner, self.span(tree))
+            case "each", [least, most, field]:
+                bounds = self.integer(least), self.integer(most)
+                return ast.TupleOfEach(*bounds, self.operand(field, depth + 1), self.span(tree))
+            case "path", [least, most, called, origin]:
+                bounds = self.integer(least), self.integer(most)
+                choices = called.children if called.data == "either" else [called]
+                operators = tuple(self.operand(child, depth + 1) for child in choices)
+                from_there = self.operand(origin, depth + 1)
+                return ast.PathFrom(*bounds, operators, from_there, self.span(tree))
             case "operator_call", [called, optional, operands, attributes, *modifiers]:
                 choices = called.children if called.data == "either" else [called]
                 return ast.OperatorCall(

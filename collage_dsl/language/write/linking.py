@@ -1,9 +1,10 @@
 """Rename patterns and predicates from several files so that one text can hold them all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import assert_never
 
+from collage_dsl.graph import Kind
 from collage_dsl.language.resolve.predicates import with_predicates
 from collage_dsl.language.write.printer import patterns_of, predicates_in
 from collage_dsl.rules import (
@@ -24,6 +25,7 @@ from collage_dsl.rules import (
     Vertical,
 )
 from collage_dsl.rules.condition import Where
+from collage_dsl.rules.parts import written_operands
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -31,10 +33,12 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Number,
     Operand,
+    PathFrom,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.predicate import Predicate
 
@@ -43,9 +47,11 @@ def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec
     """
     The same specs; if two different patterns or predicates share a name, the later is `name_2`.
 
-    Two files may define the same name differently, but one text may define it only once.
+    Two files may define the same name differently, but one text may define it only once. So is a
+    pattern with the name of a kind, such as `reduce`, if a pattern uses that kind as a class.
     """
     names = _Names()
+    names.taken |= {str(kind) for spec in specs.values() for kind in _kinds(spec.rule)}
     for spec in specs.values():
         for predicate in predicates_in(spec.rule):
             names.add(predicate)
@@ -54,6 +60,15 @@ def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec
     if not names.clash:
         return dict(specs)
     return {n: replace(spec, rule=names.in_rule(spec.rule)) for n, spec in specs.items()}
+
+
+def _kinds(rule: FusionRule) -> Iterator[Kind]:
+    """The kinds that the patterns of `rule` use as classes of operators."""
+    for pattern in patterns_of(rule):
+        for parameter in pattern.parameters:
+            yield from parameter.excluded.kinds if parameter.excluded else ()
+        for part in written_operands(pattern):
+            yield from part.kinds if isinstance(part, Call | PathFrom) else ()
 
 
 class _Names:
@@ -114,6 +129,10 @@ class _Names:
                 return replace(operand, operands=inner, attributes=wheres)
             case TupleOf(fields):
                 return TupleOf(tuple(map(self.in_operand, fields)))
+            case PathFrom(origin=origin):
+                return replace(operand, origin=self.in_operand(origin))
+            case TupleOfEach(field):
+                return replace(operand, field=self.in_operand(field))
             case Either(choices):
                 return Either(tuple(map(self.in_operand, choices)))
             case FieldOf(of, index):

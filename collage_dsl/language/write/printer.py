@@ -45,18 +45,22 @@ from collage_dsl.rules.pattern import (
     Anything,
     Call,
     Either,
+    Excluded,
     FieldOf,
     Number,
     Operand,
     Parameter,
+    PathFrom,
     PatternCall,
     Reference,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.rules.placement import ByName, ByOperator, Placement
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.rules.vertical import USUAL_DEPTH
+from collage_dsl.rules.written import called_text, parameter_text
 
 WIDTH = 100
 
@@ -130,9 +134,10 @@ def _pattern(pattern: Pattern) -> str:
 
 
 def _parameter(parameter: Parameter) -> str:
-    optional = "?" if parameter.optional else ""
-    tag = ": const" if parameter.constant else ""
-    return f"{parameter.name}{optional}{tag}"
+    excluded = parameter.excluded
+    if excluded is not None and (parameter.constant or excluded == Excluded()):
+        raise ValueError(f"what `{parameter.name}` is not cannot be written")
+    return parameter_text(parameter)
 
 
 def _operand(operand: Operand) -> str:
@@ -151,7 +156,17 @@ def _operand(operand: Operand) -> str:
         case TupleOf(fields):
             comma = "," if len(fields) == 1 else ""
             return f"({', '.join(map(_operand, fields))}{comma})"
-        case FieldOf(Repeat() as of, index):
+        case TupleOfEach(TupleOfEach() | Number()):
+            raise ValueError("tuples in a tuple of any length, or numbers, cannot be written")
+        case PathFrom(_, TupleOfEach() | Number() | Repeat() | PathFrom()):
+            raise ValueError("a path from a tuple of any length, a number or a chain has no text")
+        case PathFrom(_, origin, least, most):
+            return f"path[{least}..{most}] {called_text(operand)} from {_operand(origin)}"
+        case TupleOfEach(PathFrom()):
+            raise ValueError("paths in a tuple of any length have no text")
+        case TupleOfEach(field, least, most):
+            return f"each[{least}..{most}] {_operand(field)}"
+        case FieldOf(Repeat() | TupleOfEach() | PathFrom() as of, index):
             return f"({_operand(of)}).{index}"
         case FieldOf(Number()):
             raise ValueError("a number has no fields")
@@ -176,13 +191,15 @@ def _number(value: float, tolerance: float) -> str:
 
 
 def _call(call: Call) -> str:
-    ops = call.ops[0] if len(call.ops) == 1 else f"({' | '.join(call.ops)})"
+    if call.kinds and call.attributes:
+        raise ValueError("conditions on attributes of a class by kind cannot be written")
     operands = ", ".join(map(_operand, call.operands))
     types = {name: t for op in call.ops for name, t in operators()[op].attrs.items()}
     conditions = ", ".join(_expression(w.condition, types) for w in call.attributes)
     brackets = f" [{conditions}]" if conditions else ""
     modifiers = f"{' ordered' if call.ordered else ''}{' shared' if call.shared else ''}"
-    return f"{ops}{'?' if call.optional else ''}({operands}){brackets}{modifiers}"
+    optional = "?" if call.optional else ""
+    return f"{called_text(call)}{optional}({operands}){brackets}{modifiers}"
 
 
 def _where(where: Where) -> str:

@@ -1,0 +1,70 @@
+"""What is written in the operands of a pattern."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from collage_dsl.rules.condition import Where
+from collage_dsl.rules.facts import has_predicate
+from collage_dsl.rules.pattern import (
+    Anything,
+    Call,
+    Either,
+    FieldOf,
+    Number,
+    Operand,
+    PathFrom,
+    Pattern,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+    TupleOfEach,
+)
+
+
+def inner_operands(operand: Operand) -> tuple[Operand, ...]:
+    match operand:
+        case Call(_, operands) | PatternCall(_, operands):
+            return operands
+        case TupleOf(fields):
+            return fields
+        case FieldOf(of) | TupleOfEach(of):
+            return (of,)
+        case PathFrom(_, origin):
+            return (origin,)
+        case Repeat(call):
+            return (call,)
+        case Either(choices):
+            return choices
+        case Reference() | Anything() | Number():
+            return ()
+        case _:
+            assert_never(operand)
+
+
+def _all_parts(operand: Operand, times: int = 1) -> Iterator[Operand]:
+    """`operand` and what is written in it; what is repeated, twice."""
+    for _ in range(times):
+        yield operand
+    is_repeated = isinstance(operand, Repeat | TupleOfEach)
+    for part in inner_operands(operand):
+        yield from _all_parts(part, 2 if is_repeated else times)
+
+
+def written_operands(pattern: Pattern) -> Iterator[Operand]:
+    for binding in pattern.bindings:
+        yield from _all_parts(binding.value)
+
+
+def wheres(pattern: Pattern) -> Iterator[Where]:
+    yield from pattern.conditions
+    for part in written_operands(pattern):
+        if isinstance(part, Call):
+            yield from part.attributes
+
+
+def asks_predicates(pattern: Pattern) -> bool:
+    """Whether a condition of `pattern`, or of a pattern that it calls, asks a predicate."""
+    called = (part.pattern for part in written_operands(pattern) if isinstance(part, PatternCall))
+    own = any(has_predicate(where.condition) for where in wheres(pattern))
+    return own or any(map(asks_predicates, called))
