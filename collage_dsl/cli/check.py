@@ -8,10 +8,14 @@ from collage_dsl.cli.config import Config, Configs
 from collage_dsl.cli.failure import CANNOT, WRONG
 from collage_dsl.cli.files import spec_files
 from collage_dsl.cli.formats import render
-from collage_dsl.cli.output import complain, write
+from collage_dsl.cli.output import complain, tell, write
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.language import UnreadableError, check, read
+from collage_dsl.language.messages.fixes import applied
+from collage_dsl.printable import printable
+from collage_dsl.scratch import replacement
+from collage_dsl.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,7 @@ class Options:
     """
     The options of the command. If `fail_level` is None, the configuration decides. Imports are
     searched in `search` before the folders of the configuration. With `allow_extern` the modules
-    that register pattern tables are imported.
+    that register pattern tables are imported. With `fix` files are changed first.
     """
 
     output_format: str = "full"
@@ -27,6 +31,7 @@ class Options:
     exit_zero: bool = False
     search: tuple[Path, ...] = ()
     allow_extern: bool = False
+    fix: bool = False
 
 
 def check_files(paths: Sequence[Path], options: Options) -> int:
@@ -38,9 +43,17 @@ def check_files(paths: Sequence[Path], options: Options) -> int:
     for file in files:
         config = configs.of(file)
         try:
-            shown = _found(file, config, options)
+            source = read(file)
+            if options.fix:
+                source = _fixed(file, source, config, options)
+            shown = _found(source, config, options)
         except UnreadableError as problem:
             complain(problem)
+            unreadable = True
+            continue
+        except OSError as problem:
+            reason = (problem.strerror or type(problem).__name__).lower()
+            complain(f"cannot write {file}: {reason}")
             unreadable = True
             continue
         found += shown
@@ -51,10 +64,30 @@ def check_files(paths: Sequence[Path], options: Options) -> int:
     return WRONG if failed and not options.exit_zero else 0
 
 
-def _found(file: Path, config: Config, options: Options) -> list[Diagnostic]:
+def _found(source: Source, config: Config, options: Options) -> list[Diagnostic]:
     tables = registered_tables(allow_extern=options.allow_extern)
-    found = check(read(file), (*options.search, *config.path), tables=tables)
+    search = (*options.search, *config.path)
+    found = check(source, search, tables=tables)
     return [diagnostic for diagnostic in found if diagnostic.code not in config.ignore]
+
+
+def _fixed(file: Path, source: Source, config: Config, options: Options) -> Source:
+    """The text of `file` after all fixes of its findings, which is written to the file."""
+    fixed = source
+    for _ in range(_MOST_ROUNDS):  # a fix may uncover another mistake
+        found = _found(fixed, config, options)
+        text = applied(fixed.text, [each.fix for each in found if each.fix is not None])
+        if text == fixed.text:
+            break
+        fixed = Source(source.name, text)
+    if fixed.text != source.text:
+        with replacement(file) as new:
+            new.write_bytes(fixed.text.encode("utf-8"))
+        tell(f"fixed {printable(source.name)}")
+    return fixed
+
+
+_MOST_ROUNDS = 10
 
 
 def _fails(found: Sequence[Diagnostic], level: str) -> bool:

@@ -30,7 +30,8 @@ from collage_dsl.graph.operators import Operator, kind_of, literal_values
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
 from collage_dsl.language.graphs.inference import Call, MismatchError, infer
 from collage_dsl.language.graphs.values import Scalar, array, fits
-from collage_dsl.language.messages.findings import Findings, did_you_mean
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.attributes import check_attributes
 from collage_dsl.language.reasoning.calls import check_count, find_operator
 from collage_dsl.language.syntax import ast, graph_ast

@@ -6,7 +6,8 @@ from re import ASCII, fullmatch
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
-from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.messages.findings import Findings, count, listed
+from collage_dsl.language.messages.hints import Hint, did_you_mean, write
 from collage_dsl.language.reasoning.calls import refuse
 from collage_dsl.language.reasoning.fitting import check_fit
 from collage_dsl.language.reasoning.growth import check_rule_growth
@@ -256,7 +257,7 @@ class _Expression:
             return found
         if name.text in scope.patterns:
             message = f"`{name.text}` is a pattern, and a rule is needed here"
-            self.findings.error("E0209", name.span, message, f"write `dfpattern({name.text})`")
+            self.findings.error("E0209", name.span, message, write(f"dfpattern({name.text})"))
         elif _ours(name.text) in self.functions:
             message = f"`{name.text}` needs parentheses"
             self.findings.error("E0404", name.span, message, f"write `{name.text}(…)`")
@@ -266,7 +267,7 @@ class _Expression:
         return None
 
     def unknown_function(self, name: ast.Name) -> None:
-        hint = did_you_mean(name.text, self.functions)
+        hint: str = did_you_mean(name.text, self.functions)
         if not hint and self.scope.is_rule(name.text):
             hint = f"a rule is used by its name alone: `{name.text}`"
         self.findings.error("E0401", name.span, f"unknown rule `{name.text}`", hint)
@@ -290,8 +291,8 @@ class _Expression:
         name = bound[0][0]
         scope = self.scope
         if not isinstance(name, ast.Name):
-            text = name.value if isinstance(name, ast.Literal) else None
-            hint = f"write `dfpattern({text})`" if text in scope.patterns else ""
+            text = str(name.value) if isinstance(name, ast.Literal) else ""
+            hint = Hint(f"write `dfpattern({text})`", text) if text in scope.patterns else ""
             self.findings.error("E0404", name.span, "the name of a pattern is needed here", hint)
         elif name.text in scope.patterns:
             scope.used.add(name.text)
@@ -299,7 +300,9 @@ class _Expression:
             return None if pattern is None else DFPattern(pattern)
         elif scope.is_rule(name.text):
             message = f"`{name.text}` is a rule, and a pattern is needed here"
-            self.findings.error("E0209", name.span, message, f"write `{name.text}` alone")
+            self.findings.error(
+                "E0209", name.span, message, write(name.text, " alone"), (), written.span
+            )
         elif name.text in scope.refused:
             refuse(name, scope.refused, self.findings)
         elif name.text not in scope.broken:
@@ -500,7 +503,7 @@ class _Expression:
         """The names of the operators in a list of operators and classes, each once."""
         if not isinstance(written, ast.List) or not written.items:
             message = "`ops` is a list of operators and classes"
-            hint = f"write `[{written.span.text}]`" if isinstance(written, ast.Name) else ""
+            hint = write(f"[{written.span.text}]") if isinstance(written, ast.Name) else ""
             self.findings.error("E0404", written.span, message, hint)
             return None
         found: dict[str, None] = {}
@@ -532,7 +535,7 @@ class _Expression:
                 return tuple(one for primitives in found if primitives for one in primitives)
         message = "`using` is `tvm_default` or a list of primitives"
         is_one = isinstance(written, ast.Name | ast.Application)
-        hint = f"write `[{written.span.text}]`" if is_one else ""
+        hint = write(f"[{written.span.text}]") if is_one else ""
         self.findings.error("E0404", written.span, message, hint)
         return None
 
@@ -541,7 +544,7 @@ class _Expression:
             case ast.Name(name) if name in PRIMITIVES:
                 return PRIMITIVES[name]
             case ast.Name(name) | ast.Application(ast.Name(name)) if name != "kind":
-                hint = did_you_mean(name, (*PRIMITIVES, "kind"))
+                hint: str = did_you_mean(name, (*PRIMITIVES, "kind"))
                 if not hint:
                     hint = f"the primitives are {listed((*PRIMITIVES, 'kind'), 'and')}"
                 self.findings.error("E0401", written.span, f"unknown primitive `{name}`", hint)

@@ -6,7 +6,8 @@ from typing import Literal, cast
 
 from collage_dsl.graph import Graph, Toolchain
 from collage_dsl.language.graphs.graph_text import build_graph
-from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
+from collage_dsl.language.messages.findings import Findings, listed
+from collage_dsl.language.messages.hints import Hint, did_you_mean
 from collage_dsl.language.resolve.arguments import bind, whole_number
 from collage_dsl.language.resolve.rules import RuleScope
 from collage_dsl.language.syntax import ast, graph_ast
@@ -361,6 +362,8 @@ class _TestChecker:
                 if name in known:
                     return name
                 hint = did_you_mean(name, known)
+                if isinstance(written, ast.Literal):  # the quotes stay
+                    hint = Hint(hint, hint.new and f'"{hint.new}"')
                 message = f"the graph has no node `{name}`"
                 self.findings.error("E0206", written.span, message, hint)
                 return None
