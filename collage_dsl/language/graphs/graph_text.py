@@ -13,7 +13,7 @@ Attributes that are not written have TVM's defaults. `inference` infers the type
 as it can; a written type takes precedence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -63,6 +63,15 @@ def parse_graph(text: str, name: str = "graph") -> Graph:
 def build_graph(written: graph_ast.Graph, name: str, findings: Findings) -> Graph | None:
     """The graph; None after reporting what is wrong in it."""
     return _Builder(written, findings).run(name)
+
+
+def known_types(written: graph_ast.Graph) -> Mapping[str, Type]:
+    """The types of the nodes that are right, by name. Mistakes are not reported."""
+    findings = Findings()
+    builder = _Builder(written, findings)
+    with findings.limited():
+        builder.run("")
+    return {node.name: node.type for node in builder.nodes}
 
 
 class _Builder:

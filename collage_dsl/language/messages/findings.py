@@ -52,6 +52,12 @@ class Findings:
         fix = fix_of(hint, place or span)
         self._add(Diagnostic(code, message, span, hint, Severity.WARNING, notes, fix))
 
+    def add_all(self, found: Iterable[Diagnostic]) -> None:
+        """Add what was found before."""
+        for each in found:
+            self.errors += each.is_error
+            self._add(each)
+
     def _add(self, found: Diagnostic) -> None:
         key = (found.code, found.message, found.span.start, found.span.end)
         if key in self._said:  # a rule with parameters is checked at each use

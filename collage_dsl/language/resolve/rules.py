@@ -359,7 +359,9 @@ class _Expression:
         (argument,), named = bound
         if "using" not in named:
             message = f"`{written.function.text}` needs to know what to combine by"
-            self.findings.error("E0403", written.span, message, "add `using: tvm_default`")
+            hint = Hint("add `using: tvm_default`", ", using: tvm_default")
+            after = Span(written.span.source, argument.span.end, argument.span.end)
+            self.findings.error("E0403", written.span, message, hint, place=after)
         errors = self.findings.errors
         rule = self.part(argument)
         using = self.primitives(named["using"]) if "using" in named else None
