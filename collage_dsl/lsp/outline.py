@@ -1,6 +1,5 @@
 """List the names of a document as a tree, which editors show as its outline."""
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -36,12 +35,17 @@ def symbols(document: Document) -> tuple[Symbol, ...]:
 def workspace_symbols(
     query: str, documents: Iterable[Document]
 ) -> Iterator[tuple[Document, Symbol]]:
-    """The symbols whose names contain the letters of `query` in this order, in any case."""
-    letters = re.compile(".*".join(map(re.escape, query)), re.IGNORECASE)
+    """The symbols whose names have the letters of `query`."""
     for document in documents:
         for symbol in symbols(document):
-            if letters.search(symbol.name):
+            if has_letters(symbol.name, query):
                 yield document, symbol
+
+
+def has_letters(name: str, query: str) -> bool:
+    """Whether `name` contains the letters of `query` in this order, in any case."""
+    letters = iter(name.lower())
+    return all(letter in letters for letter in query.lower())
 
 
 def _symbol(document: Document, name: str, sort: str, span: Span, whole: Span) -> Symbol:

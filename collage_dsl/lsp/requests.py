@@ -28,7 +28,7 @@ from collage_dsl.lsp.formatting import formatted, formatted_lines
 from collage_dsl.lsp.highlights import highlights
 from collage_dsl.lsp.hover import hover
 from collage_dsl.lsp.inferred import hints
-from collage_dsl.lsp.outline import symbols, workspace_symbols
+from collage_dsl.lsp.outline import has_letters, symbols, workspace_symbols
 from collage_dsl.lsp.problems import last_problems
 from collage_dsl.lsp.rename import RenameError, renamable, rename
 from collage_dsl.lsp.server import Server, follow_documents
@@ -78,11 +78,14 @@ def answer_questions(server: Server) -> None:
     @server.feature(
         types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[".", '"'])
     )
-    def on_completion(params: types.CompletionParams) -> list[types.CompletionItem]:
+    def on_completion(params: types.CompletionParams) -> types.CompletionList:
         document, offset = server.at(params)
         span, found = completions(document, offset, server.files)
         at = range_of(document, span)
-        return [completion_item(each, at) for each in found]
+        prefix = document.text[span.start : offset]
+        # An editor asks again for the next letter: hundreds of words take long to send.
+        fitting = [completion_item(each, at) for each in found if has_letters(each.label, prefix)]
+        return types.CompletionList(bool(prefix), fitting)
 
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def on_symbols(params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:

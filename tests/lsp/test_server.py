@@ -58,8 +58,8 @@ def test_a_file_is_written_with_the_server(tmp_path: Path) -> None:
 
         at = place(TEXT, "data_layout")
         offered = await client.text_document_completion_async(types.CompletionParams(document, at))
-        assert isinstance(offered, list)
-        assert "groups" in {item.label for item in offered}
+        assert isinstance(offered, types.CompletionList)
+        assert "groups" in {item.label for item in offered.items}
 
         at = place(TEXT, "conv);")
         renamed = await client.text_document_rename_async(types.RenameParams(document, at, "c2"))

@@ -26,6 +26,10 @@ class Findings:
         self._different = 0
         self.errors = 0
 
+    @property
+    def count(self) -> int:
+        return len(self._found)
+
     def error(
         self,
         code: str,

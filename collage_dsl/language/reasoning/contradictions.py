@@ -98,7 +98,38 @@ def check_contradictions(
     Report conditions of `pattern` that can never hold, alone or together, conditions that always
     hold, and list items that are impossible. `required` are the names that every match binds,
     `implied` the conditions made from dimensions of parameters. The work is added to `effort`.
+
+    A pattern of which nothing was to report is not examined again, so that an editor need not wait
+    for the patterns that have not changed.
     """
+    key = (repr(pattern), len(implied))  # without spans
+    if key in _CLEAN:
+        effort.looking += _CLEAN[key].looking
+        effort.explaining += _CLEAN[key].explaining
+        return
+    before, count = replace(effort), findings.count
+    _examine(pattern, written, required, implied, findings, effort)
+    if findings.count == count and effort.looking <= MOST_LOOKING:
+        if len(_CLEAN) >= _MOST_CLEAN:
+            _CLEAN.clear()
+        looked, explained = effort.looking - before.looking, effort.explaining - before.explaining
+        _CLEAN[key] = Effort(looked, explained)
+
+
+_CLEAN: dict[tuple[str, int], Effort] = {}
+"""Patterns without findings, and the effort of examining them."""
+
+_MOST_CLEAN = 1000
+
+
+def _examine(
+    pattern: Pattern,
+    written: ast.Pattern,
+    required: frozenset[str],
+    implied: Sequence[Where],
+    findings: Findings,
+    effort: Effort,
+) -> None:
     found, names = required_calls(pattern, required)
     calls = found[:MOST_CALLS]
     conditions = tuple(islice(_conditions(pattern, calls, names, implied), MOST_CONDITIONS))
