@@ -29,11 +29,28 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Replacement:
+    """A text to write in place of what `span` covers."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """An exact change of the file after which a diagnostic is gone. `title` says it in words."""
+
+    title: str
+    replacements: tuple[Replacement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
     """
     One thing wrong with a rule file. `code` never changes; `message` may be reworded.
 
-    Names in `message` and `help` are escaped, for every format in which they are shown.
+    Names in `message` and `help` are escaped, for every format in which they are shown. `fix` is
+    what `help` says as a change of the text, where it can be said exactly.
     """
 
     code: str
@@ -42,6 +59,7 @@ class Diagnostic:
     help: str = ""
     severity: Severity = Severity.ERROR
     notes: tuple[Note, ...] = ()
+    fix: Fix | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", printable(self.message))

@@ -11,7 +11,7 @@ import pytest
 from sarif_pydantic import Sarif
 
 from collage_dsl.cli.formats import FORMATS, Report, render
-from collage_dsl.diagnostics import Diagnostic, Note, Severity
+from collage_dsl.diagnostics import Diagnostic, Fix, Note, Replacement, Severity
 from collage_dsl.source import Source, Span
 from tests.commands import FIVE_MISTAKES, Done, collage
 
@@ -86,6 +86,14 @@ RESULT = {
                 "type": "object",
                 "additionalProperties": False,
                 "properties": {"physicalLocation": LOCATION, "message": TEXT},
+            },
+        },
+        "fixes": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {"description": TEXT, "artifactChanges": {"type": "array"}},
             },
         },
         "partialFingerprints": {
@@ -283,3 +291,24 @@ def test_sarif_has_the_second_place_of_a_diagnostic() -> None:
     assert isinstance(results, list)
     assert len(results[0]["relatedLocations"]) == 2
     assert results[0]["partialFingerprints"] != results[1]["partialFingerprints"]
+
+
+def test_a_fix_is_in_json_and_sarif() -> None:
+    source = Source("a.collage", "collage 1;\nrule a = unoin();\n")
+    fix = Fix("write `union`", (Replacement(Span(source, 20, 25), "union"),))
+    found = Diagnostic("E0401", "unknown rule", Span(source, 20, 25), fix=fix)
+
+    (row,) = json.loads(render("json", Report([found])))["diagnostics"]
+    results = assert_sarif(render("sarif", Report([found])))["results"]
+
+    (replacement,) = row["fix"]["replacements"]
+    assert replacement == {
+        "line": 2,
+        "column": 10,
+        "end_line": 2,
+        "end_column": 15,
+        "text": "union",
+    }
+    assert isinstance(results, list)
+    (change,) = results[0]["fixes"][0]["artifactChanges"]
+    assert change["replacements"][0]["insertedContent"] == {"text": "union"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.graph import Graph, OpSet
-from collage_dsl.language.messages.findings import did_you_mean
+from collage_dsl.language.messages.hints import did_you_mean
 
 
 def nodes_at(graph: Graph, at: str, model: Path) -> OpSet:

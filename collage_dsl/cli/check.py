@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collage_dsl.cli.config import Config, Configs
-from collage_dsl.cli.failure import CANNOT, WRONG
-from collage_dsl.cli.files import Given
+from collage_dsl.cli.failure import CANNOT, WRONG, CommandError
+from collage_dsl.cli.files import STDIN, Given
 from collage_dsl.cli.formats import Report, render
-from collage_dsl.cli.output import complain, write
+from collage_dsl.cli.output import complain, tell, write
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.language import UnreadableError, check
+from collage_dsl.language.messages.fixes import applied
+from collage_dsl.printable import printable
+from collage_dsl.scratch import replacement
+from collage_dsl.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,8 @@ class Options:
     """
     The options of the command. If `fail_level` is None, or no code is in `select` or `ignore`, the
     configuration decides. Imports are searched in `search` before the folders of the
-    configuration. With `allow_extern` the modules that register pattern tables are imported.
+    configuration. With `allow_extern` the modules that register pattern tables are imported. With
+    `fix` files are changed first.
     """
 
     output_format: str = "full"
@@ -29,10 +34,13 @@ class Options:
     ignore: tuple[str, ...] = ()
     search: tuple[Path, ...] = ()
     allow_extern: bool = False
+    fix: bool = False
 
 
 def check_files(given: Given, options: Options) -> int:
     """Print what is wrong with the given files; the exit code is the same in every format."""
+    if options.fix and STDIN in given.paths:
+        raise CommandError("`--fix` writes files, and standard input is none")
     unreadable = False
     found: list[Diagnostic] = []
     failing: set[Diagnostic] = set()
@@ -41,9 +49,17 @@ def check_files(given: Given, options: Options) -> int:
     for file in given.files(configs):
         config = configs.of(given.named(file)).instead(options.select, options.ignore)
         try:
-            shown = _found(given, file, config, options)
+            source = given.read(file)
+            if options.fix:
+                source = _fixed(source, file, given.named(file), config, options)
+            shown = _found(source, given.named(file), config, options)
         except UnreadableError as problem:
             complain(problem)
+            unreadable = True
+            continue
+        except OSError as problem:
+            reason = (problem.strerror or type(problem).__name__).lower()
+            complain(f"cannot write {file}: {reason}")
             unreadable = True
             continue
         read.append(given.named(file))
@@ -55,12 +71,30 @@ def check_files(given: Given, options: Options) -> int:
     return WRONG if failing and not options.exit_zero else 0
 
 
-def _found(given: Given, file: Path, config: Config, options: Options) -> list[Diagnostic]:
+def _found(source: Source, named: Path, config: Config, options: Options) -> list[Diagnostic]:
     tables = registered_tables(allow_extern=options.allow_extern)
-    named = given.named(file)
     search = (*options.search, *config.path)
-    found = check(given.read(file), search, folder=named.parent, tables=tables)
+    found = check(source, search, folder=named.parent, tables=tables)
     return [diagnostic for diagnostic in found if config.shows(diagnostic.code, named)]
+
+
+def _fixed(source: Source, file: Path, named: Path, config: Config, options: Options) -> Source:
+    """The text of `file` after all fixes of its findings, which is written to the file."""
+    fixed = source
+    for _ in range(_MOST_ROUNDS):  # a fix may uncover another mistake
+        found = _found(fixed, named, config, options)
+        text = applied(fixed.text, [each.fix for each in found if each.fix is not None])
+        if text == fixed.text:
+            break
+        fixed = Source(source.name, text)
+    if fixed.text != source.text:
+        with replacement(file) as new:
+            new.write_bytes(fixed.text.encode("utf-8"))
+        tell(f"fixed {printable(source.name)}")
+    return fixed
+
+
+_MOST_ROUNDS = 10
 
 
 def _failing(found: Sequence[Diagnostic], level: str) -> set[Diagnostic]:

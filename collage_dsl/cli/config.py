@@ -10,7 +10,8 @@ from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.formats import FAIL_LEVELS
 from collage_dsl.cli.ignored import absolute, is_pattern, names
 from collage_dsl.language.messages.codes import CODES
-from collage_dsl.language.messages.findings import did_you_mean, listed
+from collage_dsl.language.messages.findings import listed
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.reading import text_of
 
 KEYS = (

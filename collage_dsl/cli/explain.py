@@ -4,7 +4,7 @@ from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.output import show, write
 from collage_dsl.language.messages.codes import CODES
 from collage_dsl.language.messages.explanations import explanation
-from collage_dsl.language.messages.findings import did_you_mean
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.printable import json_text
 
 

@@ -10,7 +10,7 @@ from collage_dsl.lsp.files import Settings
 def serve() -> None:
     """Serve an editor on standard input and output until it asks to stop."""
     try:
-        from collage_dsl.lsp.server import make_server
+        from collage_dsl.lsp.requests import make_server
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] not in ("pygls", "lsprotocol"):
             raise

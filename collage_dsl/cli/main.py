@@ -328,6 +328,7 @@ class _Codes(click.ParamType[tuple[str, ...]]):
     help="What makes the exit code 1; else as [tool.collage] in pyproject.toml says, or error.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
+@click.option("--fix", is_flag=True, help="First write what hints say exactly, in all files.")
 @_search
 @_allow_extern
 def check(files: tuple[Path, ...], stdin_filename: str, force_exclude: bool, **options: Any) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.output import show, write
 from collage_dsl.graph.operators import TVM_VERSION, Operator, operators
-from collage_dsl.language.messages.findings import did_you_mean
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.printable import json_text
 
 

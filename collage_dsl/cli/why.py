@@ -10,7 +10,7 @@ from collage_dsl.cli.models import answer
 from collage_dsl.engine.named import parts, spec_file
 from collage_dsl.engine.spec_files import patterns
 from collage_dsl.engine.why import near, why
-from collage_dsl.language.messages.findings import did_you_mean
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.rules import Pattern
 
 

@@ -15,7 +15,7 @@ from collage_dsl.engine.steps import MIXED
 from collage_dsl.engine.tune import USUAL_TRIALS, TunedCandidate, TuningOptions, kernel_at
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import CandidateKernel, OpSet
-from collage_dsl.language.messages.findings import did_you_mean
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere

@@ -148,6 +148,14 @@ def definitions(
     return exports.definitions
 
 
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The syntax of a file, and its syntax errors."""
+
+    file: ast.File
+    errors: tuple[Diagnostic, ...]
+
+
 def check(
     source: Source,
     search: Sequence[str | Path] = (),
@@ -161,10 +169,27 @@ def check(
     else beside the file that the source is named after, and then where `load` searches. `texts`
     has the contents of files that are being edited.
     """
+    return check_contents(source, search, folder=folder, texts=texts, tables=tables)[0]
+
+
+def check_contents(
+    source: Source,
+    search: Sequence[str | Path] = (),
+    *,
+    folder: Path | None = None,
+    texts: Mapping[Path, str] | None = None,
+    tables: Tables = only_shipped,
+    parsed: Parsed | None = None,
+) -> tuple[tuple[Diagnostic, ...], Mapping[str, Pattern]]:
+    """
+    Like `check`, with the patterns that are right, by name. `parsed` spares parsing `source` again.
+    """
     findings = Findings()
+    found: Mapping[str, Pattern] = {}
+    library = _library(search, tables, texts or {})
     with uncollected(), findings.limited():
-        _contents(source, findings, _library(search, tables, texts or {}), folder)
-    return without_too_many(without_ignored(source, findings.in_order()))
+        found = _contents(source, findings, library, folder, parsed).patterns
+    return without_too_many(without_ignored(source, findings.in_order())), found
 
 
 def read(path: str | Path, name: str | None = None) -> Source:
@@ -190,9 +215,17 @@ def _library(
 
 
 def _contents(
-    source: Source, findings: Findings, library: Library, folder: Path | None = None
+    source: Source,
+    findings: Findings,
+    library: Library,
+    folder: Path | None = None,
+    parsed: Parsed | None = None,
 ) -> Contents:
-    file = parse_file(source, findings)
+    if parsed is None:
+        file = parse_file(source, findings)
+    else:
+        file = parsed.file
+        findings.add_all(parsed.errors)
     path = _path_of(source)
     if path is not None:
         library.active.append(path.resolve())

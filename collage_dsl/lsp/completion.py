@@ -55,9 +55,13 @@ class Completion:
 
 
 def completions(document: Document, offset: int, files: Files) -> tuple[Span, list[Completion]]:
-    """The span to replace (the word before `offset`), and the words that could replace it."""
+    """
+    The span to replace (the word before `offset`), and the words that could replace it.
+
+    Names are those of the last text that was parsed, so that one who types need not wait.
+    """
     here = context(document.text, offset)
-    maker = _Completer(document, here, files)
+    maker = _Completer(files.last_parsed(document), here, files)
     if here.is_comment:
         return Span(document.source, offset, offset), []
     if here.is_string:

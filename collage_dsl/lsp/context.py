@@ -5,6 +5,7 @@ Only the tokens before the cursor are used, so that this works in the middle of 
 cannot be parsed yet.
 """
 
+import re
 from dataclasses import dataclass, field
 from string import ascii_letters, digits
 
@@ -21,6 +22,8 @@ class Bracket:
     sign: str
     heads: tuple[str, ...]
     words: list[str] = field(default_factory=list)
+    number: int = 0
+    """The number of commas in it so far."""
 
     @property
     def argument(self) -> str:
@@ -78,6 +81,7 @@ class Context:
             case ",":
                 if self.brackets:
                     self.brackets[-1].words = []
+                    self.brackets[-1].number += 1
         if word not in ("{", "}", ";"):
             self.add(word)
 
@@ -111,6 +115,9 @@ class Context:
         self.words, self.brackets = [], []
 
 
+_ITEM = re.compile(rf"^(?:{'|'.join(_ITEMS)})\b", re.MULTILINE)
+
+
 def context(text: str, offset: int) -> Context:
     """The context of `offset` in `text`."""
     before = text[:offset]
@@ -119,7 +126,10 @@ def context(text: str, offset: int) -> Context:
     found = Context(prefix)
     line_end = text.find("\n", offset)
     text = text[: line_end if line_end >= 0 else len(text)]
-    for kind, start, end in tokens(text):
+    # What is before the last item does not matter.
+    items = list(_ITEM.finditer(text, 0, offset))
+    first = items[-1].start() if items else 0
+    for kind, start, end in ((kind, first + s, first + e) for kind, s, e in tokens(text[first:])):
         if start >= offset - len(prefix):
             break
         if kind in ("comment", "string") and start < offset and (end >= offset > start):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from collage_dsl.language.loading import Parsed
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.syntax import ast
 from collage_dsl.language.syntax.parser import parse_file
@@ -34,12 +35,21 @@ class Document:
         return Source(str(self.path), self.text)
 
     @cached_property
-    def file(self) -> ast.File:
-        """The syntax that could be parsed; empty if there are too many errors."""
+    def parsed(self) -> Parsed | None:
+        """The syntax that could be parsed, and the errors; None if there are too many of them."""
         findings = Findings()
         with findings.limited():
-            return parse_file(self.source, findings)
-        return ast.File((), ())
+            return Parsed(parse_file(self.source, findings), findings.in_order())
+        return None
+
+    @property
+    def file(self) -> ast.File:
+        """The syntax that could be parsed; empty if there are too many errors."""
+        return ast.File((), ()) if self.parsed is None else self.parsed.file
+
+    @property
+    def is_parsed(self) -> bool:
+        return "names" in self.__dict__
 
     @cached_property
     def names(self) -> Names:

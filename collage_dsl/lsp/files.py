@@ -1,9 +1,10 @@
 """The files of a workspace. The text in the editor takes precedence over the file on disk."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.language import UnreadableError, read
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.resolve.imports import Exports, Library
@@ -12,6 +13,7 @@ from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.names import Definition, External
 from collage_dsl.lsp.positions import Encoding
 from collage_dsl.resources import folder as shipped_folder
+from collage_dsl.rules import Pattern
 from collage_dsl.source import Source, Span
 
 _MOST_FILES = 2000
@@ -37,6 +39,19 @@ def no_settings(file: Path) -> Settings:
     return Settings()
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """
+    What the last check of a document found, when the texts had this `version`, and its patterns.
+    A pattern that has a mistake now is as it was when it last had none.
+    """
+
+    document: Document
+    version: int
+    found: tuple[Diagnostic, ...]
+    patterns: Mapping[str, Pattern]
+
+
 @dataclass(slots=True)
 class Files:
     """
@@ -49,16 +64,25 @@ class Files:
     encoding: Encoding = "utf-16"
     texts: dict[Path, str] = field(default_factory=dict)
     """The texts of the open documents."""
+    version: int = 0
+    """How often these texts have changed."""
+    checks: dict[Path, Check] = field(default_factory=dict)
     _known: dict[Path, Document] = field(default_factory=dict)
+    _parsed: dict[Path, Document] = field(default_factory=dict)
+    """The last text of each file that was parsed before it changed."""
 
     def open(self, path: Path, text: str) -> Document:
         """The document at `path`, which has this text from now on."""
         self.texts[path] = text
+        self.version += 1
         return self._document(path, text)
 
     def close(self, path: Path) -> None:
         self.texts.pop(path, None)
+        self.version += 1
+        self.checks.pop(path, None)
         self._known.pop(path, None)
+        self._parsed.pop(path, None)
 
     def document(self, path: Path) -> Document | None:
         """The document at `path`, open or on disk; None if it cannot be read."""
@@ -73,8 +97,14 @@ class Files:
     def _document(self, path: Path, text: str) -> Document:
         found = self._known.get(path)
         if found is None or found.text != text or found.encoding != self.encoding:
+            if found is not None and found.is_parsed:
+                self._parsed[path] = found
             found = self._known[path] = Document(path, text, self.encoding)
         return found
+
+    def last_parsed(self, document: Document) -> Document:
+        """`document` if it is parsed, else the last text of this file that was, if there is one."""
+        return document if document.is_parsed else self._parsed.get(document.path, document)
 
     # Imports.
 
@@ -120,9 +150,15 @@ class Files:
         yield document
         folder = document.folder
         roots = self.folders or ((folder,) if folder else ())
-        below = (path.resolve() for root in roots for path in _spec_files(root))
-        for path in dict.fromkeys([*self.texts, *below]):
-            if path != document.path and (other := self.document(path)):
+        for other in self.below(roots):
+            if other is not document:
+                yield other
+
+    def below(self, roots: Sequence[Path]) -> Iterator[Document]:
+        """All open files, and those in the folders `roots`."""
+        found = (path.resolve() for root in roots for path in _spec_files(root))
+        for path in dict.fromkeys([*self.texts, *found]):
+            if other := self.document(path):
                 yield other
 
     def contains(self, document: Document) -> bool:

@@ -1,6 +1,8 @@
 """Compute the smallest edit that brings a document into the one style."""
 
 from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import accumulate
 
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.language.write.formatter import format_source
@@ -27,6 +29,25 @@ def formatted(document: Document) -> tuple[Span, str] | None:
     start = sum(map(len, before[:first]))
     end = len(old) - sum(map(len, before[len(before) - last :]))
     return Span(document.source, start, end), "".join(after[first : len(after) - last])
+
+
+def formatted_lines(document: Document, lines: range) -> list[tuple[Span, str]]:
+    """The changes of `formatted` that touch `lines` (from 0), each a run of whole lines."""
+    try:
+        new = format_source(document.source)
+    except RuleError:
+        return []
+    before = document.text.splitlines(keepends=True)
+    after = new.splitlines(keepends=True)
+    starts = [0, *accumulate(map(len, before))]
+    found = []
+    for kind, first, end, new_first, new_end in SequenceMatcher(
+        None, before, after, autojunk=False
+    ).get_opcodes():
+        if kind != "equal" and first < lines.stop and lines.start < max(end, first + 1):
+            span = Span(document.source, starts[first], starts[end])
+            found.append((span, "".join(after[new_first:new_end])))
+    return found
 
 
 def _common(left: Sequence[str], right: Sequence[str]) -> int:

@@ -8,6 +8,7 @@ from collage_dsl.language.messages.explanations import explanation
 from collage_dsl.language.syntax.formatter_tree import comments, tokens
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
+from collage_dsl.lsp.inferred import inferred
 from collage_dsl.lsp.names import Definition, External, Use, Word, members
 from collage_dsl.lsp.tables import about
 from collage_dsl.lsp.vocabulary import meaning
@@ -43,7 +44,7 @@ def _definition(definition: Definition, document: Document, files: Files) -> str
     if definition.of is not None:
         return _external(definition.of, document, files)
     if definition.inside:
-        return _inside(definition, document)
+        return _inside(definition, document, files)
     parts = [_block(document.header(definition))]
     if comment := document.comment_above(definition.whole):
         parts.append(comment)
@@ -53,9 +54,12 @@ def _definition(definition: Definition, document: Document, files: Files) -> str
     return "\n\n".join(parts)
 
 
-def _inside(definition: Definition, document: Document) -> str:
+def _inside(definition: Definition, document: Document, files: Files) -> str:
     """The description of a name inside a pattern, a rule or a test."""
-    shown = _block(document.header(definition))
+    text = document.header(definition)
+    known = inferred(definition, document, files)
+    # The type of an input or a constant is what is written there.
+    shown = _block(f"{text}\n{definition.name}: {known}" if known and known not in text else text)
     owner = document.names.named(definition.inside)
     where = f"{owner.sort} `{owner.name}`" if owner else f"test “{definition.inside}”"
     return f"{shown}\n\nA {definition.sort} of {where}."

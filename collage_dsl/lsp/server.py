@@ -1,4 +1,4 @@
-"""Receive requests of the Language Server Protocol and answer them with this package."""
+"""Follow the open documents of an editor, and publish what is wrong with them."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -12,55 +12,19 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from collage_dsl.diagnostics import Diagnostic
-from collage_dsl.lsp import places
-from collage_dsl.lsp.completion import Completion, completions
+from collage_dsl.lsp.actions import Action
+from collage_dsl.lsp.converting import range_of
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files, Settings
-from collage_dsl.lsp.formatting import formatted
-from collage_dsl.lsp.hover import hover
-from collage_dsl.lsp.outline import Symbol, symbols
-from collage_dsl.lsp.positions import Encoding, Position
+from collage_dsl.lsp.moved import Moved, moved
+from collage_dsl.lsp.positions import Encoding
 from collage_dsl.lsp.problems import problems
-from collage_dsl.lsp.rename import Edit, RenameError, renamable, rename
+from collage_dsl.lsp.rename import Edit
 from collage_dsl.printable import printable
 from collage_dsl.source import Span
 
-_QUIET = 0.15
+_QUIET = 0.05
 """Seconds without a change before a document is checked."""
-
-_SYMBOLS = {
-    "pattern": types.SymbolKind.Class,
-    "class": types.SymbolKind.Enum,
-    "rule": types.SymbolKind.Function,
-    "target": types.SymbolKind.Module,
-    "test": types.SymbolKind.Event,
-    "parameter": types.SymbolKind.TypeParameter,
-    "node": types.SymbolKind.Variable,
-    "value": types.SymbolKind.Variable,
-}
-
-_COMPLETIONS = {
-    "operator": types.CompletionItemKind.Function,
-    "function": types.CompletionItemKind.Function,
-    "question": types.CompletionItemKind.Function,
-    "rule": types.CompletionItemKind.Function,
-    "pattern": types.CompletionItemKind.Class,
-    "class": types.CompletionItemKind.Enum,
-    "target": types.CompletionItemKind.Module,
-    "attribute": types.CompletionItemKind.Property,
-    "setting": types.CompletionItemKind.Property,
-    "limit": types.CompletionItemKind.Property,
-    "measure": types.CompletionItemKind.Property,
-    "tune": types.CompletionItemKind.Property,
-    "argument": types.CompletionItemKind.Property,
-    "keyword": types.CompletionItemKind.Keyword,
-    "kind": types.CompletionItemKind.EnumMember,
-    "primitive": types.CompletionItemKind.EnumMember,
-    "variant": types.CompletionItemKind.EnumMember,
-    "dtype": types.CompletionItemKind.EnumMember,
-    "value": types.CompletionItemKind.Variable,
-    "file": types.CompletionItemKind.File,
-}
 
 
 class _AtPosition(Protocol):
@@ -84,6 +48,7 @@ class Server(LanguageServer):
         """The editor's URIs of the open documents."""
         self.said: set[str] = set()
         self.changes = 0
+        self.checking = asyncio.Lock()
 
     # Documents.
 
@@ -97,6 +62,19 @@ class Server(LanguageServer):
         document = self.document(params.text_document.uri)
         position = params.position
         return document, document.offset(position.line, position.character)
+
+    def settled(self, params: _AtPosition) -> tuple[Document, int, Moved | None]:
+        """
+        Like `at`; in the last text that was parsed, if the line has not changed since. One who asks
+        right after a change need not wait then.
+        """
+        document, offset = self.at(params)
+        last = self.files.last_parsed(document)
+        if last is document:
+            return document, offset, None
+        change = moved(last, document)
+        old = change.before(offset)
+        return (document, offset, None) if old is None else (last, old, change)
 
     def uri(self, path: Path) -> str:
         return self.uris.get(path) or from_fs_path(str(path)) or str(path)
@@ -121,22 +99,24 @@ class Server(LanguageServer):
         """Check all open documents after a pause in typing, since one may import another."""
         seen = self.changes
         await asyncio.sleep(_QUIET)
-        if seen == self.changes:
-            self.publish()
+        async with self.checking:
+            for path in tuple(self.files.texts):
+                if seen != self.changes:
+                    return
+                document = self.files.document(path)
+                if document is not None:
+                    # In a thread, so that questions are answered meanwhile.
+                    found = await asyncio.to_thread(problems, document, self.files)
+                    if seen == self.changes:
+                        self.publish(document, found)
 
-    def publish(self) -> None:
-        for path in tuple(self.files.texts):
-            document = self.files.document(path)
-            if document is not None:
-                self.publish_one(document)
-
-    def publish_one(self, document: Document) -> None:
+    def publish(self, document: Document, problems: Iterable[Diagnostic]) -> None:
         problem = self.files.settings(document.path).problem
         if problem and problem not in self.said:
             self.said.add(problem)
             shown = types.ShowMessageParams(types.MessageType.Warning, printable(problem))
             self.window_show_message(shown)
-        found = [self.diagnostic(each, document) for each in problems(document, self.files)]
+        found = [self.diagnostic(each, document) for each in problems]
         uri = self.uri(document.path)
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found))
 
@@ -153,7 +133,7 @@ class Server(LanguageServer):
         if found.help:
             message.append(f"help: {found.help}")
         return types.Diagnostic(
-            _range(document, found.span),
+            range_of(document, found.span),
             "\n".join(message),
             severities.Error if found.is_error else severities.Warning,
             found.code,
@@ -167,27 +147,35 @@ class Server(LanguageServer):
         return None if other is None else self.location(other, span)
 
     def location(self, document: Document, span: Span) -> types.Location:
-        return types.Location(self.uri(document.path), _range(document, span))
+        return types.Location(self.uri(document.path), range_of(document, span))
+
+    def span(self, document: Document, found: types.Range) -> Span:
+        start = document.offset(found.start.line, found.start.character)
+        end = document.offset(found.end.line, found.end.character)
+        return Span(document.source, start, max(start, end))
+
+    def action(
+        self, found: Action, kind: types.CodeActionKind, *, preferred: bool = False
+    ) -> types.CodeAction:
+        document = found.edits[0].document
+        return types.CodeAction(
+            printable(found.title),
+            kind,
+            [self.diagnostic(each, document) for each in found.findings],
+            preferred or None,
+            edit=self.edits(found.edits),
+        )
 
     def edits(self, found: Iterable[Edit]) -> types.WorkspaceEdit:
         changes: dict[str, list[types.TextEdit]] = {}
         for edit in found:
-            at = _range(edit.document, edit.span)
+            at = range_of(edit.document, edit.span)
             uri = self.uri(edit.document.path)
             changes.setdefault(uri, []).append(types.TextEdit(at, edit.text))
         return types.WorkspaceEdit(changes)
 
 
-def make_server(settings: Callable[[Path], Settings]) -> Server:
-    """A server with all its handlers; `settings` gives the settings of a file's repository."""
-    server = Server(settings)
-    _lifecycle(server)
-    _questions(server)
-    _changes(server)
-    return server
-
-
-def _lifecycle(server: Server) -> None:
+def follow_documents(server: Server) -> None:
     @server.feature(types.INITIALIZED)
     def initialized(params: types.InitializedParams) -> None:
         folders = (_path(each.uri) for each in server.workspace.folders.values())
@@ -220,65 +208,6 @@ def _lifecycle(server: Server) -> None:
         await server.publish_soon()
 
 
-def _questions(server: Server) -> None:
-    @server.feature(types.TEXT_DOCUMENT_HOVER)
-    def on_hover(params: types.HoverParams) -> types.Hover | None:
-        document, offset = server.at(params)
-        found = hover(document, offset, server.files)
-        if found is None:
-            return None
-        content = types.MarkupContent(types.MarkupKind.Markdown, found.text)
-        return types.Hover(content, _range(document, found.span))
-
-    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
-    def on_definition(params: types.DefinitionParams) -> types.Location | None:
-        found = places.definition(*server.at(params), server.files)
-        return None if found is None else server.location(*found)
-
-    @server.feature(types.TEXT_DOCUMENT_REFERENCES)
-    def on_references(params: types.ReferenceParams) -> list[types.Location]:
-        found = places.references(*server.at(params), server.files)
-        return [server.location(*place) for place in found]
-
-    @server.feature(
-        types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[".", '"'])
-    )
-    def on_completion(params: types.CompletionParams) -> list[types.CompletionItem]:
-        document, offset = server.at(params)
-        span, found = completions(document, offset, server.files)
-        at = _range(document, span)
-        return [_completion(each, at) for each in found]
-
-    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
-    def on_symbols(params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-        document = server.document(params.text_document.uri)
-        return [_symbol(document, each) for each in symbols(document)]
-
-
-def _changes(server: Server) -> None:
-    @server.feature(types.TEXT_DOCUMENT_FORMATTING)
-    def on_formatting(params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
-        document = server.document(params.text_document.uri)
-        found = formatted(document)
-        return None if found is None else [types.TextEdit(_range(document, found[0]), found[1])]
-
-    @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
-    def on_prepare(params: types.PrepareRenameParams) -> types.Range:
-        document, offset = server.at(params)
-        try:
-            return _range(document, renamable(document, offset, server.files))
-        except RenameError as problem:
-            raise JsonRpcInvalidParams(printable(str(problem))) from None
-
-    @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
-    def on_rename(params: types.RenameParams) -> types.WorkspaceEdit:
-        document, offset = server.at(params)
-        try:
-            return server.edits(rename(document, offset, params.new_name, server.files))
-        except RenameError as problem:
-            raise JsonRpcInvalidParams(printable(str(problem))) from None
-
-
 def _path(uri: str) -> Path:
     """The file of `uri`; the name of a text that was never saved."""
     path = to_fs_path(uri) if uri.startswith("file:") else None
@@ -286,37 +215,3 @@ def _path(uri: str) -> Path:
         return Path(uri) if path is None else Path(path).resolve()
     except (OSError, ValueError) as problem:
         raise JsonRpcInvalidParams(f"no file can be named {uri}: {problem}") from None
-
-
-def _range(document: Document, span: Span) -> types.Range:
-    at = document.positions.position
-    return types.Range(_position(at(span.start)), _position(at(span.end)))
-
-
-def _position(at: Position) -> types.Position:
-    return types.Position(at.line, at.column)
-
-
-def _completion(found: Completion, at: types.Range) -> types.CompletionItem:
-    documentation = None
-    if found.documentation:
-        documentation = types.MarkupContent(types.MarkupKind.Markdown, found.documentation)
-    return types.CompletionItem(
-        found.label,
-        kind=_COMPLETIONS.get(found.sort, types.CompletionItemKind.Text),
-        detail=found.detail or None,
-        documentation=documentation,
-        filter_text=found.label,
-        text_edit=types.TextEdit(at, found.text or found.label),
-    )
-
-
-def _symbol(document: Document, found: Symbol) -> types.DocumentSymbol:
-    return types.DocumentSymbol(
-        printable(found.name),
-        _SYMBOLS.get(found.sort, types.SymbolKind.Object),
-        _range(document, found.whole),
-        _range(document, found.span),
-        detail=found.sort,
-        children=[_symbol(document, each) for each in found.inside],
-    )

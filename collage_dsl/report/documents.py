@@ -27,8 +27,28 @@ FileName = Annotated[str, BeforeValidator(well_formed)]
 """The name of a file, or a text that may hold one. It need not be UTF-8."""
 
 
+class ReplacementDocument(Document):
+    """A text to write in place of a part of the file of the diagnostic."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+class FixDocument(Document):
+    """An exact change of the file after which a diagnostic is gone."""
+
+    title: str
+    replacements: list[ReplacementDocument]
+
+
 class DiagnosticDocument(Document):
-    """One thing wrong with a spec file; lines and columns count from 1, the end is exclusive."""
+    """
+    One thing wrong with a spec file; lines and columns count from 1, the end is exclusive. `fix` is
+    null if what `help` says leaves something to the user.
+    """
 
     file: str
     line: int
@@ -39,6 +59,7 @@ class DiagnosticDocument(Document):
     code: str
     message: str
     help: str
+    fix: FixDocument | None = None
 
 
 class CheckDocument(Document):

@@ -1,16 +1,15 @@
 """The server as an editor drives it: a process that is talked to on its standard input."""
 
-import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
-from pygls.lsp.client import LanguageClient
+
+from tests.lsp.editor import Editor, drive
 
 TEXT = """\
 collage 1;
@@ -23,67 +22,6 @@ pattern conv(x, w: const) {
 }
 target tvm on llvm { rules dfpattern(conv); }
 """
-
-
-class Editor:
-    """An editor with one folder open."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.client = LanguageClient("editor", "1")
-        self.published: dict[str, list[types.Diagnostic]] = {}
-        self.news = asyncio.Event()
-
-        @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-        def note(params: types.PublishDiagnosticsParams) -> None:
-            self.published[params.uri] = list(params.diagnostics)
-            self.news.set()
-
-    async def start(self) -> types.InitializeResult:
-        command = [sys.executable, "-m", "collage_dsl.cli.main", "lsp", "--stdio"]
-        path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
-        await self.client.start_io(*command, env={**os.environ, "PYTHONPATH": path})
-        folders = [types.WorkspaceFolder(self.folder.as_uri(), "here")]
-        capabilities = types.ClientCapabilities()
-        said = types.InitializeParams(capabilities, workspace_folders=folders)
-        found = await self.client.initialize_async(said)
-        self.client.initialized(types.InitializedParams())
-        return found
-
-    async def stop(self) -> None:
-        await self.client.shutdown_async(None)
-        self.client.exit(None)
-        await self.client.stop()
-
-    def open(self, name: str, text: str) -> str:
-        uri = (self.folder / name).as_uri()
-        item = types.TextDocumentItem(uri, "collage", 1, text)
-        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
-        return uri
-
-    def change(self, uri: str, text: str) -> None:
-        whole = types.TextDocumentContentChangeWholeDocument(text)
-        document = types.VersionedTextDocumentIdentifier(2, uri)
-        self.news.clear()
-        said = types.DidChangeTextDocumentParams(document, [whole])
-        self.client.text_document_did_change(said)
-
-    async def diagnostics(self, uri: str) -> list[types.Diagnostic]:
-        while uri not in self.published or not self.news.is_set():
-            await asyncio.wait_for(self.news.wait(), 30)
-        return self.published[uri]
-
-
-def drive(folder: Path, journey: Callable[[Editor], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        editor = Editor(folder)
-        await editor.start()
-        try:
-            await asyncio.wait_for(journey(editor), 60)
-        finally:
-            await editor.stop()
-
-    asyncio.run(whole())
 
 
 def place(text: str, of: str) -> types.Position:
@@ -120,8 +58,8 @@ def test_a_file_is_written_with_the_server(tmp_path: Path) -> None:
 
         at = place(TEXT, "data_layout")
         offered = await client.text_document_completion_async(types.CompletionParams(document, at))
-        assert isinstance(offered, list)
-        assert "groups" in {item.label for item in offered}
+        assert isinstance(offered, types.CompletionList)
+        assert "groups" in {item.label for item in offered.items}
 
         at = place(TEXT, "conv);")
         renamed = await client.text_document_rename_async(types.RenameParams(document, at, "c2"))

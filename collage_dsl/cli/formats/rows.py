@@ -1,8 +1,10 @@
 """Write diagnostics as JSON for programs, with the schema `docs/schemas/check.json`."""
 
+from dataclasses import asdict
+
 from collage_dsl.cli.formats import Report
 from collage_dsl.cli.formats.places import Place
-from collage_dsl.diagnostics import Diagnostic
+from collage_dsl.diagnostics import Diagnostic, Fix
 from collage_dsl.printable import json_text
 
 
@@ -11,15 +13,17 @@ def as_json(report: Report) -> str:
 
 
 def _row(diagnostic: Diagnostic) -> dict[str, object]:
-    place = Place.of(diagnostic.span)
     return {
         "file": diagnostic.span.source.name,
-        "line": place.line,
-        "column": place.column,
-        "end_line": place.end_line,
-        "end_column": place.end_column,
+        **asdict(Place.of(diagnostic.span)),
         "severity": diagnostic.severity.value,
         "code": diagnostic.code,
         "message": diagnostic.message,
         "help": diagnostic.help,
+        "fix": None if diagnostic.fix is None else _fix(diagnostic.fix),
     }
+
+
+def _fix(fix: Fix) -> dict[str, object]:
+    replacements = [{**asdict(Place.of(r.span)), "text": r.text} for r in fix.replacements]
+    return {"title": fix.title, "replacements": replacements}

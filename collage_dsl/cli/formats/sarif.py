@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from collage_dsl.cli.formats import Report
 from collage_dsl.cli.formats.places import Place, fingerprints, uri
-from collage_dsl.diagnostics import Diagnostic, Note
+from collage_dsl.diagnostics import Diagnostic, Fix, Note
 from collage_dsl.language.messages.explanations import explanation
 from collage_dsl.printable import json_text
 from collage_dsl.source import Span
@@ -54,7 +54,20 @@ def _result(diagnostic: Diagnostic, rule: int, fingerprint: str) -> dict[str, ob
     }
     if related := [_related(note) for note in diagnostic.notes]:
         result["relatedLocations"] = related
+    if diagnostic.fix is not None:
+        result["fixes"] = [_fix(diagnostic.fix)]
     return result
+
+
+def _fix(fix: Fix) -> dict[str, object]:
+    """All replacements of a fix are in one file."""
+    location = _location(fix.replacements[0].span)
+    replacements = [
+        {"deletedRegion": _region(each.span), "insertedContent": {"text": each.text}}
+        for each in fix.replacements
+    ]
+    change = {"artifactLocation": location["artifactLocation"], "replacements": replacements}
+    return {"description": {"text": fix.title}, "artifactChanges": [change]}
 
 
 def _related(note: Note) -> dict[str, object]:
@@ -65,15 +78,19 @@ def _related(note: Note) -> dict[str, object]:
 
 
 def _location(span: Span) -> dict[str, object]:
-    place = Place.of(span)
     where = uri(span.source.name)
     base = {} if ":" in where.partition("/")[0] else {"uriBaseId": "%SRCROOT%"}
     return {
         "artifactLocation": {"uri": where, **base},
-        "region": {
-            "startLine": place.line,
-            "startColumn": place.column,
-            "endLine": place.end_line,
-            "endColumn": place.end_column,
-        },
+        "region": _region(span),
+    }
+
+
+def _region(span: Span) -> dict[str, object]:
+    place = Place.of(span)
+    return {
+        "startLine": place.line,
+        "startColumn": place.column,
+        "endLine": place.end_line,
+        "endColumn": place.end_column,
     }

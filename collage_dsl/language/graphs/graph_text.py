@@ -13,7 +13,7 @@ Attributes that are not written have TVM's defaults. `inference` infers the type
 as it can; a written type takes precedence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -30,7 +30,8 @@ from collage_dsl.graph.operators import Operator, kind_of, literal_values
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
 from collage_dsl.language.graphs.inference import Call, MismatchError, infer
 from collage_dsl.language.graphs.values import Scalar, array, fits
-from collage_dsl.language.messages.findings import Findings, did_you_mean
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.attributes import check_attributes
 from collage_dsl.language.reasoning.calls import check_count, find_operator
 from collage_dsl.language.syntax import ast, graph_ast
@@ -62,6 +63,15 @@ def parse_graph(text: str, name: str = "graph") -> Graph:
 def build_graph(written: graph_ast.Graph, name: str, findings: Findings) -> Graph | None:
     """The graph; None after reporting what is wrong in it."""
     return _Builder(written, findings).run(name)
+
+
+def known_types(written: graph_ast.Graph) -> Mapping[str, Type]:
+    """The types of the nodes that are right, by name. Mistakes are not reported."""
+    findings = Findings()
+    builder = _Builder(written, findings)
+    with findings.limited():
+        builder.run("")
+    return {node.name: node.type for node in builder.nodes}
 
 
 class _Builder:

@@ -3,7 +3,9 @@
 import re
 
 from collage_dsl.graph.types import long_dtype, short_dtype
+from collage_dsl.language.messages.hints import Hint, meant_word, write
 from collage_dsl.resources import folder
+from collage_dsl.source import Source, Span
 
 _OTHER_NAMES = {
     **dict.fromkeys(("fp16", "half", "float16_t"), "f16"),
@@ -53,68 +55,66 @@ _OTHER_OPERATORS = {
 _DEFINITION = re.compile(r"^(?:let|pattern)\s+(\w+)", re.MULTILINE)
 
 
-def dtype_meant(name: str) -> str:
+def dtype_meant(name: str) -> Hint:
     """A hint if `name` is a dtype of another language or library, else empty."""
     meant = _OTHER_NAMES.get(name.lower().removesuffix("_t"), "")
-    meant = meant or short_dtype(long_dtype(name.lower().removesuffix("_t")) or "")
-    return f"did you mean `{meant}`?" if meant else ""
+    return meant_word(meant or short_dtype(long_dtype(name.lower().removesuffix("_t")) or ""))
 
 
-def function_meant(name: str, functions: tuple[str, ...]) -> str:
+def function_meant(name: str, functions: tuple[str, ...]) -> Hint:
     """A hint to write `dtype(x)` instead of `x.dtype`, else empty."""
     value, _, fact = name.partition(".")
     fact = _OTHER_FACTS.get(fact, fact)
-    return f"write `{fact}({value})`" if fact in functions else ""
+    return write(f"{fact}({value})") if fact in functions else Hint("")
 
 
-def call_meant(name: str, argument: str, functions: tuple[str, ...]) -> str:
+def method_meant(name: str, argument: str, functions: tuple[str, ...]) -> Hint:
     """
-    A hint if another language calls the function `name` for one of our facts, else empty.
-    `argument` is the text of its first argument.
+    A hint what to write instead of a whole call, if another language has the method `name` for one
+    of our facts, else empty. `argument` is the text of its first argument.
     """
     value, _, fact = name.rpartition(".")
     if value and argument and fact in ("shape", "size", "dim"):
-        return f"write `dim({value}, {argument})`"
-    return function_meant(name, functions) or fact_meant(name)
+        return write(f"dim({value}, {argument})")
+    return function_meant(name, functions)
 
 
-def fact_meant(name: str) -> str:
+def fact_meant(name: str) -> Hint:
     """A hint if another library has the function `name` for one of our facts, else empty."""
     if name.lower() == "not":
-        return "write `not`, in small letters"
+        return write("not", ", in small letters")
     if name == "layout":
-        return 'a layout is an attribute: `nn.conv2d(x, w) [data_layout == "NCHW"]`'
-    meant = _OTHER_FACTS.get(name)
-    return f"did you mean `{meant}`?" if meant else ""
+        return Hint('a layout is an attribute: `nn.conv2d(x, w) [data_layout == "NCHW"]`')
+    return meant_word(_OTHER_FACTS.get(name, ""))
 
 
-def operator_meant(name: str) -> str:
+def operator_meant(name: str) -> Hint:
     """A hint if `name` is an operator of another library, else empty."""
     meant = _OTHER_OPERATORS.get(name.rpartition(".")[2].lower().replace("_", ""))
-    return f"in Relax it is `{meant}`" if meant else ""
+    return Hint(f"in Relax it is `{meant}`" if meant else "", meant)
 
 
-def truth_meant(name: str) -> str:
+def truth_meant(name: str) -> Hint:
     """A hint if `name` is a truth value of another language, else empty."""
-    return f"write `{name.lower()}`" if name.lower() in ("true", "false") else ""
+    return write(name.lower()) if name.lower() in ("true", "false") else Hint("")
 
 
-def sort_meant(name: str, parameter: str, dims: str) -> str:
-    """A hint what to write instead of the sort `name` of a parameter with the dimensions `dims`."""
+def sort_meant(name: str, parameter: str, dims: str) -> Hint:
+    """A hint what to write instead of a parameter with the sort `name` and dimensions `dims`."""
     plain = f"{parameter}: {dims}" if dims else parameter
     dtype = short_dtype(long) if (long := long_dtype(name)) else _OTHER_NAMES.get(name.lower())
     if dtype:
-        return f"write `{plain}`; `where dtype({parameter}) == {dtype};` asks for the dtype"
+        return Hint(f"write `{plain}`; `where dtype({parameter}) == {dtype};` asks for the dtype")
     if name.lower() in ("optional", "maybe", "opt"):
-        return f"write `{parameter}?`"
+        return write(f"{parameter}?: {dims}" if dims else f"{parameter}?")
     if name.lower() in ("any", "tensor", "value", "var", "expr"):
-        return f"write `{plain}`, which is any value"
-    return "there is `const`"
+        return write(plain, ", which is any value")
+    return Hint("there is `const`")
 
 
-def none_meant(name: str) -> str:
+def none_meant(name: str) -> Hint:
     """A hint if `name` is what another language calls `none`, else empty."""
-    return "did you mean `none`?" if name.lower() in ("none", "nil", "null", "nullopt") else ""
+    return meant_word("none" if name.lower() in ("none", "nil", "null", "nullopt") else "")
 
 
 def no_attribute(name: str) -> str:
@@ -123,16 +123,31 @@ def no_attribute(name: str) -> str:
     return f"{only}; `has(b)` asks whether an optional `b` is present" if name == "none" else ""
 
 
-def without_quotes(text: str) -> str:
+def without_quotes(text: str) -> Hint:
     """A hint if the string `text` is a number, a truth value, `none` or a dtype, else empty."""
     if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false|none", text):
-        return f"write `{text}`, without quotes"
+        return write(text, ", without quotes")
     return dtype_meant(text)
 
 
-def import_of(name: str) -> str:
+def import_of(name: str) -> Hint:
     """A hint to import `name` if the shipped library `std` defines it, else empty."""
     for path in sorted((folder("specs") / "std").glob("*.collage")):
         if name in _DEFINITION.findall(path.read_bytes().decode()):
-            return f'write `import "std/{path.name}" only ({name});` above'
-    return ""
+            statement = f'import "std/{path.name}" only ({name});'
+            return Hint(f"write `{statement}` above", f"{statement}\n")
+    return Hint("")
+
+
+def place_of_imports(source: Source) -> Span:
+    """The place for another import: after those that `source` has, else after the edition."""
+    last = 0
+    for found in _HEAD.finditer(source.text):
+        last = found.end()
+    return Span(source, last, last)
+
+
+_HEAD = re.compile(
+    r"^[ \t]*(?:collage\s+\d+\s*;[^\n]*\n(?:[ \t]*\n)?|import\b[^;]*;[^\n]*\n)", re.MULTILINE
+)
+"""The edition, with a blank line after it, or an import."""

@@ -1,11 +1,11 @@
-"""Collect diagnostics while a text is read and checked, and word their hints."""
+"""Collect diagnostics while a text is read and checked."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from itertools import islice
 
 from collage_dsl.diagnostics import Diagnostic, Note, RuleError, Severity, in_file_order
+from collage_dsl.language.messages.hints import fix_of
 from collage_dsl.source import Span
 
 MAX_ERRORS = 100
@@ -27,16 +27,41 @@ class Findings:
         self._different = 0
         self.errors = 0
 
+    @property
+    def count(self) -> int:
+        return len(self._found)
+
     def error(
-        self, code: str, span: Span, message: str, hint: str = "", notes: tuple[Note, ...] = ()
+        self,
+        code: str,
+        span: Span,
+        message: str,
+        hint: str = "",
+        notes: tuple[Note, ...] = (),
+        place: Span | None = None,
     ) -> None:
+        """Add an error. `place` is what the new text of `hint` replaces, if not `span`."""
         self.errors += 1
-        self._add(Diagnostic(code, message, span, hint, Severity.ERROR, notes))
+        fix = fix_of(hint, place or span)
+        self._add(Diagnostic(code, message, span, hint, Severity.ERROR, notes, fix))
 
     def warning(
-        self, code: str, span: Span, message: str, hint: str = "", notes: tuple[Note, ...] = ()
+        self,
+        code: str,
+        span: Span,
+        message: str,
+        hint: str = "",
+        notes: tuple[Note, ...] = (),
+        place: Span | None = None,
     ) -> None:
-        self._add(Diagnostic(code, message, span, hint, Severity.WARNING, notes))
+        fix = fix_of(hint, place or span)
+        self._add(Diagnostic(code, message, span, hint, Severity.WARNING, notes, fix))
+
+    def add_all(self, found: Iterable[Diagnostic]) -> None:
+        """Add what was found before."""
+        for each in found:
+            self.errors += each.is_error
+            self._add(each)
 
     def _add(self, found: Diagnostic) -> None:
         key = (found.code, found.message, found.span.start, found.span.end)
@@ -85,25 +110,6 @@ def quoted(span: Span, otherwise: str = "this") -> str:
 
 
 _LONGEST_QUOTE = 40
-
-
-def did_you_mean(written: str, known: Iterable[str]) -> str:
-    """A hint with the known word most similar to `written`; empty if none is similar."""
-    close = _closest(written[:_LONGEST_NAME], tuple(islice(known, _MOST_NAMES)))
-    return f"did you mean `{close}`?" if close else ""
-
-
-_LONGEST_NAME = 80
-_MOST_NAMES = 1000
-
-
-@lru_cache(maxsize=256)
-def _closest(written: str, known: tuple[str, ...]) -> str:
-    from difflib import get_close_matches  # imported here because most files need no hint
-
-    by_lower = {name.lower(): name for name in known}
-    close = get_close_matches(written.lower(), by_lower, n=1, cutoff=0.7)
-    return by_lower[close[0]] if close else ""
 
 
 _MOST_LISTED = 4

@@ -8,6 +8,7 @@ from collage_dsl.graph import Attribute
 from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.language.messages.findings import Findings, count, listed
+from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.rules.condition import (
     And,
     Attr,
@@ -93,7 +94,7 @@ def _repeated(value: tuple[Value, ...], length: int, name: str) -> str:
     if len(value) not in shortest:
         return f"the numbers are {order}" if order else ""
     full = ", ".join(map(str, value * (length // len(value))))
-    return f"write `[{full}]`: {order}" if order else f"write `[{full}]`"
+    return write(f"[{full}]", f": {order}" if order else "")
 
 
 def _check_none(name: str, operators: tuple[Operator, ...], span: Span, findings: Findings) -> None:
@@ -152,7 +153,8 @@ def _text(value: Attribute) -> str:
 def _hint(name: str, text: str, known: tuple[str, ...], *, may_be_none: bool) -> str:
     by_case = {value.lower(): value for value in known}
     if text.lower() in by_case:
-        return f'did you mean "{by_case[text.lower()]}"?'
+        meant = f'"{by_case[text.lower()]}"'
+        return Hint(f"did you mean {meant}?", meant)
     quoted = listed([*(f'"{value}"' for value in known), *(["none"] if may_be_none else [])])
     axes = known[0]
     blocked = f', or in blocks: `"{axes}16c"`' if "layout" in name and "C" in axes else ""

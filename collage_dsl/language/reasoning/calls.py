@@ -5,8 +5,14 @@ from functools import cache
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator, kinds_of, operators
-from collage_dsl.language.messages.advice import import_of, none_meant, operator_meant
-from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.messages.advice import (
+    import_of,
+    none_meant,
+    operator_meant,
+    place_of_imports,
+)
+from collage_dsl.language.messages.findings import Findings, count, listed
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.syntax import ast
 from collage_dsl.source import Span
 
@@ -21,9 +27,13 @@ def find_operator(
     """
     known = operators()
     if name.text not in known:
-        hint = import_of(name.text) or operator_meant(name.text)
-        hint = hint or did_you_mean(name.text, (*known, *others))
-        findings.error("E0201", name.span, f"unknown operator `{name.text}`", hint)
+        message = f"unknown operator `{name.text}`"
+        if hint := import_of(name.text):
+            place = place_of_imports(name.span.source)
+            findings.error("E0201", name.span, message, hint, place=place)
+        else:
+            hint = operator_meant(name.text) or did_you_mean(name.text, (*known, *others))
+            findings.error("E0201", name.span, message, hint)
     return known.get(name.text)
 
 

@@ -1,6 +1,7 @@
 """Report conditions of a pattern that exclude each other, and conditions that always hold."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import operators
@@ -65,9 +66,27 @@ def check_contradictions(
     hold, and list items that are impossible. `implied` are the conditions made from dimensions of
     parameters. What the patterns say that are called in every match is taken together with it.
     The work is added to `effort`.
+
+    A pattern of which nothing was to report is not examined again, so that an editor need not wait
+    for the patterns that have not changed.
     """
+    key = (repr(pattern), len(implied))  # without spans
+    if key in _CLEAN:
+        effort.add(_CLEAN[key])
+        return
+    before, count = replace(effort), findings.count
     exclusion = Exclusion(premises_of(pattern, implied), effort)
     _Checker(exclusion, by_span(written), findings).run()
+    if findings.count == count and effort.looking <= MOST_LOOKING:
+        if len(_CLEAN) >= _MOST_CLEAN:
+            _CLEAN.clear()
+        _CLEAN[key] = effort.since(before)
+
+
+_CLEAN: dict[tuple[str, int], Effort] = {}
+"""Patterns without findings, and the effort of examining them."""
+
+_MOST_CLEAN = 1000
 
 
 def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None:

@@ -29,6 +29,19 @@ class Effort:
     explaining: int = 0
     choosing: int = 0
 
+    def add(self, other: "Effort") -> None:
+        self.looking += other.looking
+        self.explaining += other.explaining
+        self.choosing += other.choosing
+
+    def since(self, before: "Effort") -> "Effort":
+        """The work that was done after `before`."""
+        return Effort(
+            self.looking - before.looking,
+            self.explaining - before.explaining,
+            self.choosing - before.choosing,
+        )
+
 
 class Exclusion:
     """Decides whether some of the `premises` of a pattern can hold together."""

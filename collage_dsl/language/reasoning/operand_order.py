@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import Hint
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.pattern import Operand, Parameter, Reference
+from collage_dsl.source import Span
 
 
 def check_order(
@@ -26,8 +28,12 @@ def check_order(
     if _is_constant(first, parameters) and second and not _is_constant(second, parameters):
         data, weight = (operand.span.text for operand in written.operands)
         message = f"`{data}` is constant, and is the data of `{known[0].name}` here"
-        hint = f"write `{known[0].name}({weight}, {data})`: the weight comes second"
-        findings.warning("W0333", written.operands[0].span, message, hint)
+        hint = Hint(
+            f"write `{known[0].name}({weight}, {data})`: the weight comes second",
+            f"{weight}, {data}",
+        )
+        at, last = (operand.span for operand in written.operands)
+        findings.warning("W0333", at, message, hint, place=Span(at.source, at.start, last.end))
 
 
 def _is_constant(operand: Operand | None, parameters: Mapping[str, Parameter]) -> bool:

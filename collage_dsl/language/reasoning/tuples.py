@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from collage_dsl.language.messages.findings import Findings, quoted
+from collage_dsl.language.messages.hints import Hint
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.language.reasoning.sorts_of_values import Shape, Sort, Sorts, Tensor, Tuple, all_of
@@ -173,7 +174,8 @@ def _fix(needed: Sort, given: Sort, place: ast.Operand, call: ast.OperatorCall) 
         text = f"({text})"
     match needed, given:
         case Tensor(), Tuple():
-            return f"write `{text}.0` for its first tensor"
+            hint = f"write `{text}.0` for its first tensor"
+            return Hint(hint, f"{text}.0") if isinstance(place, ast.Name) else hint
         case Tensor(), Shape():
             return f"`shape_to_tensor({text})` is a tensor"
         case Tuple(), _:

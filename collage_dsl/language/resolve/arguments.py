@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from collage_dsl.diagnostics import Note
-from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.messages.findings import Findings, count, listed
+from collage_dsl.language.messages.hints import did_you_mean, write
 from collage_dsl.language.syntax import ast
 from collage_dsl.source import Span
 
@@ -27,7 +28,7 @@ def bind(
     named = named_arguments(written.arguments, findings)
     for name in (a.name for a in written.arguments if a.name is not None):
         if name.text not in keywords:
-            hint = did_you_mean(name.text, keywords)
+            hint: str = did_you_mean(name.text, keywords)
             if not hint and keywords:
                 hint = f"it takes {listed(keywords, 'and')}"
             message = f"`{function}` has no argument named `{name.text}`"
@@ -42,17 +43,26 @@ def bind(
             wanted = f"{least} to {most} arguments"
         named_too = " without a name" if keywords else ""
         message = f"`{function}` takes {wanted}{named_too}, not {len(plain)}"
-        findings.error("E0403", written.span, message, _named(plain, keywords))
+        compared = _compared(plain, keywords)
+        if compared is None:
+            findings.error("E0403", written.span, message)
+        else:
+            name, value = compared
+            hint = write(f"{name.text}: {value.span.text}")
+            place = Span(name.span.source, name.span.start, value.span.end)
+            findings.error("E0403", written.span, message, hint, place=place)
     return None if findings.errors > errors else (plain, named)
 
 
-def _named(plain: tuple[ast.Expression, ...], keywords: tuple[str, ...]) -> str:
-    """A hint to write `name: value` instead of `name == value`, else empty."""
+def _compared(
+    plain: tuple[ast.Expression, ...], keywords: tuple[str, ...]
+) -> tuple[ast.Name, ast.Expression] | None:
+    """The name and the value of the first `name == value` that is meant as `name: value`."""
     for argument in plain:
         match argument:
-            case ast.Operation("==", ast.Name(name), value) if name in keywords:
-                return f"write `{name}: {value.span.text}`"
-    return ""
+            case ast.Operation("==", ast.Name() as name, value) if name.text in keywords:
+                return name, value
+    return None
 
 
 def named_arguments(

@@ -4,6 +4,7 @@ import re
 from functools import cache
 
 from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import Hint
 from collage_dsl.language.resolve.libraries import NATIVE
 from collage_dsl.language.syntax import ast
 from collage_dsl.resources import folder
@@ -29,7 +30,8 @@ def check_compiler(name: str, span: Span, findings: Findings) -> None:
     meant = next((other for other in sorted(known) if _is_misspelt(name, other)), "")
     if name not in known and meant:
         message = f"no library or backend is known as `{name}`"
-        findings.warning("W0543", span, message, f"did you mean `{meant}`?")
+        quoted = span.text.replace(name, meant, 1)
+        findings.warning("W0543", span, message, Hint(f"did you mean `{meant}`?", quoted))
 
 
 def check_libs(written: ast.Expression, findings: Findings) -> None:

@@ -6,8 +6,9 @@ from typing import Protocol, cast
 
 from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import dtype_names, long_dtype
-from collage_dsl.language.messages.advice import call_meant, truth_meant
-from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.messages.advice import fact_meant, method_meant, truth_meant
+from collage_dsl.language.messages.findings import Findings, count, listed
+from collage_dsl.language.messages.hints import did_you_mean, write
 from collage_dsl.language.reasoning.calls import unknown_attribute
 from collage_dsl.language.resolve.sorts import (
     OF_ATTRIBUTE,
@@ -147,9 +148,13 @@ class Checker:
         if wanted is None:
             known = (*_FUNCTIONS, *self.scope.predicates())
             said = written.arguments[0].value.span.text if written.arguments else ""
-            hint = call_meant(name.text, said, FUNCTIONS) or did_you_mean(name.text, known)
+            message = f"unknown function `{name.text}`"
+            if method := method_meant(name.text, said, FUNCTIONS):
+                self.findings.error("E0401", name.span, message, method, place=written.span)
+                return None
+            hint: str = fact_meant(name.text) or did_you_mean(name.text, known)
             hint = hint or f"there are {listed(known, 'and')}"
-            self.findings.error("E0401", name.span, f"unknown function `{name.text}`", hint)
+            self.findings.error("E0401", name.span, message, hint)
             return None
         arguments = written.arguments
         if not self.are_so_many(written, wanted):
@@ -262,7 +267,7 @@ class Checker:
             return Typed(rules.Within(left.value, right.value), Sort.TRUTH, span)
         if right.sort is not Sort.LIST:
             message = f"`in` needs a list on its right, this is {right.sort.value}"
-            self.findings.error("E0303", right.span, message, f"write `[{right.span.text}]`")
+            self.findings.error("E0303", right.span, message, write(f"[{right.span.text}]"))
             return None
         if not right.items:
             self.findings.error("E0302", span, "nothing is in an empty list")
@@ -301,7 +306,7 @@ class Checker:
             other = right if named is left else left
             what = f"`{named.attribute}`" if named.attribute else "the left side"
             message = f"{what} is {named.sort.value}, which {called(other)} never equals"
-            self.findings.error(code, span, message, meant(named, other))
+            self.findings.error(code, span, message, meant(named, other), place=other.span)
             return False
         return True
 

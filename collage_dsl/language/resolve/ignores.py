@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from collage_dsl.diagnostics import Diagnostic, Severity, in_file_order
 from collage_dsl.language.messages.codes import CODES
-from collage_dsl.language.messages.findings import did_you_mean
+from collage_dsl.language.messages.hints import did_you_mean, fix_of
 from collage_dsl.source import Source, Span
 
 _ABOUT_IGNORING = frozenset({"W0901", "W0902"})
@@ -104,7 +104,7 @@ def _read_code(
 
 
 def _wrong(span: Span, message: str, hint: str = "") -> Diagnostic:
-    return Diagnostic("W0901", message, span, hint, Severity.WARNING)
+    return Diagnostic("W0901", message, span, hint, Severity.WARNING, fix=fix_of(hint, span))
 
 
 def _unused(ignore: _Ignore) -> Diagnostic:

@@ -7,7 +7,8 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from collage_dsl.diagnostics import Diagnostic, Note
-from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.messages.findings import Findings, count, listed
+from collage_dsl.language.messages.hints import Hint, did_you_mean
 from collage_dsl.language.reasoning.calls import refuse
 from collage_dsl.language.reasoning.pattern_shape import depth, size
 from collage_dsl.language.resolve.pattern_tables import (
@@ -120,11 +121,14 @@ class Library:
                 return path
         hint = ""
         if not written.path.endswith(".collage"):
-            hint = f"did you mean `{written.path}.collage`?"
+            longer = f"{written.path}.collage"
+            new = written.span.text.replace(written.path, longer, 1)
+            hint = Hint(f"did you mean `{longer}`?", new)
         else:
-            hint = did_you_mean(
+            similar = did_you_mean(
                 written.path, chain.from_iterable(_found(f, said.parent) for f in folders)
             )
+            hint = Hint(similar, similar.new and f'"{similar.new}"')
         findings.error("E0801", written.span, f"there is no file `{written.path}`", hint)
         return None
 
@@ -170,6 +174,8 @@ def table_exports(written: ast.Import, library: Library, findings: Findings) -> 
         message = f"there is no pattern table `{written.path}`"
         known = f"the tables are {listed(table_names(), 'and')}"
         close = did_you_mean(written.path, table_names())
+        if close.new:
+            close = Hint(close, written.span.text.replace(written.path, close.new, 1))
         notes = () if close else (Note(str(problem)),)
         findings.error("E0810", written.span, message, close or known, notes)
         return None

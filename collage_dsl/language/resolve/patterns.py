@@ -13,7 +13,8 @@ from collage_dsl.language.messages.advice import (
     sort_meant,
     truth_meant,
 )
-from collage_dsl.language.messages.findings import Findings, count, did_you_mean, there_are
+from collage_dsl.language.messages.findings import Findings, count, there_are
+from collage_dsl.language.messages.hints import did_you_mean, write
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.attribute_values import check_values
 from collage_dsl.language.reasoning.calls import check_count, check_kind_count
@@ -180,7 +181,9 @@ class _PatternChecker:
             message = f"unknown sort of parameter `{tag.text}`"
             dims = "" if written.dims is None else written.dims.span.text
             hint = sort_meant(tag.text, written.name.text, dims)
-            self.findings.error("E0206", tag.span, message, hint)
+            last = written.dims or tag
+            whole = Span(tag.span.source, written.name.span.start, last.span.end)
+            self.findings.error("E0206", tag.span, message, hint, place=whole)
         is_known = excluded is not None or not isinstance(tag, ast.Excluded)
         if self.define(written.name) and is_known:
             name, constant = written.name.text, isinstance(tag, ast.Name)
@@ -324,7 +327,7 @@ class _PatternChecker:
             self.findings.error("E0311", written.within.span, message, hint)
         elif written.value == 0:
             message = "a tolerance is relative, so that nothing but 0 is near 0"
-            self.findings.warning("W0317", written.span, message, "write `0`")
+            self.findings.warning("W0317", written.span, message, write("0"))
         return Number(float(written.value), tolerance)
 
     def either(self, written: ast.Either) -> Either | None:
@@ -660,7 +663,7 @@ class _PatternChecker:
                 self.findings.error("E0305", span, message, hint)
             elif parameter and not parameter.optional and name not in always:
                 message = f"`{name}` is not optional, so the operator that takes it is not either"
-                self.findings.warning("W0308", span, message, f"write `{name}?`")
+                self.findings.warning("W0308", span, message, write(f"{name}?"))
         for asked in self.asked_has:
             if asked.text in always:
                 self.always_there(asked)

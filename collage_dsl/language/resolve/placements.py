@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from collage_dsl.diagnostics import Note
-from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
+from collage_dsl.language.messages.findings import Findings, listed
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.effects import absent
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.syntax import ast
@@ -48,7 +49,7 @@ def _check_target(
 ) -> None:
     if name.text in targets or name.text in broken:
         return
-    hint = did_you_mean(name.text, targets)
+    hint: str = did_you_mean(name.text, targets)
     if not hint:
         hint = f"it has {listed(targets, 'and')}" if targets else "it has none"
     findings.error("E0510", name.span, f"the file has no target `{name.text}`", hint)
@@ -112,7 +113,7 @@ def _selector(written: ast.Application, scope: PatternScope, findings: Findings)
             return None if None in parts else ByOperator(tuple(dict.fromkeys(names)))
         case other, _:
             message = f"nodes cannot be selected by `{other}`"
-            hint = did_you_mean(other, _SELECTORS) or f"there are {listed(_SELECTORS, 'and')}"
+            hint: str = did_you_mean(other, _SELECTORS) or f"there are {listed(_SELECTORS, 'and')}"
             findings.error("E0511", written.function.span, message, hint)
     return None
 

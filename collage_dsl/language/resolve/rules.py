@@ -7,7 +7,8 @@ from re import ASCII, fullmatch
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
 from collage_dsl.graph.types import KINDS
-from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed, there_are
+from collage_dsl.language.messages.findings import Findings, count, listed, there_are
+from collage_dsl.language.messages.hints import Hint, did_you_mean, write
 from collage_dsl.language.reasoning.calls import refuse
 from collage_dsl.language.reasoning.effects import check_growing, check_joining, check_size
 from collage_dsl.language.reasoning.fitting import check_fit
@@ -270,7 +271,7 @@ class _Expression:
             return found
         if name.text in scope.patterns:
             message = f"`{name.text}` is a pattern, and a rule is needed here"
-            self.findings.error("E0209", name.span, message, f"write `dfpattern({name.text})`")
+            self.findings.error("E0209", name.span, message, write(f"dfpattern({name.text})"))
         elif _ours(name.text) in self.functions:
             message = f"`{name.text}` needs parentheses"
             self.findings.error("E0404", name.span, message, f"write `{name.text}(…)`")
@@ -280,7 +281,7 @@ class _Expression:
         return None
 
     def unknown_function(self, name: ast.Name) -> None:
-        hint = did_you_mean(name.text, self.functions)
+        hint: str = did_you_mean(name.text, self.functions)
         if not hint and self.scope.is_rule(name.text):
             hint = f"a rule is used by its name alone: `{name.text}`"
         self.findings.error("E0401", name.span, f"unknown rule `{name.text}`", hint)
@@ -304,8 +305,8 @@ class _Expression:
         name = bound[0][0]
         scope = self.scope
         if not isinstance(name, ast.Name):
-            text = name.value if isinstance(name, ast.Literal) else None
-            hint = f"write `dfpattern({text})`" if text in scope.patterns else ""
+            text = str(name.value) if isinstance(name, ast.Literal) else ""
+            hint = Hint(f"write `dfpattern({text})`", text) if text in scope.patterns else ""
             self.findings.error("E0404", name.span, "the name of a pattern is needed here", hint)
         elif name.text in scope.patterns:
             scope.used.add(name.text)
@@ -313,7 +314,9 @@ class _Expression:
             return None if pattern is None else DFPattern(pattern)
         elif scope.is_rule(name.text):
             message = f"`{name.text}` is a rule, and a pattern is needed here"
-            self.findings.error("E0209", name.span, message, f"write `{name.text}` alone")
+            self.findings.error(
+                "E0209", name.span, message, write(name.text, " alone"), (), written.span
+            )
         elif name.text in scope.refused:
             refuse(name, scope.refused, self.findings)
         elif name.text not in scope.broken:
@@ -370,7 +373,9 @@ class _Expression:
         (argument,), named = bound
         if "using" not in named:
             message = f"`{written.function.text}` needs to know what to combine by"
-            self.findings.error("E0403", written.span, message, "add `using: tvm_default`")
+            hint = Hint("add `using: tvm_default`", ", using: tvm_default")
+            after = Span(written.span.source, argument.span.end, argument.span.end)
+            self.findings.error("E0403", written.span, message, hint, place=after)
         errors = self.findings.errors
         rule = self.part(argument)
         using = self.primitives(named["using"]) if "using" in named else None
@@ -519,7 +524,7 @@ class _Expression:
         """The names of the operators in a list of operators and classes, each once."""
         if not isinstance(written, ast.List) or not written.items:
             message = "`ops` is a list of operators and classes"
-            hint = f"write `[{written.span.text}]`" if isinstance(written, ast.Name) else ""
+            hint = write(f"[{written.span.text}]") if isinstance(written, ast.Name) else ""
             self.findings.error("E0404", written.span, message, hint)
             return None
         found: dict[str, None] = {}
@@ -551,7 +556,7 @@ class _Expression:
                 return tuple(one for primitives in found if primitives for one in primitives)
         message = "`using` is `tvm_default` or a list of primitives"
         is_one = isinstance(written, ast.Name | ast.Application)
-        hint = f"write `[{written.span.text}]`" if is_one else ""
+        hint = write(f"[{written.span.text}]") if is_one else ""
         self.findings.error("E0404", written.span, message, hint)
         return None
 
@@ -560,7 +565,7 @@ class _Expression:
             case ast.Name(name) if name in PRIMITIVES:
                 return PRIMITIVES[name]
             case ast.Name(name) | ast.Application(ast.Name(name)) if name != "kind":
-                hint = did_you_mean(name, (*PRIMITIVES, "kind"))
+                hint: str = did_you_mean(name, (*PRIMITIVES, "kind"))
                 if not hint:
                     hint = f"the primitives are {listed((*PRIMITIVES, 'kind'), 'and')}"
                 self.findings.error("E0401", written.span, f"unknown primitive `{name}`", hint)

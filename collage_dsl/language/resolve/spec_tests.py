@@ -6,7 +6,8 @@ from typing import cast
 
 from collage_dsl.graph import Graph, Toolchain
 from collage_dsl.language.graphs.graph_text import build_graph
-from collage_dsl.language.messages.findings import Findings, did_you_mean, listed, there_are
+from collage_dsl.language.messages.findings import Findings, listed, there_are
+from collage_dsl.language.messages.hints import Hint, did_you_mean
 from collage_dsl.language.resolve.arguments import bind, whole_number
 from collage_dsl.language.resolve.expectations import check_expectations
 from collage_dsl.language.resolve.questions import (
@@ -310,7 +311,10 @@ class _TestChecker:
                 known = [node.name for node in self.graph.nodes]
                 if name in known:
                     return name
-                hint = did_you_mean(name, known) or there_are(known)
+                hint = did_you_mean(name, known)
+                if isinstance(written, ast.Literal):  # the quotes stay
+                    hint = Hint(hint, hint.new and f'"{hint.new}"')
+                hint = hint or Hint(there_are(known))
                 message = f"the graph has no node `{name}`"
                 self.findings.error("E0206", written.span, message, hint)
                 return None

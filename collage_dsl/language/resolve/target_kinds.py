@@ -3,7 +3,8 @@
 from collage_dsl.graph import Option
 from collage_dsl.graph.operators import TVM_VERSION
 from collage_dsl.graph.target_kinds import target_kinds
-from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
+from collage_dsl.language.messages.findings import Findings, listed
+from collage_dsl.language.messages.hints import did_you_mean, meant_word
 from collage_dsl.language.syntax import ast
 from collage_dsl.source import Span
 
@@ -22,7 +23,7 @@ def check_kind(kind: ast.Name, findings: Findings) -> bool:
     if kind.text in kinds:
         return True
     meant = _MEANT.get(kind.text.lower())
-    hint = f"did you mean `{meant}`?" if meant else did_you_mean(kind.text, kinds)
+    hint: str = meant_word(meant) if meant else did_you_mean(kind.text, kinds)
     hint = hint or f"there are {listed(kinds, 'and')}"
     message = f"TVM {TVM_VERSION} has no targets of kind `{kind.text}`"
     findings.warning("W0540", kind.span, message, hint)
@@ -65,7 +66,7 @@ def check_option(
     known = _options(kind)
     type_ = known.get(name.text)
     if type_ is None:
-        hint = did_you_mean(name.text, known) or f"there are {listed(sorted(known), 'and')}"
+        hint: str = did_you_mean(name.text, known) or f"there are {listed(sorted(known), 'and')}"
         message = f"TVM {TVM_VERSION} knows no option `{name.text}` of {kind.text} targets"
         findings.warning("W0541", name.span, message, hint)
     elif type_ != ("list" if isinstance(value, tuple) else type(value).__name__):

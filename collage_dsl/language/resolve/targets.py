@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Measuring, Option, Toolchain, Tuning
-from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
+from collage_dsl.language.messages.findings import Findings, listed
+from collage_dsl.language.messages.hints import Hint, did_you_mean
 from collage_dsl.language.reasoning.coverage import check_fallback
 from collage_dsl.language.reasoning.effects import check_proposing, check_siblings
 from collage_dsl.language.reasoning.fitting import check_fit
@@ -197,7 +198,9 @@ class _TargetChecker:
                 return text
             case other:
                 message = "`compiler` is the name of a backend, in double quotes"
-                hint = f'write `compiler "{other.text}";`' if isinstance(other, ast.Name) else ""
+                hint = ""
+                if isinstance(other, ast.Name):
+                    hint = Hint(f'write `compiler "{other.text}";`', f'"{other.text}"')
                 self.findings.error("E0503", other.span, message, hint)
                 return None
 

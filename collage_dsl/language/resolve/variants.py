@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Toolchain
 from collage_dsl.graph.variants import DIRECT, NATIVE_VARIANTS
-from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
+from collage_dsl.language.messages.findings import Findings, listed
+from collage_dsl.language.messages.hints import Hint, did_you_mean, write
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import FusionRule, OnlyVariants, sub_rules
 from collage_dsl.source import Span
@@ -100,13 +101,13 @@ def variant_names(written: ast.List, *, is_native: bool, findings: Findings) -> 
 
 def _not_a_name(item: ast.Expression, findings: Findings) -> None:
     text = item.value if isinstance(item, ast.Literal) else None
-    hint = f"write `{text}`" if text in tuple(NATIVE_VARIANTS) else ""
+    hint = write(str(text)) if text in tuple(NATIVE_VARIANTS) else ""
     findings.error("E0521", item.span, "a variant is a name, such as `direct`", hint)
 
 
 def _check_known(name: str, span: Span, findings: Findings, notes: tuple[Note, ...] = ()) -> None:
     if name not in NATIVE_VARIANTS:
-        hint = did_you_mean(name, NATIVE_VARIANTS)
+        hint: str = did_you_mean(name, NATIVE_VARIANTS)
         hint = hint or f"there are {listed(NATIVE_VARIANTS, 'and')}"
         message = f"no variant of native kernels is named `{name}`"
         findings.error("E0521", span, message, hint, notes)
@@ -125,9 +126,9 @@ def _others(refused: ast.List, span: Span, findings: Findings) -> tuple[str, ...
 def _not_a_list(written: ast.Expression, findings: Findings) -> None:
     match written:
         case ast.Name(name):
-            hint = f"write `variants [{name}];`"
+            hint = Hint(f"write `variants [{name}];`", f"[{name}]")
         case ast.Operation("not", None, ast.Name(name)):
-            hint = f"write `variants not [{name}];`"
+            hint = Hint(f"write `variants not [{name}];`", f"not [{name}]")
         case _:
-            hint = "write `variants [direct];`"
+            hint = Hint("write `variants [direct];`")
     findings.error("E0503", written.span, "`variants` is a list of names", hint)

@@ -1,8 +1,8 @@
 """Describe a syntax error to the user: what could follow, and what may have been meant."""
 
-from collage_dsl.language.messages.findings import did_you_mean
+from collage_dsl.language.messages.hints import Hint, did_you_mean
 from collage_dsl.language.syntax.grammar import spellings
-from collage_dsl.language.syntax.mistakes import Place
+from collage_dsl.language.syntax.mistakes import Advice, Place
 from collage_dsl.language.syntax.tokens import UNITS
 
 _VALUE_WORDS = frozenset(
@@ -39,8 +39,8 @@ _WORDS = {
     "$END": "the end of the file",
 }
 _HINTS = {
-    "=": ("COMPARISON", "compare with `==`"),
-    "'": ("STRING", 'strings stand in double quotes: `"NCHW"`'),
+    "=": ("COMPARISON", Hint("compare with `==`", "==")),
+    "'": ("STRING", Hint('strings stand in double quotes: `"NCHW"`')),
 }
 """What to write instead of a character, where a token of the kind may stand."""
 _COMMENTS = ("//", "/*", "--", ";;")
@@ -74,15 +74,19 @@ def expectation(accepted: frozenset[str], start: str) -> str:
     return words[0] if words else "nothing more"
 
 
-def hint(found: str, place: Place, start: str) -> str:
-    """A hint what the user meant by `found`, which is wrong at `place`."""
+def advice(found: str, place: Place, start: str) -> Advice:
+    """What the user meant by `found`, which is wrong at `place`."""
     from collage_dsl.language.syntax.meant import meant  # most files have no mistake
 
     if not place.before and place.after.startswith(_COMMENTS):
-        return "comments begin with `#`"
+        return Advice("comments begin with `#`")
     if said := meant(place):
         return said
-    accepted = place.accepted
+    return Advice(_hint(found, place.accepted, start), 0, len(found))
+
+
+def _hint(found: str, accepted: frozenset[str], start: str) -> str:
+    """A hint what the user meant by the token `found`, where `accepted` may stand."""
     terminal, words = _HINTS.get(found[:1], ("", ""))
     if terminal in accepted:
         return words

@@ -10,12 +10,12 @@ from collage_dsl.language.syntax import (
     mistakes_in_settings,
     mistakes_in_tests,
 )
-from collage_dsl.language.syntax.mistakes import Mistake, Place
+from collage_dsl.language.syntax.mistakes import Advice, Mistake, Place
 
 
-def meant(place: Place) -> str:
-    """What to write instead of the text at `place`; empty if no mistake is recognized."""
-    return next((said for each in _mistakes(place) if (said := each.help_at(place))), "")
+def meant(place: Place) -> Advice | None:
+    """What to write instead of the text at `place`; None if no mistake is recognized."""
+    return next((said for each in _mistakes(place) if (said := each.advice_at(place))), None)
 
 
 def _mistakes(place: Place) -> Iterator[Mistake]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from collage_dsl.graph.types import dtype_names, long_dtype
+from collage_dsl.language.messages.hints import Hint
 
 NEAR = 300
 """How many characters before and after the place are examined, so that a hint stays cheap."""
@@ -62,27 +63,61 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """
+    A hint about the place where reading stopped. Its new text replaces `back` characters before
+    the place and `ahead` characters after it.
+    """
+
+    hint: str
+    back: int = 0
+    ahead: int = 0
+
+
+_WRITE = re.compile(
+    r"(?:a list stands in brackets: )?(?:write|compare with) `([^`…]+)`(?:, then `([^`…]+)`)?"
+    r"(?:, (?:without|in small letters).*| for any size| for the result)?"
+)
+"""A help that says exactly what to write."""
+
+
+@dataclass(frozen=True, slots=True)
 class Mistake:
     """
     A mistake is recognized by patterns of the text before and after the place where reading
     stopped. `help` names their groups: "write `{name}`". `{free}` is a name that is not in use.
+
+    What to write replaces the text from the group `start` of `before` on; without that group, from
+    the group with which the new text begins, or all of `before`.
     """
 
     before: str
     after: str
     help: str
+    exact: bool = True
+    """Whether the file can be read on, once what `help` says to write is written there."""
 
-    def help_at(self, place: Place) -> str:
-        """What to write instead; empty if this is another mistake."""
+    def advice_at(self, place: Place) -> Advice | None:
+        """What to write instead; None if this is another mistake."""
         after = _compiled(self.after).match(place.after)
         if after is None:
-            return ""
+            return None
         before = _compiled(rf"(?:{self.before})\Z").search(place.before)
         if before is None:
-            return ""
-        groups = {**before.groupdict(), **after.groupdict()}
-        shown = {name: _shown(text or "") for name, text in groups.items()}
-        return self.help.format_map({**shown, "free": place.free_name()})
+            return None
+        groups = {**before.groupdict(), **after.groupdict(), "free": place.free_name()}
+        words = self.help.format_map({name: _shown(text or "") for name, text in groups.items()})
+        said = _WRITE.fullmatch(self.help) if self.exact else None
+        if said is None or ("{free}" in self.help and groups["free"] == "…"):
+            return Advice(words)
+        template = " ".join(part for part in said.groups() if part)
+        new = template.format_map({name: text or "" for name, text in groups.items()})
+        end = after.end()
+        if new[-1].isalpha() and re.match(r"\w", place.after[end:]):
+            new += " "
+        if new.endswith((";", "}")) and (semicolon := re.compile(r"\s*;").match(place.after, end)):
+            end = semicolon.end()
+        return Advice(Hint(words, new), len(place.before) - _start(before, template), end)
 
 
 Table = tuple[Mistake, ...]
@@ -100,6 +135,12 @@ def calls(operators: Mapping[str, str], operands: str) -> dict[str, str]:
 
 def _sign(sign: str) -> str:
     return rf"{sign}\b" if sign.isalpha() else re.escape(sign)
+
+
+def _start(before: re.Match[str], template: str) -> int:
+    """Where the text that `template` replaces begins in the text before the place."""
+    names = ["start", *re.findall(r"^\{(\w+)\}", template)]
+    return before.start(next((name for name in names if name in before.re.groupindex), 0))
 
 
 def _shown(text: str) -> str:

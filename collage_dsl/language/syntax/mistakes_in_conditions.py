@@ -15,17 +15,17 @@ MISTAKES = (
     ),
     Mistake(
         rf"^(?:rule|target|rules|expect)\b.*[(,]\s*(?P<name>{NAME})\s+",
-        rf"(?P<value>{NUMBER}|{NAME}|\"[^\"]*\")\s*[,)]",
+        rf"(?P<value>{NUMBER}|{NAME}|\"[^\"]*\")(?=\s*[,)])",
         "write `{name}: {value}`",
     ),
     # Words and signs.
     Mistake(
-        rf"^(?:rule|rules)\b.*[(,=]\s*(?P<left>{VALUE})\s*",
+        rf"^(?:rule|rules)\b.*[(,=]\s*(?P<start>)(?P<left>{VALUE})\s*",
         rf"\|\|?\s*(?P<right>{VALUE})",
         "write `union({left}, {right})`",
     ),
     *signs(
-        r"^(?!rules?\b).*",
+        r"^(?!rules?\b).*(?P<start>)",
         {
             "=>": "write `>=`",
             "=<": "write `<=`",
@@ -111,7 +111,7 @@ MISTAKES = (
         "", rf"\{{\s*(?P<items>{_ITEMS})\s*,?\s*\}}", "a list stands in brackets: write `[{items}]`"
     ),
     Mistake(
-        rf"\[\s*(?P<least>{NUMBER})\s*",
+        rf"(?P<start>)\[\s*(?P<least>{NUMBER})\s*",
         rf"\.\.+\s*(?P<most>{NUMBER})\s*\]",
         "write `{least}..{most}`, without brackets",
     ),

@@ -59,7 +59,7 @@ MISTAKES = (
     ),
     Mistake(rf"^(?P<name>{NAME})\s*", rf"(?P<rest>{ARGUMENTS})", "write `{free} = {name}{rest};`"),
     Mistake(r"^(?:yield|output|out)\s+", rf"(?P<rest>{_NAMES})\s*;", "write `return {rest};`"),
-    Mistake(rf"=\s*(?P<of>{NAME})\s*", r"\[\s*(?P<field>\d+)\s*\]\s*;", "write `{of}.{field}`"),
+    Mistake(rf"=\s*(?P<of>{NAME})\s*", r"\[\s*(?P<field>\d+)\s*\](?=\s*;)", "write `{of}.{field}`"),
     # Operands and attributes.
     Mistake(
         rf"\(.*\b(?P<name>{NAME})\s*",
@@ -83,7 +83,7 @@ MISTAKES = (
         rf"\s*(?P<right>{NAME})(?!\s*\()",
     ),
     *signs(
-        "=.*",
+        "=.*(?P<start>)",
         calls(UNARY, "{right}"),
         rf"\s*(?P<right>{NAME})",
     ),

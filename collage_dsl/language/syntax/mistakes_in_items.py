@@ -15,7 +15,7 @@ _PARAMETERS = tuple(
         (rf"{_OF}(?P<sort>[^,:()]*[^,:()\s])\s*", r"\?", "write `{name}?: {sort}`"),
         (_OF, r"\?", "write `{name}?`"),
         (rf"\b(?P<name>{NAME})\s*", r"=\s*none\b", "write `{name}?`"),
-        (r"[(,]\s*", rf"\?\s*(?P<name>{NAME})", "write `{name}?`"),
+        (r"[(,]\s*(?P<start>)", rf"\?\s*(?P<name>{NAME})", "write `{name}?`"),
         # Shapes and dtypes.
         (rf"{_OF}const\s*,?\s*", _DIMS, "write `{name}: const & [{dims}]`"),
         (rf"{_OF}(?P<dtype>{DTYPE})\s*", _DIMS, "write `{name}: [{dims}]`; " + _ASK),
@@ -33,7 +33,7 @@ _PARAMETERS = tuple(
         (rf"{_OF}dtype\s*", rf"\(\s*(?P<dtype>{DTYPE})\s*\)", "write `{name}`; " + _ASK),
         (rf"[(,]\s*(?P<dtype>{DTYPE})\s+", rf"(?P<name>{NAME})", "write `{name}`; " + _ASK),
         (_OF, r"\((?P<dims>[^()]*)\)", "write `{name}: [{dims}]`"),
-        (rf"{_OF}\[(?:[^\]]*,)?\s*", r"[?*]|-\s*1\b", "write `_` for any size"),
+        (rf"{_OF}\[(?:[^\]]*,)?\s*(?P<start>)", r"[?*]|-\s*1\b", "write `_` for any size"),
         (rf"{_OF}\[[^\]]*", r"\.\.", "without dimensions, `{name}` has any shape"),
         (
             rf"{_OF}\[[^\]]*",
@@ -44,7 +44,7 @@ _PARAMETERS = tuple(
         # Where values come from.
         (_OF, rf"(?:!|~|-|no\b|non\b|except\b)\s*(?P<what>{NAME})", "write `{name}: not {what}`"),
         # Constants.
-        (r"[(,]\s*const\s+", rf"(?P<name>{NAME})", "write `{name}: const`"),
+        (r"[(,]\s*(?P<start>)const\s+", rf"(?P<name>{NAME})", "write `{name}: const`"),
         (rf"[(,]\s*(?P<name>{NAME})\s+", r"const\b", "write `{name}: const`"),
     )
 )
@@ -99,18 +99,29 @@ _TARGETS = (
     Mistake(
         r"^target\s+on\s+", rf"(?P<kind>{NAME})", "write `target t on {kind}`: a target has a name"
     ),
-    Mistake(r"^target\s+(?P<name>[\w.]+)\s*", r"[{;]", "write `target {name} on llvm {{`"),
+    Mistake(r"^target\s+(?P<name>[\w.]+)\s*", r"\{", "write `target {name} on llvm {{`"),
+    Mistake(r"^target\s+(?P<name>[\w.]+)\s*", ";", "write `target {name} on llvm {{`", exact=False),
     Mistake(
         r"^target\s+(?P<name>[\w.]+)\s*",
-        rf'(?:{_IS}|[@(]|(?:for|as|in|is|with)\b)?\s*"?(?P<kind>{NAME})',
+        rf'(?:{_IS}|[@(]|(?:for|as|in|is|with)\b)?\s*"?(?P<kind>{NAME})"?\s*\)?\s*\{{?',
+        "write `target {name} on {kind} {{`",
+    ),
+    Mistake(
+        rf"^target\s+(?P<name>[\w.]+)\s+on\s+(?P<kind>{NAME})\s*",
+        r"[,:=]\s*\{",
         "write `target {name} on {kind} {{`",
     ),
     Mistake(
         rf"^target\s+(?P<name>[\w.]+)\s+on\s+(?P<kind>{NAME})\s*",
         r"[,;:=]",
         "write `target {name} on {kind} {{`",
+        exact=False,
     ),
-    Mistake(r"^target\b.*\bon\s+", rf'"(?P<kind>{NAME})"', "write `on {kind}`, without quotes"),
+    Mistake(
+        r"^target\b.*\b(?P<start>)on\s+",
+        rf'"(?P<kind>{NAME})"',
+        "write `on {kind}`, without quotes",
+    ),
     Mistake(
         rf"^target\b.*\bon\s+(?P<kind>{NAME})\s*",
         r"\[\s*(?P<options>[^\[\]]*[^\[\]\s])\s*\]",
@@ -124,7 +135,7 @@ _TARGETS = (
 )
 
 _WORDS = tuple(
-    Mistake(r"^", rf"(?:{theirs})\s+(?P<name>{NAME})", said)
+    Mistake(r"^", rf"(?:{theirs})\s+(?P<name>{NAME})", said, exact=False)
     for theirs, said in (
         ("def|defn|fn|fun|func|function|macro|template", "write `pattern {name}(x) {{`"),
         ("class|const|var|val|set|alias|type|group", "write `let {name} = one_of(…);`"),
@@ -136,7 +147,9 @@ _WORDS = tuple(
 MISTAKES = (
     *_WORDS,
     Mistake(
-        r"^(?:pattern|rule|let|target)\s+", r'"(?P<name>[^"]*)"', "write `{name}`, without quotes"
+        r"^(?:pattern|rule|let|target)\s+(?P<start>)",
+        r'"(?P<name>[^"]*)"',
+        "write `{name}`, without quotes",
     ),
     Mistake(r"^test\s+", rf"(?P<name>{NAME})", 'write `test "{name}"`'),
     *_PARAMETERS,

@@ -78,7 +78,7 @@ STATEMENTS = (
         rf"(?P<rest>{NAME})\s*;",
         "write `yield {names}, {rest};`",
     ),
-    Mistake(rf"^(?P<name>{NAME})\s*", r"[;}]", "write `yield {name};` for the result"),
+    Mistake(rf"^(?P<name>{NAME})\s*", r";|(?=\})", "write `yield {name};` for the result"),
     # Bindings.
     Mistake(
         rf"^(?P<word>{NAME})\s+",
@@ -116,7 +116,7 @@ OPERANDS = (
         rf"\s*(?P<right>{_OPERAND})",
     ),
     *signs(
-        "=.*",
+        "=.*(?P<start>)",
         calls(UNARY, "{right}"),
         rf"\s*(?P<right>{_OPERAND})",
     ),

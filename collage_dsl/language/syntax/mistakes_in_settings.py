@@ -14,7 +14,7 @@ MISTAKES = (
         "write `{name} {value};`, without quotes",
     ),
     Mistake(r"^tune\s*", rf"{_SIGN}\s*(?P<number>\d+)", "write `tune {{ trials {number}; }}`"),
-    Mistake(_ALONE, _SIGN, "write `{name};`"),
+    Mistake(_ALONE, rf"{_SIGN}(?:\s*\w+(?=\s*[;}}]))?", "write `{name};`"),
     Mistake(rf"^(?P<name>{NAME})\s*", rf"{_SIGN}\s*\{{", "write `{name} {{ … }}`"),
     Mistake(
         rf"^(?P<name>{NAME})\s*",
@@ -25,8 +25,14 @@ MISTAKES = (
     Mistake(rf"^(?P<name>{NAME})\s*", _SIGN, "write `{name} …;`"),
     Mistake(
         rf"^(?P<name>limits|measure|tune)\s*[(\[]\s*(?P<first>{NAME})\s*",
+        rf"[:=]?\s*(?P<rest>{VALUE})\s*[)\]]",
+        "write `{name} {{ {first} {rest}; }}`",
+    ),
+    Mistake(
+        rf"^(?P<name>limits|measure|tune)\s*[(\[]\s*(?P<first>{NAME})\s*",
         rf"[:=]?\s*(?P<rest>{VALUE})",
         "write `{name} {{ {first} {rest}; }}`",
+        exact=False,
     ),
     Mistake(
         rf"^(?P<name>rules)\s+(?P<first>{VALUE})\s*",

@@ -12,8 +12,9 @@ from lark import Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.language.syntax import ast
-from collage_dsl.language.syntax.expected import expectation, hint
+from collage_dsl.language.syntax.expected import advice, expectation
 from collage_dsl.language.syntax.grammar import parser
 from collage_dsl.language.syntax.mistakes import NEAR, Place
 from collage_dsl.language.syntax.recovery import (
@@ -80,7 +81,8 @@ def check_characters(source: Source, findings: Findings) -> None:
         if found := ACTING.search(source.text, *part.span()):
             number = ord(found[0])
             message = f"U+{number:04X} changes how the text around it is shown"
-            hint = f"write `\\u{{{number:x}}}`" if part[0][0] == '"' else "leave it out"
+            is_string = part[0][0] == '"'
+            hint = write(f"\\u{{{number:x}}}") if is_string else Hint("leave it out", "")
             findings.error("E0109", Span(source, *found.span()), message, hint)
 
 
@@ -93,7 +95,9 @@ def _edition_is_known(source: Source, findings: Findings) -> bool:
     found = _EDITION.match(source.text)
     if found is None:
         message = "the file does not say which edition of the language it is in"
-        findings.error("E0103", Span(source, 0, 0), message, "begin with `collage 1;`")
+        findings.error(
+            "E0103", Span(source, 0, 0), message, Hint("begin with `collage 1;`", "collage 1;\n\n")
+        )
         return True
     if found[1] in (None, str(EDITION)):  # without a number, the parser reports it
         return True
@@ -117,6 +121,9 @@ class _Block:
 
 
 _BRACKETS = frozenset({"LBRACE", "RBRACE", "SEMICOLON", "LPAR", "LSQB", "RPAR", "RSQB"})
+
+
+_INSERT = Hint("insert `;` here", ";")
 
 
 class _NestingError(Exception):
@@ -240,9 +247,8 @@ class _Run:
             self.close_all()
         elif self.misses_semicolon(wrong):
             at = Span(self.source, self.end, self.end)
-            self.findings.error(
-                "E0101", at, f"expected `;` after this {self.statement(block)}", "insert `;` here"
-            )
+            message = f"expected `;` after this {self.statement(block)}"
+            self.findings.error("E0101", at, message, _INSERT)
             self.insert("SEMICOLON")
             self.go_on_at(self.span(wrong).start)
         else:
@@ -294,8 +300,9 @@ class _Run:
             self.findings.error("E0103", span, "the edition is said once, on the first line")
         else:
             message = f"expected {expectation(accepted, self.start)}, found `{_shortened(wrong)}`"
-            said = hint(str(wrong), self.place(wrong, accepted), self.start)
-            self.findings.error("E0101", span, message, said)
+            said = advice(str(wrong), self.place(wrong, accepted), self.start)
+            place = Span(self.source, span.start - said.back, span.start + said.ahead)
+            self.findings.error("E0101", span, message, said.hint, place=place)
 
     def unexpected_end(self) -> None:
         block = self.blocks[-1]
@@ -304,7 +311,7 @@ class _Run:
         elif "SEMICOLON" in self.accepted():
             at = Span(self.source, self.end, self.end)
             message = f"expected `;` after this {self.statement(block)}"
-            self.findings.error("E0101", at, message, "insert `;` here")
+            self.findings.error("E0101", at, message, _INSERT)
             self.insert("SEMICOLON")
             return
         else:

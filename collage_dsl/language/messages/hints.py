@@ -1,0 +1,78 @@
+"""Hints that also say which text to write, so that an editor can write it."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import islice
+from typing import Self
+
+from collage_dsl.diagnostics import Fix, Replacement
+from collage_dsl.source import Span
+
+
+class Hint(str):
+    """
+    What to do about a finding, in words.
+
+    `new` is the text to write in place of what the finding points at, if the words say exactly
+    that; None if they leave something to the user.
+    """
+
+    new: str | None
+
+    def __new__(cls, words: str, new: str | None = None) -> Self:
+        hint = super().__new__(cls, words)
+        hint.new = new
+        return hint
+
+
+def write(new: str, remark: str = "") -> Hint:
+    """The hint to write `new` in place of what the finding points at."""
+    return Hint(f"write `{new}`{remark}", new)
+
+
+def fix_of(hint: str, place: Span) -> Fix | None:
+    """The change that `hint` says exactly, at `place`; None if it leaves something to the user."""
+    new = hint.new if isinstance(hint, Hint) else None
+    if new is None or new == place.text:
+        return None
+    return Fix(_title(new, place), (Replacement(place, new),))
+
+
+def _title(new: str, place: Span) -> str:
+    """Like "write `nn.relu`"."""
+    verb, text = "write", new
+    if not new:
+        verb, text = "remove", place.text
+    elif place.start == place.end:
+        verb = "insert"
+    line = " ".join(text.split())
+    return f"{verb} `{line if len(line) <= _LONGEST_TITLE else line[:_LONGEST_TITLE] + '…'}`"
+
+
+_LONGEST_TITLE = 80
+
+
+def did_you_mean(written: str, known: Iterable[str]) -> Hint:
+    """A hint with the known word most similar to `written`; empty if none is similar."""
+    return meant_word(_closest(written[:_LONGEST_NAME], tuple(islice(known, _MOST_NAMES))))
+
+
+def meant_word(word: str) -> Hint:
+    """The hint that `word` was meant; empty if `word` is."""
+    if not word:
+        return Hint("")
+    # A name that needs quotes is not written as it is shown.
+    return Hint(f"did you mean `{word}`?", word if word.replace(".", "_").isidentifier() else None)
+
+
+_LONGEST_NAME = 80
+_MOST_NAMES = 1000
+
+
+@lru_cache(maxsize=256)
+def _closest(written: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches  # imported here because most files need no hint
+
+    by_lower = {name.lower(): name for name in known}
+    close = get_close_matches(written.lower(), by_lower, n=1, cutoff=0.7)
+    return by_lower[close[0]] if close else ""

@@ -1,0 +1,117 @@
+"""A fix that a finding offers removes the finding when it is applied."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from collage_dsl.diagnostics import Diagnostic, Fix, Replacement
+from collage_dsl.language import check
+from collage_dsl.language.messages.advice import place_of_imports
+from collage_dsl.language.messages.codes import CODES
+from collage_dsl.language.messages.explanations import explanation
+from collage_dsl.language.messages.fixes import applied
+from collage_dsl.language.messages.hints import did_you_mean
+from collage_dsl.source import Source, Span
+from tests.commands import collage
+from tests.test_hints import cases as hint_cases
+
+TESTS = Path(__file__).parent
+NEEDS_MORE = {"exp(x * 2)"}
+"""Texts with a second mistake, which the fix of the first uncovers."""
+
+_BLOCK = re.compile(r"^```collage\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def texts() -> Iterator[object]:
+    """Every wrong text of the pages about hints, codes and the language."""
+    for case in hint_cases():
+        before, wrong, after, *_ = case.values  # type: ignore[attr-defined]
+        yield pytest.param(f"collage 1;\n{before}{wrong}{after}\n", id=f"{before}{wrong}{after}")
+    for code in CODES:
+        if explanation(code).wrong.notation == "collage":
+            yield pytest.param(explanation(code).wrong.text, id=code)
+    for page in sorted((TESTS / "language").glob("*.md")):
+        for at, block in enumerate(_BLOCK.findall(page.read_text("utf-8"))):
+            yield pytest.param(block, id=f"{page.name} {at}")
+
+
+def found(text: str) -> tuple[Diagnostic, ...]:
+    return check(Source("t.collage", text), folder=TESTS / "language")
+
+
+@pytest.mark.parametrize("text", tuple(texts()))
+def test_a_fix_removes_its_finding(text: str) -> None:
+    if any(part in text for part in NEEDS_MORE):
+        return
+    before = found(text)
+    for finding in before:
+        if finding.fix is None:
+            continue
+        after = applied(text, [finding.fix])
+        first, last = place(finding.fix)
+
+        left = [each for each in found(after) if first <= each.span.start < max(last, first + 1)]
+
+        said = f"{finding}\n{finding.fix.title}:\n{after}"
+        assert (finding.code, finding.message) not in {(f.code, f.message) for f in left}, said
+        # Nor has the text around it become one that cannot be read.
+        assert not new_syntax_errors(before, found(after), last), said
+
+
+def place(fix: Fix) -> tuple[int, int]:
+    """The offsets in the text after `fix` between which the text has changed."""
+    starts = [each.span.start for each in fix.replacements]
+    grown = sum(len(each.text) - (each.span.end - each.span.start) for each in fix.replacements)
+    return min(starts), max(each.span.end for each in fix.replacements) + grown
+
+
+def new_syntax_errors(
+    before: Sequence[Diagnostic], after: Sequence[Diagnostic], end: int
+) -> list[Diagnostic]:
+    """The errors `after` that are not in `before`, up to the offset `end`."""
+    known = {(each.code, each.message) for each in before}
+    return [
+        each
+        for each in after
+        if each.code in ("E0101", "E0102", "E0104") and each.span.start < end
+        if (each.code, each.message) not in known
+    ]
+
+
+def test_check_with_fix_writes_the_file_and_shows_what_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "a.collage"
+    path.write_text("pattern f(x) { y = nn.rellu(x) yield y; }\nrule a = host(unknown);\n")
+
+    done = collage("check", path, "--fix", "--output-format", "concise")
+
+    assert path.read_text() == (
+        "collage 1;\n\npattern f(x) { y = nn.relu(x); yield y; }\nrule a = host(unknown);\n"
+    )
+    assert done.code == 1
+    assert "E0403" in done.out
+    assert "fixed" in done.err
+
+
+def test_a_fix_that_overlaps_an_earlier_one_is_left_out() -> None:
+    source = Source("t", "abcdef")
+    fixes = [
+        Fix("1", (Replacement(Span(source, 0, 2), "X"),)),
+        Fix("2", (Replacement(Span(source, 1, 3), "Y"),)),
+        Fix("3", (Replacement(Span(source, 4, 5), ""),)),
+    ]
+
+    assert applied(source.text, fixes) == "Xcdf"
+
+
+def test_a_name_that_needs_quotes_has_no_fix() -> None:
+    assert did_you_mean("conv/x", ["conv/y"]).new is None
+
+
+def test_an_import_comes_after_the_other_imports() -> None:
+    text = 'collage 1;\nimport "std/x.collage" as x;\n\npattern p(x) { y = swish(x); yield y; }\n'
+
+    place = place_of_imports(Source("t", text))
+
+    assert text[: place.start].endswith("as x;\n")
