@@ -45,8 +45,8 @@ from collage_dsl.rules.condition import (
     Size,
     Uses,
     Within,
-    evaluate,
 )
+from collage_dsl.rules.evaluation import evaluate
 from tests.cases import cases
 
 small = st.integers(-3, 12)

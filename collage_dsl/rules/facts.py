@@ -20,9 +20,9 @@ from collage_dsl.rules.condition import (
     Shape,
     Size,
     Uses,
-    evaluate,
     parts,
 )
+from collage_dsl.rules.evaluation import evaluate
 
 Leaf = Attr | Dtype | Rank | DimAt | Shape | Size | Bytes | Has | Uses
 

@@ -23,6 +23,7 @@ from collage_dsl.language.resolve.sorts import (
 )
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as rules
+from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Span
 
@@ -69,7 +70,7 @@ class Checker:
         typed = self.expression(written)
         if typed is None or not self.is_truth(typed):
             return None
-        if not depends(typed.value) and rules.evaluate(typed.value, rules.Given()) is not True:
+        if not depends(typed.value) and evaluate(typed.value, rules.Given()) is not True:
             self.findings.error("E0302", typed.span, "this condition can never hold")
             return None
         return rules.Where(typed.value, reason, typed.span)
