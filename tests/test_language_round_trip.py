@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from collage_dsl.graph import Graph, Kind, Measuring, Toolchain, Tuning
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import format_graph, load, parse_graph, to_text
-from collage_dsl.language.resolve.patterns import TOLERANCE
 from collage_dsl.rules import (
     TVM_DEFAULT,
     CombineByPrimitives,
@@ -36,6 +35,7 @@ from collage_dsl.rules import (
     Vertical,
 )
 from collage_dsl.rules.condition import (
+    TOLERANCE,
     And,
     Attr,
     Bytes,

@@ -1,6 +1,5 @@
 """Try all ways in which a pattern may match at a node of a graph, one after the other."""
 
-import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ import collage_dsl.rules.condition as conditions
 from collage_dsl.graph import Form, Graph, Node, OpSet, members, opset
 from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import UNKNOWN, Given, Where
+from collage_dsl.rules.contents import rounded
 from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.observer import Observer
@@ -472,24 +472,6 @@ class _World:
         asked = dict(zip(predicate.parameters, indexes, strict=True))
         self.said = self.lookup(predicate)(Question(self.graph, self.inside, self.root, asked))
         return not self.said
-
-
-def rounded(value: float, dtype: str) -> float:
-    """`value` rounded to `dtype`: 0.1 is 0.10000000149… as a float32."""
-    try:
-        match dtype:
-            case "float16":
-                return float(struct.unpack("<e", struct.pack("<e", value))[0])
-            case "float32":
-                return float(struct.unpack("<f", struct.pack("<f", value))[0])
-            case "bfloat16":
-                (bits,) = struct.unpack("<I", struct.pack("<f", value))
-                bits += 0x7FFF + (bits >> 16 & 1)
-                return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFF0000))[0])
-            case _:
-                return value
-    except (OverflowError, struct.error):  # it is too large for the dtype
-        return value
 
 
 def _other_than(call: Call, node: Node) -> str:

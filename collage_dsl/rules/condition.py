@@ -3,8 +3,8 @@ Conditions of patterns: expressions about the values that a match has bound. The
 false or unknown.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, assert_never
 
 from collage_dsl.graph import Attribute, Node
@@ -28,6 +28,14 @@ class Constant:
 class Attr:
     """An attribute of the call that has the condition in its brackets."""
 
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttrOf:
+    """`k.strides`: an attribute of the call whose value is `k`."""
+
+    of: str
     name: str
 
 
@@ -78,7 +86,60 @@ class Bytes:
 class Each:
     """`strides[*]`: a comparison with it holds if it holds for every element."""
 
-    attribute: Attr
+    attribute: Attr | AttrOf
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`padding[0]`: one element of an attribute; a negative index counts from the end."""
+
+    attribute: Attr | AttrOf
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueOf:
+    """
+    `value(c)`: the number that all elements of a constant are; unknown if they differ.
+
+    A number beside it, as in `value(c) == 0.1`, is rounded to the element type.
+    """
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Min:
+    """`min(c)`: the least element of a constant."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Max:
+    """`max(c)`: the greatest element of a constant."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """`c`, inside `all(c > 0)`: an element of a constant."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """
+    `all(c > 0)`: whether a condition holds for every element of a constant; it does if there is
+    none.
+
+    In `all(b ~= s * w)`, elements at the same place are taken together; a constant with one
+    element goes with every place.
+    """
+
+    condition: "Expression"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +174,7 @@ class Holds:
 
 @dataclass(frozen=True, slots=True)
 class Calculate:
-    """Arithmetic on numbers; `/` and `%` are Python's `//` and `%`."""
+    """Arithmetic on numbers. `/` drops the remainder if both sides are whole numbers."""
 
     operator: Arithmetic
     left: "Expression"
@@ -125,6 +186,19 @@ class Compare:
     operator: Comparison
     left: "Expression"
     right: "Expression"
+
+
+TOLERANCE = 1e-4
+"""The relative tolerance of `~0.7071` and of `a ~= b`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """`a ~= b`: two numbers differ by at most `tolerance` times the one that is further from 0."""
+
+    left: "Expression"
+    right: "Expression"
+    tolerance: float = TOLERANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +229,7 @@ class Or:
 Expression = (
     Constant
     | Attr
+    | AttrOf
     | Dtype
     | Rank
     | DimAt
@@ -162,12 +237,19 @@ Expression = (
     | Size
     | Bytes
     | Each
+    | Item
+    | ValueOf
+    | Min
+    | Max
+    | Element
+    | All
     | Range
     | Has
     | Uses
     | Holds
     | Calculate
     | Compare
+    | Near
     | Within
     | Not
     | And
@@ -219,29 +301,56 @@ class Given:
     bound: Bindings = field(default_factory=dict)
     attrs: Attributes = field(default_factory=dict)
     world: World | None = None
+    elements: Mapping[str, int | float] = field(default_factory=dict)
+    """Inside `all`, the elements that are looked at."""
 
 
 def parts(expression: Expression) -> tuple[Expression, ...]:
     """The direct parts of `expression`; none if it is a leaf."""
     match expression:
-        case Not(condition):
+        case Not(condition) | All(condition):
             return (condition,)
         case Calculate(_, left, right) | Compare(_, left, right):
             return (left, right)
-        case Within(left, right) | And(left, right) | Or(left, right):
+        case Within(left, right) | Near(left, right) | And(left, right) | Or(left, right):
             return (left, right)
-        case Constant() | Attr() | Each() | Range() | Has() | Uses() | Holds():
+        case Each(attribute) | Item(attribute):
+            return (attribute,)
+        case Constant() | Attr() | Range() | Has() | Uses() | Holds():
             return ()
         case Dtype() | Rank() | Shape() | DimAt() | Size() | Bytes():
             return ()
+        case AttrOf() | ValueOf() | Min() | Max() | Element():
+            return ()
         case _:
             assert_never(expression)
+
+
+def rebuilt(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """`expression` with its direct parts changed."""
+    match expression:
+        case Not(condition) | All(condition):
+            return replace(expression, condition=change(condition))
+        case Calculate(_, left, right) | Compare(_, left, right) | Near(left, right):
+            return replace(expression, left=change(left), right=change(right))
+        case And(left, right) | Or(left, right):
+            return replace(expression, left=change(left), right=change(right))
+        case Within(value, choices):
+            return Within(change(value), change(choices))
+        case Each(attribute) | Item(attribute):
+            changed = change(attribute)
+            assert isinstance(changed, Attr | AttrOf)
+            return replace(expression, attribute=changed)
+        case _:
+            return expression
 
 
 def depends_on_facts(expression: Expression) -> bool:
     """Whether the value of `expression` depends on what names are bound to."""
     match expression:
         case Has() | Uses() | Holds() | Dtype() | Rank() | Shape() | DimAt() | Size() | Bytes():
+            return True
+        case AttrOf() | ValueOf() | Min() | Max() | Element():
             return True
         case _:
             return any(map(depends_on_facts, parts(expression)))
@@ -254,7 +363,7 @@ def names(expression: Expression) -> frozenset[str]:
             return frozenset(asked)
         case Has(of) | Uses(of) | Dtype(of) | Rank(of) | Shape(of) | Size(of) | Bytes(of):
             return frozenset((of,))
-        case DimAt(of):
+        case DimAt(of) | AttrOf(of) | ValueOf(of) | Min(of) | Max(of) | Element(of):
             return frozenset((of,))
         case _:
             return frozenset().union(*map(names, parts(expression)))

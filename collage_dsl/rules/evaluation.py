@@ -1,15 +1,17 @@
 """Evaluate conditions on the values that a match has bound."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from collage_dsl.graph import Attribute, Dim, Node, TensorType
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.rules.condition import (
     UNKNOWN,
+    All,
     And,
-    Arithmetic,
     Attr,
+    AttrOf,
     Bindings,
     Bytes,
     Calculate,
@@ -19,10 +21,15 @@ from collage_dsl.rules.condition import (
     DimAt,
     Dtype,
     Each,
+    Element,
     Expression,
     Given,
     Has,
     Holds,
+    Item,
+    Max,
+    Min,
+    Near,
     Not,
     Or,
     Range,
@@ -32,8 +39,12 @@ from collage_dsl.rules.condition import (
     Unknown,
     Uses,
     Value,
+    ValueOf,
     Within,
+    parts,
 )
+from collage_dsl.rules.contents import Ends, ends, is_empty, listed, rounded
+from collage_dsl.rules.three_valued import calculated, compare, every, in_range, near, within
 
 
 def evaluate(expression: Expression, given: Given) -> Value | Unknown:
@@ -48,8 +59,16 @@ def evaluate(expression: Expression, given: Given) -> Value | Unknown:
     match expression:
         case Constant(value):
             return value
-        case Attr(name):
-            return _plain(given.attrs.get(name))
+        case Attr() | AttrOf():
+            return _plain(_attribute(expression, given))
+        case Item(attribute, index):
+            return _item(evaluate(attribute, given), index)
+        case ValueOf(name) | Min(name) | Max(name):
+            return _content(expression, ends(given.bound.get(name)))
+        case Element(name):
+            return given.elements.get(name, UNKNOWN)
+        case All(condition):
+            return every_element(condition, given)
         case Has(name):
             return name in given.bound
         case Uses(name):
@@ -66,30 +85,35 @@ def evaluate(expression: Expression, given: Given) -> Value | Unknown:
         case Range(least, most):
             return (least, most)
         case Calculate(operator, left, right):
-            return _calculate(operator, evaluate(left, given), evaluate(right, given))
-        case Compare("==" | "!=" as operator, Attr(name), Constant(None)):
-            return _is_none(name, given) == (operator == "==")
-        case Compare("==" | "!=" as operator, Constant(None), Attr(name)):
-            return _is_none(name, given) == (operator == "==")
+            return calculated(operator, evaluate(left, given), evaluate(right, given))
+        case Compare("==" | "!=" as operator, Attr() | AttrOf() as asked, Constant(None)):
+            return _is_none(asked, given, operator)
+        case Compare("==" | "!=" as operator, Constant(None), Attr() | AttrOf() as asked):
+            return _is_none(asked, given, operator)
         case Compare(operator, Each(attribute), right):
             answers = (
-                _compare(operator, item, evaluate(right, given))
+                compare(operator, item, evaluate(right, given))
                 for item in _items(evaluate(attribute, given))
             )
-            return _every(answers)
+            return every(answers)
         case Compare("==" | "!=" as operator, DimAt() as left, DimAt() as right):
             return _same_dim(operator, _dim(left, given.bound), _dim(right, given.bound))
         case Compare(operator, left, right):
-            return _compare(operator, evaluate(left, given), evaluate(right, given))
+            return compare(operator, _beside(left, right, given), _beside(right, left, given))
+        case Near(left, right, tolerance):
+            return near(evaluate(left, given), evaluate(right, given), tolerance)
         case Within(Each(attribute), choices):
             items = _items(evaluate(attribute, given))
-            return _every(_in(item, choices, given) for item in items)
-        case Within(Attr(name), Constant(tuple() as items)) if _is_none(name, given):
+            return every(_in(item, choices, given) for item in items)
+        case Within(Attr() | AttrOf() as asked, Constant(tuple() as items)) if (
+            _is_none(asked, given) is True
+        ):
             return True if None in items else UNKNOWN
-        case Within(value, Range() as choices):
-            return _in(evaluate(value, given), choices, given)
+        case Within(value, Range(least, most)):
+            ends_ = (_beside(Constant(end), value, given) for end in (least, most))
+            return in_range(evaluate(value, given), *ends_)
         case Within(value, choices):
-            return _within(evaluate(value, given), evaluate(choices, given))
+            return within(evaluate(value, given), _beside(choices, value, given))
         case Not(condition):
             held = evaluate(condition, given)
             return held if isinstance(held, Unknown) else not held
@@ -101,8 +125,47 @@ def evaluate(expression: Expression, given: Given) -> Value | Unknown:
             assert_never(expression)
 
 
-def _is_none(attribute: str, given: Given) -> bool:
-    return given.attrs.get(attribute) is None
+def _attribute(asked: Attr | AttrOf, given: Given) -> Attribute:
+    if isinstance(asked, Attr):
+        return given.attrs.get(asked.name)
+    node = given.bound.get(asked.of)
+    return None if node is None else node.attrs.get(asked.name)
+
+
+def _is_none(asked: Attr | AttrOf, given: Given, operator: Comparison = "==") -> bool | Unknown:
+    """Whether an attribute is `none`, or for `!=`, is not. Of a call that is not there: unknown."""
+    if isinstance(asked, AttrOf) and asked.of not in given.bound:
+        return UNKNOWN
+    return (_attribute(asked, given) is None) == (operator == "==")
+
+
+def _item(value: Value | Unknown, index: int) -> Value | Unknown:
+    """An element of a list; a single number is the number for all axes."""
+    if not isinstance(value, tuple):
+        return value
+    return value[index] if -len(value) <= index < len(value) else UNKNOWN
+
+
+def _content(asked: ValueOf | Min | Max, found: Ends) -> Value | Unknown:
+    if found.unknown or (isinstance(asked, ValueOf) and found.least != found.most):
+        return UNKNOWN
+    return found.most if isinstance(asked, Max) else found.least
+
+
+def _beside(expression: Expression, other: Expression, given: Given) -> Value | Unknown:
+    """The value of `expression`, rounded like `other` if that is an element of a constant."""
+    value = evaluate(expression, given)
+    if not isinstance(other, ValueOf | Min | Max | Element) or not isinstance(expression, Constant):
+        return value
+    node = given.bound.get(other.of)
+    dtype = node.type.dtype if node and isinstance(node.type, TensorType) else ""
+    if isinstance(value, tuple):
+        return tuple(_rounded(item, dtype) for item in value)
+    return value if isinstance(value, Unknown) else _rounded(value, dtype)
+
+
+def _rounded(value: Value, dtype: str) -> Value:
+    return rounded(value, dtype) if isinstance(value, float) else value
 
 
 def _items(value: Value | Unknown) -> tuple[Value | Unknown, ...]:
@@ -110,18 +173,10 @@ def _items(value: Value | Unknown) -> tuple[Value | Unknown, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _every(answers: Iterable[bool | Unknown]) -> bool | Unknown:
-    found = list(answers)
-    if False in found:
-        return False
-    return UNKNOWN if any(isinstance(each, Unknown) for each in found) else True
-
-
 def _in(value: Value | Unknown, choices: Expression, given: Given) -> bool | Unknown:
     if isinstance(choices, Range):
-        above = _compare(">=", value, choices.least)
-        return _every((above, _compare("<=", value, choices.most)))
-    return _within(value, evaluate(choices, given))
+        return in_range(value, choices.least, choices.most)
+    return within(value, evaluate(choices, given))
 
 
 def _dim(dim: DimAt, bound: Bindings) -> Dim | Unknown:
@@ -137,7 +192,7 @@ def _same_dim(operator: Comparison, left: Dim | Unknown, right: Dim | Unknown) -
     """Two dimensions with the same symbolic name are equal."""
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return UNKNOWN
-    return _compare(operator, (left,), (right,))
+    return compare(operator, (left,), (right,))
 
 
 def _plain(value: Attribute) -> Value | Unknown:
@@ -182,76 +237,122 @@ def _number(dim: Dim) -> int | Unknown:
     return dim if isinstance(dim, int) else UNKNOWN
 
 
-def _calculate(
-    operator: Arithmetic, left: Value | Unknown, right: Value | Unknown
-) -> Value | Unknown:
-    if not (isinstance(left, int | float) and isinstance(right, int | float)):
-        return UNKNOWN
-    try:
-        match operator:
-            case "+":
-                return left + right
-            case "-":
-                return left - right
-            case "*":
-                return left * right
-            case "/":
-                return left // right
-            case "%":
-                return left % right
-            case _:
-                assert_never(operator)
-    except (ZeroDivisionError, OverflowError):  # a huge whole number with a fraction
-        return UNKNOWN
-
-
-def _compare(operator: Comparison, left: Value | Unknown, right: Value | Unknown) -> bool | Unknown:
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return UNKNOWN
-    if operator in ("==", "!="):
-        same = _equal(left, right)
-        return same if isinstance(same, Unknown) else same == (operator == "==")
-    if not (isinstance(left, int | float) and isinstance(right, int | float)):
-        return UNKNOWN
-    match operator:
-        case "<":
-            return left < right
-        case "<=":
-            return left <= right
-        case ">":
-            return left > right
-        case _:
-            return left >= right
-
-
-def _equal(left: Value, right: Value) -> bool | Unknown:
-    """Equality. For shapes it is unknown if symbolic dimensions could be equal."""
-    if not (isinstance(left, tuple) and isinstance(right, tuple)) or len(left) != len(right):
-        return left == right
-    pairs = [(a, b) for a, b in zip(left, right, strict=True) if a != b or a == _SOME_DIM]
-    symbolic = any(isinstance(side, str) for pair in pairs for side in pair)
-    certain = any(isinstance(a, int) and isinstance(b, int) for a, b in pairs)
-    if certain or not pairs:
-        return not pairs
-    return UNKNOWN if symbolic else False
-
-
-_SOME_DIM = "?"
-"""A dimension without a name: two of them may differ."""
-
-
-def _within(value: Value | Unknown, choices: Value | Unknown) -> bool | Unknown:
-    if isinstance(value, Unknown) or not isinstance(choices, tuple):
-        return UNKNOWN
-    same = [_equal(value, choice) for choice in choices]
-    if True in same:
-        return True
-    return UNKNOWN if any(isinstance(each, Unknown) for each in same) else False
-
-
 def _decided(left: Expression, right: Expression, given: Given, *, by: bool) -> bool | Unknown:
     """The value of `or` (`by` is true) or `and` (`by` is false): a side equal to `by` decides."""
     sides = (evaluate(left, given), evaluate(right, given))
     if any(not isinstance(side, Unknown) and bool(side) is by for side in sides):
         return by
     return UNKNOWN if any(isinstance(side, Unknown) for side in sides) else not by
+
+
+# Every element of constants.
+
+_MIRRORED: Mapping[Comparison, Comparison] = {
+    "==": "==",
+    "!=": "!=",
+    "<": ">",
+    ">=": "<=",
+    ">": "<",
+    "<=": ">=",
+}
+
+
+def every_element(condition: Expression, given: Given) -> bool | Unknown:
+    """
+    Whether `condition` holds for every element. Where the least and the greatest element decide,
+    the others are not looked at.
+    """
+    match condition:
+        case And(left, right):
+            return every((every_element(left, given), every_element(right, given)))
+        case Compare(operator, Element(of), right) if not has_element(right):
+            answer = _of_ends(operator, Element(of), right, given)
+        case Compare(operator, left, Element(of)) if not has_element(left):
+            answer = _of_ends(_MIRRORED[operator], Element(of), left, given)
+        case Within(Element() as element, Range(least, most)):
+            above = Compare(">=", element, Constant(least))
+            return every_element(And(above, Compare("<=", element, Constant(most))), given)
+        case Near(Element() as element, other, tolerance) if not has_element(other):
+            answer = _near_ends(element, other, tolerance, given)
+        case _:
+            answer = None
+    return _one_by_one(condition, given) if answer is None else answer
+
+
+def has_element(expression: Expression) -> bool:
+    return isinstance(expression, Element) or any(map(has_element, parts(expression)))
+
+
+def _of_ends(
+    operator: Comparison, element: Element, other: Expression, given: Given
+) -> bool | Unknown | None:
+    """The answer as far as the least and the greatest element decide it; None if they do not."""
+    node = given.bound.get(element.of)
+    if is_empty(node):
+        return True
+    found = ends(node)
+    if found.unknown:
+        return UNKNOWN
+    value = _beside(other, element, given)
+    first, last = (compare(operator, end, value) for end in (found.least, found.most))
+    if operator != "!=" or not (first is True and last is True):
+        return every((first, last))
+    outside = compare("<", value, found.least), compare(">", value, found.most)
+    return True if True in outside else None
+
+
+def _near_ends(
+    element: Element, other: Expression, tolerance: float, given: Given
+) -> bool | Unknown:
+    """The numbers near another one lie together, so the least and the greatest decide."""
+    node = given.bound.get(element.of)
+    if is_empty(node):
+        return True
+    found, value = ends(node), evaluate(other, given)
+    if found.unknown:
+        return UNKNOWN
+    return every(near(end, value, tolerance) for end in (found.least, found.most))
+
+
+def _one_by_one(condition: Expression, given: Given) -> bool | Unknown:
+    places = elements_together(condition, given)
+    if isinstance(places, str):
+        return UNKNOWN
+    return every(_truth(condition, replace(given, elements=place)) for place in places)
+
+
+def _truth(condition: Expression, given: Given) -> bool | Unknown:
+    held = evaluate(condition, given)
+    return held if isinstance(held, Unknown) else bool(held)
+
+
+def elements_together(
+    condition: Expression, given: Given
+) -> Sequence[Mapping[str, int | float]] | str:
+    """
+    The different combinations of elements that are at the same place of the constants of
+    `condition`, or why they are not known.
+    """
+    asked = sorted(_asked_elements(condition))
+    columns: list[tuple[int | float, ...]] = []
+    for name in asked:
+        found = listed(given.bound.get(name))
+        if isinstance(found, str):
+            return f"`{name}`: {found}"
+        columns.append(found)
+    shapes = {_without_ones(given.bound[name]) for name in asked} - {()}
+    if len(shapes) > 1:
+        return f"the shapes of `{'` and `'.join(asked)}` differ"
+    size = max((len(column) for column in columns if len(column) != 1), default=1)
+    rows = zip(*(column * size if len(column) == 1 else column for column in columns), strict=True)
+    return [dict(zip(asked, row, strict=True)) for row in dict.fromkeys(rows)]
+
+
+def _without_ones(node: Node) -> tuple[int, ...]:
+    return tuple(dim for dim in node.tensor.static_shape if dim != 1)
+
+
+def _asked_elements(condition: Expression) -> frozenset[str]:
+    if isinstance(condition, Element):
+        return frozenset((condition.of,))
+    return frozenset().union(*map(_asked_elements, parts(condition)))

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
+from collage_dsl.rules.contents import rounded
+
 Scalar = bool | int | float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Values:
     """The elements of a constant in row-major order, with what matching needs of an array."""
 
@@ -17,6 +19,12 @@ class Values:
 
     def ravel(self) -> "Values":
         return Values((len(self.elements),), self.elements)
+
+    def min(self) -> Scalar:
+        return min(self.elements)
+
+    def max(self) -> Scalar:
+        return max(self.elements)
 
     def tolist(self) -> Any:
         return _nested(self.shape, self.elements)
@@ -54,7 +62,11 @@ def array(dtype: str, shape: tuple[int, ...], elements: Sequence[Scalar]) -> Any
 
         return np.array(elements, dtype=dtype).reshape(shape)
     except (ImportError, TypeError):  # TypeError: numpy does not know the dtype
-        return Values(shape, tuple(elements))
+        return Values(shape, tuple(_rounded(element, dtype) for element in elements))
+
+
+def _rounded(element: Scalar, dtype: str) -> Scalar:
+    return rounded(element, dtype) if "float" in dtype else element
 
 
 def _nested(shape: tuple[int, ...], elements: tuple[Scalar, ...]) -> Any:

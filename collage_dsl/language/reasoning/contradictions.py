@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from collage_dsl.diagnostics import Note
@@ -18,8 +19,10 @@ from collage_dsl.language.reasoning.required_calls import Called, Names, require
 from collage_dsl.language.reasoning.terms import terms
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
+    All,
     And,
     Attr,
+    AttrOf,
     Bytes,
     Calculate,
     Compare,
@@ -30,16 +33,20 @@ from collage_dsl.rules.condition import (
     Expression,
     Has,
     Holds,
+    Item,
+    Max,
+    Min,
     Not,
-    Or,
     Rank,
     Shape,
     Size,
     Uses,
     Value,
+    ValueOf,
     Where,
     Within,
     parts,
+    rebuilt,
 )
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.source import Span
@@ -115,13 +122,13 @@ def _conditions(
         if not call.call.optional:
             for where in call.call.attributes:
                 if where.span is not None and _has_elements(where.condition):
-                    expression = _numbered(_named(where.condition, names), call)
+                    expression = _named(_numbered(where.condition, call), names, calls)
                     yield Condition(expression, where.span, size=_size(expression))
     known = {id(where) for where in implied}
     for where in pattern.conditions:
         if where.span is not None:
             is_implied = id(where) in known
-            expression = _named(where.condition, names)
+            expression = _named(where.condition, names, calls)
             yield Condition(expression, where.span, is_implied, _size(expression))
 
 
@@ -130,49 +137,33 @@ def _has_elements(expression: Expression) -> bool:
     match expression:
         case Each(Attr(name)):
             return name in PER_AXIS
-        case Not(condition):
-            return _has_elements(condition)
-        case Compare(_, left, right) | Within(left, right) | And(left, right) | Or(left, right):
-            return _has_elements(left) and _has_elements(right)
         case _:
-            return True
+            return all(map(_has_elements, parts(expression)))
 
 
 def _numbered(expression: Expression, call: Called) -> Expression:
     """Put the number of `call` into attribute names, so that those of two calls differ."""
-    match expression:
-        case Attr(name):
-            return call.attribute(name)
-        case Each(Attr(name)):
-            return Each(call.attribute(name))
-        case Not(condition):
-            return Not(_numbered(condition, call))
-        case Calculate(_, left, right) | Compare(_, left, right) | And(left, right):
-            return replace(expression, left=_numbered(left, call), right=_numbered(right, call))
-        case Or(left, right):
-            return Or(_numbered(left, call), _numbered(right, call))
-        case Within(value, choices):
-            return Within(_numbered(value, call), _numbered(choices, call))
-        case _:
-            return expression
+    if isinstance(expression, Attr):
+        return call.attribute(expression.name)
+    return rebuilt(expression, partial(_numbered, call=call))
 
 
-def _named(expression: Expression, names: Names) -> Expression:
-    """`expression` with the names that represent its values, so that equal values have one name."""
-    if not names.same:
-        return expression
+def _named(expression: Expression, names: Names, calls: Sequence[Called]) -> Expression:
+    """
+    `expression` with the names that represent its values, so that equal values have one name. An
+    attribute of a call that is part of every match has the name that it has in that call.
+    """
     match expression:
         case Dtype(of) | Rank(of) | DimAt(of) | Shape(of) | Size(of) | Bytes(of) | Uses(of):
             return replace(expression, of=names.same.get(of, of))
-        case Not(condition):
-            return Not(_named(condition, names))
-        case Calculate() | Compare() | And() | Or():
-            left, right = _named(expression.left, names), _named(expression.right, names)
-            return replace(expression, left=left, right=right)
-        case Within(value, choices):
-            return Within(_named(value, names), _named(choices, names))
+        case ValueOf(of) | Min(of) | Max(of):
+            return replace(expression, of=names.same.get(of, of))
+        case AttrOf(of, name):
+            result = names.same.get(of, of)
+            found = (c for c in calls if c.result == result and not c.call.optional)
+            return next((call.attribute(name) for call in found), expression)
         case _:
-            return expression
+            return rebuilt(expression, partial(_named, names=names, calls=calls))
 
 
 def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None:
@@ -401,16 +392,10 @@ def _related(ways: list[Facts], claims: tuple[Claim, ...]) -> list[Facts]:
 def _is_plain(expression: Expression) -> bool:
     """Whether `expression` is known as soon as all its terms are."""
     match expression:
-        case Shape() | Each() | Holds() | Calculate("/" | "%"):
+        case Shape() | Each() | Item() | AttrOf() | All() | Holds() | Calculate("/" | "%"):
             return False
-        case Not(condition):
-            return _is_plain(condition)
-        case Calculate(_, left, right) | Compare(_, left, right) | Within(left, right):
-            return _is_plain(left) and _is_plain(right)
-        case And(left, right) | Or(left, right):
-            return _is_plain(left) and _is_plain(right)
         case _:
-            return True
+            return all(map(_is_plain, parts(expression)))
 
 
 def _has_value(term: object, calls: Sequence[Called]) -> bool:

@@ -34,6 +34,10 @@ from collage_dsl.rules.condition import (
     Each,
     Expression,
     Has,
+    Item,
+    Max,
+    Min,
+    Near,
     Not,
     Or,
     Range,
@@ -42,8 +46,10 @@ from collage_dsl.rules.condition import (
     Size,
     Uses,
     Value,
+    ValueOf,
     Within,
 )
+from collage_dsl.rules.contents import rounded
 
 _MOST_FACTORS = 8
 """The elements of a value with more dimensions are not counted."""
@@ -114,7 +120,7 @@ class Facts:
                 return TRUTH
             case Attr(name):
                 return self.attributes.get(name, ANYTHING)
-            case Dtype() | Each():
+            case Dtype() | Each() | Item() | ValueOf() | Min() | Max():
                 return ANYTHING
 
     def first(self, term: Term) -> Term:
@@ -234,7 +240,7 @@ class Facts:
             self.known.add(term)
             if isinstance(term, Has):
                 continue
-            if isinstance(term, Attr | Each):
+            if isinstance(term, Attr | Each | Item):
                 name = term.name if isinstance(term, Attr) else term.attribute.name
                 self.narrow(Has(name), one_of((True,)))
                 continue
@@ -333,7 +339,7 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
             way.know(condition)
             if way.of(condition).allowed is not None:
                 way.narrow(condition, one_of((holds,)))
-        case Within():
+        case Within() | Near():
             way.know(condition)
 
 
@@ -344,6 +350,8 @@ def _narrow_to_choices(
         ranks = [len(choice) for choice in choices if isinstance(choice, tuple)]
         if holds:
             way.narrow(Rank(value.of), one_of(ranks))
+    elif any(_is_rounded(Constant(choice), value) for choice in choices):
+        return
     elif holds:
         _narrow(way, value, one_of(choices))
     else:
@@ -357,6 +365,8 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
         elif _is_same_shape(way, left, right):
             way.possible = False
         return
+    if _is_rounded(left, right) or _is_rounded(right, left):
+        return
     _bound(way, operator, left, right)
     _bound(way, _MIRRORED[operator], right, left)
     if way.possible and (found := _difference(way, operator, left, right)):
@@ -366,6 +376,14 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
             way.possible &= operator in ("==", "<=", ">=")
         elif operator == "==":
             way.equal(left, right)
+
+
+def _is_rounded(number: Expression, beside: Expression) -> bool:
+    """Whether `number` may be rounded to the element type of the constant that it stands beside."""
+    match number, beside:
+        case Constant(float() as value), ValueOf() | Min() | Max():
+            return any(rounded(value, dtype) != value for dtype in ("float16", "bfloat16"))
+    return False
 
 
 def _difference(
@@ -385,7 +403,7 @@ def _difference(
     return Difference(way.first(left), operator, way.first(right), 0, is_whole)
 
 
-_TERMS = (Attr, Dtype, Rank, DimAt, Size, Bytes, Uses)
+_TERMS = (Attr, Dtype, Rank, DimAt, Size, Bytes, Uses, Item, ValueOf, Min, Max)
 
 
 def _same_shape(way: Facts, left: Expression, right: Expression) -> None:
@@ -443,7 +461,9 @@ def _values(way: Facts, expression: Node) -> Values:
             return one_of((0,))
         case Constant(value):
             return one_of((value,))
-        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
+        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has():
+            return way.of(expression)
+        case Each(Attr()) | Item(Attr()) | ValueOf() | Min() | Max():
             return way.of(expression)
         case Calculate(operator, left, right):
             return calculated(operator, _values(way, left), _values(way, right))
@@ -454,7 +474,9 @@ def _values(way: Facts, expression: Node) -> Values:
 def _narrow(way: Facts, expression: Expression, values: Values) -> None:
     """Narrow the terms of `expression`, given that its value is in `values`."""
     match expression:
-        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Each():
+        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses():
+            way.narrow(expression, values)
+        case Each(Attr()) | Item(Attr()) | ValueOf() | Min() | Max():
             way.narrow(expression, values)
         case Constant(value):
             way.possible &= value in values

@@ -8,23 +8,26 @@ from typing import assert_never
 from collage_dsl.language.reasoning.pattern_shape import always_there, references
 from collage_dsl.rules.condition import (
     And,
+    AttrOf,
     Bytes,
-    Calculate,
-    Compare,
     Constant,
     DimAt,
     Dtype,
+    Element,
     Expression,
     Has,
     Holds,
+    Max,
+    Min,
     Not,
     Or,
     Rank,
     Shape,
     Size,
     Uses,
+    ValueOf,
     Where,
-    Within,
+    rebuilt,
 )
 from collage_dsl.rules.pattern import (
     Anything,
@@ -153,21 +156,12 @@ class _Numbering:
         match condition:
             case Dtype(of) | Rank(of) | Shape(of) | DimAt(of) | Size(of) | Bytes(of):
                 return replace(condition, of=self.number(of))
-            case Has(of) | Uses(of):
+            case Has(of) | Uses(of) | AttrOf(of) | ValueOf(of) | Min(of) | Max(of) | Element(of):
                 return replace(condition, of=self.number(of))
             case Holds(predicate, names):
                 return Holds(predicate, tuple(map(self.number, names)))
-            case Not(inner):
-                return _simplified(Not(self.demand(inner)))
-            case And(left, right) | Or(left, right):
-                changed = replace(condition, left=self.demand(left), right=self.demand(right))
-                return _simplified(changed)
-            case Calculate(_, left, right) | Compare(_, left, right):
-                return replace(condition, left=self.demand(left), right=self.demand(right))
-            case Within(value, choices):
-                return Within(self.demand(value), self.demand(choices))
             case _:
-                return condition
+                return _simplified(rebuilt(condition, self.demand))
 
     def number(self, name: str) -> str:
         while isinstance(value := self.values.get(name), Reference):

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from collage_dsl.rules.condition import (
+    All,
     And,
     Attr,
+    AttrOf,
     Bytes,
     Calculate,
     Compare,
@@ -13,9 +15,14 @@ from collage_dsl.rules.condition import (
     DimAt,
     Dtype,
     Each,
+    Element,
     Expression,
     Has,
     Holds,
+    Item,
+    Max,
+    Min,
+    Near,
     Not,
     Or,
     Range,
@@ -23,10 +30,11 @@ from collage_dsl.rules.condition import (
     Shape,
     Size,
     Uses,
+    ValueOf,
     Within,
 )
 
-Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each
+Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each | Item | ValueOf | Min | Max
 """
 An expression with a known set of values. Attribute names begin with the number of the call. `Has`
 is also about attributes, by that name: whether the attribute has a value.
@@ -59,18 +67,22 @@ def terms(expression: Expression) -> Iterator[Term]:
             yield Has(name)
         case Within(Attr(name), Constant(tuple() as items)) if None in items:
             yield Has(name)  # without a value it holds, and with one it is known
-        case Constant() | Range() | Holds():
+        case Constant() | Range() | Holds() | All() | Element() | AttrOf():
+            pass
+        case Each(AttrOf()) | Item(AttrOf()):
             pass
         case Shape(of):
             yield Rank(of)
         case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
+            yield expression
+        case Item() | ValueOf() | Min() | Max():
             yield expression
         case Not(condition):
             yield from terms(condition)
         case Calculate(_, left, right) | Compare(_, left, right):
             yield from terms(left)
             yield from terms(right)
-        case Within(left, right) | And(left, right) | Or(left, right):
+        case Within(left, right) | Near(left, right) | And(left, right) | Or(left, right):
             yield from terms(left)
             yield from terms(right)
         case _:
