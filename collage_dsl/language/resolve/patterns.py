@@ -167,17 +167,17 @@ class _PatternChecker:
     def dims(self, parameter: Parameter, written: ast.Dims) -> None:
         """Add the conditions of named dimensions: the rank, and equal sizes for equal names."""
         names = [dim for dim in written.items if isinstance(dim, ast.Name)]
+        said = [d.text if isinstance(d, ast.Name) else int(d.value) for d in written.items]
         for second in [name for name in names if name.text == OPEN][1:]:
             message = "a second `..` leaves open which dimensions are meant"
             hint = "write `_` for each dimension of any size"
             self.findings.error("E0301", second.span, message, hint)
-            return
+            said[written.items.index(second)] = ANY
         for name in names:
             if name.text not in (ANY, OPEN, *self.dimensions.places) and (
                 why := reserved(name.text)
             ):
                 self.findings.error("E0208", name.span, why)
-        said = [d.text if isinstance(d, ast.Name) else int(d.value) for d in written.items]
         for axis, where in self.dimensions.demands(parameter, said):
             span = written.span if axis is None else written.items[axis].span
             self.demands.append(replace(where, span=span))
