@@ -265,6 +265,30 @@ def test_a_renamed_name_is_renamed_everywhere(name: str) -> None:
     assert problems(document, Files()) == problems(marked(FILE + "¦")[0], Files()) == ()
 
 
+OTHER_CALL = """collage 1;
+pattern p(x, c: const) {
+  k = nn.conv2d(x, c);
+  y = nn.max_pool2d(k) [strides[0] == k.stri¦des[1]];
+  where all(c >= 0) and k.padding[*] == 0;
+  yield y;
+}
+"""
+
+
+def test_an_attribute_of_another_call_is_explained_and_its_call_renamed() -> None:
+    document, offset = marked(OTHER_CALL)
+
+    found = hover(document, offset, Files())
+
+    assert found is not None
+    assert "nn.conv2d [strides]" in str(found)
+    assert renamed(OTHER_CALL.replace("¦", "").replace("k = ", "¦k = "), "conv") == (
+        OTHER_CALL.replace("¦", "").replace("k = ", "conv = ").replace("(k)", "(conv)")
+    ).replace("k.", "conv.")
+    inside = OTHER_CALL.replace("¦", "").replace("all(c", "all(¦c")
+    assert "all(c2 >= 0)" in renamed(inside, "c2")
+
+
 @pytest.mark.parametrize(
     ("new", "why"),
     [
