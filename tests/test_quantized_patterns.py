@@ -26,7 +26,7 @@ pattern quantized(
   where all(zw == 0) else "weights have no zero point";
   where value(zx) in 0..127 and value(zy) in [0, 128];
   where all(w in -127..127);
-  where all(sx * sw ~= 0.05) else "the library knows one scale";
+  where all(sx * sw ~= 0.05) else "the library has one scale";
   yield y;
 }
 target lib on llvm { rules dfpattern(quantized); }
@@ -112,7 +112,7 @@ def test_a_product_of_quantized_values_is_matched(graph_of: Maker) -> None:
         ({"zw": np.int8([0, 0, 0, 1])}, "weights have no zero point", "max(zw) is 1"),
         ({"zx": np.uint8(200)}, "value(zx) in 0..127", "value(zx) is 200"),
         ({"w": np.full((8, 4), -128, "int8")}, "all(w in -127..127)", "min(w) is -128"),
-        ({"sw": np.full(4, 0.1002, "float32")}, "the library knows one scale", "max(sw) is 0.1002"),
+        ({"sw": np.full(4, 0.1002, "float32")}, "the library has one scale", "max(sw) is 0.10"),
         ({"sx": np.float32(np.nan)}, "scales are positive: unknown", "(NaN)"),
     ],
 )
