@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from collage_dsl.diagnostics import Diagnostic, Note, RuleError
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, without_too_many
-from collage_dsl.language.resolve.conditions import is_function
+from collage_dsl.language.resolve.functions import is_function
 from collage_dsl.language.resolve.ignores import without_ignored
 from collage_dsl.language.resolve.imports import Definition, Exports, Library, brought
 from collage_dsl.language.resolve.pattern_tables import Tables, only_shipped

@@ -1,6 +1,5 @@
 """Turn the syntax of a condition into a condition of `rules`, and check the types of its parts."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -8,6 +7,7 @@ from collage_dsl.language.messages.advice import call_meant, function_meant
 from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
 from collage_dsl.language.reasoning.attribute_values import stored_length
 from collage_dsl.language.resolve.condition_scope import Scope
+from collage_dsl.language.resolve.functions import ARGUMENTS, FUNCTIONS, OF_CONSTANTS, fact_of
 from collage_dsl.language.resolve.sorts import (
     Sort,
     Typed,
@@ -24,13 +24,6 @@ from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.source import Span
 
 _ARITHMETIC = ("+", "-", "*", "/", "%")
-_FUNCTIONS = {
-    **dict.fromkeys(("dtype", "rank", "shape", "dim", "size", "bytes", "uses", "has"), 1),
-    **dict.fromkeys(("value", "min", "max", "all"), 1),
-    "dim": 2,
-}
-FUNCTIONS = tuple(_FUNCTIONS)
-_OF_CONSTANTS = ("value", "min", "max")
 
 
 @dataclass(slots=True)
@@ -183,9 +176,9 @@ class Checker:
         name = written.function
         if name.text in self.scope.predicates():
             return self.holds(written)
-        wanted = _FUNCTIONS.get(name.text)
+        wanted = ARGUMENTS.get(name.text)
         if wanted is None:
-            known = (*_FUNCTIONS, *self.scope.predicates())
+            known = (*ARGUMENTS, *self.scope.predicates())
             said = written.arguments[0].value.span.text if written.arguments else ""
             hint = call_meant(name.text, said, FUNCTIONS) or did_you_mean(name.text, known)
             hint = hint or f"there are {listed(known, 'and')}"
@@ -204,10 +197,10 @@ class Checker:
         axis = self.axis(arguments[1].value) if wanted == 2 else 0
         if not self.scope.fact(name, of) or axis is None:
             return None
-        if name.text in _OF_CONSTANTS and not self.scope.constant(of):
+        if name.text in OF_CONSTANTS and not self.scope.constant(of):
             return None
         (self.has if name.text == "has" else self.asked).add(of.text)
-        return _fact(name.text, of.text, axis, written.span)
+        return fact_of(name.text, of.text, axis, written.span)
 
     def every(self, written: ast.Application) -> Typed | None:
         """`all(w >= 0)`: inside, the name of a constant means an element of it."""
@@ -396,26 +389,3 @@ def depends(expression: rules.Expression) -> bool:
         case _:
             inside = rules.parts(expression)
             return not inside or any(map(depends, inside))
-
-
-def _fact(function: str, of: str, axis: int, span: Span) -> Typed:
-    facts: Mapping[str, tuple[rules.Expression, Sort]] = {
-        "dtype": (rules.Dtype(of), Sort.DTYPE),
-        "rank": (rules.Rank(of), Sort.NUMBER),
-        "shape": (rules.Shape(of), Sort.NUMBERS),
-        "dim": (rules.DimAt(of, axis), Sort.NUMBER),
-        "size": (rules.Size(of), Sort.NUMBER),
-        "bytes": (rules.Bytes(of), Sort.NUMBER),
-        "uses": (rules.Uses(of), Sort.NUMBER),
-        "has": (rules.Has(of), Sort.TRUTH),
-        "value": (rules.ValueOf(of), Sort.NUMBER),
-        "min": (rules.Min(of), Sort.NUMBER),
-        "max": (rules.Max(of), Sort.NUMBER),
-    }
-    value, sort = facts[function]
-    return Typed(value, sort, span)
-
-
-def is_function(name: str) -> bool:
-    """Whether `name` is a function of conditions; a predicate cannot have such a name."""
-    return name in _FUNCTIONS

@@ -28,8 +28,9 @@ from collage_dsl.language.reasoning.pattern_shape import (
 )
 from collage_dsl.language.reasoning.tuples import check_tuples
 from collage_dsl.language.resolve.condition_scope import AttributeScope
-from collage_dsl.language.resolve.conditions import FUNCTIONS, Checker
+from collage_dsl.language.resolve.conditions import Checker
 from collage_dsl.language.resolve.dimensions import ANY, OPEN, Dimensions
+from collage_dsl.language.resolve.functions import FUNCTIONS
 from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.resolve.scope import MAX_DEPTH, MAX_SIZE, PatternScope
 from collage_dsl.language.resolve.sorts import OF_ATTRIBUTE, Sort, Typed, dtype_of
