@@ -69,7 +69,7 @@ editors:
 	cd editors/vscode && npm install --no-audit --no-fund && npm test && npm run build && npm run package
 
 # The built package is what runs and what is tested: installed anew when a source changes.
-SOURCES := pyproject.toml hatch_build.py \
+SOURCES := pyproject.toml \
 	$(shell find collage_dsl completions grammars specs -type f -not -name '*.pyc')
 
 $(INSTALLED): EXTRAS := dev

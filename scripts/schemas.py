@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from collage_dsl.cli.documents import (
+    BreakingDocument,
     CalibrationDocument,
     CodesDocument,
     ExplainDocument,
@@ -30,6 +31,7 @@ from collage_dsl.report.why import NearDocument, WhyDocument
 FOLDER = Path(__file__).parent.parent / "docs" / "schemas"
 
 COMMANDS: dict[str, type[Document]] = {
+    "breaking": BreakingDocument,
     "calibrate": CalibrationDocument,
     "candidates": CandidatesDocument,
     "check": CheckDocument,

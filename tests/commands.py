@@ -1,8 +1,13 @@
 """Running the commands as a user does, and what several tests ask of them."""
 
+import io
 import subprocess
 import sys
 from dataclasses import dataclass
+
+import pytest
+
+from collage_dsl.cli.main import main
 
 FIVE_MISTAKES = """\
 collage 1;
@@ -33,6 +38,26 @@ def collage(*arguments: object, timeout: float = 300) -> Done:
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     assert "Traceback" not in done.stderr
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def said(*arguments: object, encoding: str = "utf-8") -> Done:
+    """What `collage` says in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
+        patch.setattr(sys, "stdout", streams[0])
+        patch.setattr(sys, "stderr", streams[1])
+        # At its end, this process would remove the files of what it started after this.
+        patch.setattr("collage_dsl.scratch.keep_temporary_files_together", lambda: None)
+        patch.setattr(sys, "argv", ["collage", *map(str, arguments)])
+        with pytest.raises(SystemExit) as done:
+            main()
+        texts = []
+        for stream in streams:
+            stream.flush()
+            buffer = stream.buffer
+            assert isinstance(buffer, io.BytesIO)
+            texts.append(buffer.getvalue().decode(encoding))
+    return Done(int(done.value.code or 0), texts[0], texts[1])
 
 
 def assert_one_message(done: Done, code: int, *said: str) -> None:

@@ -13,7 +13,6 @@ from collage_dsl.language.syntax.parser import MAX_CHARACTERS, MAX_TOKENS
 from tests.test_language_fuzz import GRAPH, SPEC
 
 TOKENS = re.findall(r"\w+|\"[^\"]*\"|\S", SPEC + GRAPH)
-WORDS = re.compile(r"\w[\w.]*|\"[^\"]*\"|[^\s\w]")
 NAMES = r"\b(conv|act|pairs|either|block|tagged|library|lib)\b"
 
 
@@ -21,13 +20,6 @@ def spec(size: int) -> str:
     """A valid spec: the definitions of one, again and again under other names."""
     definitions = SPEC.removeprefix("collage 1;\n")
     return numbered(size, lambda at: re.sub(NAMES, rf"\g<1>{at}", definitions))
-
-
-def largest_spec(size: int) -> str:
-    """A valid spec of nearly as many words and signs as may be, at the size that may be."""
-    most = MAX_TOKENS * size // MAX_CHARACTERS
-    definitions = SPEC.removeprefix("collage 1;\n")
-    return spec(most * len(definitions) * 9 // 10 // len(WORDS.findall(definitions)))
 
 
 def long_choices(size: int) -> str:
@@ -100,7 +92,6 @@ _TEST_END = "; return y; } expect true; }"
 
 TEXTS: Mapping[str, Callable[[int], str]] = {
     "a valid spec": spec,
-    "as much as may be": largest_spec,
     "long choices": long_choices,
     # Deep.
     "parentheses": nested("rule r = ", "(", "x", ")", ";"),

@@ -1,9 +1,11 @@
 """What makes `collage check` fail: levels, `[tool.collage]` and `--exit-zero`."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from collage_dsl.cli.config import KEYS, Configs
 from tests.commands import FIVE_MISTAKES, assert_one_message, collage
 from tests.test_check_formats import CLEAN, WARNED
 
@@ -81,6 +83,11 @@ def test_imports_are_looked_for_on_the_path(warned: Path, tmp_path: Path) -> Non
         ("[tool.collage]\nignore = 'W0405'", "`ignore` is a list of strings"),
         ("[tool.collage]\nignore = ['E0201']", "`E0201` is an error, which cannot be ignored"),
         ("[tool.collage]\nignore = ['W9405']", "there is no code `W9405`; did you mean `W0405`?"),
+        ("[tool.collage]\nexclude = ['!']", "`!` is no pattern of files"),
+        ("[tool.collage]\nselect = ['W7']", "there is no code `W7`"),
+        ("[tool.collage]\nper-file-ignores = ['a']", "`per-file-ignores` is a table"),
+        ("[tool.collage.per-file-ignores]\n'a' = 'W04'", "`a` is a list of strings"),
+        ("[tool.collage]\nrespect-gitignore = 1", "`respect-gitignore` is true or false"),
         ("[tool]\ncollage = 1", "[tool.collage] is a table"),
         ("[tool.collage", "cannot read"),
     ],
@@ -106,3 +113,72 @@ def test_imports_are_looked_for_where_the_command_says(tmp_path: Path) -> None:
 
     assert collage("check", file).code == 1
     assert collage("check", file, "--path", tmp_path / "lib").code == 0
+
+
+def test_the_beginning_of_a_code_stands_for_all_codes_that_begin_so(warned: Path) -> None:
+    for said, shown in [
+        ('ignore = ["W04"]', False),
+        ('ignore = ["W"]', False),
+        ('ignore = ["W08"]', True),
+        ('select = ["W08"]', False),
+        ("select = []", False),
+        ('select = ["W0405"]\nignore = ["W04"]', True),
+        ('select = ["W04"]\nignore = ["W0405"]', False),
+    ]:
+        configure(warned.parent, f"[tool.collage]\n{said}\n")
+        assert ("W0405" in collage("check", warned).out) == shown, said
+
+
+def test_options_come_in_place_of_the_codes_of_the_configuration(warned: Path) -> None:
+    configure(warned.parent, '[tool.collage]\nignore = ["W04"]\n')
+
+    assert "W0405" in collage("check", warned, "--ignore", "W08, W09").out
+    assert "W0405" in collage("check", warned, "--select", "W0405").out
+    assert "W0405" not in collage("check", warned, "--select", "W08").out
+    assert_one_message(collage("check", warned, "--ignore", "W7"), 2, "there is no code `W7`")
+    assert_one_message(collage("check", warned, "--select", "E02"), 2, "`E02` is an error")
+
+
+def test_files_have_their_own_codes(warned: Path) -> None:
+    other = warned.parent / "other.collage"
+    other.write_text(WARNED)
+    configure(warned.parent.parent, '[tool.collage.per-file-ignores]\n"specs/w*" = ["W04"]\n')
+
+    done = collage("check", warned.parent, "--output-format", "concise")
+
+    assert [line.partition(":")[0] for line in done.out.splitlines()] == [str(other)]
+
+
+def test_findings_are_counted_by_what_they_are(warned: Path, tmp_path: Path) -> None:
+    five = tmp_path / "five.collage"
+    five.write_text(FIVE_MISTAKES)
+
+    def summary(*options: str) -> str:
+        return collage("check", warned, five, *options).out.splitlines()[-1]
+
+    assert summary() == "2 files checked, 5 errors, 1 warning"
+    assert summary("--fail-level", "warning") == (
+        "2 files checked, 5 errors, 1 warning, 1 of which fails"
+    )
+
+
+def test_what_fails_is_a_failure_in_junit_too(warned: Path) -> None:
+    def failures(*options: str) -> str:
+        return collage("check", warned, "--output-format", "junit", *options).out
+
+    assert 'tests="1" failures="0"' in failures()
+    assert 'tests="1" failures="1"' in failures("--fail-level", "warning")
+
+
+def test_the_settings_in_the_documentation_are_all_there_are(tmp_path: Path) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "check.md").read_text("utf-8")
+    text = page.split("```toml\n")[1].split("```")[0]
+    (tmp_path / "pyproject.toml").write_text(text)
+
+    config = Configs().of(tmp_path / "a.collage")
+
+    assert set(tomllib.loads(text)["tool"]["collage"]) == set(KEYS)
+    assert config.path == (tmp_path / "common",)
+    assert not config.shows("W0530", tmp_path / "a.collage")
+    assert config.shows("W0805", tmp_path / "a.collage")
+    assert not config.shows("W0805", tmp_path / "generated" / "a.collage")

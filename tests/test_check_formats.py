@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from sarif_pydantic import Sarif
 
-from collage_dsl.cli.formats import FORMATS, render
+from collage_dsl.cli.formats import FORMATS, Report, render
 from collage_dsl.diagnostics import Diagnostic, Note, Severity
 from collage_dsl.source import Source, Span
 from tests.commands import FIVE_MISTAKES, Done, collage
@@ -168,7 +168,7 @@ def test_the_exit_code_is_the_same_in_every_format(folder: Path, format_: str) -
 
 
 def test_a_folder_stands_for_the_specs_in_it(folder: Path) -> None:
-    assert checked(folder, "full", ".").out.endswith("3 files checked, 6 diagnostics\n")
+    assert checked(folder, "full", ".").out.endswith("3 files checked, 5 errors, 1 warning\n")
 
 
 def test_github_shows_annotations_at_relative_paths(folder: Path) -> None:
@@ -185,7 +185,7 @@ def test_what_github_would_act_upon_is_escaped() -> None:
     source = Source("a,b:c.collage", "text")
     found = Diagnostic("E0101", "100 %\nof it, a::b", Span(source, 0, 4), "no")
 
-    assert render("github", [found], []) == (
+    assert render("github", Report([found])) == (
         "::error file=a%2Cb%3Ac.collage,line=1,col=1,endLine=1,endColumn=5,title=collage E0101"
         "::100 %25\\nof it, a::b%0Ahelp: no\n"
     )
@@ -214,6 +214,7 @@ def test_a_fingerprint_stays_when_lines_are_added_above(folder: Path) -> None:
 def test_junit_has_a_suite_for_each_file_and_a_failure_for_each_error(folder: Path) -> None:
     root = ElementTree.fromstring(checked(folder, "junit", ".").out)
 
+    assert_junit(root)
     suites = {suite.get("name"): suite for suite in root}
     assert (root.get("tests"), root.get("failures")) == ("7", "5")
     assert len(suites["a b/five.collage"].findall("testcase/failure")) == 5
@@ -221,11 +222,33 @@ def test_junit_has_a_suite_for_each_file_and_a_failure_for_each_error(folder: Pa
     assert len(suites["clean.collage"].findall("testcase")) == 1
 
 
+def assert_junit(root: ElementTree.Element) -> None:
+    """
+    What Jenkins (its junit-10.xsd), GitLab and the actions for GitHub read: the elements and
+    attributes that all of them know, numbers that agree, and one outcome for each test.
+    """
+    counts = ("tests", "failures", "errors", "skipped")
+    assert (root.tag, set(root.attrib)) == ("testsuites", {"name", *counts})
+    for suite in root:
+        assert (suite.tag, set(suite.attrib)) == ("testsuite", {"name", *counts})
+        for case in suite:
+            assert case.tag == "testcase"
+            assert set(case.attrib) == {"classname", "name", "file", "line"}
+            assert {each.tag for each in case} <= {"failure", "error", "system-out"}
+            assert len(case) <= 1
+            for outcome in case:
+                wanted = set() if outcome.tag == "system-out" else {"type", "message"}
+                assert set(outcome.attrib) == wanted
+    for element in (root, *root):
+        for name, tag in zip(counts, ("testcase", "failure", "error", "skipped"), strict=True):
+            assert element.get(name) == str(len(list(element.iter(tag))))
+
+
 def test_junit_is_xml_whatever_the_text_holds() -> None:
     source = Source("a<b>&.collage", "\x00\x1b<&]]>")
     found = Diagnostic("E0101", '\x00 "<&', Span(source, 0, 2), "\uffff")
 
-    assert ElementTree.fromstring(render("junit", [found], [])).get("failures") == "1"
+    assert ElementTree.fromstring(render("junit", Report([found]))).get("failures") == "1"
 
 
 def assert_sarif(text: str) -> dict[str, object]:
@@ -254,7 +277,7 @@ def test_sarif_has_the_second_place_of_a_diagnostic() -> None:
     notes = (Note("first", Span(source, 0, 7)), Note("a remark"))
     found = Diagnostic("W0405", "text", Span(source, 8, 9), "", Severity.WARNING, notes)
 
-    run = assert_sarif(render("sarif", [found, found], []))
+    run = assert_sarif(render("sarif", Report([found, found])))
 
     results = run["results"]
     assert isinstance(results, list)

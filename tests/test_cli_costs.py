@@ -137,7 +137,7 @@ def test_a_file_that_has_no_costs_is_refused(store: Path, text: str, said: str) 
 
     done = collage("costs", "import", file, "--store", store)
 
-    assert_one_message(done, 2, said)
+    assert_one_message(done, 1, said)
     assert names(store) == ALL
 
 

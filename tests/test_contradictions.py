@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from collage_dsl.graph import Form, Node, TensorType
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.graphs.values import array
+from collage_dsl.language.reasoning.assuming import OPPOSITE, assume
 from collage_dsl.language.reasoning.domain import (
     WHOLE,
     Values,
@@ -24,7 +25,7 @@ from collage_dsl.language.reasoning.domain import (
     one_of,
     solved,
 )
-from collage_dsl.language.reasoning.facts import OPPOSITE, Facts, assume
+from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import is_broadcasting, keeps_dtype, keeps_shape
 from collage_dsl.rules.condition import (
     All,

@@ -6,6 +6,7 @@ from math import inf
 import pytest
 
 from collage_dsl.language import check
+from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.domain import (
     ANYTHING,
     NATURAL,
@@ -19,7 +20,7 @@ from collage_dsl.language.reasoning.domain import (
     one_of,
     solved,
 )
-from collage_dsl.language.reasoning.facts import MOST_WAYS, Facts, assume
+from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,
@@ -235,7 +236,7 @@ DIFFERENT = "where dim(x, 0) == 4; where dim(x, 1) == 5;"
     ("body", "codes"),
     [
         ("y = (nn.max_pool2d | nn.avg_pool2d)(x) [ceil_mode, not ceil_mode];", "E0320"),
-        ("y = astype?(x) [dtype == f16]; where dtype(y) == f32;", ""),
+        ("y = astype?(x) [dtype == f16]; where dtype(y) == f32;", "W0314"),
         ('y = topk(x) [ret_type == "values", dtype == i32]; where dtype(y) == f32;', ""),
         ("y = nn.relu(x); where rank(x) == 2; where rank(y) == 3;", "E0320"),
         ("y = ones(x); where rank(x) == 1; where rank(y) == 3;", ""),
@@ -328,7 +329,7 @@ DIFFERENT = "where dim(x, 0) == 4; where dim(x, 1) == 5;"
         ("y = nn.relu(nn.conv2d(flatten(x), _));", "E0320"),
         ("y = nn.relu?(nn.conv2d(flatten(x), _));", "E0320"),
         ("y = add(x, nn.conv2d(flatten(_), _));", "E0320"),
-        ("y = add?(x, nn.conv2d(flatten(_), _));", ""),
+        ("y = add?(x, nn.conv2d(flatten(_), _));", "W0314"),
     ],
 )
 def test_what_is_said_of_a_pattern(body: str, codes: str) -> None:

@@ -389,7 +389,7 @@ def test_calls_of_compiled_functions_are_nodes() -> None:
     [call] = [node for node in from_relax(module).nodes if node.is_call]
 
     assert call.op == "call_tir"
-    assert call.attrs == {"function": lowered}
+    assert call.attrs == {"function": lowered, "op_pattern": "opaque"}
     assert call.value.same_as(module[lowered])
     assert refusal(module, lowered) == f"`{lowered}` is not a Relax function"
 

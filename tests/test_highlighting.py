@@ -18,8 +18,7 @@ from collage_dsl.language.resolve.measuring import MEASURES
 from collage_dsl.language.resolve.rules import KINDS
 from collage_dsl.language.resolve.targets import SETTINGS
 from collage_dsl.language.resolve.tuning import TUNES
-from collage_dsl.language.syntax.grammar import tables
-from collage_dsl.language.syntax.lalr import END, Machine
+from collage_dsl.language.syntax.grammar import parser
 from collage_dsl.lsp.vocabulary import words
 
 ROOT = Path(__file__).parent.parent
@@ -140,15 +139,14 @@ def test_every_token_of_the_specs_that_ship_is_highlighted_as_what_it_is(path: P
     }
     text = path.read_text("utf-8")
     lines = text.split("\n")
-    machine = Machine(tables("file"), text)
     count = 0
-    while (token := machine.scan())[0] != END:
-        kind, start, end = token
-        assert machine.feed(kind, start, end, text[start:end])
+    for token in parser("file").parse_interactive(text).iter_parse():
+        kind, start = token.type, token.start_pos
+        assert start is not None
         line, column = text.count("\n", 0, start), start - (text.rfind("\n", 0, start) + 1)
         scope = scope_at(lines[line], column)
         # `taps` is a statement of a pattern, and a limit.
-        word = text[start:end]
+        word = str(token)
         keyword = word in KEYWORDS and (kind != "NAME" or word == "taps")
         said = AS_KEYWORDS if keyword else re.compile(wanted.get(kind, ""))
         assert said.match(scope), f"{path}:{line + 1}:{column + 1}: {kind} {word} is {scope}"

@@ -70,4 +70,4 @@ def test_a_pipe_is_no_model_and_no_table(tmp_path: Path) -> None:
 def test_a_command_that_cannot_read_a_table_says_so(tmp_path: Path) -> None:
     done = collage("plan", "none.onnx", "-t", NATIVE, "--costs", tmp_path)
 
-    assert_one_message(done, 1, "cannot read the cost table", "Is a directory")
+    assert_one_message(done, 2, "cannot read the cost table", "Is a directory")

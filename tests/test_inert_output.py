@@ -1,9 +1,7 @@
 """What the commands print is inert, whatever files, imports, nodes and strings are called."""
 
-import io
 import json
 import re
-import sys
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,26 +17,19 @@ from onnx import TensorProto, helper, numpy_helper
 
 import collage_dsl as collage
 from collage_dsl.cli.formats import FORMATS
-from collage_dsl.cli.main import main
 from collage_dsl.graph import Form, Graph, Node
 from collage_dsl.language import format_graph, parse_graph
 from collage_dsl.language.write.printer import quoted
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.problems import problems
+from tests.commands import Done, said
 from tests.graphs import F32
 from tests.hostile_names import LONG, NAMES, NOT_UTF8
 
 COMMAND = re.compile(r"^\s*::|##(vso|teamcity)?\[", re.IGNORECASE | re.MULTILINE)
 ANNOTATION = re.compile(r"::(error|warning) file=[^:]*,line=\d+,[^:]*::(?!.*##(vso|teamcity)?\[)")
 TABLE = "spec: {launch: 1.0e-6, ops: {'*': 1.0e-5}}\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    code: int
-    out: str
-    err: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +42,6 @@ class Place:
     wrong: Path
     model: Path
     graph: Path
-
-
-def said(*arguments: object, encoding: str = "utf-8") -> Said:
-    """What `collage` says in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
-        patch.setattr(sys, "stdout", streams[0])
-        patch.setattr(sys, "stderr", streams[1])
-        # At its end, this process would remove the files of what it started after this.
-        patch.setattr("collage_dsl.scratch.keep_temporary_files_together", lambda: None)
-        patch.setattr(sys, "argv", ["collage", *map(str, arguments)])
-        with pytest.raises(SystemExit) as done:
-            main()
-        texts = []
-        for stream in streams:
-            stream.flush()
-            buffer = stream.buffer
-            assert isinstance(buffer, io.BytesIO)
-            texts.append(buffer.getvalue().decode(encoding))
-    return Said(int(done.value.code or 0), texts[0], texts[1])
 
 
 def assert_inert(text: str) -> None:
@@ -86,7 +57,7 @@ def assert_json(text: str) -> Any:
     return found
 
 
-def answered(*arguments: object, codes: tuple[int, ...] = (0, 1)) -> Said:
+def answered(*arguments: object, codes: tuple[int, ...] = (0, 1)) -> Done:
     """The answer for people, which is inert."""
     done = said(*arguments)
     assert done.code in codes, done.err
@@ -178,11 +149,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return place_of(request.param, Path(), file_name(request.param)[:60])
 
 
-def test_check_in_every_format(place: Place) -> None:
+@pytest.mark.parametrize("command", ["check", "test"])
+def test_files_in_every_format(place: Place, command: str) -> None:
     for each in (place.spec, place.wrong):
         for format_ in FORMATS:
-            done = said("check", "--output-format", format_, "--", each)
-            assert done.code == (each == place.wrong), done.err
+            done = said(command, "--output-format", format_, "--", each)
+            assert done.code == (command == "test" or each == place.wrong), done.err
             assert_inert(done.err)
             match format_:
                 case "full" | "concise":
@@ -205,6 +177,12 @@ def test_commands_for_specs(place: Place) -> None:
         answered("fmt", option, "--", place.folder / "none" / spec, codes=(2,))
     answered("test", "--", spec)
     answered_in_json("test", spec.absolute())
+    other = Path(f"other {spec}")
+    changed = spec.read_text("utf-8").replace("y = add(x, w)", "y = nn.relu(x)")
+    other.write_text(changed.replace("p(x, w: const)", "p(x)").replace("== 7", "== 1"), "utf-8")
+    for versions in ((other, spec), (spec, other), (place.wrong, spec)):
+        answered("breaking", "--", *versions)
+    assert answered_in_json("breaking", other.absolute(), spec.absolute(), codes=(1,))["breaking"]
     answered("explain", f"x{place.name}", codes=(2,))
     answered("ops", f"x{place.name}", codes=(2,))
     answered("fmt", f"--x{place.name}", codes=(2,))

@@ -58,6 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 STAGES = ("messages", "syntax", "reasoning", "graphs", "resolve", "write", "")
 MAY_USE = {
     "lark": {"language"},
+    "pathspec": {"cli"},
     "tvm": {"frontend", "backends", "targets", "realization", "measuring"},
     "tvm_ffi": {"frontend", "backends", "targets", "realization", "measuring"},
     "onnx": {"frontend", "backends", "realization", "saturation"},

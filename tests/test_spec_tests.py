@@ -4,7 +4,7 @@ import pytest
 
 from collage_dsl.graph import Toolchain
 from collage_dsl.language.loading import load_contents
-from collage_dsl.language.resolve.spec_tests import (
+from collage_dsl.language.resolve.questions import (
     Candidates,
     Expectation,
     Kernels,
@@ -12,10 +12,10 @@ from collage_dsl.language.resolve.spec_tests import (
     Operator,
     Proposes,
     Question,
-    SpecTest,
     TargetOf,
     WhyNot,
 )
+from collage_dsl.language.resolve.spec_tests import SpecTest
 from collage_dsl.rules import DFPattern, FusionSpec, OpCallByKind
 from collage_dsl.source import Source
 

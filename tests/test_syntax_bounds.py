@@ -27,12 +27,12 @@ def covered(text: str) -> list[str]:
 # Sizes.
 
 
-def test_a_text_of_a_mebibyte_is_read() -> None:
+def test_a_text_of_128_kibibytes_is_read() -> None:
     text = "collage 1;\n#".ljust(MAX_CHARACTERS - 1, "-") + "\n"
 
     assert shown(text) == ""
     assert shown(text + "#") == (
-        "t.collage:3:1: error[E0106]: the text is longer than 1 MiB\n"
+        "t.collage:3:1: error[E0106]: the text is longer than 128 KiB\n"
         "3 | #\n"
         "    ^\n"
         "help: split it into several files"

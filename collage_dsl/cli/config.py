@@ -1,29 +1,66 @@
-"""Read the section `[tool.collage]` of `pyproject.toml`, which configures `collage check`."""
+"""Read the section `[tool.collage]` of `pyproject.toml`, which configures the commands on files."""
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.formats import FAIL_LEVELS
+from collage_dsl.cli.ignored import absolute, is_pattern, names
 from collage_dsl.language.messages.codes import CODES
 from collage_dsl.language.messages.findings import did_you_mean, listed
 from collage_dsl.reading import text_of
 
-_KEYS = ("path", "ignore", "fail-level")
+KEYS = (
+    *("path", "select", "ignore", "per-file-ignores", "fail-level", "exclude"),
+    "respect-gitignore",
+)
+
+ALL = ("W",)
+"""Selects all warnings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """
-    `path` has the folders in which imports are searched, `ignore` the codes of warnings that are
-    not shown. Findings of `fail_level` and above make a check fail.
+    `path` has the folders in which imports are searched. A warning is shown if it is selected and
+    not ignored; `select` and `ignore` have codes or their beginnings, such as `W04`, and the
+    longer one counts. Findings of `fail_level` and above make a check fail. `exclude` and the keys
+    of `per_file_ignores` are patterns of files, in the form of a `.gitignore` in `folder`.
     """
 
+    folder: Path = Path("/")
     path: tuple[Path, ...] = ()
-    ignore: frozenset[str] = frozenset()
+    select: tuple[str, ...] = ALL
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fail_level: str = "error"
+    exclude: tuple[str, ...] = ()
+    respects_gitignore: bool = True
+
+    def excludes(self, path: Path, *, is_folder: bool) -> bool:
+        return names(self.exclude, self.folder, path, is_folder=is_folder)
+
+    def shows(self, code: str, file: Path) -> bool:
+        """Whether a finding with this code is shown for `file`. Each error is."""
+        if not code.startswith("W"):
+            return True
+        if _longest(self.select, code) <= _longest(self.ignore, code):
+            return False
+        return not any(
+            _longest(codes, code) and names((pattern,), self.folder, file, is_folder=False)
+            for pattern, codes in self.per_file_ignores.items()
+        )
+
+    def ignored(self, file: Path) -> frozenset[str]:
+        """The codes that are not shown for `file`."""
+        return frozenset(code for code in CODES if not self.shows(code, file))
+
+    def instead(self, select: tuple[str, ...], ignore: tuple[str, ...]) -> "Config":
+        """The same with these codes in place of its own, where some are given."""
+        return replace(self, select=select or self.select, ignore=ignore or self.ignore)
 
 
 class Configs:
@@ -33,7 +70,7 @@ class Configs:
         self._by_folder: dict[Path, Config] = {}
 
     def of(self, file: Path) -> Config:
-        return self._in(file.absolute().parent)
+        return self._in(absolute(file).parent)
 
     def _in(self, folder: Path) -> Config:
         if folder not in self._by_folder:
@@ -45,6 +82,23 @@ class Configs:
         if file.is_file() and (said := _section(file)) is not None:
             return _config(file, said)
         return Config() if folder.parent == folder else self._in(folder.parent)
+
+
+def checked_codes(place: object, said: Iterable[str]) -> tuple[str, ...]:
+    """Codes of warnings or their beginnings, which `place` names. Raises CommandError."""
+    codes = tuple(said)
+    for code in codes:
+        if not any(known.startswith(code) for known in CODES) or not code:
+            hint = did_you_mean(code, CODES) or "`collage explain` lists all codes"
+            raise CommandError(f"{place}: there is no code `{code}`; {hint}")
+        if not code.startswith("W"):
+            raise CommandError(f"{place}: `{code}` is an error, which cannot be ignored")
+    return codes
+
+
+def _longest(beginnings: Iterable[str], code: str) -> int:
+    """The length of the longest of `beginnings` that `code` has; 0 if it has none."""
+    return max((len(each) for each in beginnings if code.startswith(each)), default=0)
 
 
 def _section(file: Path) -> Any:
@@ -61,17 +115,40 @@ def _config(file: Path, said: Any) -> Config:
     if not isinstance(said, dict):
         raise CommandError(f"{file}: [tool.collage] is a table")
     for key in said:
-        if key not in _KEYS:
-            hint = did_you_mean(key, _KEYS) or f"there are {listed(_KEYS, 'and')}"
+        if key not in KEYS:
+            hint = did_you_mean(key, KEYS) or f"there are {listed(KEYS, 'and')}"
             raise CommandError(f"{file}: [tool.collage] has no `{key}`; {hint}")
     level = said.get("fail-level", "error")
     if level not in FAIL_LEVELS:
         raise CommandError(f"{file}: `fail-level` is {listed(FAIL_LEVELS)}")
-    folders = tuple(file.parent / each for each in _strings(file, said, "path"))
-    codes = frozenset(_strings(file, said, "ignore"))
-    for code in sorted(codes):
-        _check_ignored(file, code)
-    return Config(folders, codes, level)
+    respects = said.get("respect-gitignore", True)
+    if not isinstance(respects, bool):
+        raise CommandError(f"{file}: `respect-gitignore` is true or false")
+    select = _strings(file, said, "select")
+    return Config(
+        folder=file.parent,
+        path=tuple(file.parent / each for each in _strings(file, said, "path")),
+        select=checked_codes(file, select) if "select" in said else ALL,
+        ignore=checked_codes(file, _strings(file, said, "ignore")),
+        per_file_ignores=_per_file(file, said.get("per-file-ignores", {})),
+        fail_level=level,
+        exclude=_patterns(file, _strings(file, said, "exclude")),
+        respects_gitignore=respects,
+    )
+
+
+def _per_file(file: Path, said: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(said, dict):
+        raise CommandError(f"{file}: `per-file-ignores` is a table of codes by file")
+    _patterns(file, list(said))
+    return {pattern: checked_codes(file, _strings(file, said, pattern)) for pattern in said}
+
+
+def _patterns(file: Path, said: list[str]) -> tuple[str, ...]:
+    for pattern in said:
+        if not is_pattern(pattern):
+            raise CommandError(f"{file}: `{pattern}` is no pattern of files")
+    return tuple(said)
 
 
 def _strings(file: Path, said: dict[str, Any], key: str) -> list[str]:
@@ -79,11 +156,3 @@ def _strings(file: Path, said: dict[str, Any], key: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise CommandError(f"{file}: `{key}` is a list of strings")
     return value
-
-
-def _check_ignored(file: Path, code: str) -> None:
-    if code not in CODES:
-        hint = did_you_mean(code, CODES) or "`collage explain` lists all codes"
-        raise CommandError(f"{file}: there is no code `{code}`; {hint}")
-    if not code.startswith("W"):
-        raise CommandError(f"{file}: `{code}` is an error, which cannot be ignored")

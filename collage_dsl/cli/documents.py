@@ -1,6 +1,6 @@
 """The JSON documents of the commands that need no model. Their schemas are in `docs/schemas`."""
 
-from typing import Any
+from typing import Any, Literal
 
 from collage_dsl.cost.exchange import CostDocument
 from collage_dsl.report.documents import Document, FileName
@@ -134,6 +134,49 @@ class TestsDocument(Document):
     __test__ = False
 
     tests: list[TestDocument]
+
+
+class MatchDocument(Document):
+    """
+    The nodes of a match or candidate on the graph of a test, in graph order. `version` says where
+    this graph is: in the tests of `old`, of `new`, or of `both`. `reason` says why the new pattern
+    does not match there.
+    """
+
+    file: FileName
+    test: str
+    version: Literal["old", "new", "both"]
+    nodes: list[str]
+    reason: FileName = ""
+
+
+class ChangeDocument(Document):
+    """
+    A definition that is not the same in both versions, with the matches of a pattern, or the
+    candidates of a target, that only one version has. `unknown` says why others are not known.
+    """
+
+    file: FileName
+    kind: Literal["pattern", "rule", "target"]
+    name: str
+    change: Literal["removed", "added", "changed"]
+    lost: list[MatchDocument]
+    gained: list[MatchDocument]
+    unknown: list[FileName]
+
+
+class BreakingDocument(Document):
+    """
+    The answer of `collage breaking`. `breaking`: something was removed, or is no longer matched.
+    `graphs` were compared; `left_out` are tests that name a model.
+    """
+
+    old: FileName
+    new: FileName
+    breaking: bool
+    graphs: int
+    left_out: int
+    changes: list[ChangeDocument]
 
 
 class CodesDocument(Document):

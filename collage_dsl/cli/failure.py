@@ -14,6 +14,8 @@ INTERRUPTED = 130
 """Exit code: the command was interrupted from the keyboard (SIGINT), as shells report it."""
 
 _GIVEN = {
+    "DamagedFolderError",
+    "ExchangeError",
     "FormError",
     "FrontendError",
     "LockError",
@@ -46,7 +48,11 @@ _ENVIRONMENT = {
     "UnknownBackend",
     "UnknownTarget",
     "UnreadableError",
+    "UnreadableModelError",
 }
+
+_READ_FROM_FILES = {"LockError", "TableError"}
+"""Exceptions about given files whose cause says if the file cannot be read at all."""
 
 _OF_LINES = {"CompileError", "UncoveredError"}
 """Exceptions with a message of several lines."""
@@ -68,11 +74,13 @@ class Failure:
 
 def explained(error: Exception) -> Failure:
     """The failure to report for `error`. An unexpected one is reported as a defect of ours."""
-    names = {each.__name__ for each in type(error).__mro__}
-    if names & _GIVEN:
-        return Failure(_message(error), WRONG)
-    if names & _ENVIRONMENT:
-        return Failure(_message(error), CANNOT)
+    names = [each.__name__ for each in type(error).__mro__]
+    known = next((name for name in names if name in _GIVEN | _ENVIRONMENT), "")
+    cause = error.__cause__ if known in _READ_FROM_FILES else None
+    is_unreadable = isinstance(cause, OSError | UnicodeDecodeError)
+    if known:
+        code = WRONG if known in _GIVEN and not is_unreadable else CANNOT
+        return Failure(_message(error), code)
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _EXTRA:
         return Failure(
             f"error: this command needs {error.name}, which is not installed; "

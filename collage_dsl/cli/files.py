@@ -1,24 +1,110 @@
-"""Find the spec files in the paths and folders that a command is given."""
+"""Find and read the spec files that a command is given: files, folders, and standard input."""
 
-from collections.abc import Iterable, Iterator
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from collage_dsl.cli.config import Configs
 from collage_dsl.cli.failure import CommandError
+from collage_dsl.cli.ignored import GitIgnored, absolute
+from collage_dsl.language import UnreadableError, read
+from collage_dsl.source import Source
+
+STDIN = Path("-")
+
+NO_NAME = "<stdin>"
+"""The name of standard input in messages, if it is given no other."""
+
+_NEVER = frozenset({".git", ".hg", ".jj", ".svn", ".venv", "node_modules"})
+"""Folders whose files are never those of a repository."""
 
 
-def spec_files(paths: Iterable[Path]) -> tuple[Path, ...]:
+@dataclass(frozen=True, slots=True)
+class Given:
     """
-    Each of `paths` once, in order. A folder stands for all spec files in it, sorted. Raises
-    CommandError if there are none: a wrong path must not look like a file without mistakes.
+    The paths on the command line. `-` is standard input, which messages call `stdin_name`. A file
+    that is given by its name is taken though it is excluded, unless `force_exclude` is set.
     """
-    return tuple(dict.fromkeys(file for path in paths for file in _below(path)))
 
+    paths: Sequence[Path]
+    stdin_name: str = NO_NAME
+    force_exclude: bool = False
 
-def _below(path: Path) -> Iterator[Path]:
-    if path.is_dir():
-        found = sorted(path.rglob("*.collage"))
-        if not found:
-            raise CommandError(f"there is no `.collage` file in {path}")
+    def files(self, configs: Configs) -> tuple[Path, ...]:
+        """
+        Each file once, in order. A folder stands for the spec files in it, sorted, without those
+        that git ignores or that the configuration excludes. Raises CommandError if there are none:
+        a wrong path must not look like a file without mistakes.
+        """
+        return tuple(dict.fromkeys(f for path in self.paths for f in self._below(path, configs)))
+
+    def named(self, file: Path) -> Path:
+        """The path that counts for the configuration and the imports of `file`."""
+        return Path(self.stdin_name) if file == STDIN else file
+
+    def read(self, file: Path) -> Source:
+        """The text of `file`. Raises UnreadableError."""
+        if file != STDIN:
+            return read(file)
+        try:
+            return Source(self.stdin_name, sys.stdin.buffer.read().decode("utf-8-sig"))
+        except UnicodeDecodeError as problem:
+            reason = f"it is not UTF-8 (byte {problem.start})"
+            raise UnreadableError(f"cannot read {self.stdin_name}: {reason}") from None
+
+    def _below(self, path: Path, configs: Configs) -> Iterator[Path]:
+        if not path.is_dir():
+            if not (
+                self.force_exclude and _is_excluded(self.named(path), configs, is_folder=False)
+            ):
+                yield path
+            return
+        walk = _Walk(path, configs, force_exclude=self.force_exclude)
+        found = sorted(walk.files())
+        if not found and not (walk.left_out and self.force_exclude):
+            but = " except what .gitignore or `exclude` names" if walk.left_out else ""
+            raise CommandError(f"there is no `.collage` file in {path}{but}")
         yield from found
-    else:
-        yield path
+
+
+class _Walk:
+    """
+    A walk through the folder `top`; `left_out` says whether something there was ignored. If `top`
+    itself is excluded, but is asked for by name, the configuration excludes nothing in it.
+    """
+
+    def __init__(self, top: Path, configs: Configs, *, force_exclude: bool) -> None:
+        self.top = top
+        self.configs = configs
+        self.ignored = GitIgnored(top)
+        self.excludes = force_exclude or not _is_excluded(top, configs, is_folder=True)
+        self.left_out = False
+
+    def files(self) -> Iterator[Path]:
+        for folder, folders, files in os.walk(self.top):
+            here = Path(folder)
+            folders[:] = [name for name in folders if self._is_wanted(here / name, is_folder=True)]
+            for name in files:
+                file = here / name
+                if file.suffix == ".collage" and self._is_wanted(file, is_folder=False):
+                    yield file
+
+    def _is_wanted(self, path: Path, *, is_folder: bool) -> bool:
+        if is_folder and path.name in _NEVER:
+            return False
+        config = self.configs.of(path)
+        unwanted = (self.excludes and config.excludes(path, is_folder=is_folder)) or (
+            config.respects_gitignore and self.ignored.ignores(path, is_folder=is_folder)
+        )
+        self.left_out |= unwanted
+        return not unwanted
+
+
+def _is_excluded(path: Path, configs: Configs, *, is_folder: bool) -> bool:
+    """Whether the configuration excludes a file or folder, or a folder that it is in."""
+    at = absolute(path)
+    if configs.of(at).excludes(at, is_folder=is_folder):
+        return True
+    return any(configs.of(each).excludes(each, is_folder=True) for each in at.parents)

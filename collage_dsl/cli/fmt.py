@@ -1,22 +1,19 @@
 """`collage fmt`: write spec files in the one style."""
 
-import sys
-from collections.abc import Sequence
 from difflib import unified_diff
 from enum import Enum
 from pathlib import Path
 
+from collage_dsl.cli.config import Configs
 from collage_dsl.cli.failure import CANNOT, WRONG
-from collage_dsl.cli.files import spec_files
+from collage_dsl.cli.files import STDIN, Given
 from collage_dsl.cli.output import complain, show, tell, write_utf8
 from collage_dsl.diagnostics import RuleError
-from collage_dsl.language import UnreadableError, read
+from collage_dsl.language import UnreadableError
 from collage_dsl.language.write.formatter import format_source
 from collage_dsl.printable import printable
 from collage_dsl.scratch import replacement, sweep
 from collage_dsl.source import Source
-
-STDIN = Path("-")
 
 
 class Mode(Enum):
@@ -27,16 +24,15 @@ class Mode(Enum):
     DIFF = "diff"
 
 
-def format_files(paths: Sequence[Path], mode: Mode, stdin_name: str) -> int:
-    """Format the files at `paths`; the exit code. A file that fails does not stop the others."""
-    files = spec_files(paths)
-    codes = [_format_file(file, mode, stdin_name) for file in files]
+def format_files(given: Given, mode: Mode) -> int:
+    """Format the given files; the exit code. A file that fails does not stop the others."""
+    codes = [_format_file(given, file, mode) for file in given.files(Configs())]
     return max(codes, default=0)
 
 
-def _format_file(file: Path, mode: Mode, stdin_name: str) -> int:
+def _format_file(given: Given, file: Path, mode: Mode) -> int:
     try:
-        source = _stdin(stdin_name) if file == STDIN else read(file)
+        source = given.read(file)
         formatted = format_source(source)
         return _answer(file, source, formatted, mode)
     except UnreadableError as problem:
@@ -49,14 +45,6 @@ def _format_file(file: Path, mode: Mode, stdin_name: str) -> int:
         reason = (problem.strerror or type(problem).__name__).lower()
         complain(f"cannot write {file}: {reason}")
         return CANNOT
-
-
-def _stdin(name: str) -> Source:
-    try:
-        return Source(name, sys.stdin.buffer.read().decode("utf-8-sig"))
-    except UnicodeDecodeError as problem:
-        reason = f"it is not UTF-8 (byte {problem.start})"
-        raise UnreadableError(f"cannot read {name}: {reason}") from None
 
 
 def _answer(file: Path, source: Source, formatted: str, mode: Mode) -> int:

@@ -26,4 +26,4 @@ def _settings(file: Path) -> Settings:
         config = Configs().of(file)
     except CommandError as problem:
         return Settings(problem=str(problem))
-    return Settings(config.path, config.ignore)
+    return Settings(config.path, config.ignored(file))

@@ -258,14 +258,69 @@ _BUILD = ("bench", "compile", "demo", "freeze", "plan", "run", "serve", "tune")
 """The commands that build kernels or run compilers, which make temporary files."""
 
 
-@app.command()
-@click.argument("files", nargs=-1, required=True, type=_FILE)
-@click.option(
+def _on_files(command: _Command) -> _Command:
+    """Add the arguments that all commands on spec files share."""
+    options = (
+        click.option(
+            "--force-exclude",
+            is_flag=True,
+            help="Leave out files that [tool.collage] excludes also if FILES names them.",
+        ),
+        click.option(
+            "--stdin-filename",
+            metavar="NAME",
+            default="<stdin>",
+            show_default=True,
+            help="What to call the text on standard input, for which `-` stands among FILES.",
+        ),
+        click.argument("files", nargs=-1, required=True, type=_FILE),
+    )
+    for decorate in options:
+        command = decorate(command)
+    return command
+
+
+_check_format = click.option(
     "--output-format",
     type=click.Choice(FORMATS),
     default="full",
     show_default=True,
     help="How to answer.",
+)
+
+
+class _Codes(click.ParamType[tuple[str, ...]]):
+    """Codes of warnings or their beginnings, with commas between them."""
+
+    name = "CODES"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        from collage_dsl.cli.config import checked_codes
+
+        if isinstance(value, tuple):
+            return value
+        place = param.opts[0] if param else self.name
+        return checked_codes(place, (code.strip() for code in value.split(",")))
+
+
+@app.command()
+@_on_files
+@_check_format
+@click.option(
+    "--select",
+    type=_Codes(),
+    metavar="CODES",
+    default=(),
+    help="Show only these warnings, such as W04,W0530; else as [tool.collage] says, or all.",
+)
+@click.option(
+    "--ignore",
+    type=_Codes(),
+    metavar="CODES",
+    default=(),
+    help="Do not show these warnings; else as [tool.collage] says. The longer code counts.",
 )
 @click.option(
     "--fail-level",
@@ -275,46 +330,71 @@ _BUILD = ("bench", "compile", "demo", "freeze", "plan", "run", "serve", "tune")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @_search
 @_allow_extern
-def check(files: tuple[Path, ...], **options: Any) -> int:
+def check(files: tuple[Path, ...], stdin_filename: str, force_exclude: bool, **options: Any) -> int:
     """Find everything wrong with spec files. Needs no TVM."""
     from collage_dsl.cli.check import Options, check_files
+    from collage_dsl.cli.files import Given
 
-    return check_files(files, Options(**options))
+    return check_files(Given(files, stdin_filename, force_exclude), Options(**options))
 
 
 @app.command()
-@click.argument("files", nargs=-1, required=True, type=_FILE)
+@_on_files
 @click.option("--check", is_flag=True, help="Write nothing; name the files that would change.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
-@click.option(
-    "--stdin-filename",
-    metavar="NAME",
-    default="<stdin>",
-    show_default=True,
-    help="What to call the text on standard input, for which `-` stands among FILES.",
-)
-def fmt(files: tuple[Path, ...], check: bool, diff: bool, stdin_filename: str) -> int:
+def fmt(
+    files: tuple[Path, ...], stdin_filename: str, force_exclude: bool, check: bool, diff: bool
+) -> int:
     """Write spec files in the one style. Needs no TVM."""
+    from collage_dsl.cli.files import Given
     from collage_dsl.cli.fmt import Mode, format_files
 
     if check and diff:
         raise click.UsageError("--check and --diff cannot be used together")
     mode = Mode.CHECK if check else Mode.DIFF if diff else Mode.WRITE
-    return format_files(files, mode, stdin_filename)
+    return format_files(Given(files, stdin_filename, force_exclude), mode)
 
 
 @app.command()
-@click.argument("files", nargs=-1, required=True, type=_FILE)
-@_output_format
+@_on_files
+@_check_format
 @_search
 @_allow_extern
 def test(
-    files: tuple[Path, ...], output_format: str, search: tuple[Path, ...], allow_extern: bool
+    files: tuple[Path, ...],
+    stdin_filename: str,
+    force_exclude: bool,
+    output_format: str,
+    search: tuple[Path, ...],
+    allow_extern: bool,
 ) -> int:
     """Run the tests in spec files. Only those that name a model need TVM."""
+    from collage_dsl.cli.files import Given
     from collage_dsl.cli.test import test_files
 
-    return test_files(files, output_format, search, allow_extern)
+    given = Given(files, stdin_filename, force_exclude)
+    return test_files(given, output_format, search, allow_extern)
+
+
+@app.command()
+@click.argument("old")
+@click.argument("new")
+@_output_format
+@_search
+@_allow_extern
+def breaking(
+    old: str, new: str, output_format: str, search: tuple[Path, ...], allow_extern: bool
+) -> int:
+    """
+    Say what the patterns and targets of NEW no longer match, and what they newly match.
+
+    OLD and NEW are files, folders, or files and folders of a git revision, such as main:specs. They
+    are compared on the graphs of the tests of both. Exit code 1 where something is no longer
+    matched. Needs no TVM.
+    """
+    from collage_dsl.cli.breaking import show_breaking
+
+    return show_breaking(old, new, output_format, search, allow_extern)
 
 
 @app.command()

@@ -1,60 +1,116 @@
 """`collage test`: run the tests in spec files."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from collage_dsl.cli.config import Configs
 from collage_dsl.cli.documents import FailureDocument, TestDocument, TestsDocument
 from collage_dsl.cli.failure import CANNOT, WRONG
-from collage_dsl.cli.files import spec_files
-from collage_dsl.cli.output import complain, show, tell
+from collage_dsl.cli.files import Given
+from collage_dsl.cli.formats import Report, render
+from collage_dsl.cli.output import complain, show, tell, write
 from collage_dsl.diagnostics import Diagnostic, RuleError
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.engine.testing import Outcome, run_tests
-from collage_dsl.language import UnreadableError, read
+from collage_dsl.language import UnreadableError
 from collage_dsl.language.loading import load_contents
 from collage_dsl.printable import json_text
 
+_FOR_PEOPLE = ("full", "json")
+"""The formats in which what is wrong with a spec goes to standard error."""
 
-def test_files(
-    paths: Sequence[Path], output_format: str, search: Sequence[Path], allow_extern: bool
-) -> int:
-    """Run the tests in the files at `paths`, print their results, and return the exit code."""
-    outcomes: list[Outcome] = []
-    code = 0
+
+@dataclass(slots=True)
+class _Results:
+    """The outcomes of all tests, and what is wrong with the files that have no outcome."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    wrong: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
+    unreadable: int = 0
+
+    @property
+    def code(self) -> int:
+        if self.unreadable:
+            return CANNOT
+        failed = self.wrong or not all(outcome.passed for outcome in self.outcomes)
+        return WRONG if failed else 0
+
+    @property
+    def found(self) -> list[Diagnostic]:
+        """All diagnostics, with the names of the tests, for formats that do not show tests."""
+        wrong = [each for found in self.wrong.values() for each in found]
+        return wrong + [
+            replace(each, message=f"test `{outcome.test.name}`: {each.message}")
+            for outcome in self.outcomes
+            for each in outcome.failures
+        ]
+
+
+def test_files(given: Given, output_format: str, search: Sequence[Path], allow_extern: bool) -> int:
+    """Run the tests in the given files, print their results, and return the exit code."""
+    results = _Results()
     configs = Configs()
     code_of = lookup(allow_extern=allow_extern)
     tables = registered_tables(allow_extern=allow_extern)
-    for file in spec_files(paths):
-        folders = (*search, *configs.of(file).path)
+    for file in given.files(configs):
+        folders = (*search, *configs.of(given.named(file)).path)
         try:
-            contents = load_contents(read(file), folders, tables=tables)
-            outcomes.extend(run_tests(contents, code_of))
+            source = given.read(file)
+            folder = given.named(file).parent
+            contents = load_contents(source, folders, folder=folder, tables=tables)
+            results.outcomes.extend(run_tests(contents, code_of))
         except UnreadableError as error:
             complain(error)
-            code = CANNOT
+            results.unreadable += 1
         except RuleError as error:
-            tell(f"{error}\n")
-            code = max(code, WRONG)
-    show(_render(outcomes, output_format))
-    if not all(outcome.passed for outcome in outcomes):
-        code = max(code, WRONG)
-    return code
+            results.wrong[source.name] = error.diagnostics
+            if output_format in _FOR_PEOPLE:
+                tell(f"{error}\n")
+    _answer(results, output_format)
+    return results.code
 
 
-def _render(outcomes: Sequence[Outcome], output_format: str) -> str:
-    if output_format == "json":
-        rows = [_row(outcome) for outcome in outcomes]
-        return json_text(TestsDocument(tests=rows).plain())
-    shown = "".join(f"{failure}\n\n" for outcome in outcomes for failure in outcome.failures)
-    return shown + _summary(outcomes)
+def _answer(results: _Results, output_format: str) -> None:
+    match output_format:
+        case "full":
+            failures = [each for outcome in results.outcomes for each in outcome.failures]
+            show("".join(f"{failure}\n\n" for failure in failures) + _summary(results))
+        case "json":
+            rows = [_row(outcome) for outcome in results.outcomes]
+            write(json_text(TestsDocument(tests=rows).plain()))
+        case "junit":
+            write(_junit(results))
+        case _:
+            write(render(output_format, Report(results.found)))
 
 
-def _summary(outcomes: Sequence[Outcome]) -> str:
-    failed = sum(not outcome.passed for outcome in outcomes)
-    passed = f"{len(outcomes) - failed} test{'s' * (len(outcomes) - failed != 1)} passed"
-    return f"{passed}, {failed} failed\n" if failed else f"{passed}\n"
+def _summary(results: _Results) -> str:
+    failed = sum(not outcome.passed for outcome in results.outcomes)
+    passed = len(results.outcomes) - failed
+    said = [f"{passed} test{'s' * (passed != 1)} passed"]
+    said += [f"{failed} failed"] if failed else []
+    if number := len(results.wrong) + results.unreadable:
+        said.append(f"{number} file{'s' * (number != 1)} could not be tested")
+    return ", ".join(said) + "\n"
+
+
+def _junit(results: _Results) -> str:
+    """A suite for each file with tests. A file with errors has one test, with an error."""
+    from collage_dsl.cli.formats.junit import case, document, fail, suite
+
+    cases = {
+        file: [fail(case(file, "check"), found, "error")] for file, found in results.wrong.items()
+    }
+    for outcome in results.outcomes:
+        span = outcome.test.span
+        made = case(span.source.name, outcome.test.name, span.source.position(span.start)[0])
+        if outcome.failures:
+            runs = all(failure.code != "E0711" for failure in outcome.failures)
+            fail(made, outcome.failures, "failure" if runs else "error")
+        cases.setdefault(span.source.name, []).append(made)
+    return document("collage test", [suite(file, made) for file, made in cases.items()])
 
 
 def _row(outcome: Outcome) -> TestDocument:

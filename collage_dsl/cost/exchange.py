@@ -12,7 +12,7 @@ from collage_dsl.cost.cost import Infeasible, Refusal
 from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import Context, Measurement
 from collage_dsl.cost.spread import Spread
-from collage_dsl.cost.store import CostStore, StoreError
+from collage_dsl.cost.store import CostStore, ExchangeError, StoreError
 from collage_dsl.reading import first_fault, text_of
 
 _MOST_BYTES = 1 << 30
@@ -122,7 +122,7 @@ def read(path: Path) -> tuple[list[Context], list[Measurement]]:
     try:
         document = CostsDocument.model_validate_json(text_of(path, _MOST_BYTES))
     except ValidationError as error:
-        raise StoreError(f"{path} has no costs: {first_fault(error)}") from error
+        raise ExchangeError(f"{path} has no costs: {first_fault(error)}") from error
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot read {path}: {error}") from error
     return [Context(**each.model_dump()) for each in document.contexts], list(_costs(document))

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from collage_dsl.cost.cost import Cost, Infeasible
 from collage_dsl.cost.damage import file_number, is_store, set_aside
-from collage_dsl.cost.store import StoreError, StoreWarning, default_store_path
+from collage_dsl.cost.store import ExchangeError, StoreError, StoreWarning, default_store_path
 from collage_dsl.graph.tuning import Place, Record
 from collage_dsl.reading import first_fault, text_of
 from collage_dsl.scratch import replacement
@@ -284,7 +284,7 @@ def read_trials(path: Path) -> Iterator[Trial]:
     try:
         found = TrialsDocument.model_validate_json(text_of(path, _MOST_BYTES))
     except ValidationError as error:
-        raise StoreError(f"{path} has no tuning records: {first_fault(error)}") from error
+        raise ExchangeError(f"{path} has no tuning records: {first_fault(error)}") from error
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot read the tuning records {path}: {error}") from error
     yield from (each.trial() for each in found.trials)

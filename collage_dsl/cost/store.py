@@ -94,6 +94,10 @@ class StoreError(Exception):
     """The store cannot be used."""
 
 
+class ExchangeError(StoreError):
+    """A file to take costs or schedules from can be read, but has none."""
+
+
 class DamagedStoreError(StoreError):
     """The file of the store is not as SQLite has written it."""
 

@@ -12,17 +12,17 @@ from collage_dsl.engine import predicates
 from collage_dsl.engine.steps import UncoveredError, choose, explain_uncovered, proposed
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.language.loading import Contents
-from collage_dsl.language.resolve.spec_tests import (
+from collage_dsl.language.resolve.questions import (
     Candidates,
     Expectation,
     Kernels,
     Matches,
     Proposes,
     Question,
-    SpecTest,
     TargetOf,
     WhyNot,
 )
+from collage_dsl.language.resolve.spec_tests import SpecTest
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.matcher import Attempt, Matcher, matches
 from collage_dsl.rules.predicate import Lookup, PredicateError

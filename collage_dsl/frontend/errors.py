@@ -7,6 +7,10 @@ class FrontendError(Exception):
     """A model cannot be imported. Says why, and at which node, in one sentence."""
 
 
+class UnreadableModelError(FrontendError):
+    """The file of a model, or one with its data, is missing or cannot be read."""
+
+
 class CannotConvertError(Exception):
     """A node of an ONNX model has no canonical form. Says why; the caller adds which node."""
 

@@ -264,14 +264,15 @@ class Reader:
         function = self.functions(callee)
         if function is None or not isinstance(arguments, tvm.ir.Tuple) or len(call.args) > 2:
             raise UnsupportedRelax(f"`{name}` calls `{callee}`, which is not a PrimFunc of tensors")
+        kind = _noted_kind(function)
         node = Node(
             name,
             Form.CALL,
             self.result_type(name, call),
             self.operands(arguments.fields, name),
             CALL_TIR,
-            {"function": str(callee.name_hint)},
-            _noted_kind(function),
+            {"function": str(callee.name_hint), "op_pattern": kind.name.lower()},
+            kind,
             function,
         )
         return self.add_checked(node, call)

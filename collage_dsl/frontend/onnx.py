@@ -80,7 +80,7 @@ def from_onnx(
             graph = _imported(loaded, shapes or {}, shared or constant, data)
     except FrontendError as error:
         is_named = isinstance(model, onnx.ModelProto) or str(model) in str(error)
-        raise error if is_named else FrontendError(f"{model}: {error}") from error
+        raise error if is_named else type(error)(f"{model}: {error}") from error
     graph.onnx = origins(loaded, graph)
     return graph
 

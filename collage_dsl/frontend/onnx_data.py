@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import external_data_helper
 
 from collage_dsl.frontend.arrays import Array, empty
-from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.errors import FrontendError, UnreadableModelError
 from collage_dsl.frontend.onnx_check import array_of_tensor, check_size, nodes_within, np_dtype
 
 _LARGE = 1 << 16
@@ -103,9 +103,9 @@ def _nested(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
                 yield from inner.initializer
 
 
-def _unreadable(path: Path, error: Exception) -> FrontendError:
+def _unreadable(path: Path, error: Exception) -> UnreadableModelError:
     reason = str(error).splitlines()[0]
-    return FrontendError(f"cannot read the external data of `{path}`: {reason}")
+    return UnreadableModelError(f"cannot read the external data of `{path}`: {reason}")
 
 
 def _region_of(file: BufferedReader, tensor: onnx.TensorProto) -> _Region:

@@ -8,7 +8,7 @@ import onnx
 import onnx.inliner
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.errors import FrontendError, UnreadableModelError
 from collage_dsl.frontend.onnx_check import check_functions, check_names, check_size, np_dtype
 from collage_dsl.frontend.onnx_data import Data, read, read_nested
 from collage_dsl.frontend.onnx_scope import names_read
@@ -73,7 +73,9 @@ def _read(path: Path) -> onnx.ModelProto:
         onnx.load_external_data_for_model(model, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         reason = str(error).splitlines()[0]
-        raise FrontendError(f"cannot read the external data of `{path}`: {reason}") from error
+        raise UnreadableModelError(
+            f"cannot read the external data of `{path}`: {reason}"
+        ) from error
     return model
 
 
@@ -82,7 +84,7 @@ def load_structure(path: Path) -> onnx.ModelProto:
     if not path.is_file():
         other = "it is not a file" if path.exists() else "there is no such file"
         reason = "it is a directory" if path.is_dir() else other
-        raise FrontendError(f"cannot read `{path}`: {reason}")
+        raise UnreadableModelError(f"cannot read `{path}`: {reason}")
     if path.stat().st_size == 0:
         raise FrontendError(f"`{path}` is not an ONNX model: the file is empty")
     try:
@@ -92,7 +94,7 @@ def load_structure(path: Path) -> onnx.ModelProto:
             f"`{path}` is not an ONNX model, or only a part of one: it cannot be decoded"
         ) from None
     except OSError as error:
-        raise FrontendError(f"cannot read `{path}`: {error.strerror}") from error
+        raise UnreadableModelError(f"cannot read `{path}`: {error.strerror}") from error
 
 
 def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:

@@ -20,7 +20,7 @@ TVM_VERSION = "0.27"
 CALL_TIR = "call_tir"
 """
 The operator of a node that calls a PrimFunc. It is not in the table. Its attribute `function` is
-the name of the PrimFunc, and the value of the node is the PrimFunc itself.
+the name of the PrimFunc, `op_pattern` its kind, and the value of the node is the PrimFunc itself.
 """
 
 
@@ -74,9 +74,18 @@ class Operator:
 def operators() -> Mapping[str, Operator]:
     """
     All operators by name: those of Relax without the `relax.` prefix, and those of ONNX, for nodes
-    that have no form in Relax: `onnx.LSTM`, `com.microsoft.FusedGelu`.
+    that have no form in Relax: `onnx.LSTM`, `com.microsoft.FusedGelu`. And `call_tir`.
     """
-    return {**relax_operators(), **_onnx_operators()}
+    kinds = tuple(kind.name.lower() for kind in Kind)
+    call_tir = Operator(
+        CALL_TIR,
+        None,
+        {"function": "str", "op_pattern": "str"},
+        Kind.OPAQUE,
+        defaults={"op_pattern": "opaque"},
+        values={"op_pattern": kinds},
+    )
+    return {**relax_operators(), **_onnx_operators(), CALL_TIR: call_tir}
 
 
 @cache
@@ -136,7 +145,11 @@ def is_commutative(op: str) -> bool:
 
 
 def kind_of(
-    op: str, operand_types: tuple[Type, ...], type_: Type, values: tuple[object, ...] = ()
+    op: str,
+    operand_types: tuple[Type, ...],
+    type_: Type,
+    values: tuple[object, ...] = (),
+    attrs: Mapping[str, Attribute] | None = None,
 ) -> Kind:
     """
     The kind of a call of `op`; opaque if the table does not know it. `values` are the values of
@@ -149,6 +162,8 @@ def kind_of(
     found = operators().get(op)
     if found is None:
         return Kind.OPAQUE
+    if op == CALL_TIR:
+        return Kind[str((attrs or found.defaults)["op_pattern"]).upper()]
     if op == "strided_slice" and _is_from_the_start(values):
         return Kind.ELEMENTWISE
     if op in _BROADCASTING_CALLS:

@@ -49,9 +49,8 @@ class TensorType:
     @property
     def bytes(self) -> int | None:
         """The size of the packed elements; None if their number or width is unknown."""
-        width = _WIDTH.match(self.dtype)
-        bits = 8 if self.dtype == "bool" else int(width[1]) if width else None
-        return None if self.size is None or bits is None else self.size * bits // 8
+        bits = bits_of(self.dtype)
+        return None if self.size is None or bits is None else (self.size * bits + 7) // 8
 
     def __str__(self) -> str:
         dims = "*" if self.shape is None else ", ".join(map(str, self.shape))
@@ -143,8 +142,28 @@ _SHORT = {
     "uint32": "u32",
     "uint64": "u64",
     "bool": "bool",
+    # Of less than 16 bits, as TVM and `ml_dtypes` name them.
+    "float8_e3m4": "f8_e3m4",
+    "float8_e4m3": "f8_e4m3",
+    "float8_e4m3b11fnuz": "f8_e4m3b11fnuz",
+    "float8_e4m3fn": "f8_e4m3fn",
+    "float8_e4m3fnuz": "f8_e4m3fnuz",
+    "float8_e5m2": "f8_e5m2",
+    "float8_e5m2fnuz": "f8_e5m2fnuz",
+    "float8_e8m0fnu": "f8_e8m0fnu",
+    "float4_e2m1fn": "f4_e2m1fn",
+    "int4": "i4",
+    "uint4": "u4",
+    "int2": "i2",
+    "uint2": "u2",
 }
 _LONG = {short: long for long, short in _SHORT.items()}
+
+
+def bits_of(dtype: str) -> int | None:
+    """The width of an element of `dtype`; None if it is unknown."""
+    width = _WIDTH.match(dtype)
+    return 8 if dtype == "bool" else int(width[1]) if width else None
 
 
 def short_dtype(dtype: str) -> str:

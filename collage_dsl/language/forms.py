@@ -18,11 +18,11 @@ import yaml
 from typing_extensions import TypeAliasType
 
 from collage_dsl.language.checked import checked
-from collage_dsl.language.syntax.parser import EDITION, MAX_CHARACTERS
+from collage_dsl.language.syntax.parser import EDITION
 from collage_dsl.printable import json_text, printable, printable_lines
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.condition import Constant
-from collage_dsl.yaml_texts import YamlError, yaml_of
+from collage_dsl.yaml_texts import MOST_CHARACTERS, YamlError, yaml_of
 
 Specs = Mapping[str, FusionSpec]
 
@@ -118,7 +118,7 @@ _Dumper.add_representer(str, _string)
 
 
 def _short(text: str) -> str:
-    if len(text) > MAX_CHARACTERS:
+    if len(text) > MOST_CHARACTERS:
         raise FormError("it is longer than 1 MiB")
     return text
 

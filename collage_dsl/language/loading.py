@@ -29,7 +29,7 @@ from collage_dsl.language.syntax.parser import MAX_CHARACTERS, parse_file
 from collage_dsl.memory import uncollected
 from collage_dsl.reading import content_of
 from collage_dsl.resources import folder as shipped_folder
-from collage_dsl.rules import FusionSpec, Pattern
+from collage_dsl.rules import FusionRule, FusionSpec, Pattern
 from collage_dsl.rules.placement import Placement
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Source, Span
@@ -94,6 +94,8 @@ class Contents:
     tests: "tuple[SpecTest, ...]" = ()
     patterns: Mapping[str, Pattern] = field(default_factory=dict)
     """The patterns that the file defines or imports, by name."""
+    own: Mapping[str, Definition] = field(default_factory=dict)
+    """What the file itself defines, by name, except targets and rules with parameters."""
 
 
 def patterns(
@@ -255,7 +257,8 @@ class _FileChecker:
         self.inner, self.scope = inner, scope
         specs = [(t, check_target(t, self.is_whole(t.span), scope, self.findings)) for t in targets]
         used_by_targets = {*scope.used, _BY_PLACEMENTS}
-        placements = self.placements([target.name.text for target in targets])
+        proposing = {target.name.text: spec.rule for target, spec in specs if spec is not None}
+        placements = self.placements([target.name.text for target in targets], proposing)
         for rule in written.values():
             if rule.name.text not in scope.checked and not rule.parameters:
                 scope.named(rule.name, 0)
@@ -275,14 +278,20 @@ class _FileChecker:
 
             found = with_distinct_names(found)
         by_name = {n: p for n, p in inner.checked.items() if p is not None}
-        return Contents(found, tests, by_name)
+        return Contents(found, tests, by_name, self.own())
 
-    def placements(self, targets: Sequence[str]) -> dict[str, tuple[Placement, ...]]:
+    def placements(
+        self, targets: Sequence[str], rules: Mapping[str, FusionRule]
+    ) -> dict[str, tuple[Placement, ...]]:
         written = [item for item in self.file.items if isinstance(item, ast.Placement)]
-        return check_placements(written, targets, self.broken, self.inner, self.findings)
+        return check_placements(written, targets, rules, self.broken, self.inner, self.findings)
 
     def exports(self) -> Exports:
         """The file's own definitions. Imported ones are not passed on."""
+        errors = tuple(d for d in self.findings.in_order() if d.is_error)
+        return Exports(self.own(), self.inner.depths, self.inner.sizes, errors)
+
+    def own(self) -> dict[str, Definition]:
         found: dict[str, Definition] = {}
         for item in self.file.items:
             match item:
@@ -298,8 +307,7 @@ class _FileChecker:
                     continue
             if definition is not None:
                 found[name.text] = definition
-        errors = tuple(d for d in self.findings.in_order() if d.is_error)
-        return Exports(found, self.inner.depths, self.inner.sizes, errors)
+        return found
 
     def imports(self) -> Exports:
         """All imported definitions, by the names that they have in this file."""
@@ -380,7 +388,8 @@ class _FileChecker:
             if name.text in first:
                 note = Note("the first definition", first[name.text])
                 message = f"`{name.text}` is defined twice"
-                self.findings.error("E0202", name.span, message, notes=(note,))
+                hint = "give one of them another name; an import does so with `as`"
+                self.findings.error("E0202", name.span, message, hint, (note,))
             first.setdefault(name.text, name.span)
 
     def patterns(

@@ -10,7 +10,7 @@ from collage_dsl.language.resolve.limits import LIMITS
 from collage_dsl.language.resolve.measuring import MEASURES
 from collage_dsl.language.resolve.pattern_tables import table_names
 from collage_dsl.language.resolve.tuning import TUNES
-from collage_dsl.language.syntax.grammar import tables
+from collage_dsl.language.syntax.grammar import spellings
 from collage_dsl.language.syntax.words import SETTINGS
 from collage_dsl.lsp.context import Context, context
 from collage_dsl.lsp.documents import Document
@@ -400,7 +400,7 @@ def _some(group: str, chosen: Iterable[str], after: str = "") -> Iterator[Comple
 
 def _keywords(chosen: Iterable[str]) -> Iterator[Completion]:
     """The words in `chosen` that the grammar has."""
-    known = set(tables("file").spellings.values())
+    known = set(spellings("file").values())
     for word in chosen:
         if word in known:
             yield Completion(word, "keyword", "", meaning("keyword", word))

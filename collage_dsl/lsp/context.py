@@ -5,12 +5,13 @@ Only the tokens before the cursor are used, so that this works in the middle of 
 cannot be parsed yet.
 """
 
-import re
 from dataclasses import dataclass, field
 from itertools import pairwise
+from string import ascii_letters, digits
 
 from collage_dsl.language.syntax.formatter_tree import tokens
 
+_IN_WORDS = f"{ascii_letters}{digits}_."
 _ITEMS = ("import", "let", "pattern", "rule", "target", "test")
 
 
@@ -114,8 +115,8 @@ class Context:
 def context(text: str, offset: int) -> Context:
     """The context of `offset` in `text`."""
     before = text[:offset]
-    word = re.search(r"[A-Za-z_][A-Za-z0-9_.]*\Z", before)
-    prefix = word[0] if word else ""
+    word = before[len(before.rstrip(_IN_WORDS)) :]
+    prefix = word.lstrip(f"{digits}.")
     found = Context(prefix)
     line_end = text.find("\n", offset)
     text = text[: line_end if line_end >= 0 else len(text)]
@@ -127,7 +128,7 @@ def context(text: str, offset: int) -> Context:
             found.is_string = kind == "string" and end > offset
             if found.is_comment or found.is_string:
                 return found
-        if text[start] == '"' and kind == "sign":  # a string that is not closed yet
+        if kind == "open":  # a string that is not closed yet
             found.is_string = True
             return found
         if kind not in ("comment", "space"):

@@ -508,15 +508,23 @@ class _Walk:
                 self.expectation(value)
 
 
-def members(file: ast.File, name: str, below: int = 20) -> Iterator[str]:
-    """The operators in the class `name` of `file`."""
-    for item in file.items if below else ():
-        if isinstance(item, ast.Let) and item.name.text == name:
-            for argument in getattr(item.value, "arguments", ()):
-                if isinstance(argument.value, ast.Name):
-                    text = argument.value.text
-                    known = text in operators()
-                    yield from (text,) if known else members(file, text, below - 1)
+def members(file: ast.File, name: str) -> list[str]:
+    """The operators in the class `name` of `file`, each once."""
+    classes = {item.name.text: item.value for item in file.items if isinstance(item, ast.Let)}
+    found: dict[str, None] = {}
+    seen = {name}
+    waiting = [name]
+    while waiting:
+        named = [
+            argument.value.text
+            for argument in getattr(classes.get(waiting.pop()), "arguments", ())
+            if isinstance(argument.value, ast.Name)
+        ]
+        found |= dict.fromkeys(text for text in named if text in operators())
+        inner = [text for text in dict.fromkeys(named) if text in classes.keys() - seen]
+        seen.update(inner)
+        waiting += reversed(inner)
+    return list(found)
 
 
 def _called(operand: ast.Operand) -> tuple[ast.Name, ...]:

@@ -12,7 +12,7 @@ from inspect import getdoc
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import dtype_names, long_dtype
 from collage_dsl.graph.variants import NATIVE_VARIANTS
-from collage_dsl.language.resolve import spec_tests
+from collage_dsl.language.resolve import questions
 from collage_dsl.language.resolve.rules import PRIMITIVES
 from collage_dsl.rules import (
     CombineByPrimitives,
@@ -64,12 +64,12 @@ _FUNCTIONS: Mapping[str, type] = {
 }
 
 _QUESTIONS: Mapping[str, type] = {
-    "matches": spec_tests.Matches,
-    "why_not": spec_tests.WhyNot,
-    "candidates": spec_tests.Candidates,
-    "proposes": spec_tests.Proposes,
-    "kernels": spec_tests.Kernels,
-    "target_of": spec_tests.TargetOf,
+    "matches": questions.Matches,
+    "why_not": questions.WhyNot,
+    "candidates": questions.Candidates,
+    "proposes": questions.Proposes,
+    "kernels": questions.Kernels,
+    "target_of": questions.TargetOf,
 }
 
 _LIMITS = {

@@ -16,6 +16,7 @@ from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.signature import (
     LIBRARY,
     SIGNATURE,
+    DamagedFolderError,
     ExecutableError,
     Signature,
     checksum_of,
@@ -70,7 +71,7 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
         return ModelExecutable(tvm.runtime.load_module(str(library)), signature)
     except (OSError, ValueError, RuntimeError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
-        raise ExecutableError(f"{folder} is damaged: {said[0]}") from error
+        raise DamagedFolderError(f"{folder} is damaged: {said[0]}") from error
 
 
 def check_writable(folder: Path) -> None:

@@ -34,6 +34,10 @@ class ExecutableError(Exception):
     """
 
 
+class DamagedFolderError(ExecutableError):
+    """The files of an executable are not as they were saved."""
+
+
 def _known(dtype: str) -> str:
     try:
         np.dtype("V" if "(" in dtype else dtype)

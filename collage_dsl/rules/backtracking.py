@@ -8,9 +8,9 @@ from typing import NamedTuple, assert_never
 
 import collage_dsl.rules.condition as conditions
 from collage_dsl.graph import Form, Graph, Node, OpSet, members, opset
+from collage_dsl.graph.floats import rounded
 from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import UNKNOWN, Given, Where
-from collage_dsl.rules.contents import rounded
 from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.observer import Observer

@@ -5,7 +5,6 @@ Least and greatest are found once for each constant and kept as long as its arra
 without a copy, because a constant may have gigabytes.
 """
 
-import struct
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass
@@ -96,21 +95,3 @@ def _ends(values: Any, dtype: str) -> Ends:
 def _number(element: Any, dtype: str) -> Number:
     """An element as a number of Python; whole numbers stay exact."""
     return float(element) if "float" in dtype else int(element)
-
-
-def rounded(value: float, dtype: str) -> float:
-    """`value` rounded to `dtype`: 0.1 is 0.10000000149… as a float32."""
-    try:
-        match dtype:
-            case "float16":
-                return float(struct.unpack("<e", struct.pack("<e", value))[0])
-            case "float32":
-                return float(struct.unpack("<f", struct.pack("<f", value))[0])
-            case "bfloat16":
-                (bits,) = struct.unpack("<I", struct.pack("<f", value))
-                bits += 0x7FFF + (bits >> 16 & 1)
-                return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFF0000))[0])
-            case _:
-                return value
-    except (OverflowError, struct.error):  # it is too large for the dtype
-        return value

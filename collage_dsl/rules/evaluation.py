@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from collage_dsl.graph import Attribute, Dim, Node, TensorType
+from collage_dsl.graph.floats import rounded
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.rules.condition import (
     UNKNOWN,
@@ -43,7 +44,7 @@ from collage_dsl.rules.condition import (
     Within,
     parts,
 )
-from collage_dsl.rules.contents import Ends, ends, is_empty, listed, rounded
+from collage_dsl.rules.contents import Ends, ends, is_empty, listed
 from collage_dsl.rules.three_valued import calculated, compare, every, in_range, near, within
 
 

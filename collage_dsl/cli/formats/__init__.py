@@ -1,13 +1,23 @@
-"""The formats in which `collage check` answers: for people, programs and CI services."""
+"""The formats in which `collage check` and `test` answer: for people, programs and CI services."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 from collage_dsl.diagnostics import Diagnostic
 
-Render = Callable[[Sequence[Diagnostic], Sequence[Path]], str]
-"""Makes the answer from the diagnostics and the examined files."""
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found in the examined files; `failing` are the findings that make a check fail."""
+
+    found: Sequence[Diagnostic]
+    files: Sequence[Path] = ()
+    failing: frozenset[Diagnostic] = frozenset()
+
+
+Render = Callable[[Report], str]
 
 _HOMES = {
     "full": ("text", "full"),
@@ -25,8 +35,8 @@ FAIL_LEVELS = ("error", "warning")
 """The findings that make a check fail: errors only, or warnings too."""
 
 
-def render(format_: str, found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
+def render(format_: str, report: Report) -> str:
     """The answer in `format_`. Only the module of this format is imported."""
     module, name = _HOMES[format_]
     function: Render = getattr(import_module(f"{__name__}.{module}"), name)
-    return function(found, files)
+    return function(report)

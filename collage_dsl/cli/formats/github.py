@@ -1,15 +1,13 @@
 """Write diagnostics as GitHub workflow commands, which become annotations of the changed lines."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
+from collage_dsl.cli.formats import Report
 from collage_dsl.cli.formats.places import Place, relative
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.printable import printable, printable_lines
 
 
-def annotations(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
-    return "".join(f"{_command(diagnostic)}\n" for diagnostic in found)
+def annotations(report: Report) -> str:
+    return "".join(f"{_command(diagnostic)}\n" for diagnostic in report.found)
 
 
 def _command(diagnostic: Diagnostic) -> str:
@@ -23,7 +21,9 @@ def _command(diagnostic: Diagnostic) -> str:
         "title": f"collage {diagnostic.code}",
     }
     told = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
-    text = diagnostic.message + (f"\nhelp: {diagnostic.help}" if diagnostic.help else "")
+    notes = [f"note: {note.message}" for note in diagnostic.notes if note.span is None]
+    help_ = [f"help: {diagnostic.help}"] if diagnostic.help else []
+    text = "\n".join([diagnostic.message, *notes, *help_])
     return f"::{diagnostic.severity.value} {told}::{_data(printable_lines(text))}"
 
 

@@ -1,15 +1,14 @@
 """Write diagnostics as a Code Quality report of GitLab."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
+from collage_dsl.cli.formats import Report
 from collage_dsl.cli.formats.places import Place, fingerprints, relative
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.printable import json_text
 
 
-def code_quality(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
-    issues = [_issue(d, mark) for d, mark in zip(found, fingerprints(found), strict=True)]
+def code_quality(report: Report) -> str:
+    marks = fingerprints(report.found)
+    issues = [_issue(d, mark) for d, mark in zip(report.found, marks, strict=True)]
     return json_text(issues)
 
 

@@ -1,56 +1,82 @@
-"""Write diagnostics as a JUnit report, with a suite for each file, for viewers of test results."""
+"""Write findings and results of tests as JUnit reports, for viewers of test results."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from xml.etree import ElementTree
+from collections.abc import Iterable
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from collage_dsl.cli.formats import Report
 from collage_dsl.cli.formats.places import relative
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.printable import printable, printable_lines
 
 
-def test_report(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
+def test_report(report: Report) -> str:
     """
-    Each error is a failed test, each warning a passed test with output. A file without either is
-    one passed test.
+    Each finding that makes the check fail is a failed test, each other one a passed test with
+    output. A file without either is one passed test.
     """
-    names = dict.fromkeys([*map(str, files), *(d.span.source.name for d in found)])
-    suites = [_suite(name, [d for d in found if d.span.source.name == name]) for name in names]
-    root = ElementTree.Element("testsuites", _totals("collage check", found, suites))
+    names = dict.fromkeys([*map(str, report.files), *(d.span.source.name for d in report.found)])
+    suites = []
+    for name in names:
+        found = [d for d in report.found if d.span.source.name == name]
+        cases = [_finding(d, d.is_error or d in report.failing) for d in found]
+        suites.append(suite(name, cases or [case(name, "check")]))
+    return document("collage check", suites)
+
+
+def document(name: str, suites: Iterable[Element]) -> str:
+    """The text of a report: the root has the sums of what its suites count."""
+    root = Element("testsuites", {"name": name})
     root.extend(suites)
-    ElementTree.indent(root)
-    text = ElementTree.tostring(root, encoding="us-ascii").decode("ascii")
+    for count in _COUNTS:
+        root.set(count, str(sum(int(each.get(count, "0")) for each in root)))
+    indent(root)
+    text = tostring(root, encoding="us-ascii").decode("ascii")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
-def _totals(
-    name: str, found: Sequence[Diagnostic], suites: Sequence[ElementTree.Element] = ()
-) -> dict[str, str]:
-    tests = sum(int(suite.get("tests", "0")) for suite in suites) or max(1, len(found))
-    failures = sum(diagnostic.is_error for diagnostic in found)
-    return {"name": _xml(name), "tests": str(tests), "failures": str(failures), "errors": "0"}
+def suite(file: str, cases: Iterable[Element]) -> Element:
+    """The tests of one file."""
+    made = Element("testsuite", {"name": _path(file)})
+    made.extend(cases)
+    counts = [len(made), len(made.findall("*/failure")), len(made.findall("*/error")), 0]
+    for count, number in zip(_COUNTS, counts, strict=True):
+        made.set(count, str(number))
+    return made
 
 
-def _suite(name: str, found: Sequence[Diagnostic]) -> ElementTree.Element:
-    path = printable(relative(name))
-    suite = ElementTree.Element("testsuite", _totals(path, found))
-    for diagnostic in found:
-        suite.append(_case(path, diagnostic))
-    if not found:
-        ElementTree.SubElement(suite, "testcase", classname=_xml(path), name="check")
-    return suite
+def case(file: str, name: str, line: int = 1) -> Element:
+    """A test that passed. Services show `file` and `line`, or else the name of the class."""
+    path = _path(file)
+    about = {"classname": path, "name": _xml(name), "file": path, "line": str(line)}
+    return Element("testcase", about)
 
 
-def _case(path: str, diagnostic: Diagnostic) -> ElementTree.Element:
+def fail(made: Element, found: Iterable[Diagnostic], outcome: str = "failure") -> Element:
+    """
+    Make a test one that failed because of what was `found`, or one with the outcome `error`. It
+    has one element for all findings, because some services read no more than one.
+    """
+    first, *more = found
+    about = {"type": first.code, "message": _xml(first.message)}
+    text = "\n\n".join(str(diagnostic) for diagnostic in (first, *more))
+    SubElement(made, outcome, about).text = _xml(text)
+    return made
+
+
+_COUNTS = ("tests", "failures", "errors", "skipped")
+
+
+def _finding(diagnostic: Diagnostic, is_failure: bool) -> Element:
     line, column = diagnostic.span.source.position(diagnostic.span.start)
-    name = f"{diagnostic.code}:{line}:{column}"
-    case = ElementTree.Element("testcase", classname=_xml(path), name=name, line=str(line))
-    if diagnostic.is_error:
-        about = {"type": diagnostic.code, "message": _xml(diagnostic.message)}
-        ElementTree.SubElement(case, "failure", about).text = _xml(str(diagnostic))
-    else:
-        ElementTree.SubElement(case, "system-out").text = _xml(str(diagnostic))
-    return case
+    made = case(diagnostic.span.source.name, f"{diagnostic.code}:{line}:{column}", line)
+    if is_failure:
+        return fail(made, [diagnostic])
+    SubElement(made, "system-out").text = _xml(str(diagnostic))
+    return made
+
+
+def _path(file: str) -> str:
+    return _xml(printable(relative(file)))
 
 
 def _xml(text: str) -> str:

@@ -1,15 +1,13 @@
 """Write diagnostics as JSON for programs, with the schema `docs/schemas/check.json`."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
+from collage_dsl.cli.formats import Report
 from collage_dsl.cli.formats.places import Place
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.printable import json_text
 
 
-def as_json(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
-    return json_text({"diagnostics": [_row(diagnostic) for diagnostic in found]})
+def as_json(report: Report) -> str:
+    return json_text({"diagnostics": [_row(diagnostic) for diagnostic in report.found]})
 
 
 def _row(diagnostic: Diagnostic) -> dict[str, object]:

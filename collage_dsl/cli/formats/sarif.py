@@ -1,9 +1,8 @@
 """Write diagnostics as SARIF 2.1.0 for code scanning services."""
 
-from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 
+from collage_dsl.cli.formats import Report
 from collage_dsl.cli.formats.places import Place, fingerprints, uri
 from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.language.messages.explanations import explanation
@@ -15,7 +14,8 @@ _SCHEMA = (
 )
 
 
-def log(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
+def log(report: Report) -> str:
+    found = report.found
     rules = sorted({diagnostic.code for diagnostic in found})
     marks = fingerprints(found)
     run = {

@@ -1,24 +1,35 @@
 """Write diagnostics as text for people, in full or on one line each."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Sized
 
-from collage_dsl.diagnostics import Diagnostic
+from collage_dsl.cli.formats import Report
 
 
-def full(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
+def full(report: Report) -> str:
     """Each diagnostic with the lines that it points at."""
-    shown = "".join(f"{diagnostic}\n\n" for diagnostic in found)
-    return shown + _summary(found, files)
+    shown = "".join(f"{diagnostic}\n\n" for diagnostic in report.found)
+    return shown + _summary(report)
 
 
-def concise(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
+def concise(report: Report) -> str:
     """One line for each diagnostic."""
-    return "".join(str(diagnostic).partition("\n")[0] + "\n" for diagnostic in found)
+    return "".join(str(diagnostic).partition("\n")[0] + "\n" for diagnostic in report.found)
 
 
-def _summary(found: Sequence[Diagnostic], files: Sequence[Path]) -> str:
-    checked = f"{len(files)} file{'s' * (len(files) != 1)} checked"
-    if not found:
+def _summary(report: Report) -> str:
+    """What was found, by severity, and how much of it makes the check fail, if not the errors."""
+    checked = f"{_counted(report.files, 'file')} checked"
+    if not report.found:
         return f"{checked}, nothing found\n"
-    return f"{checked}, {len(found)} diagnostic{'s' * (len(found) != 1)}\n"
+    errors = [diagnostic for diagnostic in report.found if diagnostic.is_error]
+    warnings = [diagnostic for diagnostic in report.found if not diagnostic.is_error]
+    failing = sum(diagnostic in report.failing for diagnostic in warnings)
+    said = [checked]
+    said += [_counted(errors, "error")] if errors else []
+    said += [_counted(warnings, "warning")] if warnings else []
+    said += [f"{failing} of which fail{'s' * (failing == 1)}"] if failing else []
+    return ", ".join(said) + "\n"
+
+
+def _counted(things: Sized, noun: str) -> str:
+    return f"{len(things)} {noun}{'s' * (len(things) != 1)}"

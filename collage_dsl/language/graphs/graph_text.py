@@ -214,7 +214,7 @@ class _Builder:
             except MismatchError as problem:
                 self.findings.error("E0603", written.span, str(problem))
                 return None
-        kind = kind_of(operator.name, types, type_, values)
+        kind = kind_of(operator.name, types, type_, values, attrs)
         return Node(name, Form.CALL, type_, inputs, operator.name, attrs, kind)
 
     def operands(

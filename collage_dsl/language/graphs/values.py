@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
-from collage_dsl.rules.contents import rounded
+from collage_dsl.graph.floats import FORMATS, rounded
 
 Scalar = bool | int | float
 
@@ -30,18 +30,12 @@ class Values:
         return _nested(self.shape, self.elements)
 
 
-_BEYOND = {
-    "float16": 65520.0,
-    "bfloat16": (2 - 2**-8) * 2.0**127,
-    "float32": (2 - 2**-24) * 2.0**127,
-}
-"""The least number that becomes infinite when rounded to the dtype."""
-
-
 def fits(value: Scalar, dtype: str) -> bool:
     """Whether a constant of `dtype` can hold `value`; fractions may be rounded."""
+    if dtype in FORMATS:
+        return FORMATS[dtype].holds(value)
     if "float" in dtype or dtype == "unknown":
-        return abs(value) < _BEYOND.get(dtype, inf)
+        return abs(value) < inf
     if dtype == "bool" or isinstance(value, bool):
         return value in (0, 1)
     if isinstance(value, float):
@@ -62,11 +56,7 @@ def array(dtype: str, shape: tuple[int, ...], elements: Sequence[Scalar]) -> Any
 
         return np.array(elements, dtype=dtype).reshape(shape)
     except (ImportError, TypeError):  # TypeError: numpy does not know the dtype
-        return Values(shape, tuple(_rounded(element, dtype) for element in elements))
-
-
-def _rounded(element: Scalar, dtype: str) -> Scalar:
-    return rounded(element, dtype) if "float" in dtype else element
+        return Values(shape, tuple(rounded(element, dtype) for element in elements))
 
 
 def _nested(shape: tuple[int, ...], elements: tuple[Scalar, ...]) -> Any:

@@ -55,7 +55,8 @@ _DEFINITION = re.compile(r"^(?:let|pattern)\s+(\w+)", re.MULTILINE)
 
 def dtype_meant(name: str) -> str:
     """A hint if `name` is a dtype of another language or library, else empty."""
-    meant = _OTHER_NAMES.get(name.lower())
+    meant = _OTHER_NAMES.get(name.lower().removesuffix("_t"), "")
+    meant = meant or short_dtype(long_dtype(name.lower().removesuffix("_t")) or "")
     return f"did you mean `{meant}`?" if meant else ""
 
 

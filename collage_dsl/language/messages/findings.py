@@ -106,6 +106,17 @@ def _closest(written: str, known: tuple[str, ...]) -> str:
     return by_lower[close[0]] if close else ""
 
 
+_MOST_LISTED = 4
+
+
+def there_are(known: Iterable[str]) -> str:
+    """A hint that lists the known words, if they are few."""
+    words = tuple(islice(known, _MOST_LISTED + 1))
+    if not words or len(words) > _MOST_LISTED:
+        return ""
+    return f"there {'is' if len(words) == 1 else 'are'} {listed(words, 'and')}"
+
+
 def listed(words: Iterable[str], last: str = "or") -> str:
     """`a`, `b` or `c`."""
     quoted = [f"`{word}`" for word in words]

@@ -40,16 +40,17 @@ def check_values(where: Where, operators: tuple[Operator, ...], findings: Findin
     for name, value in _compared(where.condition):
         match value:
             case str():
-                _check_string(name, value, operators, where.span, findings)
+                check_string(name, value, operators, where.span, findings)
             case tuple():
                 _check_length(name, value, operators, where.span, findings)
             case None:
                 _check_none(name, operators, where.span, findings)
 
 
-def _check_string(
+def check_string(
     name: str, text: str, operators: tuple[Operator, ...], span: Span, findings: Findings
 ) -> None:
+    """Report that the attribute `name` of `operators`, which is written in `span`, is no `text`."""
     known = [operator.values.get(name) for operator in operators]
     if all(values and not _is_value(name, text, values) for values in known):
         values = tuple(dict.fromkeys(v for each in known for v in each or ()))
@@ -87,6 +88,8 @@ def _repeated(value: tuple[Value, ...], length: int, name: str) -> str:
     """A hint with the list that TVM stores for a shorter one, and the order of a padding."""
     order = _ENDS.get(length, "") if name == "padding" else ""
     shortest = (1, length // 2) if order else (1,)
+    if not order and len(value) > length and len(set(value)) == 1:
+        return f"write `[{', '.join(map(str, value[:length]))}]`"
     if len(value) not in shortest:
         return f"the numbers are {order}" if order else ""
     full = ", ".join(map(str, value * (length // len(value))))

@@ -6,7 +6,7 @@ from collage_dsl.graph import Attribute
 from collage_dsl.graph.operators import Operator, relax_operators
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.messages.findings import Findings, listed
-from collage_dsl.language.reasoning.attribute_values import stored_length
+from collage_dsl.language.reasoning.attribute_values import check_string, stored_length
 from collage_dsl.language.reasoning.calls import unknown_attribute
 from collage_dsl.language.syntax import ast, graph_ast
 
@@ -47,6 +47,8 @@ def check_attributes(
             try:
                 typed = _typed(value, operator.attrs[name.text])
                 written[name.text] = _completed(operator, name.text, typed)
+                if isinstance(typed, str):
+                    check_string(name.text, typed, (operator,), value.span, findings)
             except _WrongLengthError as error:
                 findings.error("E0205", value.span, str(error))
                 written[name.text] = None

@@ -42,11 +42,29 @@ def check_count(operator: Operator, given: int, span: Span, who: str, findings: 
         takes = f"takes {len(names) - operator.optional} to {len(names)} operands"
     message = f"`{operator.name}` {takes}, {who} gives {given}"
     hint = ""
-    if names:
+    if names and who == "the pattern":
+        hint = _written(operator, given, names)
+    elif names:
         hint = f"it takes {listed(names, 'and')}"
-        hint += "; `_` matches any value" if who == "the pattern" else ""
     findings.error("E0203", span, message, hint)
     return False
+
+
+_WITH_BIAS = {"nn.attention": "nn.attention_bias"}
+_WEIGHED = "nn.conv"
+
+
+def _written(operator: Operator, given: int, names: tuple[str, ...]) -> str:
+    """A hint that shows the operands of a call in a pattern."""
+    name = operator.name
+    if operator.takes == ("tuple",):
+        return f"it takes a tuple: write `{name}((a, b))`"
+    if given == len(names) + 1 and name.startswith(_WEIGHED):
+        return f"write `add({name}({', '.join(names)}), b)` for a bias"
+    if given == len(names) + 1 and name in _WITH_BIAS:
+        return f"did you mean `{_WITH_BIAS[name]}`?"
+    shown = ("_" if each in operator.literals else each for each in names)
+    return f"write `{name}({', '.join(shown)})`; `_` matches any value"
 
 
 def unknown_attribute(

@@ -1,14 +1,14 @@
 """The shapes, dimensions and numbers of elements of what operators take and give."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, asked_list, layouts_of
+from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, asked_list
 from collage_dsl.language.reasoning.relations import Relation, broadcasts, keeps_shape
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import DimAt, Rank, Size
+from collage_dsl.rules.condition import DimAt, Rank, Size, Value
 
 MOST_AXES = 8
 """Only this many dimensions of a value are looked at, from the last one on."""
@@ -53,8 +53,12 @@ def _axes_of(facts: Facts, name: str) -> int:
 
 
 def _broadcast(called: Called, facts: Facts) -> None:
+    _broadcast_at(called, facts, range(-_axes_of(facts, called.result), 0))
+
+
+def _broadcast_at(called: Called, facts: Facts, axes: Iterable[int]) -> None:
     """Two dimensions that are broadcast are equal, or one of them is 1."""
-    for axis in range(-_axes_of(facts, called.result), 0):
+    for axis in axes:
         given = [DimAt(name, axis) for name in called.operands if _has(facts, name, axis)]
         absent = [name for name in called.operands if _lacks(facts, name, axis)]
         large = [dim for dim in given if 1 not in facts.of(dim)]
@@ -90,6 +94,7 @@ def _product(called: Called, facts: Facts) -> None:
     if rows == -2 and _has(facts, left, -2):
         facts.equal(DimAt(called.result, -1), DimAt(right, -1))
         facts.equal(DimAt(called.result, -2), DimAt(left, -2))
+        _broadcast_at(called, facts, range(-_axes_of(facts, called.result), -2))
 
 
 def _rows(facts: Facts, name: str) -> int | None:
@@ -151,28 +156,42 @@ def _weights(called: Called, facts: Facts) -> None:
             facts.equal(DimAt(weight, at), DimAt(data, axis))
 
 
-def _channels(called: Called, facts: Facts) -> None:
-    """A convolution takes as many channels as its weight is for, in each group."""
-    data, weight = called.operands
-    taken = _along(called, facts, data, "C")
-    per_group = _along(called, facts, weight, "I")
-    if taken is None or per_group is None:
+def _split(called: Called, facts: Facts) -> None:
+    """Equal sections are as long as the longest, except the last; else the axis is cut there."""
+    data, axis = called.operands[0], asked_list(called, facts, "axis")
+    if axis is None:
         return
-    groups = facts.of(called.attribute("groups")).only()
-    if groups == 1:
-        facts.equal(taken, per_group)
-    all_channels, some = facts.of(taken).only(), facts.of(per_group).only()
-    if isinstance(all_channels, int) and isinstance(some, int):
-        if isinstance(groups, int):
-            facts.possible &= some * groups == all_channels
-        else:
-            facts.possible &= some > 0 and all_channels % some == 0
+    whole = facts.of(DimAt(data, axis[0])).only()
+    cuts = facts.of(called.attribute("indices_or_sections")).only()
+    if not isinstance(whole, int) or isinstance(cuts, bool):
+        return
+    ends = _ends(whole, cuts)
+    for at, name in called.results.items():
+        if at < len(ends):
+            start = ends[at - 1] if at else 0
+            facts.narrow(DimAt(name, axis[0]), one_of((max(0, ends[at] - start),)))
 
 
-def _along(called: Called, facts: Facts, name: str, letter: str) -> DimAt | None:
-    """The dimension that a letter of a layout means; None if it is not known, or is in blocks."""
-    layout = str(facts.of(layouts_of(called)[name]).only() or "")
-    return DimAt(name, layout.index(letter)) if layout.isupper() and letter in layout else None
+def _ends(whole: int, cuts: Value) -> list[int]:
+    match cuts:
+        case int() if cuts > 0:
+            longest = -(-whole // cuts)
+            return [min(whole, longest * (at + 1)) for at in range(cuts)]
+        case tuple():
+            return [min(whole, end) for end in (*cuts, whole) if isinstance(end, int)]
+        case _:
+            return []
+
+
+def _joined(called: Called, facts: Facts) -> None:
+    """The result of `concat` is as long as its tensors together."""
+    axis = asked_list(called, facts, "axis")
+    if axis is None or called.operands[0] not in called.names.tuples:
+        return
+    lengths = [facts.of(DimAt(name, axis[0])).only() for name in called.tensors(0)]
+    known = [length for length in lengths if isinstance(length, int)]
+    if len(known) == len(lengths):
+        facts.narrow(DimAt(called.result, axis[0]), one_of((sum(known),)))
 
 
 _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
@@ -190,8 +209,12 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
         Relation("{op} keeps the dimensions beside the axis", again=_beside_axis),
     ),
     (
-        {"nn.conv1d", "nn.conv2d", "nn.conv3d"}.__contains__,
-        Relation("{op} takes the channels that its weight is for, in each group", again=_channels),
+        {"split"}.__contains__,
+        Relation("{op} gives equal sections, of which the last may be shorter", again=_split),
+    ),
+    (
+        {"concat"}.__contains__,
+        Relation("{op} gives as much along the axis as it takes", again=_joined),
     ),
     (
         _SAME_SIZE.__contains__,

@@ -148,6 +148,7 @@ class Values:
 ANYTHING = Values()
 NOTHING = Values(frozenset())
 NATURAL = Values(least=0, whole=True)
+COUNT = Values(least=1, whole=True)
 WHOLE = Values(whole=True)
 TRUTH = Values(frozenset({True, False}))
 

@@ -1,19 +1,42 @@
 """The dtypes that operators give: those of their operands, of an attribute, or always the same."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import combinations
 
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import short_dtype
-from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.domain import Values, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Dtype
 
+_FLOATS = ("f16", "bf16", "f32", "f64")
+_OF_FLOATS = frozenset(
+    {"acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log"}
+    | {"nn.batch_norm", "nn.gelu", "nn.gelu_tanh", "nn.group_norm", "nn.layer_norm"}
+    | {"nn.leakyrelu", "nn.log_softmax", "nn.prelu", "nn.rms_norm", "nn.selu", "nn.silu"}
+    | {"nn.softmax", "nn.softplus", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"}
+)
+"""Operators that TVM refuses for data that are no floats."""
+
+_INDEXED: Mapping[str, int] = {
+    "gather_elements": 1,
+    "gather_nd": 1,
+    "nn.nll_loss": 1,
+    "one_hot": 0,
+    "scatter_elements": 1,
+    "scatter_nd": 1,
+    "take": 1,
+}
+"""The operand with the indices of an operator, which TVM refuses if they are floats."""
+
+_QUANTIZED = ("i8", "u8", "i16", "u16", "float8_e4m3fn", "float8_e5m2")
+
 
 def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
+    yield from _accepting(ops)
     known = [operators()[op] for op in ops]
     agreeing = {_agreeing(operator) for operator in known}
     if len(agreeing) == 1 and agreeing != {()}:
@@ -28,6 +51,35 @@ def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         followed = {_followed(operator, result) for operator in known}
         if len(followed) == 1 and None not in followed:
             yield from _following(known[0], result)
+
+
+def _accepting(ops: tuple[str, ...]) -> Iterator[Relation]:
+    if all(op in _OF_FLOATS for op in ops):
+        yield Relation("{op} takes `f16`, `bf16`, `f32` or `f64`", once=_takes_floats)
+    if all(op in _INDEXED for op in ops):
+        yield Relation("the indices of {op} are whole numbers, such as `i64`", once=_takes_indices)
+    if set(ops) == {"where"}:
+        said = "the condition of {op} is `bool`: compare, as `greater` does"
+        yield Relation(said, once=_takes_truth)
+    if set(ops) == {"quantize"}:
+        yield Relation("{op} gives `i8`, `u8`, `i16`, `u16` or an 8-bit float", once=_quantizes)
+
+
+def _takes_floats(called: Called, facts: Facts) -> None:
+    facts.narrow(Dtype(called.operands[0]), one_of(_FLOATS))
+
+
+def _takes_indices(called: Called, facts: Facts) -> None:
+    no_index = Values(excluded=frozenset({*_FLOATS, "bool"}))
+    facts.narrow(Dtype(called.operands[_INDEXED[called.call.ops[0]]]), no_index)
+
+
+def _takes_truth(called: Called, facts: Facts) -> None:
+    facts.narrow(Dtype(called.operands[0]), one_of(("bool",)))
+
+
+def _quantizes(called: Called, facts: Facts) -> None:
+    facts.narrow(called.attribute("out_dtype"), one_of(map(short_dtype, _QUANTIZED)))
 
 
 def _agreeing(operator: Operator) -> tuple[int, ...]:

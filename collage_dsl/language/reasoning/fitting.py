@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.language.reasoning.largest import largest
-from collage_dsl.language.reasoning.pattern_shape import calls
+from collage_dsl.language.reasoning.pattern_shape import calls, references
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.rules import (
     CombineByPrimitives,
@@ -87,7 +87,9 @@ def _too_large(
         has = f"a match of `{pattern.name}` is {count(least.depth, 'operator')} deep or deeper"
         allowed = limits.max_depth
     message = f"`{limit}` {allowed} refuses every match of `{pattern.name}`"
-    findings.warning("W0421", span, message, notes=(Note(has, pattern.span),))
+    least_allowed = least.nodes if limit == "max_nodes" else least.depth
+    hint = f"write `{limit} {least_allowed}` or more"
+    findings.warning("W0421", span, message, hint, (Note(has, pattern.span),))
 
 
 def _is_too_small(pattern: Pattern, limits: Limits, *, keeps_single: bool) -> bool:
@@ -119,6 +121,9 @@ def _refused(
 
 
 def _lets_out(pattern: Pattern) -> bool:
-    """Whether the pattern allows inner values to be used outside."""
+    """Whether the pattern allows values to be used outside that it uses inside too."""
+    used = frozenset().union(*(references(binding.value) for binding in pattern.bindings))
+    if not used.isdisjoint(pattern.others):
+        return True
     shared = any(c.shared for binding in pattern.bindings for c in calls(binding.value))
     return pattern.taps or shared

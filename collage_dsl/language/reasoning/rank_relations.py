@@ -270,7 +270,8 @@ def _images(called: Called, facts: Facts) -> None:
 
 
 def _layouts(called: Called, facts: Facts) -> None:
-    for operand, layout in layouts_of(called).items():
+    named = {**layouts_of(called), called.result: called.attribute("out_layout")}
+    for operand, layout in named.items():
         known = facts.of(layout).allowed
         if known is not None:
             ranks = one_of(rank_of_layout(str(text)) for text in known)

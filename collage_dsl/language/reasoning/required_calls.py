@@ -6,12 +6,23 @@ from functools import lru_cache
 from itertools import count
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.reasoning.domain import TRUTH, WHOLE, Values
+from collage_dsl.language.reasoning.domain import COUNT, TRUTH, WHOLE, Values
 from collage_dsl.rules.condition import Attr
-from collage_dsl.rules.pattern import Call, FieldOf, Operand, Pattern, Reference, TupleOf
+from collage_dsl.rules.pattern import (
+    Call,
+    FieldOf,
+    Operand,
+    Pattern,
+    PatternCall,
+    Reference,
+    TupleOf,
+)
 from collage_dsl.source import Span
 
 _OF_TYPE = {"int": WHOLE, "bool": TRUTH}
+
+_COUNTS = frozenset({"groups", "num_groups"})
+"""Whole numbers that are at least 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +67,7 @@ class Called:
 def _by_type(ops: tuple[str, ...]) -> Mapping[str, Values]:
     first, *others = (operators()[op].attrs for op in ops)
     return {
-        name: _OF_TYPE[type_]
+        name: COUNT if name in _COUNTS else _OF_TYPE[type_]
         for name, type_ in first.items()
         if type_ in _OF_TYPE and all(other.get(name) == type_ for other in others)
     }
@@ -114,6 +125,8 @@ def _calls(operand: Operand, name: str, names: Names, numbers: Iterator[int]) ->
             given = tuple(names.of(inner, otherwise) for inner, otherwise in inside)
             yield Called(operand, name, given, number, names)
             inside = inside[:1] if optional else inside
+        case PatternCall(operands=(first, *_), optional=True):
+            inside = [(first, f"{next(numbers)}.0")]
         case TupleOf(fields):
             inside = [(inner, f"{name}[{at}]") for at, inner in enumerate(fields)]
         case FieldOf(inner):

@@ -148,7 +148,8 @@ class Sorts:
             case TupleOf(fields):
                 return Tuple(tuple(map(self.of, fields)))
             case FieldOf(inner, index):
-                return _field(self.of(inner), index)
+                of_operator = Tensor() if isinstance(inner, Call) else None
+                return _field(self.of(inner), index) or of_operator
             case Repeat(call, least):
                 result = self.result(call)
                 return result if least else common(self.of(call.operands[0]), result)

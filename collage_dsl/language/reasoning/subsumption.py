@@ -6,26 +6,14 @@ from itertools import count, islice, product
 from typing import assert_never
 
 from collage_dsl.language.reasoning.pattern_shape import always_there, references
+from collage_dsl.language.reasoning.terms import renamed
 from collage_dsl.rules.condition import (
     And,
-    AttrOf,
-    Bytes,
     Constant,
-    DimAt,
-    Dtype,
-    Element,
     Expression,
     Has,
-    Holds,
-    Max,
-    Min,
     Not,
     Or,
-    Rank,
-    Shape,
-    Size,
-    Uses,
-    ValueOf,
     Where,
     rebuilt,
 )
@@ -153,15 +141,7 @@ class _Numbering:
 
         A name outside the equations has no number; a pattern as written has no condition on one.
         """
-        match condition:
-            case Dtype(of) | Rank(of) | Shape(of) | DimAt(of) | Size(of) | Bytes(of):
-                return replace(condition, of=self.number(of))
-            case Has(of) | Uses(of) | AttrOf(of) | ValueOf(of) | Min(of) | Max(of) | Element(of):
-                return replace(condition, of=self.number(of))
-            case Holds(predicate, names):
-                return Holds(predicate, tuple(map(self.number, names)))
-            case _:
-                return _simplified(rebuilt(condition, self.demand))
+        return _simplified(renamed(condition, self.number))
 
     def number(self, name: str) -> str:
         while isinstance(value := self.values.get(name), Reference):
@@ -170,6 +150,7 @@ class _Numbering:
 
 
 def _simplified(condition: Expression) -> Expression:
+    condition = rebuilt(condition, _simplified)
     match condition:
         case Not(Constant(bool() as value)):
             return Constant(not value)

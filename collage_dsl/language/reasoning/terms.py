@@ -1,6 +1,8 @@
 """Find the parts of conditions whose values are reasoned about, one by one and together."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 from collage_dsl.rules.condition import (
@@ -32,6 +34,7 @@ from collage_dsl.rules.condition import (
     Uses,
     ValueOf,
     Within,
+    rebuilt,
 )
 
 Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each | Item | ValueOf | Min | Max
@@ -87,3 +90,16 @@ def terms(expression: Expression) -> Iterator[Term]:
             yield from terms(right)
         case _:
             assert_never(expression)
+
+
+def renamed(expression: Expression, new: Callable[[str], str]) -> Expression:
+    """`expression` with the name `new(name)` for each name of a value."""
+    match expression:
+        case Dtype(of) | Rank(of) | DimAt(of) | Shape(of) | Size(of) | Bytes(of):
+            return replace(expression, of=new(of))
+        case Has(of) | Uses(of) | AttrOf(of) | ValueOf(of) | Min(of) | Max(of) | Element(of):
+            return replace(expression, of=new(of))
+        case Holds(predicate, of):
+            return Holds(predicate, tuple(map(new, of)))
+        case _:
+            return rebuilt(expression, partial(renamed, new=new))

@@ -5,6 +5,7 @@ from functools import cache
 
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.resolve.libraries import NATIVE
+from collage_dsl.language.syntax import ast
 from collage_dsl.resources import folder
 from collage_dsl.source import Span
 
@@ -29,6 +30,14 @@ def check_compiler(name: str, span: Span, findings: Findings) -> None:
     if name not in known and meant:
         message = f"no library or backend is known as `{name}`"
         findings.warning("W0543", span, message, f"did you mean `{meant}`?")
+
+
+def check_libs(written: ast.Expression, findings: Findings) -> None:
+    """Report the misspelt names in the option `libs`."""
+    for item in written.items if isinstance(written, ast.List) else (written,):
+        match item:
+            case ast.Literal(str() as name, span):
+                check_compiler(name, span, findings)
 
 
 def _is_misspelt(name: str, other: str) -> bool:

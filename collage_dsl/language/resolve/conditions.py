@@ -166,7 +166,8 @@ class Checker:
 
     def range(self, least: float, most: float, span: Span) -> Typed | None:
         if least > most:
-            self.findings.error("E0302", span, "nothing is in this range")
+            hint = f"write `{_shown(most)}..{_shown(least)}`"
+            self.findings.error("E0302", span, "nothing is in this range", hint)
             return None
         return Typed(rules.Range(least, most), Sort.RANGE, span)
 
@@ -229,6 +230,9 @@ class Checker:
             message = f"`{function}` takes {count(wanted, 'argument')}, not {len(given)}"
             is_dim = function in ("dim", "shape") and given
             hint = f"write `dim({given[0].value.span.text}, 0)`" if is_dim else ""
+            if len(given) > wanted > 0 and not is_dim:
+                kept = ", ".join(each.value.span.text for each in given[:wanted])
+                hint = f"write `{function}({kept})`"
             self.findings.error("E0403", written.span, message, hint)
         return named is None and len(given) == wanted
 
@@ -294,7 +298,7 @@ class Checker:
             self.findings.error("E0303", right.span, "elements are compared one by one", message)
             return None
         if operator not in ("==", "!="):
-            if not (self.is_number(left, operator) & self.is_number(right, operator)):
+            if not (self.is_number(left, operator) and self.is_number(right, operator)):
                 return None
         else:
             left, right = as_dtype(left, right), as_dtype(right, left)
@@ -365,6 +369,8 @@ class Checker:
             return True
         message = f"`{operator}` needs numbers, this is {typed.sort.value}"
         hint = elements(typed.attribute) if typed.sort is Sort.NUMBERS else ""
+        if typed.sort is Sort.DTYPE:
+            hint = f"write `{typed.span.text} in [f16, f32]` for some dtypes"
         self.findings.error("E0303", typed.span, message, hint)
         return False
 
@@ -379,6 +385,10 @@ class Checker:
             self.findings.error(code, span, message, meant(named, other))
             return False
         return True
+
+
+def _shown(number: float) -> str:
+    return f"{number:g}"
 
 
 def depends(expression: rules.Expression) -> bool:

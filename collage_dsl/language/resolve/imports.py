@@ -1,7 +1,9 @@
 """Find imported files and pattern tables, and give the names that an import makes visible."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from collage_dsl.diagnostics import Diagnostic, Note
@@ -119,8 +121,19 @@ class Library:
         hint = ""
         if not written.path.endswith(".collage"):
             hint = f"did you mean `{written.path}.collage`?"
+        else:
+            hint = did_you_mean(
+                written.path, chain.from_iterable(_found(f, said.parent) for f in folders)
+            )
         findings.error("E0801", written.span, f"there is no file `{written.path}`", hint)
         return None
+
+
+def _found(folder: Path, inside: PurePosixPath) -> Iterator[str]:
+    """The names of the files of rules in a folder, as an import writes them."""
+    with suppress(OSError):
+        for path in sorted((folder / inside).glob("*.collage")):
+            yield str(inside / path.name)
 
 
 def _is_file(path: Path) -> bool:

@@ -12,10 +12,11 @@ from collage_dsl.language.messages.advice import (
     sort_meant,
     truth_meant,
 )
-from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.messages.findings import Findings, count, did_you_mean, there_are
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.attribute_values import check_values
 from collage_dsl.language.reasoning.calls import check_count, unknown_attribute
+from collage_dsl.language.reasoning.choices import check_choices
 from collage_dsl.language.reasoning.contradictions import check_contradictions, check_twice
 from collage_dsl.language.reasoning.growth import check_pattern_growth
 from collage_dsl.language.reasoning.operand_order import check_order
@@ -132,9 +133,10 @@ class _PatternChecker:
             self.check_use(result)
             check_tuples(pattern, self.written, self.scope.sorts, self.findings)
         if self.findings.errors == errors:
-            always = self.always(result.text)
             effort = self.scope.effort
-            check_contradictions(pattern, self.written, always, self.demands, self.findings, effort)
+            check_contradictions(pattern, self.written, self.demands, self.findings, effort)
+            if self.findings.errors == errors:
+                check_choices(pattern, result.span, self.demands, self.findings, effort)
             check_pattern_growth(pattern, self.written.name.span, self.findings)
         return pattern if self.findings.errors == errors else None
 
@@ -226,7 +228,18 @@ class _PatternChecker:
                 self.findings.error("E0404", value.span, message)
         for value in said[1:]:
             self.findings.error("E0502", value.span, "`taps` are given twice")
+        if said and said[0].text == "none":
+            self.check_shared(said[0])
         return bool(said) and said[0].text == "allowed"
+
+    def check_shared(self, none: ast.Name) -> None:
+        """Report `taps none` beside a call that is `shared`."""
+        for call in self.calls():
+            if call.shared and call.span is not None:
+                message = "`taps none` forbids what `shared` after a call allows"
+                note = Note("shared here", call.span)
+                self.findings.error("E0502", none.span, message, "take out `taps none;`", (note,))
+                return
 
     def anchor(self) -> str:
         """The name of the anchor operator; empty if none is given."""
@@ -254,7 +267,7 @@ class _PatternChecker:
             message = f"`{name.text}` is used before it is defined"
             self.findings.error("E0206", name.span, message)
         else:
-            hint = did_you_mean(name.text, self.defined)
+            hint = did_you_mean(name.text, self.defined) or there_are(self.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return False
 
@@ -310,7 +323,10 @@ class _PatternChecker:
     def repeat(self, written: ast.Repeat) -> Repeat | None:
         if not 0 <= written.least <= written.most <= MAX_DEPTH or written.most == 0:
             message = f"something is repeated from 0 up to {MAX_DEPTH} times, the fewest first"
-            self.findings.error("E0301", written.span, message, "write `repeat[1..6] act(x)`")
+            hint = "write `repeat[1..6] act(x)`"
+            if 0 <= written.most < written.least <= MAX_DEPTH and written.least:
+                hint = f"write `repeat[{written.most}..{written.least}] …`"
+            self.findings.error("E0301", written.span, message, hint)
         if not written.call.operands or written.call.optional:
             message = "what is repeated takes the value before, and is not optional"
             self.findings.error("E0301", written.call.span, message)
@@ -388,8 +404,8 @@ class _PatternChecker:
         wanted, given = len(pattern.parameters), len(operands)
         if wanted != given:
             message = f"`{pattern.name}` takes {count(wanted, 'operand')}, this gives {given}"
-            names = listed((parameter.name for parameter in pattern.parameters), "and")
-            hint = f"it takes {names}" if names else ""
+            names = ", ".join(parameter.name for parameter in pattern.parameters)
+            hint = f"write `{pattern.name}({names})`"
             self.findings.error("E0203", written.span, message, hint)
             return None
         if written.optional and not operands:
@@ -600,7 +616,9 @@ class _PatternChecker:
 
     def always_there(self, name: ast.Name) -> None:
         message = f"`{name.text}` is always there: `has` asks about what is optional"
-        self.findings.error("E0306", name.span, message)
+        hint = f"write `{name.text}?` where it is a parameter that may be absent"
+        hint = hint if name.text in self.parameters else ""
+        self.findings.error("E0306", name.span, message, hint)
 
     # Uses of names.
 
@@ -623,7 +641,8 @@ class _PatternChecker:
             parameter = self.parameters.get(name)
             if name not in reached:
                 message = f"`{name}` does not lead to the result `{result.text}`"
-                self.findings.error("E0207", span, message)
+                hint = f"use `{name}`, or take it out"
+                self.findings.error("E0207", span, message, hint)
             elif parameter and parameter.optional and name in always:
                 message = f"`{name}` is optional, but some operator always takes it"
                 hint = f"write `{name}`, or make the operator optional: `add?(…, {name})`"

@@ -1,11 +1,13 @@
 """Check `pin` and `forbid` statements and build the placements of each target."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
+from collage_dsl.language.reasoning.effects import absent
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.syntax import ast
+from collage_dsl.rules import FusionRule
 from collage_dsl.rules.placement import ByName, ByOperator, Placement, Selector
 
 _SELECTORS = ("name", "op")
@@ -14,12 +16,14 @@ _SELECTORS = ("name", "op")
 def check_placements(
     written: Iterable[ast.Placement],
     targets: Sequence[str],
+    rules: Mapping[str, FusionRule],
     broken: Collection[str],
     scope: PatternScope,
     findings: Findings,
 ) -> dict[str, tuple[Placement, ...]]:
     """
-    The placements of a file by target, in file order. `broken` has the targets with syntax
+    The placements of a file by target, in file order. `rules` are those of the targets without
+    errors. `broken` has the targets with syntax
     errors; a placement on one of them is not reported.
     """
     found: dict[str, tuple[Placement, ...]] = {}
@@ -31,6 +35,8 @@ def check_placements(
             continue
         earlier = selected.setdefault(_key(selector), [])
         _check_contradiction(item, earlier, findings)
+        if item.target.text in rules:
+            _check_effect(item, selector, rules[item.target.text], findings)
         earlier.append(item)
         placement = Placement(item.action, selector, item.because)
         found[item.target.text] = (*found.get(item.target.text, ()), placement)
@@ -63,8 +69,26 @@ def _check_contradiction(
             note = Note(f"{how.split()[0]} here", other.target.span)
         else:
             continue
-        findings.error("E0512", item.target.span, message, notes=(note,))
+        hint = f"take out one of them: `{item.selector.span.text}` is said twice"
+        findings.error("E0512", item.target.span, message, hint, (note,))
         return
+
+
+def _check_effect(
+    item: ast.Placement, selector: Selector, rule: FusionRule, findings: Findings
+) -> None:
+    """Report a placement of calls that the target never has, or one that leaves it none."""
+    target = item.target.text
+    match selector:
+        case ByOperator(ops) if missing := absent(rule, ops):
+            message = f"`{target}` never has {missing}"
+            what = "so that there is no plan with it" if item.action == "pin" else "anyway"
+            hint = f"the rules of `{target}` propose none, {what}"
+            findings.warning("W0513", item.selector.span, message, hint)
+        case ByName(glob) if item.action == "forbid" and not glob.strip("*"):
+            message = f"this forbids every call on `{target}`"
+            hint = "`*` fits every name: write the start of some, or take out the target"
+            findings.warning("W0513", item.selector.span, message, hint)
 
 
 def _selector(written: ast.Application, scope: PatternScope, findings: Findings) -> Selector | None:

@@ -34,6 +34,9 @@ def check_predicate(written: ast.Predicate, findings: Findings) -> Predicate | N
     if not can_come_from(written.source):
         message = f"predicate `{written.name.text}` is to come from a function in a module"
         hint = 'write "package.module:function", or "pattern_table:NAME.PATTERN"'
+        module, dot, function = written.source.rpartition(".")
+        if dot and can_come_from(f"{module}:{function}"):
+            hint = f'write "{module}:{function}"'
         findings.error("E0410", written.source_span, message, hint)
     first: dict[str, Span] = {}
     for parameter in written.parameters:

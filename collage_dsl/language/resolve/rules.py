@@ -1,13 +1,14 @@
 """Check the syntax of a rule and build the `FusionRule` from it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from re import ASCII, fullmatch
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
-from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed
+from collage_dsl.language.messages.findings import Findings, count, did_you_mean, listed, there_are
 from collage_dsl.language.reasoning.calls import refuse
+from collage_dsl.language.reasoning.effects import check_growing, check_joining, check_size
 from collage_dsl.language.reasoning.fitting import check_fit
 from collage_dsl.language.reasoning.growth import check_rule_growth
 from collage_dsl.language.reasoning.repeated import check_repeated
@@ -134,6 +135,12 @@ class RuleScope:
         self.findings.error("E0210", name.span, message, notes=(note,))
 
 
+def _of_table(name: str, known: Iterable[str]) -> str:
+    """A hint for the prefix of an import that is written in place of a rule of it."""
+    of_prefix = [each for each in known if each.startswith(f"{name}.")]
+    return f"write `{of_prefix[0]}`" if of_prefix else ""
+
+
 def _is_none(written: ast.Expression) -> bool:
     return isinstance(written, ast.Name) and written.text == "none"
 
@@ -214,6 +221,14 @@ class _Expression:
             scope.recursion(name)
             return None
         wanted = len(rule.parameters)
+        if len(written.arguments) != wanted:
+            message = f"`{name.text}` takes {count(wanted, 'argument')}"
+            message += f", not {len(written.arguments)}"
+            wanted_names = ", ".join(parameter.text for parameter in rule.parameters)
+            self.findings.error(
+                "E0403", written.span, message, f"write `{name.text}({wanted_names})`"
+            )
+            return None
         bound = bind(written, self.findings, takes=(wanted, wanted))
         if bound is None:
             return None
@@ -261,7 +276,7 @@ class _Expression:
             message = f"`{name.text}` needs parentheses"
             self.findings.error("E0404", name.span, message, f"write `{name.text}(…)`")
         elif name.text not in scope.broken:
-            hint = did_you_mean(name.text, scope.rules)
+            hint = did_you_mean(name.text, scope.rules) or _of_table(name.text, scope.checked)
             self.findings.error("E0206", name.span, f"no rule is named `{name.text}`", hint)
         return None
 
@@ -303,7 +318,7 @@ class _Expression:
         elif name.text in scope.refused:
             refuse(name, scope.refused, self.findings)
         elif name.text not in scope.broken:
-            hint = did_you_mean(name.text, scope.patterns)
+            hint = did_you_mean(name.text, scope.patterns) or there_are(scope.patterns)
             self.findings.error("E0206", name.span, f"no pattern is named `{name.text}`", hint)
         return None
 
@@ -371,6 +386,7 @@ class _Expression:
             return None
         found = CombineByPrimitives(rule, using, **bounds)
         check_rule_growth(found, written.function.span, self.findings)
+        check_joining(found, written.function.span, self.findings)
         return found
 
     def horizontal(self, written: ast.Application) -> FusionRule | None:
@@ -402,7 +418,9 @@ class _Expression:
         if rule is None or max_depth is None or self.findings.errors > errors:
             return None
         before, after = (said.get(side, Kind.BROADCAST) for side in ("prologue", "epilogue"))
-        return Vertical(rule, before, after, max_depth)
+        found = Vertical(rule, before, after, max_depth)
+        check_growing(found, written.function.span, self.findings)
+        return found
 
     def only_valid(self, written: ast.Application) -> FusionRule | None:
         bound = bind(written, self.findings, takes=(1, 1), keywords=LIMITS)
@@ -415,6 +433,7 @@ class _Expression:
             return None
         places = {name: bound[1].get(name, written.function).span for name in LIMITS}
         check_fit(rule, limits, places, self.findings)
+        check_size(rule, limits, places, self.findings)
         return OnlyValid(rule, limits)
 
     def only_variants(self, written: ast.Application) -> FusionRule | None:
@@ -485,7 +504,8 @@ class _Expression:
                     return predicate
                 wanted = count(len(predicate.parameters), "value")
                 message = f"`{name}` is asked about {wanted}, here about the result of a call"
-                self.findings.error("E0404", written.span, message)
+                hint = "declare it with one parameter"
+                self.findings.error("E0404", written.span, message, hint)
             case ast.Name(name):
                 if name not in scope.broken:
                     hint = did_you_mean(name, scope.values.predicates)

@@ -8,7 +8,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.reasoning.calls import find_operator, refuse
-from collage_dsl.language.reasoning.contradictions import Effort
+from collage_dsl.language.reasoning.exclusion import Effort
 from collage_dsl.language.reasoning.sorts_of_values import Sorts
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import Pattern
@@ -127,7 +127,8 @@ class PatternScope:
         if len(cycle) > 1:
             message += f", through {listed(cycle[1:], 'and')}"
         note = Note("the definition", defined.span)
-        self.findings.error("E0210", name.span, message, notes=(note,))
+        hint = "write `repeat[1..6] act(x)` for a chain" if self.is_pattern(name.text) else ""
+        self.findings.error("E0210", name.span, message, hint, (note,))
 
     def note_use(self, name: ast.Name) -> None:
         self.uses.add((self.active[-1] if self.active else "", name.text))

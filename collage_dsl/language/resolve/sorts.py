@@ -6,6 +6,7 @@ from enum import Enum
 
 from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.language.messages.advice import without_quotes
+from collage_dsl.language.reasoning.attribute_values import PER_AXIS
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as rules
 from collage_dsl.source import Span
@@ -108,7 +109,17 @@ def meant(named: Typed, other: Typed) -> str:
         case rules.Constant(str() as text) if named.sort in (Sort.NUMBER, Sort.TRUTH, Sort.DTYPE):
             return without_quotes(text)
     if named.sort is Sort.NUMBERS and other.sort is Sort.NUMBER:
-        return elements(named.attribute)
+        if not named.attribute or named.attribute in PER_AXIS:
+            return elements(named.attribute)
+        text = other.span.text
+        return f"write `[{text}]` for a list of one; {elements(named.attribute)}"
+    match named.sort, other.value:
+        case Sort.NUMBER, rules.Constant((int() as number,)):
+            return f"write `{number}`"
+        case Sort.TRUTH, rules.Constant(0 | 1 as number):
+            return f"write `{str(bool(number)).lower()}`"
+        case Sort.DTYPE, _:
+            return "write a dtype, such as `f32`"
     return ""
 
 

@@ -2,79 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
 from collage_dsl.graph import Graph, Toolchain
 from collage_dsl.language.graphs.graph_text import build_graph
-from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
+from collage_dsl.language.messages.findings import Findings, did_you_mean, listed, there_are
 from collage_dsl.language.resolve.arguments import bind, whole_number
+from collage_dsl.language.resolve.expectations import check_expectations
+from collage_dsl.language.resolve.questions import (
+    Candidates,
+    Expectation,
+    Kernels,
+    Matches,
+    Operator,
+    Proposes,
+    Question,
+    TargetOf,
+    WhyNot,
+)
 from collage_dsl.language.resolve.rules import RuleScope
 from collage_dsl.language.syntax import ast, graph_ast
 from collage_dsl.rules import DFPattern, FusionSpec, Pattern
 from collage_dsl.source import Span
-
-
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """`matches(p, at: y, nodes: 3)`: how often `pattern` matches; without `at`, anywhere."""
-
-    pattern: Pattern
-    at: str | None = None
-    nodes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WhyNot:
-    """`why_not(p, at: y)`: why `pattern` does not match: the text of the failed condition."""
-
-    pattern: Pattern
-    at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """`candidates(library)`: the number of candidates of a rule or target."""
-
-    spec: FusionSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Proposes:
-    """`proposes(onednn, [c, d, y])`: whether a candidate has exactly these nodes."""
-
-    spec: FusionSpec
-    nodes: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Kernels:
-    """`kernels()`, `kernels(tvm)`: the number of kernels in the cheapest plan, or of one target."""
-
-    target: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TargetOf:
-    """`target_of(y)`: the target that runs a node in the cheapest plan."""
-
-    node: str
-
-
-Question = Matches | WhyNot | Candidates | Proposes | Kernels | TargetOf
-Operator = Literal["==", "!=", "<", "<=", ">", ">="]
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """
-    `question operator value;`, or its opposite. A count alone is expected to be `> 0`, and a
-    truth value alone to be true.
-    """
-
-    question: Question
-    operator: Operator
-    value: int | str
-    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +95,7 @@ class _TestChecker:
         whole = [each for each in found if each is not None]
         if len(whole) < len(found):
             return None
+        check_expectations(whole, self.graph, self.findings)
         span = self.written.name_span
         return SpecTest(self.written.name, self.graph, model, costs, tuple(whole), span)
 
@@ -177,7 +127,7 @@ class _TestChecker:
 
     def is_target(self, name: ast.Name) -> bool:
         if name.text not in self.targets:
-            hint = did_you_mean(name.text, self.targets)
+            hint = did_you_mean(name.text, self.targets) or there_are(sorted(self.targets))
             self.findings.error("E0206", name.span, f"no target is named `{name.text}`", hint)
         return name.text in self.targets
 
@@ -360,7 +310,7 @@ class _TestChecker:
                 known = [node.name for node in self.graph.nodes]
                 if name in known:
                     return name
-                hint = did_you_mean(name, known)
+                hint = did_you_mean(name, known) or there_are(known)
                 message = f"the graph has no node `{name}`"
                 self.findings.error("E0206", written.span, message, hint)
                 return None

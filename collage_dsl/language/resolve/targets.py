@@ -6,16 +6,22 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Measuring, Option, Toolchain, Tuning
 from collage_dsl.language.messages.findings import Findings, did_you_mean, listed
 from collage_dsl.language.reasoning.coverage import check_fallback
+from collage_dsl.language.reasoning.effects import check_proposing, check_siblings
 from collage_dsl.language.reasoning.fitting import check_fit
 from collage_dsl.language.resolve.arguments import bind, named_arguments
-from collage_dsl.language.resolve.compilers import check_compiler
+from collage_dsl.language.resolve.compilers import check_compiler, check_libs
 from collage_dsl.language.resolve.libraries import NATIVE, check_libraries
 from collage_dsl.language.resolve.limits import LIMITS, check_limits
 from collage_dsl.language.resolve.measuring import MEASURES, check_measuring
 from collage_dsl.language.resolve.rules import RuleScope
 from collage_dsl.language.resolve.target_kinds import check_kind, check_option, option_value
 from collage_dsl.language.resolve.tuning import TUNES, check_tuning
-from collage_dsl.language.resolve.variants import check_direct, check_rule_variants, check_variants
+from collage_dsl.language.resolve.variants import (
+    check_allowed,
+    check_direct,
+    check_rule_variants,
+    check_variants,
+)
 from collage_dsl.language.syntax import aliases, ast
 from collage_dsl.language.syntax.words import SETTINGS
 from collage_dsl.rules import FusionRule, FusionSpec, Limits
@@ -61,11 +67,15 @@ class _TargetChecker:
             return None
         places = self.places(settings)
         check_fit(rule, limits, places, self.findings, keeps_single=fallback)
+        check_siblings(rule, limits, places, self.findings)
+        check_proposing(self.written.name.text, rule, self.rules_span(settings), self.findings)
         if fallback:
             self.check_fallback(rule, limits, settings)
         name, kind = self.written.name.text, self.written.kind.text
         target = Toolchain(name, kind, compiler, options, priority, measure, variants, tune)
         self.check_libraries(rule, target, settings)
+        named, rules = self.scope.variants, self.rules_span(settings)
+        check_allowed(rule, target, named, rules, self.findings)
         if compiler in (None, NATIVE):
             self.check_native(rule, target, settings)
         return FusionSpec(target, rule, limits, coalesce, fallback)
@@ -132,6 +142,8 @@ class _TargetChecker:
                 if argument.name is not None and argument.name.text in found:
                     value = found[argument.name.text]
                     check_option(kind, argument.name, value, argument.value.span, self.findings)
+                    if argument.name.text == "libs":
+                        check_libs(argument.value, self.findings)
         return found
 
     def settings(self) -> dict[str, ast.Field | ast.Block]:

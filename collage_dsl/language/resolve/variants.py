@@ -52,6 +52,23 @@ def check_rule_variants(
         check_rule_variants(inner, target, places, rules, findings)
 
 
+def check_allowed(
+    rule: FusionRule,
+    target: Toolchain,
+    places: Mapping[str, Span],
+    rules: Span,
+    findings: Findings,
+) -> None:
+    """Report parts of the rule that name no variant which the target allows."""
+    allowed = target.variants
+    if isinstance(rule, OnlyVariants) and allowed and not set(rule.variants) & set(allowed):
+        message = f"target `{target.name}` allows none of these variants"
+        hint = f"it allows {listed(allowed, 'and')}, not {listed(rule.variants)}"
+        findings.warning("W0425", places.get(rule.variants[0], rules), message, hint)
+    for inner in sub_rules(rule):
+        check_allowed(inner, target, places, rules, findings)
+
+
 def check_direct(target: Toolchain, variants: Span, fallback: Span, findings: Findings) -> None:
     """Report a native `fallback` target that does not allow the variant `direct`."""
     if target.variants and DIRECT not in target.variants:

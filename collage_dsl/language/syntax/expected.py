@@ -1,7 +1,7 @@
 """Describe a syntax error to the user: what could follow, and what may have been meant."""
 
 from collage_dsl.language.messages.findings import did_you_mean
-from collage_dsl.language.syntax.grammar import tables
+from collage_dsl.language.syntax.grammar import spellings
 from collage_dsl.language.syntax.mistakes import Place
 from collage_dsl.language.syntax.tokens import UNITS
 
@@ -67,7 +67,7 @@ def expectation(accepted: frozenset[str], start: str) -> str:
         left -= _SOUGHT_LAST
     if "NAME" in left:
         left -= {"QUOTED"}
-    words += sorted(_WORDS.get(name) or f"`{tables(start).spellings[name]}`" for name in left)
+    words += sorted(_WORDS.get(name) or f"`{spellings(start)[name]}`" for name in left)
     if len(words) > 1:
         return f"{', '.join(words[:-1])} or {words[-1]}"
     return words[0] if words else "nothing more"
@@ -93,5 +93,5 @@ def hint(found: str, place: Place, start: str) -> str:
         return _IN_OPERANDS[found[:1]]
     if not found.isidentifier():
         return "comments begin with `#`" if found == "/" else ""
-    keywords = (tables(start).spellings.get(name, "") for name in accepted)
+    keywords = (spellings(start).get(name, "") for name in accepted)
     return did_you_mean(found, [word for word in keywords if word.isalpha()])

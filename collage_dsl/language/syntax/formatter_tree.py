@@ -17,6 +17,7 @@ _TOKEN = re.compile(
     (?P<space>[ \t\r\n\f]+)
     | (?P<comment>\#[^\n]*)
     | (?P<string>"(?:[^"\\\n]++|\\[^\n])*+" | `[^`\n]+`)
+    | (?P<open>"(?:[^"\\\n]++|\\[^\n])*+)
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*+(?:\.[A-Za-z_][A-Za-z0-9_]*+)*+)
     | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:%(?=\s*[;\#])|[A-Za-z_]*))
     | (?P<sign>==|!=|<=|>=|~=|->|\.\.|.)
@@ -149,7 +150,7 @@ def words(text: str) -> Iterator[str]:
 
 
 def tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """Each token of `text`: its kind (space, comment, string, word, number, sign), start, end."""
+    """Each token of `text`: its kind (space, comment, word and so on), start, end."""
     for found in _TOKEN.finditer(text):
         yield found.lastgroup or "", *found.span()
 

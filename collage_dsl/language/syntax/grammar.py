@@ -1,8 +1,8 @@
 """
-Find or make the parser tables of the grammar file.
+lark's parsers of the grammar file.
 
-Making them takes longer than the rest of a short check. An installed package contains them
-(hatch_build.py); for a source checkout they are made on first use and kept in the user's cache.
+Making a parser from the grammar takes longer than the rest of a short check. So lark's tables are
+kept in the user's cache, as JSON: lark itself would keep them as a pickle, which can run code.
 """
 
 import json
@@ -12,66 +12,87 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from collage_dsl.language.syntax.lalr import Tables
+import lark
+from lark import Lark
+from lark.grammar import Rule
+from lark.lexer import TerminalDef
+
 from collage_dsl.resources import folder
+
+_OPTIONS = {
+    "parser": "lalr",
+    "lexer": "contextual",
+    "propagate_positions": True,
+    "maybe_placeholders": True,
+}
 
 
 @cache
-def tables(start: str) -> Tables:
+def parser(start: str) -> Lark:
     """
-    The tables for the start symbol `start`: `file` or `graph_text`.
+    The parser for the start symbol `start`: `file` or `graph_text`.
 
     Kept tables record what they were made from. They are used only if that has not changed.
     """
-    made_from = _made_from()
-    carried, cached = _kept(start)
-    for path in (carried, cached):
-        data = _read(path)
-        if data.get("made_from") == made_from:
-            return Tables(data)
-    data = make(start)
-    _write(cached, data)
-    return Tables(data)
+    grammar = (folder("grammars") / "collage.lark").read_text("utf-8")
+    made_from = [lark.__version__, _OPTIONS, grammar]
+    path = _path(start)
+    tables = _read(path)
+    if tables.get("made_from") != made_from:
+        text = json.dumps({"made_from": made_from, **make(grammar, start)}, separators=(",", ":"))
+        _write(path, text)
+        tables = _loaded(text)
+    return Lark.load(tables)
 
 
-def make(start: str) -> dict[str, Any]:
-    """Make the tables as JSON data, together with what they were made from."""
-    from collage_dsl.language.syntax import table_maker  # imports lark; seldom needed
-
-    return table_maker.kept(_grammar(), start)
-
-
-def _made_from() -> list[str]:
-    """The same as `table_maker.made_from`, without importing that module."""
-    maker = Path(__file__).with_name("table_maker.py")
-    return [_grammar().read_text("utf-8"), maker.read_text("utf-8")]
-
-
-def _grammar() -> Path:
-    return folder("grammars") / "collage.lark"
+@cache
+def spellings(start: str) -> dict[str, str]:
+    """The text of each terminal that is always written the same way."""
+    written = {}
+    for terminal in parser(start).terminals:
+        value = terminal.pattern.value
+        if terminal.pattern.type == "str":
+            written[terminal.name] = value
+        elif "(?!" in value:  # a keyword
+            written[terminal.name] = value.split("(?!")[0]
+    return written
 
 
-def _kept(start: str) -> tuple[Path, Path]:
-    """The places where tables may be kept: in the package, and in the user's cache."""
-    name = f"{start}.tables.json"
+def make(grammar: str, start: str) -> dict[str, Any]:
+    """What `Lark.load` reads, as plain data."""
+    made: Any = Lark(grammar, start=start, **_OPTIONS)
+    data, memo = made.memo_serialize([TerminalDef, Rule])
+    return {"data": data, "memo": memo}
+
+
+def _path(start: str) -> Path:
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return folder("grammars") / name, Path(home, "collage_dsl", name)
+    return Path(home, "collage_dsl", f"{start}.tables.json")
 
 
 def _read(path: Path) -> dict[str, Any]:
     """The tables in the file; empty if it cannot be read or contains something else."""
     try:
-        data = json.loads(path.read_text("utf-8"))
+        tables = _loaded(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return data if isinstance(data, dict) else {}
+    return tables if isinstance(tables, dict) else {}
 
 
-def _write(path: Path, data: dict[str, Any]) -> None:
+def _loaded(text: str) -> Any:
+    return json.loads(text, object_hook=_with_numbers)
+
+
+def _with_numbers(data: dict[str, Any]) -> dict[int | str, Any]:
+    """`data` with numbers as keys where lark has them: in JSON, all keys are strings."""
+    return {int(key) if key.isdecimal() else key: value for key, value in data.items()}
+
+
+def _write(path: Path, text: str) -> None:
     """Write the tables if possible, atomically: other processes may write them too."""
     from collage_dsl.scratch import replacement  # seldom needed
 
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacement(path) as new:
-            new.write_text(json.dumps(data, separators=(",", ":")), "utf-8")
+            new.write_text(text, "utf-8")

@@ -1,7 +1,10 @@
 """Turn parse trees into the syntax of graphs."""
 
+from typing import Any
+
+from lark import Token, Tree
+
 from collage_dsl.language.syntax import ast, graph_ast
-from collage_dsl.language.syntax.nodes import Token, Tree
 from collage_dsl.language.syntax.tokens import Child, NestingError, Reader, children
 from collage_dsl.source import Span
 
@@ -10,7 +13,7 @@ class GraphBuilder(Reader):
     """Builds the syntax of a graph."""
 
     def graph(
-        self, tree: Tree, broken: tuple[ast.Broken, ...], span: Span | None = None
+        self, tree: Tree[Any], broken: tuple[ast.Broken, ...], span: Span | None = None
     ) -> graph_ast.Graph:
         """The graph of `tree`, which covers `span`, or the whole text without one."""
         try:

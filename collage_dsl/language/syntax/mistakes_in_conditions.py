@@ -46,6 +46,7 @@ MISTAKES = (
     ),
     Mistake(r"\b(?!not)(?i:not)\s+", "", "write `not`, in small letters"),
     Mistake(rf"(?P<left>{VALUE})\s*", rf"not\s+in\s+{REST}", "write `not {left} in {rest}`"),
+    Mistake("", r"xor\b", "write `(…) != (…)`"),
     Mistake("", r"is\s+not\b", "compare with `!=`"),
     Mistake("", r"is\b", "compare with `==`"),
     Mistake("", r"[!~](?!=)", "write `not`"),

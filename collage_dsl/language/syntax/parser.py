@@ -6,19 +6,23 @@ After an error, parsing continues at the next statement, so that one run finds a
 
 import re
 from dataclasses import dataclass
+from typing import Any
+
+from lark import Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.syntax import ast
 from collage_dsl.language.syntax.expected import expectation, hint
-from collage_dsl.language.syntax.grammar import tables
-from collage_dsl.language.syntax.lalr import END, Machine, Stacks
+from collage_dsl.language.syntax.grammar import parser
 from collage_dsl.language.syntax.mistakes import NEAR, Place
-from collage_dsl.language.syntax.nodes import Token, Tree
 from collage_dsl.language.syntax.recovery import (
+    are_balanced,
     defined_name,
     is_binding_with_let,
     next_statement,
 )
+from collage_dsl.language.syntax.tokens import token_span
 from collage_dsl.language.syntax.tree import Builder
 from collage_dsl.language.syntax.words import ITEM_KEYWORDS
 from collage_dsl.memory import uncollected
@@ -28,12 +32,11 @@ from collage_dsl.source import Source, Span
 EDITION = 1
 """The edition of the language that this package reads."""
 
-MAX_CHARACTERS = 1 << 20
-MAX_TOKENS = 100_000
-"""About 15 000 lines, which can be checked or formatted in two seconds."""
+MAX_CHARACTERS = 1 << 17
+MAX_TOKENS = 50_000
+"""About 3 000 lines, which can be checked or formatted in three seconds."""
 MAX_NESTING = 200
 
-_END = "$END"
 _FREE = re.compile(r"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+"? | `[^`\n]*+`?""", re.VERBOSE)
 """A comment, a string or a name in backquotes, closed or not: where any character is text."""
 _INSIDE = {"pattern": "binding", "graph": "node", "test": "model"}
@@ -52,7 +55,7 @@ def parse_file(source: Source, findings: Findings) -> ast.File:
 
 def parse_tree(
     source: Source, start: str, findings: Findings
-) -> tuple[Tree, tuple[ast.Broken, ...]]:
+) -> tuple[Tree[Any], tuple[ast.Broken, ...]]:
     """The tree of the statements that can be parsed, and the statements that cannot."""
     check_characters(source, findings)
     run = _Run(source, start, findings)
@@ -65,7 +68,7 @@ def is_small(source: Source, findings: Findings) -> bool:
     if len(source.text) <= MAX_CHARACTERS:
         return True
     at = Span(source, MAX_CHARACTERS, MAX_CHARACTERS)
-    findings.error("E0106", at, "the text is longer than 1 MiB", "split it into several files")
+    findings.error("E0106", at, "the text is longer than 128 KiB", "split it into several files")
     return False
 
 
@@ -105,12 +108,12 @@ class _Block:
     """
     The inside of an open brace (or the whole text), and the statement being read in it.
 
-    `stacks` are the stacks of the machine before the statement's `first` token.
+    `depth` is the height of the parser's stack before the statement's `first` token.
     """
 
     brace: Token | None = None
     first: Token | None = None
-    stacks: Stacks | None = None
+    depth: int = 0
 
 
 _BRACKETS = frozenset({"LBRACE", "RBRACE", "SEMICOLON", "LPAR", "LSQB", "RPAR", "RSQB"})
@@ -131,14 +134,14 @@ class _Run:
         self.source = source
         self.start = start
         self.findings = findings
-        self.machine = Machine(tables(start), source.text)
+        self.parser: Any = parser(start).parse_interactive(source.text)
         self.blocks = [_Block()]
         self.open = 0
         self.end = 0
         self.tokens = 0
         self.broken: list[ast.Broken] = []
 
-    def tree(self) -> Tree:
+    def tree(self) -> Tree[Any]:
         while True:
             try:
                 wrong = self.read()
@@ -146,59 +149,60 @@ class _Run:
                 self.close_all()
                 return self.finish()
             except _TooLargeError:
-                return Tree(self.start, [], 0, 0)  # what a part of the text would mean is not asked
-            if wrong is not None:
-                self.recover(wrong)
-                continue
-            if (tree := self.machine.finish()) is not None:
-                return tree
+                return Tree(self.start, [])  # what a part of the text would mean is not asked
+            if wrong is None:
+                break
+            self.recover(wrong)
+        try:
+            return self.finish()
+        except UnexpectedToken:
             self.unexpected_end()
             return self.finish()
 
-    def finish(self) -> Tree:
-        tree = self.machine.finish()
-        assert tree is not None, "every statement is closed"
+    def finish(self) -> Tree[Any]:
+        tree: Tree[Any] = self.parser.feed_eof()
         return tree
 
     def read(self) -> Token | None:
         """Take tokens up to the end (None), or up to the first that is not allowed."""
-        scan, feed, text = self.machine.scan, self.feed, self.source.text
-        while True:
-            kind, start, end = scan()
-            self.tokens += 1
-            if kind == END:
-                return None
-            if self.tokens > MAX_TOKENS:
-                self.too_large(start, end)
-            if not kind:
-                return self.machine.token(start)
-            written = text[start:end]
-            if not feed(kind, start, end, written):
-                return Token(kind, written, start)
+        try:
+            for token in self.parser.lexer_thread.lex(self.parser.parser_state):
+                self.tokens += 1
+                if self.tokens > MAX_TOKENS:
+                    self.too_large(token)
+                self.feed(token)
+        except UnexpectedToken as problem:
+            wrong: Token = problem.token
+            return wrong
+        except UnexpectedCharacters as problem:
+            return Token("", problem.char, problem.pos_in_stream)
+        return None
 
-    def too_large(self, start: int, end: int) -> None:
+    def go_on_at(self, position: int) -> None:
+        """Read the next token at `position`."""
+        self.parser.lexer_thread.state.line_ctr.char_pos = position
+
+    def too_large(self, token: Token) -> None:
         message = f"the text has more than {MAX_TOKENS} words and signs"
-        at = Span(self.source, start, end)
+        at = self.span(token)
         self.findings.error("E0106", at, message, "split it into several files")
         self.broken.append(ast.Broken("", at))
         raise _TooLargeError
 
-    def feed(self, kind: str, start: int, end: int, written: str) -> bool:
-        if not self.machine.feed(kind, start, end, written):
-            return False
-        self.end = max(self.end, end)
+    def feed(self, token: Token) -> None:
+        self.parser.feed_token(token)
+        assert token.end_pos is not None
+        self.end = max(self.end, token.end_pos)
         block = self.blocks[-1]
         if block.first is None:
-            block.first = Token(kind, written, start)
-            block.stacks = self.machine.stacks.without_last()
-        if kind in _BRACKETS:
-            self.bracket(Token(kind, written, start))
-        return True
+            block.first = token
+            block.depth = len(self.parser.parser_state.value_stack) - 1
+        if token.type in _BRACKETS:
+            self.bracket(token)
 
     def insert(self, kind: str) -> None:
         """Continue as if a token of this kind followed the last one."""
-        taken = self.feed(kind, self.end, self.end, "")
-        assert taken, f"{kind} may stand here"
+        self.feed(Token(kind, "", self.end, end_pos=self.end))
 
     def bracket(self, token: Token) -> None:
         match token.type:
@@ -227,10 +231,12 @@ class _Run:
     def recover(self, wrong: Token) -> None:
         block = self.blocks[-1]
         item = block.first or wrong
-        if self.is_next_item(block, item):
+        if self.is_next_item(block, item) and self.is_nested():
+            self.nested(block, item)
+        elif self.is_next_item(block, item):
             self.unclosed(block)
             self.rewind(block)
-            self.machine.at = item.start_pos
+            self.go_on_at(self.span(item).start)
             self.close_all()
         elif self.misses_semicolon(wrong):
             at = Span(self.source, self.end, self.end)
@@ -238,7 +244,7 @@ class _Run:
                 "E0101", at, f"expected `;` after this {self.statement(block)}", "insert `;` here"
             )
             self.insert("SEMICOLON")
-            self.machine.at = wrong.start_pos
+            self.go_on_at(self.span(wrong).start)
         else:
             self.unexpected(wrong)
             self.skip(block, wrong)
@@ -249,15 +255,29 @@ class _Run:
             return False
         text = self.source.text
         is_binding = _EQUALS.match(text, self.span(item).end)
-        if self.inside()[-1] in _INSIDE and is_binding_with_let(text, item.start_pos):
+        if self.inside()[-1] in _INSIDE and is_binding_with_let(text, self.span(item).start):
             return False
         return str(item) in ITEM_KEYWORDS and not is_binding
+
+    def is_nested(self) -> bool:
+        """Whether no brace is missing, so that an item here stands inside another one."""
+        outermost = self.blocks[1].brace
+        return outermost is not None and are_balanced(self.source.text, self.span(outermost).start)
+
+    def nested(self, block: _Block, item: Token) -> None:
+        """Report an item inside another one, and go on after it."""
+        text, span = self.source.text, self.span(item)
+        message = f"a `{item}` stands outside a {self.inside()[0]}"
+        self.findings.error("E0101", span, message, "move it out of the braces")
+        self.broken.append(ast.Broken(defined_name(text, span.start, in_braces=False), span))
+        self.rewind(block)
+        self.go_on_at(next_statement(text, span.end, in_braces=True, in_file=False))
 
     def misses_semicolon(self, wrong: Token) -> bool:
         """Whether a missing `;` before the wrong token is the likely error."""
         if "SEMICOLON" not in self.accepted():
             return False
-        between = self.source.text[self.end : wrong.start_pos]
+        between = self.source.text[self.end : self.span(wrong).start]
         keywords = (*ITEM_KEYWORDS, "where", "yield", "return", "expect", "costs", "}")
         return "\n" in between or str(wrong) in keywords
 
@@ -300,21 +320,23 @@ class _Run:
     def skip(self, block: _Block, wrong: Token) -> None:
         """Continue after the statement that contains the wrong token."""
         is_word = block.first is None and str(wrong) in ITEM_KEYWORDS  # a keyword, not an item
-        start = self.span(wrong).end if is_word else wrong.start_pos
+        at = self.span(wrong)
         if block.first is None:
-            self.note_broken(block, self.span(wrong))
+            self.note_broken(block, at)
         self.restart(block)
-        self.machine.at = next_statement(
-            self.source.text,
-            start,
-            in_braces=block.brace is not None,
-            in_file=self.start == "file",
+        self.go_on_at(
+            next_statement(
+                self.source.text,
+                at.end if is_word else at.start,
+                in_braces=block.brace is not None,
+                in_file=self.start == "file",
+            )
         )
 
     def restart(self, block: _Block) -> None:
         """Give up the statement being read and record it as broken."""
         if block.first is not None:
-            self.note_broken(block, Span(self.source, block.first.start_pos, self.end))
+            self.note_broken(block, Span(self.source, self.span(block.first).start, self.end))
         self.rewind(block)
 
     def note_broken(self, block: _Block, span: Span) -> None:
@@ -326,8 +348,9 @@ class _Run:
         """Return to the state before the statement being read."""
         self.open = 0
         if block.first is not None:
-            assert block.stacks is not None
-            self.machine.stacks = block.stacks
+            state = self.parser.parser_state
+            del state.value_stack[block.depth :]
+            del state.state_stack[block.depth + 1 :]
             block.first = None
 
     def close_all(self) -> None:
@@ -340,16 +363,16 @@ class _Run:
     # Words in messages.
 
     def accepted(self) -> frozenset[str]:
-        return self.machine.accepted()
+        return frozenset(self.parser.accepts())
 
     def place(self, wrong: Token, accepted: frozenset[str]) -> Place:
         """What stands around the wrong token."""
-        text, at, block = self.source.text, wrong.start_pos, self.blocks[-1]
-        begin = at if block.first is None else block.first.start_pos
+        text, at, block = self.source.text, self.span(wrong).start, self.blocks[-1]
+        begin = at if block.first is None else self.span(block.first).start
         before = text[begin:at] if at - begin <= NEAR else f"…{text[at - NEAR : at]}"
         after = text[at : at + NEAR]
         around = self.blocks[-2].first if block.brace else block.first
-        first = max(begin if around is None else around.start_pos, at - NEAR)
+        first = max(begin if around is None else self.span(around).start, at - NEAR)
         so_far = text[first:at] + after.partition(";")[0]
         return Place(self.inside(), before, after, accepted, so_far)
 
@@ -383,7 +406,7 @@ class _Run:
                 return _INSIDE.get(str(self.blocks[-2].first), "setting")
 
     def span(self, token: Token) -> Span:
-        return Span(self.source, token.start_pos, token.start_pos + len(token))
+        return token_span(self.source, token)
 
     def rest_of_line(self, start: int) -> Span:
         line, column = self.source.position(start)

@@ -48,6 +48,16 @@ def next_statement(text: str, start: int, *, in_braces: bool, in_file: bool) -> 
     return len(text)
 
 
+def are_balanced(text: str, start: int) -> bool:
+    """Whether each brace after `start` has its partner there."""
+    depth = 0
+    for found in _marks(text, start):
+        depth += (found[0] == "{") - (found[0] == "}")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
 def _marks(text: str, start: int) -> Iterator[re.Match[str]]:
     """
     What reading may resume at, and what hides such marks. After a quotation mark that is not

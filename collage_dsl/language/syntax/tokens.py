@@ -4,9 +4,10 @@ import re
 from math import inf
 from typing import Any
 
+from lark import Token
+
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.syntax import ast
-from collage_dsl.language.syntax.nodes import Token
 from collage_dsl.source import Source, Span
 
 MAX_DEPTH = 200
@@ -47,7 +48,7 @@ class Reader:
 
     def string(self, token: Token) -> str:
         """The text between the quotes, with escapes replaced."""
-        first = token.start_pos + 1
+        first = self.span_of(token).start + 1
         return _ESCAPE.sub(
             lambda found: self.escaped(found, first + found.start()), str(token)[1:-1]
         )
@@ -93,10 +94,10 @@ class Reader:
     # Spans.
 
     def span(self, tree: Child) -> Span:
-        return Span(self.source, tree.start_pos, tree.end_pos)
+        return Span(self.source, tree.meta.start_pos, tree.meta.end_pos)
 
     def span_of(self, token: Token) -> Span:
-        return Span(self.source, token.start_pos, token.start_pos + len(token))
+        return token_span(self.source, token)
 
     def check_depth(self, tree: Child, depth: int) -> None:
         if depth > MAX_DEPTH:
@@ -110,6 +111,11 @@ class Reader:
         message = f"this list has more than {MAX_ITEMS} items"
         said = "write several lists, joined with `or`, or in a `union`"
         self.findings.error("E0106", span, message, said)
+
+
+def token_span(source: Source, token: Token) -> Span:
+    assert token.start_pos is not None, "every token has a position"
+    return Span(source, token.start_pos, token.start_pos + len(token))
 
 
 def _is_character(number: int) -> bool:

@@ -1,10 +1,11 @@
 """Turn parse trees into the syntax of a file."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from lark import Token, Tree
 
 from collage_dsl.language.syntax import ast
-from collage_dsl.language.syntax.nodes import Token, Tree
 from collage_dsl.language.syntax.tokens import MAX_ITEMS, Child, NestingError, Reader, children
 from collage_dsl.rules.placement import Action
 from collage_dsl.source import Span
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 class Builder(Reader):
     """Builds the syntax of a file."""
 
-    def file(self, tree: Tree) -> ast.File:
+    def file(self, tree: Tree[Any]) -> ast.File:
         items: list[ast.Item] = []
         broken: list[ast.Broken] = []
         for child in tree.children:
@@ -251,7 +252,7 @@ class Builder(Reader):
         tolerance = within and ast.Literal(self.number(within), self.span_of(within))
         return ast.Near(*sides, tolerance or None, span)
 
-    def chain(self, tree: Tree, parts: Sequence[Child], depth: int) -> ast.Expression:
+    def chain(self, tree: Tree[Any], parts: Sequence[Child], depth: int) -> ast.Expression:
         """A chain of operators groups from the left: `a - b - c` is `(a - b) - c`."""
         depth += len(parts) // 2
         self.check_depth(tree, depth)

@@ -1,0 +1,55 @@
+"""Formats of floating-point numbers with 4 to 32 bits: what they hold, and how they round."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """
+    Numbers with `fraction` bits after the leading one, exponents of two from `least_exponent` on,
+    and `largest` as the largest number.
+    """
+
+    fraction: int
+    least_exponent: int
+    largest: float
+    is_positive: bool = False
+    """Whether there is neither a sign nor a zero."""
+
+    def rounded(self, value: float) -> float:
+        """The nearest number, of two the even one; `value` itself if it is too large."""
+        if not self.holds(value) or value == 0:
+            return value
+        exponent = max(math.frexp(value)[1] - 1, self.least_exponent)
+        step = math.ldexp(1.0, exponent - self.fraction)
+        return round(value / step) * step
+
+    def holds(self, value: float) -> bool:
+        """Whether `value`, rounded, is at most the largest number."""
+        step = math.ldexp(1.0, math.frexp(self.largest)[1] - 1 - self.fraction)
+        fits = abs(value) < self.largest + step / 2
+        return fits and (value > 0 or not self.is_positive)
+
+
+FORMATS: Mapping[str, FloatFormat] = {
+    "float16": FloatFormat(10, -14, 65504.0),
+    "bfloat16": FloatFormat(7, -126, (2 - 2**-7) * 2.0**127),
+    "float32": FloatFormat(23, -126, (2 - 2**-23) * 2.0**127),
+    "float8_e3m4": FloatFormat(4, -2, 15.5),
+    "float8_e4m3": FloatFormat(3, -6, 240.0),
+    "float8_e4m3b11fnuz": FloatFormat(3, -10, 30.0),
+    "float8_e4m3fn": FloatFormat(3, -6, 448.0),
+    "float8_e4m3fnuz": FloatFormat(3, -7, 240.0),
+    "float8_e5m2": FloatFormat(2, -14, 57344.0),
+    "float8_e5m2fnuz": FloatFormat(2, -15, 57344.0),
+    "float8_e8m0fnu": FloatFormat(0, -127, 2.0**127, is_positive=True),
+    "float4_e2m1fn": FloatFormat(1, 0, 6.0),
+}
+"""By dtype. Those of 8 and 4 bits are the formats of the OCP specifications and of `ml_dtypes`."""
+
+
+def rounded(value: float, dtype: str) -> float:
+    """`value` as a tensor of `dtype` has it: 0.1 is 0.10000000149… in float32."""
+    return FORMATS[dtype].rounded(value) if dtype in FORMATS else value

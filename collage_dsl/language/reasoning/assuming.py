@@ -1,0 +1,293 @@
+"""Derive what several conditions of a pattern together say about its values."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import inf
+from typing import assert_never
+
+from collage_dsl.graph.floats import FORMATS, rounded
+from collage_dsl.language.reasoning.differences import Difference
+from collage_dsl.language.reasoning.domain import (
+    Number,
+    Values,
+    between,
+    is_number,
+    one_of,
+    solved,
+)
+from collage_dsl.language.reasoning.facts import Facts, values_of
+from collage_dsl.language.reasoning.linear import difference
+from collage_dsl.language.reasoning.terms import without_none
+from collage_dsl.rules.condition import (
+    And,
+    Attr,
+    Bytes,
+    Calculate,
+    Compare,
+    Comparison,
+    Constant,
+    DimAt,
+    Dtype,
+    Each,
+    Expression,
+    Has,
+    Item,
+    Max,
+    Min,
+    Near,
+    Not,
+    Or,
+    Range,
+    Rank,
+    Shape,
+    Size,
+    Uses,
+    Value,
+    ValueOf,
+    Within,
+)
+
+MOST_WAYS = 32
+"""Conditions with `or` are examined in at most this many ways; one that needs more is ignored."""
+
+OPPOSITE: Mapping[Comparison, Comparison] = {
+    "==": "!=",
+    "!=": "==",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+}
+_MIRRORED: Mapping[Comparison, Comparison] = {
+    "==": "==",
+    "!=": "!=",
+    "<": ">",
+    ">=": "<=",
+    ">": "<",
+    "<=": ">=",
+}
+
+
+def assume(
+    ways: list[Facts], condition: Expression, *, holds: bool = True, most: int = MOST_WAYS
+) -> list[Facts]:
+    """
+    The ways that remain possible if `condition` holds, or if not `holds`, is known to be false.
+
+    `ways` are changed in place if there is only one alternative. Alternatives (of an `or`) are
+    examined as long as there are at most `most` ways.
+    """
+    condition = without_none(condition)
+    match condition:
+        case Not(inner):
+            return assume(ways, inner, holds=not holds, most=most)
+        case And(left, right) if holds:
+            return assume(assume(ways, left, most=most), right, most=most)
+        case Or(left, right) if not holds:
+            some = assume(ways, left, holds=False, most=most)
+            return assume(some, right, holds=False, most=most)
+        case And(left, right) | Or(left, right):
+            if _alternatives(condition, holds) > most:
+                return ways
+            before = [way.copy() for way in ways]
+            found = assume([way.copy() for way in ways], left, holds=holds, most=most)
+            found += assume(ways, right, holds=holds, most=most)
+            return found if len(found) <= most else before
+        case Within(value, Range(least, greatest)) if holds or not isinstance(value, Each):
+            above = Compare(">=", value, Constant(least))
+            below = Compare("<=", value, Constant(greatest))
+            return assume(ways, And(above, below), holds=holds, most=most)
+        case _:
+            for way in ways:
+                _assume_one(way, condition, holds)
+            return [way for way in ways if way.possible]
+
+
+def _alternatives(condition: Expression, holds: bool) -> int:
+    """The number of alternatives in which `condition` holds (or not), counted by `or` and `and`."""
+    condition = without_none(condition)
+    match condition:
+        case Not(inner):
+            return _alternatives(inner, not holds)
+        case Or(left, right) if holds:
+            return _alternatives(left, True) + _alternatives(right, True)
+        case And(left, right) if not holds:
+            return _alternatives(left, False) + _alternatives(right, False)
+        case _:
+            return 1
+
+
+def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
+    """Add to `way`, which is possible so far, that `condition` holds, or that it does not."""
+    match condition:
+        case Compare(_, Each()) | Within(Each()) if not holds:
+            return
+        case Compare(operator, left, right):
+            way.know(condition)
+            _compare(way, operator if holds else OPPOSITE[operator], left, right)
+        case Within(value, Constant(tuple() as choices)):
+            way.know(value)
+            _narrow_to_choices(way, value, choices, holds)
+        case Constant(value):
+            way.possible = bool(value) is holds
+        case Has():
+            way.narrow(condition, one_of((holds,)))
+        case Attr():
+            way.know(condition)
+            if way.of(condition).allowed is not None:
+                way.narrow(condition, one_of((holds,)))
+        case Within() | Near():
+            way.know(condition)
+
+
+def _narrow_to_choices(
+    way: Facts, value: Expression, choices: tuple[Value, ...], holds: bool
+) -> None:
+    if isinstance(value, Shape):
+        ranks = [len(choice) for choice in choices if isinstance(choice, tuple)]
+        if holds:
+            way.narrow(Rank(value.of), one_of(ranks))
+    elif any(_is_rounded(Constant(choice), value) for choice in choices):
+        return
+    elif holds:
+        _narrow(way, value, one_of(choices))
+    else:
+        _narrow(way, value, Values(excluded=frozenset(choices)))
+
+
+def _compare(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
+    if isinstance(left, Shape) or isinstance(right, Shape):
+        if operator == "==":
+            _same_shape(way, left, right)
+        elif _is_same_shape(way, left, right):
+            way.possible = False
+        return
+    if _is_rounded(left, right) or _is_rounded(right, left):
+        return
+    left, right = _counted(way, left), _counted(way, right)
+    _bound(way, operator, left, right)
+    _bound(way, _MIRRORED[operator], right, left)
+    if way.possible and (found := _difference(way, operator, left, right)):
+        way.differ(found)
+    if isinstance(left, _TERMS) and isinstance(right, _TERMS):
+        if way.first(left) == way.first(right):
+            way.possible &= operator in ("==", "<=", ">=")
+        elif operator == "==":
+            way.equal(left, right)
+
+
+def _is_rounded(number: Expression, beside: Expression) -> bool:
+    """Whether `number` may be rounded to the element type of the constant that it stands beside."""
+    match number, beside:
+        case Constant(float() as value), ValueOf() | Min() | Max():
+            return any(rounded(value, dtype) != value for dtype in FORMATS)
+    return False
+
+
+def _counted(way: Facts, expression: Expression) -> Expression:
+    """The number of elements, if `expression` is the product of all dimensions of a value."""
+    dims = list(_factors(expression))
+    if len(dims) < 2 or not all(isinstance(dim, DimAt) for dim in dims):
+        return expression
+    named = [way.first(dim) for dim in dims if isinstance(dim, DimAt)]
+    of = {dim.of for dim in named if isinstance(dim, DimAt)}
+    axes = {dim.axis for dim in named if isinstance(dim, DimAt)}
+    name = next(iter(of), "")
+    is_all = len(of) == 1 and axes == set(range(len(dims)))
+    return Size(name) if is_all and way.of(Rank(name)).only() == len(dims) else expression
+
+
+def _factors(expression: Expression) -> Iterator[Expression]:
+    match expression:
+        case Calculate("*", left, right):
+            yield from _factors(left)
+            yield from _factors(right)
+        case _:
+            yield expression
+
+
+def _difference(
+    way: Facts, operator: Comparison, left: Expression, right: Expression
+) -> Difference | None:
+    """
+    What a comparison says of the difference of its sides, if that is not said otherwise: equal
+    terms are made one, and the values of a term that is compared with a number are narrowed.
+    """
+    if isinstance(left, Calculate) or isinstance(right, Calculate):
+        return difference(operator, left, right, way.whole)
+    if operator == "==" or not isinstance(left, _TERMS) or not isinstance(right, _TERMS):
+        return None
+    is_whole = way.whole(left) is not None and way.whole(right) is not None
+    if operator == "!=" and not is_whole:
+        return None
+    return Difference(way.first(left), operator, way.first(right), 0, is_whole)
+
+
+_TERMS = (Attr, Dtype, Rank, DimAt, Size, Bytes, Uses, Has, Item, ValueOf, Min, Max)
+
+
+def _same_shape(way: Facts, left: Expression, right: Expression) -> None:
+    match left, right:
+        case (Shape(one), Shape(other)):
+            way.same_shape(one, other)
+        case (Shape(of), Constant(tuple() as dims)) | (Constant(tuple() as dims), Shape(of)):
+            way.narrow(Rank(of), one_of((len(dims),)))
+            for axis, dim in enumerate(dims):
+                way.narrow(DimAt(of, axis), one_of((dim,)))
+
+
+def _is_same_shape(way: Facts, left: Expression, right: Expression) -> bool:
+    """Whether two shapes are known to be equal."""
+    match left, right:
+        case (Shape(one), Shape(other)):
+            return way.representative(one) == way.representative(other)
+        case (Shape(of), Constant(tuple() as dims)) | (Constant(tuple() as dims), Shape(of)):
+            found = [way.of(DimAt(of, axis)).only() for axis in range(len(dims))]
+            return way.of(Rank(of)).only() == len(dims) and found == list(dims)
+    return False
+
+
+def _bound(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
+    """Narrow the values of `left` by those of `right`."""
+    values = values_of(way, right)
+    least, most = values.bounds()
+    match operator:
+        case "==":
+            _narrow(way, left, values)
+        case "!=":
+            only = values.only()
+            if only is not None:
+                _narrow(way, left, Values(excluded=frozenset({only})))
+        case "<=":
+            _narrow(way, left, between(-inf, most))
+        case ">=":
+            _narrow(way, left, between(least, inf))
+        case "<":
+            _narrow(way, left, _without(between(-inf, most), most))
+        case ">":
+            _narrow(way, left, _without(between(least, inf), least))
+        case _:
+            assert_never(operator)
+
+
+def _without(values: Values, end: Number) -> Values:
+    return replace(values, excluded=frozenset({end}))
+
+
+def _narrow(way: Facts, expression: Expression, values: Values) -> None:
+    """Narrow the terms of `expression`, given that its value is in `values`."""
+    match expression:
+        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses():
+            way.narrow(expression, values)
+        case Each(Attr()) | Item(Attr()) | ValueOf() | Min() | Max():
+            way.narrow(expression, values)
+        case Constant(value):
+            way.possible &= value in values
+        case Calculate(operator, left, right):
+            result = values_of(way, expression).meet(values)
+            way.possible &= not result.is_empty
+            match left, right:
+                case (inner, Constant(number)) if is_number(number):
+                    _narrow(way, inner, solved(operator, result, number))
+                case (Constant(number), inner) if is_number(number) and operator in ("+", "*"):
+                    _narrow(way, inner, solved(operator, result, number))

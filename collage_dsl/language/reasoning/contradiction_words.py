@@ -1,0 +1,133 @@
+"""Word what is said of conditions that exclude each other: names, notes and hints."""
+
+from collections.abc import Sequence
+from math import inf
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.graph.types import long_dtype
+from collage_dsl.language.messages.findings import listed, quoted
+from collage_dsl.language.reasoning.domain import Number, Values
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.premises import Condition, Premise
+from collage_dsl.language.reasoning.relations import Claim
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules.condition import DimAt, Rank, Value
+
+
+def notes_on(premises: Sequence[Premise]) -> tuple[Note, ...]:
+    """Notes on at most five conditions, and on calls if there are fewer than three."""
+    conditions = [_note(premise) for premise in premises if isinstance(premise, Condition)]
+    claims = {p.called.number: p for p in premises if isinstance(p, Claim)}
+    calls = [
+        Note(f"because of what `{'` or `'.join(claim.ops[:3])}` takes and gives", claim.span)
+        for claim in claims.values()
+    ]
+    return (*conditions[:5], *calls[: max(0, 3 - len(conditions))])
+
+
+def _note(condition: Condition) -> Note:
+    if condition.said is None:
+        return Note("this is said too", condition.span)
+    return Note(f"{quoted(condition.span)} says this", condition.said)
+
+
+def says(premises: Sequence[Premise]) -> str:
+    """A hint with at most two different things that operators say."""
+    said: dict[str, str] = {}
+    for premise in premises:
+        if isinstance(premise, Claim):
+            said.setdefault(premise.relation.says, premise.says)
+    return "; ".join(list(said.values())[:2])
+
+
+def operators_of(premises: Sequence[Premise]) -> str:
+    names = dict.fromkeys(op for p in premises if isinstance(p, Claim) for op in p.ops)
+    return f"`{next(iter(names))}`" if names else "the operators"
+
+
+def either(one: ast.Expression, other: ast.Expression) -> str:
+    """A hint that joins `rank(x) == 2` and `rank(x) == 3`; empty if they are not so."""
+    match one, other:
+        case (
+            ast.Operation("==", left, first),
+            ast.Operation("==", same, second),
+        ) if (
+            left is not None
+            and same is not None
+            and left.span.text == same.span.text
+            and _is_value(first)
+            and _is_value(second)
+        ):
+            values = f"[{first.span.text}, {second.span.text}]"
+            return f"write `{left.span.text} in {values}` for either"
+    return ""
+
+
+def _is_value(written: ast.Expression) -> bool:
+    match written:
+        case ast.Name():
+            return long_dtype(written.text) is not None
+        case ast.List(items):
+            return all(map(_is_value, items))
+        case _:
+            return isinstance(written, ast.Literal)
+
+
+def excluding(parts: Sequence[ast.Expression]) -> str:
+    """A hint that names the few `parts` of a condition that exclude each other."""
+    if len(parts) == 2 and (hint := either(*parts)):
+        return hint
+    texts = [" ".join(part.span.text.split()) for part in parts]
+    return f"{listed(texts, 'and')} exclude each other"
+
+
+_MOST_SHOWN = 6
+
+
+def _shown(value: Value) -> str:
+    match value:
+        case tuple():
+            return f"[{', '.join(map(_shown, value))}]"
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)
+
+
+def shape_of(text: str, name: str, facts: Facts) -> str:
+    """A hint that says which shape a value has; empty if it is not known."""
+    rank = facts.of(Rank(name)).only()
+    if not isinstance(rank, int):
+        return ""
+    dims = [facts.of(DimAt(name, axis)).only() for axis in range(rank)]
+    return f"`{text}` is `{_shown(tuple(dims))}` here" if None not in dims else ""
+
+
+def range_of(text: str, values: Values) -> str:
+    """A hint that says which numbers `text` can be; empty if it may be any."""
+    if values.allowed is not None:
+        left = [value for value in values.allowed if value in values]
+        shown = sorted(map(_shown, left))
+        return f"`{text}` is {listed(shown)} here" if 0 < len(shown) <= _MOST_SHOWN else ""
+    least, most = values.whole_bounds() if values.whole else values.bounds()
+    if least == most:
+        return f"`{text}` is `{least}` here"
+    if not values.whole and least == -inf:
+        return ""
+    said = "a whole number" if values.whole else "a number"
+    if values.modulus > 1 and values.rest == 0:
+        said = f"a multiple of {values.modulus}"
+    elif values.modulus > 1:
+        said = f"{values.rest} more than a multiple of {values.modulus}"
+    elif least > -inf:
+        said += _from_to(least, most, values)
+    return f"`{text}` is always {said}"
+
+
+def _from_to(least: Number, most: Number, values: Values) -> str:
+    below = f" and below {most}" if most in values.excluded else f" and at most {most}"
+    if least in values.excluded:
+        return f" above {least}" + (below if most < inf else "")
+    if most in values.excluded:
+        return f" from {least} on{below}"
+    return f" from {least}" + (" on" if most == inf else f" to {most}")

@@ -1,0 +1,169 @@
+"""Report rules that cannot do what they are for, and placements that change nothing."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from collage_dsl.graph import Kind
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.messages.findings import Findings, listed
+from collage_dsl.language.reasoning.pattern_shape import called, calls
+from collage_dsl.rules import (
+    CombineByPrimitives,
+    DFPattern,
+    FusionRule,
+    Horizontal,
+    Host,
+    InjectiveBranches,
+    JoinAnything,
+    KindPair,
+    Limits,
+    OnlyValid,
+    OnlyVariants,
+    OpCallByKind,
+    OpPredicate,
+    Pattern,
+    Union,
+    Vertical,
+    sub_rules,
+)
+from collage_dsl.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class MayHave:
+    """The calls that candidates of a rule may have: of `kinds`, of `ops`, or of any operator."""
+
+    kinds: frozenset[Kind] = frozenset()
+    ops: frozenset[str] = frozenset()
+    anything: bool = False
+
+    def __or__(self, other: "MayHave") -> "MayHave":
+        kinds, ops = self.kinds | other.kinds, self.ops | other.ops
+        return MayHave(kinds, ops, self.anything or other.anything)
+
+    def __contains__(self, op: str) -> bool:
+        kind = operators()[op].kind
+        lower = {each for each in self.kinds if each <= kind}
+        return self.anything or op in self.ops or bool(lower)
+
+
+def may_have(rule: FusionRule) -> MayHave:
+    match rule:
+        case OpCallByKind(kinds):
+            return MayHave(frozenset(kinds))
+        case DFPattern(pattern):
+            return MayHave(ops=frozenset(_ops(pattern)))
+        case OpPredicate(_, ops):
+            return MayHave(ops=frozenset(ops), anything=not ops)
+        case Vertical(_, prologue, epilogue):
+            sides = [side for side in (prologue, epilogue) if side is not None]
+            grown = MayHave(frozenset(kind for kind in Kind if sides and kind <= max(sides)))
+            return may_have(rule.rule) | grown
+        case Host():
+            return MayHave()
+        case _:
+            found = MayHave(anything=not sub_rules(rule))
+            for inner in sub_rules(rule):
+                found |= may_have(inner)
+            return found
+
+
+def _ops(pattern: Pattern) -> Iterator[str]:
+    for each in (pattern, *called(pattern)):
+        for binding in each.bindings:
+            for call in calls(binding.value):
+                yield from call.ops
+
+
+def check_joining(rule: CombineByPrimitives, span: Span, findings: Findings) -> None:
+    """Report a rule that joins nothing. `span` is that of its name."""
+    if not rule.using:
+        hint = "write `using: tvm_default`"
+        findings.warning("W0425", span, "without a primitive in `using`, nothing is joined", hint)
+    elif rule.max_nodes == 1 and all(
+        isinstance(each, KindPair | JoinAnything | InjectiveBranches) for each in rule.using
+    ):
+        message = "what is joined has 2 operators or more, and `max_nodes` 1 refuses it"
+        findings.warning("W0425", span, message, "write `max_nodes: 2` or more")
+    elif all(isinstance(each, KindPair) for each in rule.using):
+        _check_pairs(rule, span, findings)
+
+
+def _check_pairs(rule: CombineByPrimitives, span: Span, findings: Findings) -> None:
+    """Report pairs of kinds that no candidate of the inner rule has."""
+    least = _least_kind(rule.rule)
+    pairs = [each for each in rule.using if isinstance(each, KindPair)]
+    if least is not None and all(each.upstream < least for each in pairs):
+        message = f"the candidates are of kind `{least}` or more, so that nothing is joined"
+        findings.warning("W0425", span, message, f"write `kind({least} -> …)`")
+
+
+def _least_kind(rule: FusionRule) -> Kind | None:
+    """The least kind of a candidate; None if that is not known."""
+    match rule:
+        case OpCallByKind(kinds):
+            return min(kinds)
+        case Union(rules):
+            least = [_least_kind(one) for one in rules]
+            known = [kind for kind in least if kind is not None]
+            return min(known) if len(known) == len(least) else None
+        case _:
+            return None
+
+
+def check_growing(rule: Vertical, span: Span, findings: Findings) -> None:
+    if rule.prologue is None and rule.epilogue is None:
+        message = "without a prologue and an epilogue, this adds nothing to its rule"
+        findings.warning("W0425", span, message, "write `epilogue: broadcast`")
+
+
+def check_siblings(
+    rule: FusionRule, limits: Limits, written: Mapping[str, Span], findings: Findings
+) -> None:
+    """Report `horizontal` where a single exit is allowed: each sibling has one of its own."""
+    if limits.max_exits == 1 and _has_siblings(rule):
+        message = "siblings that `horizontal` joins have several exits, which `max_exits` 1 refuses"
+        findings.warning("W0422", written["max_exits"], message, "write `max_exits any`")
+
+
+def _has_siblings(rule: FusionRule) -> bool:
+    match rule:
+        case Horizontal():
+            return True
+        case Union(rules):
+            return any(map(_has_siblings, rules))
+        case OnlyValid(inner) | OnlyVariants(inner):
+            return _has_siblings(inner)
+        case _:
+            return False
+
+
+def check_size(
+    rule: FusionRule, limits: Limits, written: Mapping[str, Span], findings: Findings
+) -> None:
+    """Report `min_nodes` above what the rule inside allows."""
+    match rule:
+        case CombineByPrimitives(OpCallByKind(), max_nodes=int() as most) if (
+            limits.min_nodes is not None and limits.min_nodes > most
+        ):
+            message = f"`min_nodes` {limits.min_nodes} is more than `max_nodes` {most} of the rule"
+            hint = "no candidate keeps to both"
+            findings.error("E0423", written["min_nodes"], message, hint)
+
+
+def check_proposing(target: str, rule: FusionRule, span: Span, findings: Findings) -> None:
+    """Report a target whose rules propose nothing at all."""
+    if _is_host(rule):
+        message = f"the rules of `{target}` propose nothing"
+        findings.warning("W0425", span, message, "write `op_call_by_kind()` for single calls")
+
+
+def _is_host(rule: FusionRule) -> bool:
+    inner = sub_rules(rule)
+    return all(map(_is_host, inner)) if inner else isinstance(rule, Host)
+
+
+def absent(rule: FusionRule, ops: tuple[str, ...]) -> str:
+    """What no candidate of `rule` has, of the selected `ops`; empty if some may."""
+    has = may_have(rule)
+    return "" if any(op in has for op in ops) else listed(ops[:3])

@@ -1,0 +1,103 @@
+"""Whether the premises of a pattern exclude each other, and which few of them do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from collage_dsl.language.reasoning.assuming import assume
+from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.premises import Condition, Premise, Premises
+from collage_dsl.language.reasoning.relations import Claim
+from collage_dsl.rules.condition import Has
+
+MOST_LOOKING = 20_000
+"""After this much effort in one file, the alternatives of an `or` are no longer examined."""
+MOST_EXPLAINING = 20_000
+"""After this much effort in one file, messages no longer say why a condition always/never holds."""
+
+
+@dataclass(slots=True)
+class Effort:
+    """
+    The work done so far for the patterns of one file, in parts of conditions assumed.
+
+    `looking` is for examining conditions in more than one way, `explaining` for finding reasons,
+    `choosing` for examining patterns in more than one way.
+    """
+
+    looking: int = 0
+    explaining: int = 0
+    choosing: int = 0
+
+
+class Exclusion:
+    """Decides whether some of the `premises` of a pattern can hold together."""
+
+    def __init__(self, premises: Premises, effort: Effort) -> None:
+        self.premises = premises
+        self.effort = effort
+        self.attributes = {
+            name: values for call in premises.calls for name, values in call.attributes().items()
+        }
+
+    @property
+    def is_tired(self) -> bool:
+        return self.effort.explaining > MOST_EXPLAINING
+
+    def start(self, claims: Sequence[Claim]) -> Facts:
+        """The facts that follow from the operators alone."""
+        facts = Facts(self.attributes)
+        for name in self.premises.there:
+            facts.narrow(Has(name), one_of((True,)))
+        for claim in claims:
+            claim.once(facts)
+        return facts
+
+    def effort_of(self, ways: Sequence[Facts], condition: Condition) -> int:
+        """The effort of assuming `condition` and then applying what the operators require."""
+        return len(ways) * (condition.size + len(self.premises.calls))
+
+    def contradicts(self, premises: Sequence[Premise]) -> bool:
+        return not self.ways(premises)
+
+    def ways(self, premises: Sequence[Premise]) -> list[Facts]:
+        """The ways in which `premises` can hold together."""
+        claims = tuple(premise for premise in premises if isinstance(premise, Claim))
+        ways = [self.start(claims)]
+        for _ in range(2):
+            for premise in premises:
+                if isinstance(premise, Condition):
+                    self.effort.explaining += self.effort_of(ways, premise)
+                    ways = assume(ways, premise.expression)
+            ways = related(ways, claims)
+        return ways
+
+    def needed(self, premises: Sequence[Premise], others: Sequence[Premise] = ()) -> list[Premise]:
+        """
+        A minimal part of `premises` that cannot hold together with `others`.
+
+        All of `premises` cannot. Later premises are preferred. Divides by halves, as QuickXplain
+        does (Junker 2004). After MOST_EXPLAINING the rest is kept without a test.
+        """
+        if self.is_tired:
+            return list(premises)
+        if self.contradicts(others):
+            return []
+        if len(premises) == 1:
+            return list(premises)
+        middle = len(premises) // 2
+        first = self.needed(premises[:middle], (*premises[middle:], *others))
+        return first + self.needed(premises[middle:], (*first, *others))
+
+
+def related(ways: list[Facts], claims: Sequence[Claim]) -> list[Facts]:
+    """Add what operators say, in both orders, because a later call may affect an earlier one."""
+    both = (*claims, *claims[::-1])
+    for way in ways:
+        if way.is_related:
+            continue
+        way.is_related = True
+        for claim in both:
+            if way.possible:
+                claim.again(way)
+    return [way for way in ways if way.possible]

@@ -1,0 +1,159 @@
+"""The dimensions of what convolutions and pools take and give, where their layouts are known."""
+
+from collections.abc import Callable, Iterator
+
+from collage_dsl.language.reasoning.domain import between, divided_by, one_of
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.rank_relations import asked_list, layouts_of
+from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.rules.condition import Attr, DimAt
+
+_CONVOLUTIONS = frozenset({"nn.conv1d", "nn.conv2d", "nn.conv3d"})
+_POOLS = frozenset(f"nn.{sort}_pool{rank}d" for sort in ("avg", "max") for rank in (1, 2, 3))
+_ADAPTIVE = frozenset(f"nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3))
+
+
+def image_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
+    for of, relation in _RELATIONS:
+        if all(op in of for op in ops):
+            yield relation
+
+
+def _channels(called: Called, facts: Facts) -> None:
+    """A convolution takes as many channels as its weight is for, in each group."""
+    data, weight = called.operands
+    taken, per_group = _along(called, facts, data, "C"), _along(called, facts, weight, "I")
+    if taken is None or per_group is None:
+        return
+    groups = facts.of(called.attribute("groups")).only()
+    if groups == 1:
+        facts.equal(taken, per_group)
+    all_channels, some = facts.of(taken).only(), facts.of(per_group).only()
+    if isinstance(all_channels, int) and isinstance(some, int):
+        if isinstance(groups, int):
+            facts.possible &= some * groups == all_channels
+        else:
+            facts.possible &= some > 0 and all_channels % some == 0
+
+
+def _made(called: Called, facts: Facts) -> None:
+    """A convolution gives the channels of its weight, equally many in each group."""
+    weight = _along(called, facts, called.operands[1], "O")
+    if weight is None:
+        return
+    groups = facts.of(called.attribute("groups")).only()
+    if isinstance(groups, int) and groups > 0:
+        facts.narrow(weight, divided_by(groups, 0))
+    if result := _of_result(called, facts, "C"):
+        facts.equal(result, weight)
+
+
+def _kept(letters: str) -> Callable[[Called, Facts], None]:
+    def kept(called: Called, facts: Facts) -> None:
+        for letter in letters:
+            taken = _along(called, facts, called.operands[0], letter)
+            given = _of_result(called, facts, letter)
+            if taken is not None and given is not None:
+                facts.equal(taken, given)
+
+    return kept
+
+
+def _adapted(called: Called, facts: Facts) -> None:
+    sizes = asked_list(called, facts, "output_size")
+    letters = _spatial(called, facts)
+    if sizes is None or len(sizes) not in (1, len(letters)):
+        return
+    for letter, size in zip(letters, sizes * len(letters), strict=False):
+        if result := _of_result(called, facts, letter):
+            facts.narrow(result, one_of((size,)))
+
+
+def _slid(called: Called, facts: Facts) -> None:
+    """A window fits in the padded data, and the result has one value for each place of it."""
+    letters = _spatial(called, facts)
+    count = len(letters)
+    padding = asked_list(called, facts, "padding")
+    windows = _windows(called, facts, letters)
+    if padding is None or len(padding) != 2 * count or len(windows) != count:
+        return
+    strides, dilation = (asked_list(called, facts, name) for name in ("strides", "dilation"))
+    for at, letter in enumerate(letters):
+        data = _along(called, facts, called.operands[0], letter)
+        size = None if data is None else facts.of(data).only()
+        window = windows[at]
+        if not isinstance(size, int) or window is None:
+            continue
+        spread = dilation[at] if dilation is not None and len(dilation) == count else 1
+        left = size + padding[at] + padding[at + count] - spread * (window - 1) - 1
+        facts.possible &= left >= 0
+        result = _of_result(called, facts, letter)
+        if result is None or left < 0:
+            continue
+        stride = strides[at] if strides is not None and len(strides) == count else None
+        exact = stride is not None and dilation is not None and _rounds_down(called, facts)
+        places = left // (stride or 1) + 1
+        if exact:
+            facts.narrow(result, one_of((places,)))
+        elif _rounds_down(called, facts):
+            facts.narrow(result, between(1, places))
+
+
+def _rounds_down(called: Called, facts: Facts) -> bool:
+    return called.call.ops[0] in _CONVOLUTIONS or (
+        facts.of(called.attribute("ceil_mode")).only() is False
+    )
+
+
+def _windows(called: Called, facts: Facts, letters: str) -> list[int | None]:
+    """The size of the window along each letter; None where it is not known."""
+    if called.call.ops[0] in _POOLS:
+        return [*(asked_list(called, facts, "pool_size") or ())]
+    found: list[int | None] = []
+    for letter in letters:
+        along = _along(called, facts, called.operands[1], letter)
+        size = None if along is None else facts.of(along).only()
+        found.append(size if isinstance(size, int) else None)
+    return found
+
+
+def _spatial(called: Called, facts: Facts) -> str:
+    """The letters of the dimensions over which a window slides, in the order of the attributes."""
+    layout = _known(facts, layouts_of(called)[called.operands[0]])
+    return "".join(letter for letter in "DHW" if letter in layout)
+
+
+def _along(called: Called, facts: Facts, name: str, letter: str) -> DimAt | None:
+    """The dimension that a letter of a layout means; None if it is not known, or is in blocks."""
+    layout = _known(facts, layouts_of(called)[name])
+    return DimAt(name, layout.index(letter)) if letter in layout else None
+
+
+def _of_result(called: Called, facts: Facts, letter: str) -> DimAt | None:
+    layout = _known(facts, called.attribute("out_layout"))
+    return DimAt(called.result, layout.index(letter)) if letter in layout else None
+
+
+def _known(facts: Facts, layout: Attr) -> str:
+    """A layout that is known and not in blocks; else empty."""
+    text = str(facts.of(layout).only() or "")
+    return text if text.isupper() else ""
+
+
+_SLIDES = "{op} slides its window over the padded data, in which it fits"
+_RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
+    (
+        _CONVOLUTIONS,
+        Relation("{op} takes the channels that its weight is for, in each group", again=_channels),
+    ),
+    (
+        _CONVOLUTIONS,
+        Relation("{op} gives the channels of its weight, equally many in a group", again=_made),
+    ),
+    (_CONVOLUTIONS, Relation("{op} keeps the batch", again=_kept("N"))),
+    (_POOLS | _ADAPTIVE, Relation("{op} keeps the batch and the channels", again=_kept("NC"))),
+    (_ADAPTIVE, Relation("{op} gives what `output_size` says", again=_adapted)),
+    (_CONVOLUTIONS, Relation(_SLIDES, again=_slid)),
+    (_POOLS, Relation(_SLIDES, again=_slid)),
+)

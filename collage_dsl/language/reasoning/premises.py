@@ -1,0 +1,193 @@
+"""The conditions of a pattern that are examined, with their places, and what they are part of."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+
+from collage_dsl.language.reasoning.attribute_values import PER_AXIS
+from collage_dsl.language.reasoning.dimension_relations import dimension_relations
+from collage_dsl.language.reasoning.dtype_relations import dtype_relations
+from collage_dsl.language.reasoning.image_relations import image_relations
+from collage_dsl.language.reasoning.inner_uses import use_claims
+from collage_dsl.language.reasoning.rank_relations import rank_relations
+from collage_dsl.language.reasoning.relations import Claim, claims
+from collage_dsl.language.reasoning.required_calls import Called, Names, required_calls
+from collage_dsl.language.reasoning.terms import renamed
+from collage_dsl.language.reasoning.written_out import WrittenOut, written_out
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules.condition import (
+    And,
+    Attr,
+    AttrOf,
+    Constant,
+    Each,
+    Expression,
+    Where,
+    parts,
+    rebuilt,
+)
+from collage_dsl.rules.pattern import Pattern
+from collage_dsl.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """
+    A condition of a pattern. `size` is the effort of assuming it.
+
+    An `implied` one comes from the dimensions of a parameter; it may repeat what is known. So does
+    one of a called pattern: `said` is its place there, and `span` that of the call.
+    """
+
+    expression: Expression
+    span: Span
+    implied: bool = False
+    size: int = 1
+    said: Span | None = None
+
+
+Premise = Condition | Claim
+
+MOST_CONDITIONS = 100
+MOST_CALLS = 40
+"""Only this many conditions and calls are examined. The rest cannot make a finding wrong."""
+
+ALL_RELATIONS = (dtype_relations, rank_relations, dimension_relations, image_relations)
+"""What operators say of their calls. What they say first is shown first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Premises:
+    """
+    What must hold in each match of a pattern: what its operators say, and its conditions. `there`
+    are the optional parameters that every match binds, `places` those of the patterns that are
+    called.
+    """
+
+    calls: tuple[Called, ...]
+    claims: tuple[Claim, ...]
+    conditions: tuple[Condition, ...]
+    there: tuple[str, ...]
+    places: frozenset[Span]
+
+    @property
+    def all(self) -> tuple[Premise, ...]:
+        return (*self.claims, *self.conditions)
+
+
+def premises_of(pattern: Pattern, implied: Sequence[Where]) -> Premises:
+    """The premises of `pattern`. `implied` are the conditions from dimensions of parameters."""
+    whole = written_out(pattern)
+    found, names = required_calls(whole.pattern, whole.required)
+    calls = found[:MOST_CALLS]
+    said = [claim for call in calls for claim in claims(call, ALL_RELATIONS)]
+    said += use_claims(pattern, calls)
+    conditions = islice(_conditions(whole, calls, names, implied), MOST_CONDITIONS)
+    optional = (parameter.name for parameter in pattern.parameters if parameter.optional)
+    there = tuple(name for name in optional if name in whole.required)
+    return Premises(calls, tuple(said), tuple(conditions), there, whole.places)
+
+
+def _conditions(
+    written: WrittenOut, calls: Sequence[Called], names: Names, implied: Sequence[Where]
+) -> Iterator[Condition]:
+    """Conditions in the order of examination: attributes, dimensions, `where` statements."""
+    known = {id(where) for where in implied}
+
+    def condition(where: Where, expression: Expression, span: Span) -> Condition:
+        said = written.said.get(id(where))
+        is_implied = said is not None or id(where) in known
+        return Condition(expression, span, is_implied, size_of(expression), said)
+
+    for call in calls:
+        if not call.call.optional:
+            for where in call.call.attributes:
+                if where.span is not None and _has_elements(where.condition):
+                    expression = _named(_numbered(where.condition, call), names, calls)
+                    yield condition(where, expression, where.span)
+    for where in written.pattern.conditions:
+        if where.span is not None:
+            yield condition(where, _named(where.condition, names, calls), where.span)
+
+
+def _has_elements(expression: Expression) -> bool:
+    """Whether no `name[*]` in it can be an empty list, of which every condition holds."""
+    match expression:
+        case Each(Attr(name)):
+            return name in PER_AXIS
+        case _:
+            return all(map(_has_elements, parts(expression)))
+
+
+def _numbered(expression: Expression, call: Called) -> Expression:
+    """Put the number of `call` into attribute names, so that those of two calls differ."""
+    if isinstance(expression, Attr):
+        return call.attribute(expression.name)
+    return rebuilt(expression, partial(_numbered, call=call))
+
+
+def _named(expression: Expression, names: Names, calls: Sequence[Called]) -> Expression:
+    """
+    `expression` with the names that represent its values, so that equal values have one name. An
+    attribute of a call that is part of every match has the name that it has in that call.
+    """
+    if names.same:
+        expression = renamed(expression, lambda name: names.same.get(name, name))
+    return _with_attributes(expression, calls)
+
+
+def _with_attributes(expression: Expression, calls: Sequence[Called]) -> Expression:
+    if isinstance(expression, AttrOf):
+        found = (c for c in calls if c.result == expression.of and not c.call.optional)
+        return next((call.attribute(expression.name) for call in found), expression)
+    return rebuilt(expression, partial(_with_attributes, calls=calls))
+
+
+def size_of(expression: Expression) -> int:
+    """The effort of assuming that `expression` holds."""
+    match expression:
+        case Constant(tuple() as choices):
+            return 1 + len(choices) // 20
+        case _:
+            return 1 + sum(map(size_of, parts(expression)))
+
+
+def parts_of(expression: Expression) -> Iterator[Expression]:
+    """The parts that `expression` joins by `and`."""
+    match expression:
+        case And(left, right):
+            yield from parts_of(left)
+            yield from parts_of(right)
+        case _:
+            yield expression
+
+
+def written_parts(expression: ast.Expression) -> Iterator[ast.Expression]:
+    match expression:
+        case ast.Operation("and", left, right) if left is not None:
+            yield from written_parts(left)
+            yield from written_parts(right)
+        case _:
+            yield expression
+
+
+def by_span(written: ast.Pattern) -> dict[tuple[int, int], ast.Expression]:
+    """The written conditions by the start and end of their span."""
+    found: dict[tuple[int, int], ast.Expression] = {}
+    for statement in written.statements:
+        match statement:
+            case ast.Where(condition):
+                found[condition.span.start, condition.span.end] = condition
+            case ast.Binding(_, value):
+                for condition in _attributes(value):
+                    found[condition.span.start, condition.span.end] = condition
+    return found
+
+
+def _attributes(operand: ast.Operand) -> Iterator[ast.Expression]:
+    match operand:
+        case ast.OperatorCall():
+            yield from operand.attributes
+            for inner in operand.operands:
+                yield from _attributes(inner)
