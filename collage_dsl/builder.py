@@ -25,7 +25,6 @@ from collage_dsl.language.checked import checked
 from collage_dsl.language.loading import definitions
 from collage_dsl.language.resolve import pattern_tables
 from collage_dsl.language.resolve.dimensions import Dimensions
-from collage_dsl.language.resolve.patterns import TOLERANCE
 from collage_dsl.language.resolve.rules import CheckedRule
 from collage_dsl.language.write.linking import with_distinct_names
 from collage_dsl.rules import (
@@ -139,6 +138,24 @@ class Term:
     def __bool__(self) -> bool:
         raise TypeError("a term is true or false when it is matched: join terms with &, | and ~")
 
+    def __truediv__(self, other: Any) -> "Term":
+        return self._calculated("/", other)
+
+    def __getitem__(self, index: int) -> "Term":
+        """One element of an attribute: `attribute("padding")[0]`."""
+        return Term(conditions.Item(_attribute(self), index))
+
+    __iter__ = None
+
+    @property
+    def each(self) -> "Term":
+        """Every element of an attribute."""
+        return Term(conditions.Each(_attribute(self)))
+
+    def near(self, other: Any, *, within: float = conditions.TOLERANCE) -> "Term":
+        """`a ~= b`, `a ~= b within 1e-3`"""
+        return Term(conditions.Near(self.expression, _expression(other), within))
+
     def one_of(self, *choices: Plain) -> "Term":
         """`value in [a, b]`"""
         return Term(conditions.Within(self.expression, conditions.Constant(choices)))
@@ -151,6 +168,11 @@ class Term:
 def attribute(name: str) -> Term:
     """An attribute of a call, for use in the `where` of that call."""
     return Term(conditions.Attr(name))
+
+
+def all_elements(term: Term) -> Term:
+    """`all(w >= 0)`: `all_elements(w.element >= 0)`."""
+    return Term(conditions.All(term.expression))
 
 
 def each(name: str) -> Term:
@@ -204,6 +226,30 @@ class Value:
         """`has(value)`, for an optional value."""
         return Term(conditions.Has(self.name))
 
+    @property
+    def value(self) -> Term:
+        """`value(c)`: the number that all elements of a constant are."""
+        return Term(conditions.ValueOf(self.name))
+
+    @property
+    def min(self) -> Term:
+        """`min(c)`: the least element of a constant."""
+        return Term(conditions.Min(self.name))
+
+    @property
+    def max(self) -> Term:
+        """`max(c)`: the greatest element of a constant."""
+        return Term(conditions.Max(self.name))
+
+    @property
+    def element(self) -> Term:
+        """An element of a constant, inside `all_elements`."""
+        return Term(conditions.Element(self.name))
+
+    def attribute(self, name: str) -> Term:
+        """`k.strides`: an attribute of the call that is this value."""
+        return Term(conditions.AttrOf(self.name, name))
+
     def dim(self, axis: int) -> Term:
         return Term(conditions.DimAt(self.name, axis))
 
@@ -219,7 +265,7 @@ def number(value: float, *, within: float = 0.0) -> Value:
 
 def approximately(value: float) -> Value:
     """`~0.7071`, with the default tolerance."""
-    return Value(Number(value, TOLERANCE))
+    return Value(Number(value, conditions.TOLERANCE))
 
 
 def extern_predicate(name: str, *parameters: str, source: str) -> Predicate:
@@ -296,7 +342,9 @@ def repeat(least: int, most: int, call: Value) -> Value:
 
 
 Dims = Sequence[str | int]
-"""Dimensions: names, numbers, and `_` for any size: `("n", 16, "_")`."""
+"""
+Dimensions: names, numbers, `_` for any size, and `..` for any number of them: `("..", 16, "_")`.
+"""
 
 
 @dataclass(slots=True)
@@ -559,6 +607,12 @@ def _defined(definition: Any) -> Definition:
             return definition
         case _:
             raise AssertionError(definition)
+
+
+def _attribute(term: Term) -> conditions.Attr | conditions.AttrOf:
+    if not isinstance(term.expression, conditions.Attr | conditions.AttrOf):
+        raise ValueError("only an attribute has elements")
+    return term.expression
 
 
 def _expression(value: Any) -> Expression:

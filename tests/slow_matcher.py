@@ -13,7 +13,8 @@ from typing import assert_never
 
 from collage_dsl.graph import Form, Graph, Node
 from collage_dsl.graph.operators import is_commutative
-from collage_dsl.rules.condition import Given, Where, evaluate
+from collage_dsl.rules.condition import Given, Where
+from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.pattern import (
     Anything,
     Call,

@@ -4,7 +4,7 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.graph.target_kinds import target_kinds
 from collage_dsl.language.messages import advice
 from collage_dsl.language.resolve import target_kinds as kinds
-from collage_dsl.language.resolve.conditions import FUNCTIONS
+from collage_dsl.language.resolve.functions import FUNCTIONS
 
 
 def test_what_other_libraries_call_otherwise_is_an_operator() -> None:

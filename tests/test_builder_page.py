@@ -318,6 +318,44 @@ def facts() -> list[FusionSpec]:
     return lib(block.yields(y))
 
 
+@section("Values of constants")
+def values_of_constants() -> list[FusionSpec]:
+    block = PatternBuilder("quantized")
+    x = block.value("x")
+    sx, zx, w, sw, zw, sy, zy = map(block.constant, ("sx", "zx", "w", "sw", "zw", "sy", "zy"))
+    a = block.bind("a", one("dequantize")(x, sx, zx))
+    b = block.bind("b", one("dequantize")(w, sw, zw))
+    m = block.bind("m", one("matmul")(a, b))
+    y = block.bind("y", one("quantize")(m, sy, zy, out_dtype="u8"))
+    block.where((x.dtype == "u8") & (w.dtype == "i8"))
+    block.where((sx.value > 0) & build.all_elements(sw.element > 0), "scales are positive")
+    block.where(
+        build.all_elements(zw.element == 0) & zy.value.one_of(0, 128),
+        "the library has no other zero points",
+    )
+    in_range = build.all_elements(w.element.between(-127, 127))
+    block.where(in_range, "weights are symmetric")
+    product = sx.value * sw.max / 2
+    block.where(sy.value.near(product, within=1e-3) | sw.min.near(sw.max))
+    return lib(block.yields(y))
+
+
+@section("Elements and attributes of other calls")
+def elements_and_attributes_of_other_calls() -> list[FusionSpec]:
+    block = PatternBuilder("conv_pool")
+    x, w = block.value("x"), block.constant("w")
+    padding = build.attribute("padding")
+    symmetric = padding[0] == padding[2], padding[1] == padding[-1]
+    k = block.bind("k", one("nn.conv2d")(x, w, where=symmetric))
+    same = (
+        build.attribute("strides") == k.attribute("strides"),
+        build.attribute("layout") == k.attribute("data_layout"),
+    )
+    y = block.bind("y", one("nn.max_pool2d")(k, where=same))
+    block.where((k.attribute("padding")[0] <= 1) & (k.attribute("dilation").each == 1))
+    return lib(block.yields(y))
+
+
 @section("Named dimensions")
 def named_dimensions() -> list[FusionSpec]:
     block = PatternBuilder("dense")
@@ -326,6 +364,15 @@ def named_dimensions() -> list[FusionSpec]:
     b = block.constant("b", optional=True, dims=["n"])
     y = block.bind("y", one("add")(one("matmul")(x, w), b, optional=True))
     block.where(block.dim("n") % 8 == 0, "columns come in blocks of 8")
+    return lib(block.yields(y))
+
+
+@section("Open ranks")
+def open_ranks() -> list[FusionSpec]:
+    block = PatternBuilder("dense")
+    x, w = block.value("x", dims=("..", "k")), block.constant("w", dims=("k", "n"))
+    y = block.bind("y", one("matmul")(x, w))
+    block.where(block.dim("n") % 8 == 0)
     return lib(block.yields(y))
 
 

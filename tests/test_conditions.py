@@ -23,8 +23,8 @@ from collage_dsl.rules.condition import (
     Range,
     Within,
     depends_on_facts,
-    evaluate,
 )
+from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.facts import facts
 
 

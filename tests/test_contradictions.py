@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from collage_dsl.graph import Form, Node, TensorType
 from collage_dsl.graph.operators import operators
+from collage_dsl.language.graphs.values import array
 from collage_dsl.language.reasoning.assuming import OPPOSITE, assume
 from collage_dsl.language.reasoning.domain import (
     WHOLE,
@@ -27,6 +28,7 @@ from collage_dsl.language.reasoning.domain import (
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import is_broadcasting, keeps_dtype, keeps_shape
 from collage_dsl.rules.condition import (
+    All,
     And,
     Attr,
     Bytes,
@@ -35,9 +37,14 @@ from collage_dsl.rules.condition import (
     Constant,
     DimAt,
     Dtype,
+    Element,
     Expression,
     Given,
     Has,
+    Item,
+    Max,
+    Min,
+    Near,
     Not,
     Or,
     Range,
@@ -45,9 +52,10 @@ from collage_dsl.rules.condition import (
     Shape,
     Size,
     Uses,
+    ValueOf,
     Within,
-    evaluate,
 )
+from collage_dsl.rules.evaluation import evaluate
 from tests.cases import cases
 
 small = st.integers(-3, 12)
@@ -114,6 +122,10 @@ numbers = st.recursive(
     | st.builds(DimAt, names, st.integers(-3, 2))
     | st.builds(Size, names)
     | st.builds(Bytes, names)
+    | st.builds(ValueOf, names)
+    | st.builds(Min, names)
+    | st.builds(Max, names)
+    | st.just(Item(axis, 0))
     | st.just(axis),
     lambda inner: st.builds(Calculate, st.sampled_from(["+", "-", "*", "/", "%"]), inner, inner),
     max_leaves=3,
@@ -138,6 +150,8 @@ atoms = (
         st.builds(Constant, st.lists(dtypes, min_size=1, max_size=2).map(tuple)),
     )
     | st.builds(Has, names)
+    | st.builds(Near, numbers, numbers)
+    | st.builds(All, st.builds(Compare, OPERATORS, st.builds(Element, names), numbers))
     | st.builds(Compare, EQUALITIES, st.just(axis), st.just(Constant(None)))
     | st.builds(
         Within,
@@ -158,8 +172,18 @@ types = st.builds(
     st.sampled_from(["float32", "float16", "int8"]),
     st.none() | st.lists(st.integers(0, 4) | st.sampled_from(["n", "?"]), max_size=3).map(tuple),
 )
+constants = st.builds(
+    lambda dtype, elements: Node(
+        "n",
+        Form.CONSTANT,
+        TensorType(dtype, (len(elements),)),
+        value=array(dtype, (len(elements),), elements),
+    ),
+    st.sampled_from(["float32", "float16", "int8"]),
+    st.lists(small, max_size=3),
+)
 bindings = st.dictionaries(
-    names, st.builds(Node, st.just("n"), st.just(Form.INPUT), types), min_size=1
+    names, st.builds(Node, st.just("n"), st.just(Form.INPUT), types) | constants, min_size=1
 )
 
 

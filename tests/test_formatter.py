@@ -282,3 +282,21 @@ def test_a_percentage_is_one_word() -> None:
     assert "dim(x, 0) % 16 == 0" in format_source(
         Source("text", "collage 1;\npattern p(x) { y = exp(x); where dim(x,0)%16==0; yield y; }\n")
     )
+
+
+def test_nearness_and_elements_are_written_in_one_way() -> None:
+    text = """collage 1;
+      pattern p(x:[..,n],c:const){k=nn.conv2d(x,c)[padding [0]==padding[ -1 ]];
+      y=nn.relu(k);where value(c)≈2*min( c )within 1e-3 and all(c~=0.5)else "≈";yield y;}"""
+
+    assert formatted(text) == dedent("""\
+        collage 1;
+
+        pattern p(x: [.., n], c: const) {
+          k = nn.conv2d(x, c) [padding[0] == padding[-1]];
+          y = nn.relu(k);
+          where value(c) ~= 2 * min(c) within 1e-3 and all(c ~= 0.5) else "≈";
+          yield y;
+        }
+        """)
+    assert formatted(formatted(text)) == formatted(text)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from collage_dsl.graph import Graph, Kind, Measuring, Toolchain, Tuning
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import format_graph, load, parse_graph, to_text
-from collage_dsl.language.resolve.patterns import TOLERANCE
 from collage_dsl.rules import (
     TVM_DEFAULT,
     CombineByPrimitives,
@@ -36,8 +35,11 @@ from collage_dsl.rules import (
     Vertical,
 )
 from collage_dsl.rules.condition import (
+    TOLERANCE,
+    All,
     And,
     Attr,
+    AttrOf,
     Bytes,
     Calculate,
     Compare,
@@ -45,8 +47,13 @@ from collage_dsl.rules.condition import (
     DimAt,
     Dtype,
     Each,
+    Element,
     Expression,
     Has,
+    Item,
+    Max,
+    Min,
+    Near,
     Not,
     Or,
     Range,
@@ -54,6 +61,7 @@ from collage_dsl.rules.condition import (
     Shape,
     Size,
     Uses,
+    ValueOf,
     Where,
     Within,
 )
@@ -92,7 +100,8 @@ sides = st.recursive(
     | st.builds(Rank, facts)
     | st.builds(DimAt, facts, whole)
     | st.builds(Size, facts)
-    | st.builds(Bytes, facts),
+    | st.builds(Bytes, facts)
+    | st.sampled_from([ValueOf("c"), Min("c"), Max("c"), Item(AttrOf("k", "padding"), -1)]),
     lambda inner: st.builds(
         Calculate,
         st.sampled_from(["+", "-", "*", "/", "%"]),
@@ -100,6 +109,19 @@ sides = st.recursive(
         inner.filter(lambda side: side != Constant(0)),
     ),
     max_leaves=6,
+)
+tolerances = st.sampled_from([TOLERANCE, 1e-3, 0.5, 1e-20])
+elements = st.builds(Calculate, st.sampled_from(["+", "*"]), st.just(Element("c")), sides)
+elements |= st.just(Element("c"))
+of_elements = (
+    st.builds(Compare, st.sampled_from(["==", "!=", "<", ">="]), elements, sides)
+    | st.builds(Near, elements, sides.filter(lambda side: side != Constant(0)), tolerances)
+    | st.builds(Within, st.just(Element("c")), st.builds(Range, whole, st.just(10**17)))
+)
+every = st.recursive(
+    of_elements,
+    lambda inner: st.builds(And, inner, inner) | st.builds(Not, inner),
+    max_leaves=3,
 )
 shapes = st.lists(st.integers(0, 99), max_size=3).map(tuple)
 comparisons = (
@@ -120,6 +142,10 @@ comparisons = (
     )
     | st.builds(Compare, st.just(">="), st.builds(Uses, facts), sides)
     | st.just(Has("o0"))
+    | st.builds(Near, sides, sides, tolerances)
+    | st.builds(All, every)
+    | st.just(Compare("==", AttrOf("k", "strides"), Constant((1, 1))))
+    | st.just(Within(Each(AttrOf("k", "padding")), Range(0, 2)))
     | st.builds(Constant, st.booleans())
 )
 conditions: st.SearchStrategy[Expression] = st.recursive(
@@ -148,6 +174,9 @@ attributes = st.lists(
             Where(Compare("<=", Each(Attr("strides")), Constant(2))),
             Where(Within(Each(Attr("padding")), Range(-1, 2))),
             Where(Compare("==", Attr("groups"), DimAt("x", 1))),
+            Where(Compare("==", Item(Attr("padding"), 0), Item(Attr("padding"), -2))),
+            Where(Compare("==", Attr("strides"), AttrOf("k", "strides"))),
+            Where(Near(ValueOf("c"), Constant(0.5))),
             Where(Or(Compare("<", Attr("groups"), Constant(-2)), Not(Constant(False)))),
         ]
     ),
@@ -187,9 +216,11 @@ def patterns(draw: Any, name: str) -> Pattern:
     parameters = [
         Parameter("x", excluded=draw(exclusions)),
         Parameter("o0", constant, True, None if constant else draw(exclusions)),
+        Parameter("c", constant=True),
     ]
-    bindings: list[Binding] = []
-    value: Operand = Call(("add",), (Reference("x"), Reference("o0")), optional=True)
+    convolution = Call(("nn.conv2d",), (Reference("x"), Reference("c")))
+    bindings: list[Binding] = [Binding("k", convolution)]
+    value: Operand = Call(("add",), (Reference("k"), Reference("o0")), optional=True)
     for at in range(draw(st.integers(1, 5))):
         bindings.append(Binding(f"v{at}", value))
         before = Reference(f"v{at}")

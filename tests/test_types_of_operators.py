@@ -37,9 +37,9 @@ from collage_dsl.rules.condition import (
     Size,
     Uses,
     Where,
-    evaluate,
 )
 from collage_dsl.rules.condition import Shape as ShapeOf
+from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.observer import NO_OBSERVER
 from collage_dsl.rules.pattern import (
     Anything,

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 from collage_dsl.diagnostics import Diagnostic, Note, RuleError
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, without_too_many
-from collage_dsl.language.resolve.conditions import is_function, reserved
+from collage_dsl.language.resolve.functions import is_function
 from collage_dsl.language.resolve.ignores import without_ignored
 from collage_dsl.language.resolve.imports import Definition, Exports, Library, brought
 from collage_dsl.language.resolve.pattern_tables import Tables, only_shipped
 from collage_dsl.language.resolve.patterns import check_pattern
 from collage_dsl.language.resolve.placements import check_placements
 from collage_dsl.language.resolve.predicates import check_predicate
+from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.resolve.rules import CheckedRule, RuleScope
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.resolve.targets import check_target

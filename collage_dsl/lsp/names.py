@@ -111,6 +111,8 @@ class _Walk:
         self.targets: Scope = {}
         self.scopes: list[tuple[Span, Scope]] = []
         self.local: Scope = {}
+        self.calls: dict[str, tuple[str, ...]] = {}
+        """By the names of values that are calls: the operators that are called."""
 
     def run(self) -> Names:
         for item in self.file.items:
@@ -249,7 +251,7 @@ class _Walk:
                 self.anything(item)
 
     def here(self, name: ast.Name, sort: str, whole: Span, inside: str) -> None:
-        if name.text != "_":
+        if name.text not in ("_", ".."):
             self.defined(self.local, name, sort, whole, inside)
 
     def anything(self, node: Any) -> None:
@@ -283,6 +285,11 @@ class _Walk:
             if isinstance(statement, ast.Binding):
                 whole = self.statement_of(statement.name, statement.value.span)
                 self.here(statement.name, "value", whole, owner)
+        self.calls = {
+            statement.name.text: self.owners(_called(statement.value))
+            for statement in pattern.statements
+            if isinstance(statement, ast.Binding)
+        }
         self.broken_inside(pattern)
         self.scopes.append((pattern.span, self.local))
         for statement in pattern.statements:
@@ -320,8 +327,8 @@ class _Walk:
                     if isinstance(each, ast.Name):
                         self.callable(each)
                 self.operand(origin)
-            case ast.OperatorCall(called, _, operands, attributes):
-                names = tuple(each for each in called if isinstance(each, ast.Name))
+            case ast.OperatorCall(_, _, operands, attributes):
+                names = _called(operand)
                 for name in names:
                     self.callable(name)
                 for modifier in operand.modifiers:
@@ -352,8 +359,9 @@ class _Walk:
             case ast.Name():
                 if not (owners and self.word(written, "attribute", owners)):
                     self.value(written)
-            case ast.Elements(of):
-                self.word(of, "attribute", owners)
+            case ast.Elements(of) | ast.Index(of):
+                if not self.word(of, "attribute", owners):
+                    self.value(of)
             case ast.Application(function, arguments):
                 if not self.word(function, "function"):
                     self.name(function, self.definitions)
@@ -364,9 +372,18 @@ class _Walk:
                     self.condition(part, owners)
 
     def value(self, name: ast.Name) -> None:
-        """Add a use of a dtype, a named dimension, or a value of the pattern."""
+        """
+        Add a use of a dtype, a named dimension, or a value of the pattern; in `k.strides`, of `k`
+        and of an attribute.
+        """
+        of, _, attribute = name.text.partition(".")
         if long_dtype(name.text):
             self.word(name, "dtype")
+        elif attribute:
+            middle = name.span.start + len(of)
+            self.name(ast.Name(of, Span(self.source, name.span.start, middle)), self.local)
+            at = Span(self.source, middle + 1, name.span.end)
+            self.word(ast.Name(attribute, at), "attribute", self.calls.get(of, ()))
         else:
             self.name(name, self.local)
 
@@ -515,6 +532,11 @@ def members(file: ast.File, name: str) -> list[str]:
         seen.update(inner)
         waiting += reversed(inner)
     return list(found)
+
+
+def _called(operand: ast.Operand) -> tuple[ast.Name, ...]:
+    called = operand.operators if isinstance(operand, ast.OperatorCall) else ()
+    return tuple(each for each in called if isinstance(each, ast.Name))
 
 
 def _parts(node: Any) -> Iterator[Any]:

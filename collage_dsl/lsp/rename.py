@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.resolve.conditions import reserved
+from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.names import Definition, Use

@@ -57,6 +57,10 @@ _FUNCTIONS: Mapping[str, type] = {
     "bytes": condition.Bytes,
     "has": condition.Has,
     "uses": condition.Uses,
+    "value": condition.ValueOf,
+    "min": condition.Min,
+    "max": condition.Max,
+    "all": condition.All,
 }
 
 _QUESTIONS: Mapping[str, type] = {

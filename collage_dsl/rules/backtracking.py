@@ -11,6 +11,7 @@ from collage_dsl.graph import Form, Graph, Kind, Node, OpSet, members, opset
 from collage_dsl.graph.floats import rounded
 from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import UNKNOWN, Given, Where
+from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.observer import NO_OBSERVER, Observer
 from collage_dsl.rules.parts import asks_predicates
@@ -480,10 +481,10 @@ class Backtracking:
         """Whether a condition on node `index` holds."""
         world, said = given.world, ""
         if world is None:
-            held = conditions.evaluate(where.condition, given)
+            held = evaluate(where.condition, given)
         else:
             world.said = ""  # forget the text of an earlier condition, which held anyway
-            held = conditions.evaluate(where.condition, given)
+            held = evaluate(where.condition, given)
             said = world.said
         observer.asked(where, index, given, held, said)
         node = self.graph.nodes[index]

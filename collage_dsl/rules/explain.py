@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-import collage_dsl.rules.condition as conditions
 from collage_dsl.graph import Graph
 from collage_dsl.rules.backtracking import Match
 from collage_dsl.rules.condition import UNKNOWN, Given, Unknown, Value, Where
+from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.facts import Fact, facts, has_predicate
 from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.matcher import Attempt, Matcher
@@ -344,7 +344,7 @@ def _not_asked(where: Where, index: int, given: Given) -> Asked:
     """
     if has_predicate(where.condition):
         return Asked(where, index, Answer.NOT_ASKED, facts(where.condition, given))
-    held = conditions.evaluate(where.condition, given)
+    held = evaluate(where.condition, given)
     return Asked(where, index, _answer(held), facts(where.condition, given))
 
 

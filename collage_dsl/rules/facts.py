@@ -7,24 +7,34 @@ from typing import assert_never
 from collage_dsl.graph import Node, TensorType
 from collage_dsl.rules.condition import (
     UNKNOWN,
+    All,
     Attr,
+    AttrOf,
     Bytes,
+    Compare,
+    Constant,
     DimAt,
     Dtype,
-    Each,
+    Element,
     Expression,
     Given,
     Has,
     Holds,
+    Max,
+    Min,
     Rank,
     Shape,
     Size,
     Uses,
-    evaluate,
+    ValueOf,
     parts,
 )
+from collage_dsl.rules.contents import ends
+from collage_dsl.rules.evaluation import elements_together, evaluate
 
-Leaf = Attr | Dtype | Rank | DimAt | Shape | Size | Bytes | Has | Uses
+Content = ValueOf | Min | Max
+Question = Dtype | Rank | DimAt | Shape | Size | Bytes | Has | Uses | Content
+Leaf = Attr | AttrOf | All | Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,7 @@ class Fact:
 
 def facts(expression: Expression, given: Given) -> tuple[Fact, ...]:
     """The facts in `expression`, each once, in the order written. Does not ask predicates."""
-    return tuple(dict.fromkeys(_fact(leaf, given) for leaf in _leaves(expression)))
+    return tuple(dict.fromkeys(f for leaf in _leaves(expression) for f in _facts(leaf, given)))
 
 
 def has_predicate(expression: Expression) -> bool:
@@ -51,28 +61,55 @@ def has_predicate(expression: Expression) -> bool:
 
 def _leaves(expression: Expression) -> Iterator[Leaf]:
     match expression:
-        case Attr() | Dtype() | Rank() | DimAt() | Shape() | Size() | Bytes() | Has() | Uses():
+        case Attr() | AttrOf() | ValueOf() | Min() | Max():
             yield expression
-        case Each(attribute):
-            yield attribute
+        case Dtype() | Rank() | DimAt() | Shape() | Size() | Bytes() | Has() | Uses():
+            yield expression
+        case Element(of):
+            yield Min(of)
+            yield Max(of)
+        case All():
+            yield from _leaves(expression.condition)
+            yield expression
         case _:
             for part in parts(expression):
                 yield from _leaves(part)
 
 
-def _fact(leaf: Leaf, given: Given) -> Fact:
-    if isinstance(leaf, Attr) and given.attrs.get(leaf.name) is None:
-        return Fact(leaf.name, "none")
+def _facts(leaf: Leaf, given: Given) -> Iterator[Fact]:
+    match leaf:
+        case Attr(name):
+            yield _attribute(name, leaf, given)
+        case AttrOf(of, name):
+            if of in given.bound:
+                yield _attribute(f"{of}.{name}", leaf, given)
+            else:
+                yield Fact(f"{of}.{name}", "unknown", "it is not there")
+        case All(condition):
+            if evaluate(leaf, given) is UNKNOWN:
+                why = elements_together(condition, given)
+                if isinstance(why, str):
+                    yield Fact("all(…)", "unknown", why)
+        case _:
+            yield _fact(leaf, given)
+
+
+def _attribute(asked: str, leaf: Attr | AttrOf, given: Given) -> Fact:
+    if evaluate(Compare("==", leaf, Constant(None)), given) is True:
+        return Fact(asked, "none")
     value = evaluate(leaf, given)
-    if isinstance(leaf, Attr):
-        return Fact(leaf.name, "unknown" if value is UNKNOWN else _text(value))
+    return Fact(asked, "unknown" if value is UNKNOWN else _text(value))
+
+
+def _fact(leaf: Question, given: Given) -> Fact:
+    value = evaluate(leaf, given)
     if value is UNKNOWN:
         return Fact(_asked(leaf), "unknown", _why_unknown(leaf, given.bound.get(leaf.of)))
     is_dtype = isinstance(leaf, Dtype)
     return Fact(_asked(leaf), str(value) if is_dtype else _text(value, names=True))
 
 
-def _asked(leaf: Dtype | Rank | DimAt | Shape | Size | Bytes | Has | Uses) -> str:
+def _asked(leaf: Question) -> str:
     match leaf:
         case DimAt(of, axis):
             return f"dim({of}, {axis})"
@@ -90,11 +127,20 @@ def _asked(leaf: Dtype | Rank | DimAt | Shape | Size | Bytes | Has | Uses) -> st
             return f"has({of})"
         case Uses(of):
             return f"uses({of})"
+        case ValueOf(of):
+            return f"value({of})"
+        case Min(of):
+            return f"min({of})"
+        case Max(of):
+            return f"max({of})"
         case _:
             assert_never(leaf)
 
 
-def _why_unknown(leaf: Leaf, node: Node | None) -> str:
+def _why_unknown(leaf: Question, node: Node | None) -> str:
+    if isinstance(leaf, ValueOf | Min | Max):
+        found = ends(node)
+        return found.unknown or f"its elements are from {found.least} to {found.most}"
     if node is None:
         return "it is not there"
     if not isinstance(node.type, TensorType):

@@ -13,7 +13,7 @@ from collage_dsl.frontend.attributes import plain as plain_attribute
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.graph.operators import is_commutative, operators
 from collage_dsl.graph.types import short_dtype
-from collage_dsl.language.resolve.conditions import reserved
+from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.rules.condition import Attr, Compare, Constant, Dtype, Shape, Where, Within
 from collage_dsl.rules.pattern import (
     Anything,

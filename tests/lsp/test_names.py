@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from collage_dsl.graph.types import KINDS
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.resolve import conditions, spec_tests
+from collage_dsl.language.resolve import functions, spec_tests
 from collage_dsl.language.resolve.limits import LIMITS
 from collage_dsl.language.resolve.measuring import MEASURES
 from collage_dsl.language.resolve.rules import PRIMITIVES, RuleScope, _Expression
@@ -120,7 +120,7 @@ def test_every_word_of_the_language_has_a_meaning() -> None:
     rules = _Expression(RuleScope({}, {}, frozenset(), Findings(), scope)).functions
     wanted = {
         "rule": rules,
-        "function": conditions._FUNCTIONS,
+        "function": functions.FUNCTIONS,
         "question": spec_tests._FUNCTIONS,
         "primitive": ["kind", *PRIMITIVES],
         "kind": KINDS,
@@ -264,6 +264,30 @@ def test_a_renamed_name_is_renamed_everywhere(name: str) -> None:
     assert "fresh" in text
     document, _ = marked(text + "¦")
     assert problems(document, Files()) == problems(marked(FILE + "¦")[0], Files()) == ()
+
+
+OTHER_CALL = """collage 1;
+pattern p(x, c: const) {
+  k = nn.conv2d(x, c);
+  y = nn.max_pool2d(k) [strides[0] == k.stri¦des[1]];
+  where all(c >= 0) and k.padding[*] == 0;
+  yield y;
+}
+"""
+
+
+def test_an_attribute_of_another_call_is_explained_and_its_call_renamed() -> None:
+    document, offset = marked(OTHER_CALL)
+
+    found = hover(document, offset, Files())
+
+    assert found is not None
+    assert "nn.conv2d [strides]" in str(found)
+    assert renamed(OTHER_CALL.replace("¦", "").replace("k = ", "¦k = "), "conv") == (
+        OTHER_CALL.replace("¦", "").replace("k = ", "conv = ").replace("(k)", "(conv)")
+    ).replace("k.", "conv.")
+    inside = OTHER_CALL.replace("¦", "").replace("all(c", "all(¦c")
+    assert "all(c2 >= 0)" in renamed(inside, "c2")
 
 
 @pytest.mark.parametrize(

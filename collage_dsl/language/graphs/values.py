@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
-from collage_dsl.graph.floats import FORMATS
+from collage_dsl.graph.floats import FORMATS, rounded
 
 Scalar = bool | int | float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Values:
     """The elements of a constant in row-major order, with what matching needs of an array."""
 
@@ -19,6 +19,12 @@ class Values:
 
     def ravel(self) -> "Values":
         return Values((len(self.elements),), self.elements)
+
+    def min(self) -> Scalar:
+        return min(self.elements)
+
+    def max(self) -> Scalar:
+        return max(self.elements)
 
     def tolist(self) -> Any:
         return _nested(self.shape, self.elements)
@@ -50,7 +56,7 @@ def array(dtype: str, shape: tuple[int, ...], elements: Sequence[Scalar]) -> Any
 
         return np.array(elements, dtype=dtype).reshape(shape)
     except (ImportError, TypeError):  # TypeError: numpy does not know the dtype
-        return Values(shape, tuple(elements))
+        return Values(shape, tuple(rounded(element, dtype) for element in elements))
 
 
 def _nested(shape: tuple[int, ...], elements: tuple[Scalar, ...]) -> Any:

@@ -1,28 +1,19 @@
 """Whether a condition can hold when an optional name is not bound."""
 
-from typing import assert_never
-
 from collage_dsl.rules.condition import (
+    All,
     And,
-    Attr,
-    Bytes,
     Calculate,
     Compare,
-    Constant,
-    DimAt,
-    Dtype,
-    Each,
     Expression,
     Has,
     Holds,
+    Near,
     Not,
     Or,
-    Range,
-    Rank,
-    Shape,
-    Size,
-    Uses,
     Within,
+    names,
+    parts,
 )
 
 _UNSURE = frozenset({True, False})
@@ -63,17 +54,11 @@ def _decided(left: Expression, right: Expression, without: str, *, by: bool) -> 
 
 
 def _asked(expression: Expression) -> frozenset[str]:
-    """The names whose facts `expression` uses."""
+    """The names whose facts `expression` uses. A predicate is told which values are absent."""
     match expression:
-        case Dtype(of) | Rank(of) | DimAt(of) | Shape(of) | Size(of) | Bytes(of) | Uses(of):
-            return frozenset({of})
-        case Calculate(_, left, right) | Compare(_, left, right):
-            return _asked(left) | _asked(right)
-        case Within(left, right) | And(left, right) | Or(left, right):
-            return _asked(left) | _asked(right)
-        case Not(inner):
-            return _asked(inner)
-        case Has() | Holds() | Constant() | Attr() | Each() | Range():
-            return frozenset()  # a predicate is told which values are absent
+        case Has() | Holds():
+            return frozenset()
+        case Not() | And() | Or() | Calculate() | Compare() | Near() | Within() | All():
+            return frozenset().union(*map(_asked, parts(expression)))
         case _:
-            assert_never(expression)
+            return names(expression)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import inf
 from typing import assert_never
 
+from collage_dsl.graph.floats import FORMATS, rounded
 from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import (
     Number,
@@ -30,6 +31,10 @@ from collage_dsl.rules.condition import (
     Each,
     Expression,
     Has,
+    Item,
+    Max,
+    Min,
+    Near,
     Not,
     Or,
     Range,
@@ -38,6 +43,7 @@ from collage_dsl.rules.condition import (
     Size,
     Uses,
     Value,
+    ValueOf,
     Within,
 )
 
@@ -130,7 +136,7 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
             way.know(condition)
             if way.of(condition).allowed is not None:
                 way.narrow(condition, one_of((holds,)))
-        case Within():
+        case Within() | Near():
             way.know(condition)
 
 
@@ -141,6 +147,8 @@ def _narrow_to_choices(
         ranks = [len(choice) for choice in choices if isinstance(choice, tuple)]
         if holds:
             way.narrow(Rank(value.of), one_of(ranks))
+    elif any(_is_rounded(Constant(choice), value) for choice in choices):
+        return
     elif holds:
         _narrow(way, value, one_of(choices))
     else:
@@ -154,6 +162,8 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
         elif _is_same_shape(way, left, right):
             way.possible = False
         return
+    if _is_rounded(left, right) or _is_rounded(right, left):
+        return
     left, right = _counted(way, left), _counted(way, right)
     _bound(way, operator, left, right)
     _bound(way, _MIRRORED[operator], right, left)
@@ -164,6 +174,14 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
             way.possible &= operator in ("==", "<=", ">=")
         elif operator == "==":
             way.equal(left, right)
+
+
+def _is_rounded(number: Expression, beside: Expression) -> bool:
+    """Whether `number` may be rounded to the element type of the constant that it stands beside."""
+    match number, beside:
+        case Constant(float() as value), ValueOf() | Min() | Max():
+            return any(rounded(value, dtype) != value for dtype in FORMATS)
+    return False
 
 
 def _counted(way: Facts, expression: Expression) -> Expression:
@@ -205,7 +223,7 @@ def _difference(
     return Difference(way.first(left), operator, way.first(right), 0, is_whole)
 
 
-_TERMS = (Attr, Dtype, Rank, DimAt, Size, Bytes, Uses, Has)
+_TERMS = (Attr, Dtype, Rank, DimAt, Size, Bytes, Uses, Has, Item, ValueOf, Min, Max)
 
 
 def _same_shape(way: Facts, left: Expression, right: Expression) -> None:
@@ -259,7 +277,9 @@ def _without(values: Values, end: Number) -> Values:
 def _narrow(way: Facts, expression: Expression, values: Values) -> None:
     """Narrow the terms of `expression`, given that its value is in `values`."""
     match expression:
-        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Each():
+        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses():
+            way.narrow(expression, values)
+        case Each(Attr()) | Item(Attr()) | ValueOf() | Min() | Max():
             way.narrow(expression, values)
         case Constant(value):
             way.possible &= value in values

@@ -6,7 +6,7 @@ from math import inf
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.messages.findings import listed, quoted
-from collage_dsl.language.reasoning.domain import Values
+from collage_dsl.language.reasoning.domain import Number, Values
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition, Premise
 from collage_dsl.language.reasoning.relations import Claim
@@ -120,5 +120,14 @@ def range_of(text: str, values: Values) -> str:
     elif values.modulus > 1:
         said = f"{values.rest} more than a multiple of {values.modulus}"
     elif least > -inf:
-        said += f" from {least}" + (" on" if most == inf else f" to {most}")
+        said += _from_to(least, most, values)
     return f"`{text}` is always {said}"
+
+
+def _from_to(least: Number, most: Number, values: Values) -> str:
+    below = f" and below {most}" if most in values.excluded else f" and at most {most}"
+    if least in values.excluded:
+        return f" above {least}" + (below if most < inf else "")
+    if most in values.excluded:
+        return f" from {least} on{below}"
+    return f" from {least}" + (" on" if most == inf else f" to {most}")

@@ -33,8 +33,9 @@ from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import terms
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
-    And,
+    All,
     Attr,
+    AttrOf,
     Calculate,
     Compare,
     Constant,
@@ -43,12 +44,13 @@ from collage_dsl.rules.condition import (
     Expression,
     Has,
     Holds,
+    Item,
     Not,
-    Or,
     Shape,
     Value,
     Where,
     Within,
+    parts,
 )
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.source import Span
@@ -334,16 +336,10 @@ class _Checker:
 def _is_plain(expression: Expression) -> bool:
     """Whether `expression` is known as soon as all its terms are."""
     match expression:
-        case Shape() | Each() | Holds() | Calculate("/" | "%"):
+        case Shape() | Each() | Item() | AttrOf() | All() | Holds() | Calculate("/" | "%"):
             return False
-        case Not(condition):
-            return _is_plain(condition)
-        case Calculate(_, left, right) | Compare(_, left, right) | Within(left, right):
-            return _is_plain(left) and _is_plain(right)
-        case And(left, right) | Or(left, right):
-            return _is_plain(left) and _is_plain(right)
         case _:
-            return True
+            return all(map(_is_plain, parts(expression)))
 
 
 def _has_value(term: object, calls: Sequence[Called]) -> bool:

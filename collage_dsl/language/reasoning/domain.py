@@ -188,7 +188,8 @@ def calculated(operator: str, left: Values, right: Values) -> Values:
         case "%" if is_number(other) and other > 0:
             return between(0, other - 1 if whole else other, whole=whole)
         case "/" if is_number(other) and other > 0:
-            low, high = (end if is_infinite(end) else end // other for end in (a, b))
+            low = a if is_infinite(a) else a // other
+            high = b if is_infinite(b) else b // other if whole else b / other
             return between(low, high, whole=whole)
     return ANYTHING
 
@@ -235,6 +236,7 @@ def _exactly(operator: str, left: Number, right: Number) -> Iterator[Value]:
                 yield left * right
             case "/":
                 yield left // right
+                yield left / right  # unless both are whole numbers, which may be written as 2.0
             case "%":
                 yield left % right
     except (ZeroDivisionError, OverflowError):  # then it is unknown and equals nothing

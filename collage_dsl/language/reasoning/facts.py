@@ -29,10 +29,14 @@ from collage_dsl.rules.condition import (
     Each,
     Expression,
     Has,
+    Item,
+    Max,
+    Min,
     Rank,
     Size,
     Uses,
     Value,
+    ValueOf,
 )
 
 _MOST_FACTORS = 8
@@ -84,9 +88,9 @@ class Facts:
                 return TRUTH
             case Attr(name):
                 return self.attributes.get(name, ANYTHING)
-            case Each(Attr(name)) if name.endswith(COUNTED):
+            case Each(Attr(name)) | Item(Attr(name)) if name.endswith(COUNTED):
                 return COUNT
-            case Dtype() | Each():
+            case Dtype() | Each() | Item() | ValueOf() | Min() | Max():
                 return ANYTHING
 
     def first(self, term: Term) -> Term:
@@ -183,8 +187,9 @@ class Facts:
         self.possible &= not values.is_empty
         if first in self.differences and self.possible:
             self.differ(*limits(first, values))
-        if isinstance(first, Attr | Each) and self.possible:
-            self.match_elements(first if isinstance(first, Attr) else first.attribute)
+        match first:
+            case (Attr() as attribute) | Each(Attr() as attribute) if self.possible:
+                self.match_elements(attribute)
         if _is_related(first):
             self.is_related = False
 
@@ -230,7 +235,7 @@ class Facts:
             self.known.add(term)
             if isinstance(term, Has):
                 continue
-            if isinstance(term, Attr | Each):
+            if isinstance(term, Attr | Each | Item):
                 name = term.name if isinstance(term, Attr) else term.attribute.name
                 self.narrow(Has(name), one_of((True,)))
                 continue
@@ -275,7 +280,9 @@ def values_of(way: Facts, expression: Node) -> Values:
             return one_of((0,))
         case Constant(value):
             return one_of((value,))
-        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
+        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has():
+            return way.of(expression)
+        case Each(Attr()) | Item(Attr()) | ValueOf() | Min() | Max():
             return way.of(expression)
         case Calculate(operator, left, right):
             return calculated(operator, values_of(way, left), values_of(way, right))

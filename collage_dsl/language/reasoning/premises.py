@@ -1,7 +1,8 @@
 """The conditions of a pattern that are examined, with their places, and what they are part of."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from collage_dsl.language.reasoning.attribute_values import PER_AXIS
@@ -18,16 +19,13 @@ from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
     And,
     Attr,
-    Calculate,
-    Compare,
+    AttrOf,
     Constant,
     Each,
     Expression,
-    Not,
-    Or,
     Where,
-    Within,
     parts,
+    rebuilt,
 )
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.source import Span
@@ -106,11 +104,11 @@ def _conditions(
         if not call.call.optional:
             for where in call.call.attributes:
                 if where.span is not None and _has_elements(where.condition):
-                    expression = _numbered(_named(where.condition, names), call)
+                    expression = _named(_numbered(where.condition, call), names, calls)
                     yield condition(where, expression, where.span)
     for where in written.pattern.conditions:
         if where.span is not None:
-            yield condition(where, _named(where.condition, names), where.span)
+            yield condition(where, _named(where.condition, names, calls), where.span)
 
 
 def _has_elements(expression: Expression) -> bool:
@@ -118,38 +116,32 @@ def _has_elements(expression: Expression) -> bool:
     match expression:
         case Each(Attr(name)):
             return name in PER_AXIS
-        case Not(condition):
-            return _has_elements(condition)
-        case Compare(_, left, right) | Within(left, right) | And(left, right) | Or(left, right):
-            return _has_elements(left) and _has_elements(right)
         case _:
-            return True
+            return all(map(_has_elements, parts(expression)))
 
 
 def _numbered(expression: Expression, call: Called) -> Expression:
     """Put the number of `call` into attribute names, so that those of two calls differ."""
-    match expression:
-        case Attr(name):
-            return call.attribute(name)
-        case Each(Attr(name)):
-            return Each(call.attribute(name))
-        case Not(condition):
-            return Not(_numbered(condition, call))
-        case Calculate(_, left, right) | Compare(_, left, right) | And(left, right):
-            return replace(expression, left=_numbered(left, call), right=_numbered(right, call))
-        case Or(left, right):
-            return Or(_numbered(left, call), _numbered(right, call))
-        case Within(value, choices):
-            return Within(_numbered(value, call), _numbered(choices, call))
-        case _:
-            return expression
+    if isinstance(expression, Attr):
+        return call.attribute(expression.name)
+    return rebuilt(expression, partial(_numbered, call=call))
 
 
-def _named(expression: Expression, names: Names) -> Expression:
-    """`expression` with the names that represent its values, so that equal values have one name."""
-    return (
-        renamed(expression, lambda name: names.same.get(name, name)) if names.same else expression
-    )
+def _named(expression: Expression, names: Names, calls: Sequence[Called]) -> Expression:
+    """
+    `expression` with the names that represent its values, so that equal values have one name. An
+    attribute of a call that is part of every match has the name that it has in that call.
+    """
+    if names.same:
+        expression = renamed(expression, lambda name: names.same.get(name, name))
+    return _with_attributes(expression, calls)
+
+
+def _with_attributes(expression: Expression, calls: Sequence[Called]) -> Expression:
+    if isinstance(expression, AttrOf):
+        found = (c for c in calls if c.result == expression.of and not c.call.optional)
+        return next((call.attribute(expression.name) for call in found), expression)
+    return rebuilt(expression, partial(_with_attributes, calls=calls))
 
 
 def size_of(expression: Expression) -> int:

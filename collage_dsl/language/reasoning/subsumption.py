@@ -6,25 +6,16 @@ from itertools import count, islice, product
 from typing import assert_never
 
 from collage_dsl.language.reasoning.pattern_shape import always_there, references
+from collage_dsl.language.reasoning.terms import renamed
 from collage_dsl.rules.condition import (
     And,
-    Bytes,
-    Calculate,
-    Compare,
     Constant,
-    DimAt,
-    Dtype,
     Expression,
     Has,
-    Holds,
     Not,
     Or,
-    Rank,
-    Shape,
-    Size,
-    Uses,
     Where,
-    Within,
+    rebuilt,
 )
 from collage_dsl.rules.pattern import (
     Anything,
@@ -164,24 +155,7 @@ class _Numbering:
 
         A name outside the equations has no number; a pattern as written has no condition on one.
         """
-        match condition:
-            case Dtype(of) | Rank(of) | Shape(of) | DimAt(of) | Size(of) | Bytes(of):
-                return replace(condition, of=self.number(of))
-            case Has(of) | Uses(of):
-                return replace(condition, of=self.number(of))
-            case Holds(predicate, names):
-                return Holds(predicate, tuple(map(self.number, names)))
-            case Not(inner):
-                return _simplified(Not(self.demand(inner)))
-            case And(left, right) | Or(left, right):
-                changed = replace(condition, left=self.demand(left), right=self.demand(right))
-                return _simplified(changed)
-            case Calculate(_, left, right) | Compare(_, left, right):
-                return replace(condition, left=self.demand(left), right=self.demand(right))
-            case Within(value, choices):
-                return Within(self.demand(value), self.demand(choices))
-            case _:
-                return condition
+        return _simplified(renamed(condition, self.number))
 
     def number(self, name: str) -> str:
         while isinstance(value := self.values.get(name), Reference):
@@ -190,6 +164,7 @@ class _Numbering:
 
 
 def _simplified(condition: Expression) -> Expression:
+    condition = rebuilt(condition, _simplified)
     match condition:
         case Not(Constant(bool() as value)):
             return Constant(not value)

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 from collage_dsl.rules.condition import (
+    All,
     And,
     Attr,
+    AttrOf,
     Bytes,
     Calculate,
     Compare,
@@ -14,9 +17,14 @@ from collage_dsl.rules.condition import (
     DimAt,
     Dtype,
     Each,
+    Element,
     Expression,
     Has,
     Holds,
+    Item,
+    Max,
+    Min,
+    Near,
     Not,
     Or,
     Range,
@@ -24,10 +32,12 @@ from collage_dsl.rules.condition import (
     Shape,
     Size,
     Uses,
+    ValueOf,
     Within,
+    rebuilt,
 )
 
-Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each
+Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each | Item | ValueOf | Min | Max
 """
 An expression with a known set of values. Attribute names begin with the number of the call. `Has`
 is also about attributes, by that name: whether the attribute has a value.
@@ -60,18 +70,22 @@ def terms(expression: Expression) -> Iterator[Term]:
             yield Has(name)
         case Within(Attr(name), Constant(tuple() as items)) if None in items:
             yield Has(name)  # without a value it holds, and with one it is known
-        case Constant() | Range() | Holds():
+        case Constant() | Range() | Holds() | All() | Element() | AttrOf():
+            pass
+        case Each(AttrOf()) | Item(AttrOf()):
             pass
         case Shape(of):
             yield Rank(of)
         case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
+            yield expression
+        case Item() | ValueOf() | Min() | Max():
             yield expression
         case Not(condition):
             yield from terms(condition)
         case Calculate(_, left, right) | Compare(_, left, right):
             yield from terms(left)
             yield from terms(right)
-        case Within(left, right) | And(left, right) | Or(left, right):
+        case Within(left, right) | Near(left, right) | And(left, right) | Or(left, right):
             yield from terms(left)
             yield from terms(right)
         case _:
@@ -83,18 +97,9 @@ def renamed(expression: Expression, new: Callable[[str], str]) -> Expression:
     match expression:
         case Dtype(of) | Rank(of) | DimAt(of) | Shape(of) | Size(of) | Bytes(of):
             return replace(expression, of=new(of))
-        case Has(of) | Uses(of):
+        case Has(of) | Uses(of) | AttrOf(of) | ValueOf(of) | Min(of) | Max(of) | Element(of):
             return replace(expression, of=new(of))
         case Holds(predicate, of):
             return Holds(predicate, tuple(map(new, of)))
-        case Not(condition):
-            return Not(renamed(condition, new))
-        case Calculate() | Compare() | And() | Or():
-            left, right = renamed(expression.left, new), renamed(expression.right, new)
-            return replace(expression, left=left, right=right)
-        case Within(value, choices):
-            return Within(renamed(value, new), renamed(choices, new))
-        case Constant() | Range() | Attr() | Each():
-            return expression
         case _:
-            assert_never(expression)
+            return rebuilt(expression, partial(renamed, new=new))

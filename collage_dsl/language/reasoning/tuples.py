@@ -9,8 +9,8 @@ from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.language.reasoning.sorts_of_values import Shape, Sort, Sorts, Tensor, Tuple, all_of
 from collage_dsl.language.syntax import ast
+from collage_dsl.rules.condition import AttrOf, Has, Holds, Uses, Where, names, parts
 from collage_dsl.rules.condition import Expression as Condition
-from collage_dsl.rules.condition import Has, Holds, Uses, Where, names, parts
 from collage_dsl.rules.pattern import (
     Call,
     Either,
@@ -162,7 +162,7 @@ def _asked(condition: Condition) -> frozenset[str]:
 
 
 def _of_any_value(condition: Condition) -> Iterator[Condition]:
-    if isinstance(condition, Uses | Has | Holds):
+    if isinstance(condition, Uses | Has | Holds | AttrOf):
         yield condition
     for part in parts(condition):
         yield from _of_any_value(part)

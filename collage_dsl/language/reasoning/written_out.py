@@ -85,7 +85,7 @@ class _Writer:
                 return replace(
                     operand,
                     operands=inside,
-                    attributes=tuple(self.moved(where, "", place) for where in attributes),
+                    attributes=tuple(self.moved(where, prefix, place) for where in attributes),
                     span=place,
                 )
             case PatternCall(operands=operands, optional=True):

@@ -1,54 +1,30 @@
 """Turn the syntax of a condition into a condition of `rules`, and check the types of its parts."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol, cast
+from dataclasses import dataclass, field, replace
+from typing import cast
 
-from collage_dsl.graph.operators import Operator
-from collage_dsl.graph.types import dtype_names, long_dtype
-from collage_dsl.language.messages.advice import fact_meant, method_meant, truth_meant
+from collage_dsl.language.messages.advice import fact_meant, function_meant, method_meant
 from collage_dsl.language.messages.findings import Findings, count, listed
 from collage_dsl.language.messages.hints import did_you_mean, write
-from collage_dsl.language.reasoning.calls import unknown_attribute
+from collage_dsl.language.reasoning.attribute_values import stored_length
+from collage_dsl.language.resolve.condition_scope import Scope
+from collage_dsl.language.resolve.functions import ARGUMENTS, FUNCTIONS, OF_CONSTANTS, fact_of
 from collage_dsl.language.resolve.sorts import (
-    OF_ATTRIBUTE,
     Sort,
     Typed,
     as_dtype,
     called,
     comparable,
-    dtype_of,
     elements,
     meant,
     sort_of,
 )
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as rules
-from collage_dsl.rules.predicate import Predicate
+from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.source import Span
 
 _ARITHMETIC = ("+", "-", "*", "/", "%")
-_FUNCTIONS = {
-    **dict.fromkeys(("dtype", "rank", "shape", "dim", "size", "bytes", "uses", "has"), 1),
-    "dim": 2,
-}
-FUNCTIONS = tuple(_FUNCTIONS)
-
-
-class Scope(Protocol):
-    """What the names in a condition stand for."""
-
-    def name(self, name: ast.Name) -> Typed | None:
-        """The value of a bare name; None after reporting that the name is unknown."""
-
-    def fact(self, function: ast.Name, of: ast.Name) -> bool:
-        """Whether `function(of)` is allowed here; reports why it is not."""
-
-    def predicates(self) -> Mapping[str, Predicate | None]:
-        """The predicates allowed here by name; None for one whose declaration is wrong."""
-
-    def use(self, predicate: ast.Name) -> None:
-        """Record that a condition uses `predicate`."""
 
 
 @dataclass(slots=True)
@@ -65,12 +41,14 @@ class Checker:
     """Names whose facts the condition uses."""
     has: set[str] = field(default_factory=set)
     """Names in `has(name)`."""
+    elements: set[str] | None = None
+    """Inside `all`, the constants whose elements are asked about; else None."""
 
     def condition(self, written: ast.Expression, reason: str = "") -> rules.Where | None:
         typed = self.expression(written)
         if typed is None or not self.is_truth(typed):
             return None
-        if not depends(typed.value) and rules.evaluate(typed.value, rules.Given()) is not True:
+        if not depends(typed.value) and evaluate(typed.value, rules.Given()) is not True:
             self.findings.error("E0302", typed.span, "this condition can never hold")
             return None
         return rules.Where(typed.value, reason, typed.span)
@@ -78,16 +56,17 @@ class Checker:
     def expression(self, written: ast.Expression) -> Typed | None:
         match written:
             case ast.Name():
-                typed = self.scope.name(written)
-                if typed is not None and isinstance(typed.value, rules.DimAt):
-                    self.asked.add(typed.value.of)  # the name of a dimension
-                return typed
+                return self.name(written)
             case ast.Literal(value, span):
                 return Typed(rules.Constant(value), sort_of(value), span)
             case ast.List(items, span):
                 return self.list(items, span)
             case ast.Elements(of, span):
-                return self.elements(of, span)
+                return self.each(of, span)
+            case ast.Index(of, index, span):
+                return self.item(of, index, span)
+            case ast.Near():
+                return self.near(written)
             case ast.Range(least, most, span):
                 return self.range(least, most, span)
             case ast.Application():
@@ -107,6 +86,22 @@ class Checker:
                     return None
                 return self.operation(operator, sides[0], sides[1], span)
 
+    def name(self, written: ast.Name) -> Typed | None:
+        if self.elements is not None and self.scope.is_value(written.text):
+            return self.element(written, self.elements)
+        typed = self.scope.name(written)
+        match typed:
+            case Typed(rules.DimAt(of) | rules.AttrOf(of)):  # the name of a dimension
+                self.asked.add(of)
+        return typed
+
+    def element(self, of: ast.Name, elements: set[str]) -> Typed | None:
+        if not self.scope.constant(of):
+            return None
+        self.asked.add(of.text)
+        elements.add(of.text)
+        return Typed(rules.Element(of.text), Sort.NUMBER, of.span)
+
     def list(self, written: tuple[ast.Expression, ...], span: Span) -> Typed | None:
         items = [self.expression(item) for item in written]
         values = []
@@ -121,15 +116,54 @@ class Checker:
         present = tuple(item for item in items if item is not None)
         return Typed(rules.Constant(tuple(values)), Sort.LIST, span, present)
 
-    def elements(self, of: ast.Name, span: Span) -> Typed | None:
-        typed = self.scope.name(of)
+    def each(self, of: ast.Name, span: Span) -> Typed | None:
+        attribute = self.attribute_with_elements(of, span)
+        if attribute is None:
+            return None
+        return Typed(rules.Each(attribute), Sort.NUMBER, span, attribute=f"{of.text}[*]")
+
+    def item(self, of: ast.Name, index: int, span: Span) -> Typed | None:
+        if self.is_value_with_index(of, index, span):
+            return None
+        attribute = self.attribute_with_elements(of, span)
+        if attribute is None:
+            return None
+        lengths = [stored_length(operator, attribute.name) for operator in self.scope.owners(of)]
+        if all(n is not None and not -n <= index < n for n in lengths):
+            message = f"`{of.text}` always has {count(lengths[0] or 0, 'number')}"
+            hint = "they are counted from 0, or from the last one with -1"
+            self.findings.error("E0205", span, message, hint)
+            return None
+        return Typed(rules.Item(attribute, index), Sort.NUMBER, span, attribute=span.text)
+
+    def is_value_with_index(self, of: ast.Name, index: int, span: Span) -> bool:
+        """Whether `of` is a value, or a fact of one as other languages write it; reports it."""
+        value, _, fact = of.text.rpartition(".")
+        if self.scope.is_value(of.text):
+            message = f"`{of.text}` is a value of the model, whose elements are not known here"
+            hint = f"write `dim({of.text}, {index})` for a dimension"
+            self.findings.error("E0306", span, message, hint)
+            return True
+        meant = function_meant(of.text, FUNCTIONS) if self.scope.is_value(value) else ""
+        if meant:
+            is_shape = fact in ("shape", "dim")
+            hint = (
+                f"write `dim({value}, {index})`" if is_shape else f"{meant}, which has no elements"
+            )
+            self.findings.error("E0206", of.span, f"unknown name `{of.text}`", hint)
+        return bool(meant)
+
+    def attribute_with_elements(self, of: ast.Name, span: Span) -> rules.Attr | rules.AttrOf | None:
+        typed = self.name(of)
         if typed is None:
             return None
-        if not isinstance(typed.value, rules.Attr) or typed.sort not in (Sort.NUMBERS, Sort.ANY):
+        is_attribute = isinstance(typed.value, rules.Attr | rules.AttrOf)
+        if not is_attribute or typed.sort not in (Sort.NUMBERS, Sort.ANY):
             message = f"`{of.text}` is {typed.sort.value}, which has no elements"
             self.findings.error("E0303", span, message)
             return None
-        return Typed(rules.Each(typed.value), Sort.NUMBER, span, attribute=f"{of.text}[*]")
+        assert isinstance(typed.value, rules.Attr | rules.AttrOf)
+        return typed.value
 
     def range(self, least: float, most: float, span: Span) -> Typed | None:
         if least > most:
@@ -144,9 +178,9 @@ class Checker:
         name = written.function
         if name.text in self.scope.predicates():
             return self.holds(written)
-        wanted = _FUNCTIONS.get(name.text)
+        wanted = ARGUMENTS.get(name.text)
         if wanted is None:
-            known = (*_FUNCTIONS, *self.scope.predicates())
+            known = (*ARGUMENTS, *self.scope.predicates())
             said = written.arguments[0].value.span.text if written.arguments else ""
             message = f"unknown function `{name.text}`"
             if method := method_meant(name.text, said, FUNCTIONS):
@@ -159,6 +193,8 @@ class Checker:
         arguments = written.arguments
         if not self.are_so_many(written, wanted):
             return None
+        if name.text == "all":
+            return self.every(written)
         of = arguments[0].value
         if not isinstance(of, ast.Name):
             message = f"`{name.text}` asks about a value of the pattern, by its name"
@@ -167,8 +203,26 @@ class Checker:
         axis = self.axis(arguments[1].value) if wanted == 2 else 0
         if not self.scope.fact(name, of) or axis is None:
             return None
+        if name.text in OF_CONSTANTS and not self.scope.constant(of):
+            return None
         (self.has if name.text == "has" else self.asked).add(of.text)
-        return _fact(name.text, of.text, axis, written.span)
+        return fact_of(name.text, of.text, axis, written.span)
+
+    def every(self, written: ast.Application) -> Typed | None:
+        """`all(w >= 0)`: inside, the name of a constant means an element of it."""
+        if self.elements is not None:
+            message = "`all` does not stand inside `all`"
+            self.findings.error("E0303", written.span, message)
+            return None
+        inner = replace(self, elements=set())
+        typed = inner.expression(written.arguments[0].value)
+        if typed is None or not inner.is_truth(typed):
+            return None
+        if not inner.elements:
+            message = "`all` asks about every element of a constant, by its name"
+            self.findings.error("E0404", typed.span, message, "write `all(w >= 0)`")
+            return None
+        return Typed(rules.All(typed.value), Sort.TRUTH, written.span)
 
     def are_so_many(self, written: ast.Application, wanted: int) -> bool:
         """Whether there are `wanted` arguments, all without a name; reports what is wrong."""
@@ -258,6 +312,33 @@ class Checker:
         value = rules.Compare(cast(rules.Comparison, operator), left.value, right.value)
         return Typed(value, Sort.TRUTH, span)
 
+    def near(self, written: ast.Near) -> Typed | None:
+        left, right = self.expression(written.left), self.expression(written.right)
+        if left is None or right is None:
+            return None
+        if not (self.is_number(left, "~=") & self.is_number(right, "~=")):
+            return None
+        each = next((t for t in (left, right) if isinstance(t.value, rules.Each)), None)
+        if each is not None:
+            message = "elements are compared one by one, and not with `~=`"
+            self.findings.error("E0303", each.span, message)
+            return None
+        zero = next((t for t in (left, right) if t.value == rules.Constant(0)), None)
+        if zero is not None:
+            message = "a tolerance is relative, so that nothing but 0 is near 0"
+            self.findings.warning("W0317", zero.span, message, "write `== 0`")
+        tolerance = self.tolerance(written.within)
+        return Typed(rules.Near(left.value, right.value, tolerance), Sort.TRUTH, written.span)
+
+    def tolerance(self, within: ast.Literal | None) -> float:
+        if within is None:
+            return rules.TOLERANCE
+        if not 0 < within.value < 1:  # type: ignore[operator]
+            message = f"a tolerance is between 0 and 1, not {within.span.text}"
+            hint = "it is relative: `a ~= b within 0.01` allows one percent"
+            self.findings.error("E0311", within.span, message, hint)
+        return float(within.value)
+
     def within(self, left: Typed, right: Typed, span: Span) -> Typed | None:
         if right.sort is Sort.RANGE:
             if not self.is_number(left, "in"):
@@ -320,80 +401,6 @@ def depends(expression: rules.Expression) -> bool:
     match expression:
         case rules.Constant() | rules.Range():
             return False
-        case rules.Not(condition):
-            return depends(condition)
-        case rules.Calculate(_, left, right) | rules.Compare(_, left, right):
-            return depends(left) or depends(right)
-        case rules.And(left, right) | rules.Or(left, right) | rules.Within(left, right):
-            return depends(left) or depends(right)
         case _:
-            return True
-
-
-class AttributeScope:
-    """The names inside the brackets of a call: the attributes that all its operators have."""
-
-    def __init__(self, operators: tuple[Operator, ...], findings: Findings, values: Scope) -> None:
-        self.operators = operators
-        self.findings = findings
-        self.values = values
-
-    def name(self, name: ast.Name) -> Typed | None:
-        types = [operator.attrs.get(name.text) for operator in self.operators]
-        lacking = [op for op, type_ in zip(self.operators, types, strict=True) if type_ is None]
-        if lacking and name.text == "none":
-            return Typed(rules.Constant(None), Sort.NONE, name.span)
-        if lacking:
-            dtype = dtype_of(name)
-            if dtype is None:
-                hint = truth_meant(name.text)
-                unknown_attribute(lacking[0], name, self.findings, hint)
-            return dtype
-        sort = OF_ATTRIBUTE.get(types[0] or "", Sort.ANY)
-        return Typed(rules.Attr(name.text), sort, name.span, attribute=name.text)
-
-    def fact(self, function: ast.Name, of: ast.Name) -> bool:
-        return self.values.fact(function, of)
-
-    def predicates(self) -> Mapping[str, Predicate | None]:
-        return self.values.predicates()
-
-    def use(self, predicate: ast.Name) -> None:
-        self.values.use(predicate)
-
-
-def _fact(function: str, of: str, axis: int, span: Span) -> Typed:
-    facts: Mapping[str, tuple[rules.Expression, Sort]] = {
-        "dtype": (rules.Dtype(of), Sort.DTYPE),
-        "rank": (rules.Rank(of), Sort.NUMBER),
-        "shape": (rules.Shape(of), Sort.NUMBERS),
-        "dim": (rules.DimAt(of, axis), Sort.NUMBER),
-        "size": (rules.Size(of), Sort.NUMBER),
-        "bytes": (rules.Bytes(of), Sort.NUMBER),
-        "uses": (rules.Uses(of), Sort.NUMBER),
-        "has": (rules.Has(of), Sort.TRUTH),
-    }
-    value, sort = facts[function]
-    return Typed(value, sort, span)
-
-
-def reserved(name: str) -> str:
-    """Why `name` cannot name a value or a rule; empty if it can."""
-    if "." in name:
-        return "a name has no dots"
-    if name in _KEYWORDS:
-        return f"`{name}` is a word of the language and cannot be a name"
-    if name in dtype_names() or long_dtype(name):
-        return f"`{name}` is a dtype and cannot be a name"
-    return ""
-
-
-def is_function(name: str) -> bool:
-    """Whether `name` is a function of conditions; a predicate cannot have such a name."""
-    return name in _FUNCTIONS
-
-
-_KEYWORDS = frozenset(
-    {"_", "and", "else", "false", "in", "not", "or", "pattern", "rule", "target", "true"}
-    | {"where", "yield"}
-)
+            inside = rules.parts(expression)
+            return not inside or any(map(depends, inside))

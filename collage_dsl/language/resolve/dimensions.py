@@ -20,6 +20,9 @@ from collage_dsl.rules.pattern import Parameter
 ANY = "_"
 """Written for a dimension that may have any size."""
 
+OPEN = ".."
+"""Written at most once, for any number of dimensions."""
+
 
 @dataclass(slots=True)
 class Dimensions:
@@ -46,20 +49,31 @@ class Dimensions:
         of = parameter.name
         if parameter.optional:
             self.optional.add(of)
-        rank = Compare("==", Rank(of), Constant(len(dims)))
-        reason = f"`{of}` must have {count(len(dims), 'dimension')}"
-        yield None, Where(self._if_there(rank, of), reason)
-        for axis, dim in enumerate(dims):
+        if list(dims) != [OPEN]:
+            yield None, self._rank(of, dims)
+        is_open = OPEN in dims
+        for at, dim in enumerate(dims):
+            axis = at - len(dims) if is_open and at > dims.index(OPEN) else at
             here = DimAt(of, axis)
             if isinstance(dim, int):
                 wanted = Compare("==", here, Constant(dim))
                 reason = f"dimension {axis} of `{of}` must be {dim}"
-                yield axis, Where(self._if_there(wanted, of), reason)
-            elif dim != ANY:
+                yield at, Where(self._if_there(wanted, of), reason)
+            elif dim not in (ANY, OPEN):
                 for there in self.places.get(dim, ()):
                     reason = f"`{dim}` must be the same in `{there.of}` and `{of}`"
-                    yield axis, Where(self._same(here, there), reason)
+                    yield at, Where(self._same(here, there), reason)
                 self._note(dim, here)
+
+    def _rank(self, of: str, dims: Sequence[str | int]) -> Where:
+        if OPEN not in dims:
+            rank = Compare("==", Rank(of), Constant(len(dims)))
+            reason = f"`{of}` must have {count(len(dims), 'dimension')}"
+            return Where(self._if_there(rank, of), reason)
+        least = len(dims) - 1
+        rank = Compare(">=", Rank(of), Constant(least))
+        reason = f"`{of}` must have at least {count(least, 'dimension')}"
+        return Where(self._if_there(rank, of), reason)
 
     def place(self, name: str) -> DimAt | None:
         """The dimension that a condition means by `name`; None if no parameter has it."""

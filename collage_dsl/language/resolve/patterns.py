@@ -17,7 +17,7 @@ from collage_dsl.language.messages.findings import Findings, count, there_are
 from collage_dsl.language.messages.hints import did_you_mean, write
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.attribute_values import check_values
-from collage_dsl.language.reasoning.calls import check_count, check_kind_count
+from collage_dsl.language.reasoning.calls import check_count, check_kind_count, unknown_attribute
 from collage_dsl.language.reasoning.choices import check_choices
 from collage_dsl.language.reasoning.contradictions import check_contradictions, check_twice
 from collage_dsl.language.reasoning.excluded import comes_from
@@ -31,14 +31,12 @@ from collage_dsl.language.reasoning.pattern_shape import (
     size,
 )
 from collage_dsl.language.reasoning.tuples import check_tuples
-from collage_dsl.language.resolve.conditions import (
-    FUNCTIONS,
-    AttributeScope,
-    Checker,
-    reserved,
-)
-from collage_dsl.language.resolve.dimensions import ANY, Dimensions
+from collage_dsl.language.resolve.condition_scope import AttributeScope
+from collage_dsl.language.resolve.conditions import Checker
+from collage_dsl.language.resolve.dimensions import ANY, OPEN, Dimensions
 from collage_dsl.language.resolve.excluded import excluded_sources, named_members
+from collage_dsl.language.resolve.functions import FUNCTIONS
+from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.resolve.scope import (
     MAX_DEPTH,
     MAX_FIELDS,
@@ -47,9 +45,9 @@ from collage_dsl.language.resolve.scope import (
     PatternScope,
     distinct,
 )
-from collage_dsl.language.resolve.sorts import Sort, Typed, dtype_of
+from collage_dsl.language.resolve.sorts import OF_ATTRIBUTE, Sort, Typed, dtype_of
 from collage_dsl.language.syntax import ast
-from collage_dsl.rules.condition import Where
+from collage_dsl.rules.condition import TOLERANCE, AttrOf, Where
 from collage_dsl.rules.pattern import (
     Anything,
     Binding,
@@ -70,9 +68,6 @@ from collage_dsl.rules.pattern import (
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.rules.written import excluded_text
 from collage_dsl.source import Span
-
-TOLERANCE = 1e-4
-"""The relative distance that a constant may have from `~0.7071`."""
 
 _ANY_NAME = ""
 """The name of a broken statement that may define any name."""
@@ -195,10 +190,17 @@ class _PatternChecker:
     def dims(self, parameter: Parameter, written: ast.Dims) -> None:
         """Add the conditions of named dimensions: the rank, and equal sizes for equal names."""
         names = [dim for dim in written.items if isinstance(dim, ast.Name)]
-        for name in names:
-            if name.text not in (ANY, *self.dimensions.places) and (why := reserved(name.text)):
-                self.findings.error("E0208", name.span, why)
         said = [d.text if isinstance(d, ast.Name) else int(d.value) for d in written.items]
+        for second in [name for name in names if name.text == OPEN][1:]:
+            message = "a second `..` leaves open which dimensions are meant"
+            hint = "write `_` for each dimension of any size"
+            self.findings.error("E0301", second.span, message, hint)
+            said[written.items.index(second)] = ANY
+        for name in names:
+            if name.text not in (ANY, OPEN, *self.dimensions.places) and (
+                why := reserved(name.text)
+            ):
+                self.findings.error("E0208", name.span, why)
         for axis, where in self.dimensions.demands(parameter, said):
             span = written.span if axis is None else written.items[axis].span
             self.demands.append(replace(where, span=span))
@@ -591,10 +593,16 @@ class _PatternChecker:
         place = self.dimensions.place(name.text)
         if place is not None and name.text not in self.all_names:
             return Typed(place, Sort.NUMBER, name.span)
+        if attribute := self.attribute_of(name):
+            return attribute
         if name.text in self.defined:
             message = f"`{name.text}` is a value of the model, which is not known here"
             hint = f"ask for `dtype({name.text})`, `shape({name.text})` or `dim({name.text}, 0)`"
+            if name.text in self.parameters and self.parameters[name.text].constant:
+                hint = f"ask for `value({name.text})`, or `all({name.text} >= 0)` of its elements"
             self.findings.error("E0306", name.span, message, hint)
+        elif self.is_no_attribute(name):
+            pass
         elif any(name.text in self.attributes_of(call) for call in self.calls()):
             message = f"the attribute `{name.text}` cannot be asked here"
             self.findings.error("E0306", name.span, message, "ask it in brackets after the call")
@@ -604,6 +612,64 @@ class _PatternChecker:
             hint = hint or did_you_mean(name.text, self.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
+
+    # Attributes of other calls.
+
+    def call_of(self, name: str) -> Call | None:
+        """The call that the value `name` is in every match; None if it need not be a call."""
+        binding = self.bindings.get(name)
+        while binding is not None and isinstance(binding.value, Reference):
+            binding = self.bindings.get(binding.value.name)
+        call = binding and binding.value
+        return call if isinstance(call, Call) and not call.optional else None
+
+    def owners(self, attribute: ast.Name) -> tuple[Operator, ...]:
+        call = self.call_of(attribute.text.partition(".")[0])
+        return () if call is None else tuple(operators()[op] for op in call.ops)
+
+    def attribute_of(self, name: ast.Name) -> Typed | None:
+        """`k.strides`, if all operators that `k` may be a call of have the attribute."""
+        of, _, attribute = name.text.partition(".")
+        types = [operator.attrs.get(attribute) for operator in self.owners(name)]
+        if not types or None in types:
+            return None
+        sort = OF_ATTRIBUTE.get(types[0] or "", Sort.ANY)
+        return Typed(AttrOf(of, attribute), sort, name.span, attribute=name.text)
+
+    def is_no_attribute(self, name: ast.Name) -> bool:
+        """Whether `name` is written like an attribute of a value, but is none; reports it."""
+        of, _, attribute = name.text.partition(".")
+        if not attribute or of not in self.bindings or function_meant(name.text, FUNCTIONS):
+            return False
+        lacking = [op for op in self.owners(name) if attribute not in op.attrs]
+        if lacking:
+            unknown_attribute(lacking[0], ast.Name(attribute, name.span), self.findings)
+        else:
+            message = f"`{of}` is not the call of an operator in every match"
+            hint = "only a call has attributes, such as `k` in `k = nn.conv2d(x, w);`"
+            self.findings.error("E0306", name.span, message, hint)
+        return True
+
+    # Constants.
+
+    def is_value(self, name: str) -> bool:
+        return name in self.defined
+
+    def constant(self, of: ast.Name) -> bool:
+        found = self.parameters.get(of.text)
+        binding = self.bindings.get(of.text)
+        if found is None and binding is not None and isinstance(binding.value, Reference):
+            return self.constant(replace(of, text=binding.value.name))
+        if found is not None and found.constant:
+            return True
+        if found is None:
+            message = f"`{of.text}` is computed, so that its elements are not known"
+            hint = "constants are parameters: `w: const`"
+        else:
+            message = f"`{of.text}` need not be a constant, so that its elements are not known"
+            hint = f"write `{of.text}{'?' * found.optional}: const` among the parameters"
+        self.findings.error("E0306", of.span, message, hint)
+        return False
 
     def calls(self) -> Iterator[Call]:
         for binding in self.bindings.values():

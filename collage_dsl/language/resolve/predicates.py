@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.reasoning.pattern_shape import calls
-from collage_dsl.language.resolve.conditions import reserved
+from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as conditions
 from collage_dsl.rules.condition import Expression
@@ -75,16 +76,5 @@ def with_predicates(expression: Expression, called: Callable[[Predicate], Predic
     match expression:
         case conditions.Holds(predicate):
             return replace(expression, predicate=called(predicate))
-        case conditions.Not(condition):
-            return conditions.Not(with_predicates(condition, called))
-        case (
-            conditions.And(left, right)
-            | conditions.Or(left, right)
-            | conditions.Compare(_, left, right)
-        ):
-            sides = with_predicates(left, called), with_predicates(right, called)
-            return replace(expression, left=sides[0], right=sides[1])
-        case conditions.Within(value, choices):
-            return conditions.Within(with_predicates(value, called), choices)
         case _:
-            return expression
+            return conditions.rebuilt(expression, partial(with_predicates, called=called))

@@ -96,7 +96,7 @@ def comparable(left: Typed, right: Typed) -> bool:
 
 def _may_be_none(typed: Typed) -> bool:
     """Whether `typed` is `none`, or a whole attribute: the only thing that may have no value."""
-    return typed.sort is Sort.NONE or isinstance(typed.value, rules.Attr)
+    return typed.sort is Sort.NONE or isinstance(typed.value, rules.Attr | rules.AttrOf)
 
 
 def meant(named: Typed, other: Typed) -> str:

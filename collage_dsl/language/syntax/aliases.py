@@ -1,4 +1,4 @@
-"""Upstream's names for our rules and settings. We read them; the formatter writes ours."""
+"""Other names for our rules, settings and signs. We read them; the formatter writes ours."""
 
 from collections.abc import Mapping
 
@@ -28,3 +28,6 @@ RULES: Mapping[str, str] = {
 
 SETTINGS: Mapping[str, str] = {"partition_rule": "rules", "fusion_rule": "rules"}
 """Names of target settings."""
+
+SIGNS: Mapping[str, str] = {"≈": "~="}
+"""Signs that few keyboards have."""

@@ -78,6 +78,25 @@ class Elements:
 
 
 @dataclass(frozen=True, slots=True)
+class Index:
+    """`padding[0]`: one element of an attribute; a negative index counts from the end."""
+
+    of: Name
+    index: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """`a ~= b`, `a ~= b within 1e-3`."""
+
+    left: "Expression"
+    right: "Expression"
+    within: Literal | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """`1..4`, both ends included."""
 
@@ -86,7 +105,9 @@ class Range:
     span: Span
 
 
-Expression = Name | Elements | Range | Literal | List | Application | Arrow | Operation
+Expression = (
+    Name | Elements | Index | Range | Literal | List | Application | Arrow | Operation | Near
+)
 
 
 # Patterns.
@@ -198,9 +219,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Dims:
-    """`[n, 16, _]`"""
+    """`[n, 16, _]`, `[.., n]`"""
 
     items: tuple[Name | Literal, ...]
+    """A `..` is a name."""
     span: Span
 
 

@@ -20,7 +20,7 @@ _STARTS_A_VALUE = _VALUE_WORDS | {
     "_CONST",
 }
 _ARITHMETIC = frozenset({"PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO"})
-_OPERATORS = _ARITHMETIC | {"COMPARISON", "IN", "_OR", "_AND"}
+_OPERATORS = _ARITHMETIC | {"COMPARISON", "_NEAR", "IN", "_OR", "_AND"}
 _SOUGHT_LAST = frozenset(
     {"OPTIONAL", "COMMA", "DOT", "LPAR", "LSQB", "COLON", "_ARROW", "_ELSE", "ORDERED", "SHARED"}
     | {"_WITHIN"}
@@ -36,6 +36,7 @@ _WORDS = {
     "DURATION": "a time such as `10us`",
     "QUOTED": "a name",
     "COMPARISON": "a comparison",
+    "_NEAR": "a comparison",
     "$END": "the end of the file",
 }
 _HINTS = {

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     | (?P<open>"(?:[^"\\\n]++|\\[^\n])*+)
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*+(?:\.[A-Za-z_][A-Za-z0-9_]*+)*+)
     | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:%(?=\s*[;\#])|[A-Za-z_]*))
-    | (?P<sign>==|!=|<=|>=|->|\.\.|.)
+    | (?P<sign>==|!=|<=|>=|~=|->|\.\.|.)
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -30,7 +30,7 @@ _KEYWORDS = frozenset(
 """Words inside a statement after which a bracket is not a call or an index."""
 
 _OPERATORS = frozenset(
-    ["=", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "|", "&", "->", ":"]
+    ["=", "==", "!=", "<=", ">=", "~=", "≈", "<", ">", "+", "-", "*", "/", "%", "|", "&", "->", ":"]
 )
 _CLOSING = {"(": ")", "[": "]"}
 
@@ -214,7 +214,9 @@ def _scan(text: str) -> list[_Scanned]:
 
 
 def _ours(token: str, item: str, begins: bool, text: str, end: int) -> str:
-    """Our name if `token` is upstream's name of a rule or a setting, else `token`."""
+    """Our name if `token` is another name of a rule, a setting or a sign, else `token`."""
+    if token in aliases.SIGNS:
+        return aliases.SIGNS[token]
     if begins and item == "target" and token in aliases.SETTINGS:
         return aliases.SETTINGS[token]
     if token in aliases.RULES and item in ("rule", "target") and text[end:].lstrip()[:1] == "(":

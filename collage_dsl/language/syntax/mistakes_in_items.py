@@ -34,7 +34,7 @@ _PARAMETERS = tuple(
         (rf"[(,]\s*(?P<dtype>{DTYPE})\s+", rf"(?P<name>{NAME})", "write `{name}`; " + _ASK),
         (_OF, r"\((?P<dims>[^()]*)\)", "write `{name}: [{dims}]`"),
         (rf"{_OF}\[(?:[^\]]*,)?\s*(?P<start>)", r"[?*]|-\s*1\b", "write `_` for any size"),
-        (rf"{_OF}\[[^\]]*", r"\.\.", "without dimensions, `{name}` has any shape"),
+        (rf"{_OF}\[[^\]]*\.\.", r"\.", "write `..` for any number of dimensions"),
         (
             rf"{_OF}\[[^\]]*",
             r"[-+*/%(]",

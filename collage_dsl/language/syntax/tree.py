@@ -100,7 +100,7 @@ class Builder(Reader):
         return ast.Dims(
             tuple(
                 self.name(token)
-                if token.type == "NAME"
+                if token.type != "NUMBER"
                 else ast.Literal(self.integer(token), self.span_of(token))
                 for token in tokens
             ),
@@ -220,6 +220,11 @@ class Builder(Reader):
                 return self.name(name)
             case "elements", [name, _]:
                 return ast.Elements(self.name(name), span)
+            case "item", [name, minus, index]:
+                place = self.integer(index)
+                return ast.Index(self.name(name), place if minus is None else -place, span)
+            case "near", [left, right, within]:
+                return self.near(left, right, within, span, depth)
             case "range", [minus, least, other_minus, most]:
                 bounds = self.number(least, minus), self.number(most, other_minus)
                 return ast.Range(*bounds, span)
@@ -255,6 +260,13 @@ class Builder(Reader):
                 return self.chain(tree, operands, depth)
             case other:
                 raise AssertionError(other)
+
+    def near(
+        self, left: Child, right: Child, within: Token | None, span: Span, depth: int
+    ) -> ast.Near:
+        sides = self.expression(left, depth + 1), self.expression(right, depth + 1)
+        tolerance = within and ast.Literal(self.number(within), self.span_of(within))
+        return ast.Near(*sides, tolerance or None, span)
 
     def chain(self, tree: Tree[Any], parts: Sequence[Child], depth: int) -> ast.Expression:
         """A chain of operators groups from the left: `a - b - c` is `(a - b) - c`."""

@@ -8,7 +8,6 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.reasoning.pattern_shape import called
 from collage_dsl.language.resolve.measuring import duration, percentage
-from collage_dsl.language.resolve.patterns import TOLERANCE
 from collage_dsl.language.resolve.predicates import predicates_of
 from collage_dsl.printable import without_markers
 from collage_dsl.rules import (
@@ -40,7 +39,7 @@ from collage_dsl.rules import (
     sub_rules,
 )
 from collage_dsl.rules import condition as conditions
-from collage_dsl.rules.condition import Expression, Value, Where
+from collage_dsl.rules.condition import TOLERANCE, Expression, Value, Where
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -239,8 +238,22 @@ def _written(expression: Expression, types: Mapping[str, str]) -> tuple[str, str
             return f"size({of})", "atom"
         case conditions.Bytes(of):
             return f"bytes({of})", "atom"
-        case conditions.Each(conditions.Attr(name)):
-            return f"{name}[*]", "atom"
+        case conditions.AttrOf(of, name):
+            return f"{of}.{name}", "atom"
+        case conditions.Each(attribute):
+            return f"{side(attribute, 'atom')}[*]", "atom"
+        case conditions.Item(attribute, index):
+            return f"{side(attribute, 'atom')}[{index}]", "atom"
+        case conditions.ValueOf(of):
+            return f"value({of})", "atom"
+        case conditions.Min(of):
+            return f"min({of})", "atom"
+        case conditions.Max(of):
+            return f"max({of})", "atom"
+        case conditions.Element(of):
+            return of, "atom"
+        case conditions.All(condition):
+            return f"all({side(condition, 'or')})", "atom"
         case conditions.Range(least, most):
             return f"{_value(least)}..{_value(most)}", "sum"
         case conditions.Has(of):
@@ -255,6 +268,11 @@ def _written(expression: Expression, types: Mapping[str, str]) -> tuple[str, str
         case conditions.Compare(operator, left, right):
             left, right = _dtypes(left, right, types), _dtypes(right, left, types)
             return f"{side(left, 'sum')} {operator} {side(right, 'sum')}", "comparison"
+        case conditions.Near(left, right, tolerance):
+            if not 0 < tolerance < 1:
+                raise ValueError(f"a tolerance of {tolerance} cannot be written")
+            within = "" if tolerance == TOLERANCE else f" within {tolerance}"
+            return f"{side(left, 'sum')} ~= {side(right, 'sum')}{within}", "comparison"
         case conditions.Within(value, choices):
             choices = _dtypes(choices, value, types)
             return f"{side(value, 'sum')} in {side(choices, 'sum')}", "comparison"

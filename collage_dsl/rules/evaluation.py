@@ -1,0 +1,359 @@
+"""Evaluate conditions on the values that a match has bound."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from collage_dsl.graph import Attribute, Dim, Node, TensorType
+from collage_dsl.graph.floats import rounded
+from collage_dsl.graph.types import short_dtype
+from collage_dsl.rules.condition import (
+    UNKNOWN,
+    All,
+    And,
+    Attr,
+    AttrOf,
+    Bindings,
+    Bytes,
+    Calculate,
+    Compare,
+    Comparison,
+    Constant,
+    DimAt,
+    Dtype,
+    Each,
+    Element,
+    Expression,
+    Given,
+    Has,
+    Holds,
+    Item,
+    Max,
+    Min,
+    Near,
+    Not,
+    Or,
+    Range,
+    Rank,
+    Shape,
+    Size,
+    Unknown,
+    Uses,
+    Value,
+    ValueOf,
+    Within,
+    parts,
+)
+from collage_dsl.rules.contents import Ends, ends, is_empty, listed
+from collage_dsl.rules.three_valued import calculated, compare, every, in_range, near, within
+
+
+def evaluate(expression: Expression, given: Given) -> Value | Unknown:
+    """
+    The value of `expression` for `given`.
+
+    The value is `UNKNOWN` if it depends on a symbolic dimension or an unknown rank, unless one
+    side of `and` or `or` decides alone. An absent optional operand has no dtype, rank or
+    dimension; the answer about it is `UNKNOWN` too. An attribute that has no value is `none`, and
+    how it compares with anything else is `UNKNOWN`.
+    """
+    match expression:
+        case Constant(value):
+            return value
+        case Attr() | AttrOf():
+            return _plain(_attribute(expression, given))
+        case Item(attribute, index):
+            return _item(evaluate(attribute, given), index)
+        case ValueOf(name) | Min(name) | Max(name):
+            return _content(expression, ends(given.bound.get(name)))
+        case Element(name):
+            return given.elements.get(name, UNKNOWN)
+        case All(condition):
+            return every_element(condition, given)
+        case Has(name):
+            return name in given.bound
+        case Uses(name):
+            assert given.world is not None, "uses are asked about in a graph"
+            node = given.bound.get(name)
+            return UNKNOWN if node is None else given.world.uses(node)
+        case Holds(predicate, names):
+            assert given.world is not None, "predicates are asked about in a graph"
+            return given.world.holds(predicate, tuple(given.bound.get(name) for name in names))
+        case Dtype(name) | Rank(name) | Shape(name) | DimAt(name) | Size(name) | Bytes(name):
+            return _fact(expression, given.bound.get(name))
+        case Each(attribute):
+            return evaluate(attribute, given)
+        case Range(least, most):
+            return (least, most)
+        case Calculate(operator, left, right):
+            return calculated(operator, evaluate(left, given), evaluate(right, given))
+        case Compare("==" | "!=" as operator, Attr() | AttrOf() as asked, Constant(None)):
+            return _is_none(asked, given, operator)
+        case Compare("==" | "!=" as operator, Constant(None), Attr() | AttrOf() as asked):
+            return _is_none(asked, given, operator)
+        case Compare(operator, Each(attribute), right):
+            answers = (
+                compare(operator, item, evaluate(right, given))
+                for item in _items(evaluate(attribute, given))
+            )
+            return every(answers)
+        case Compare("==" | "!=" as operator, DimAt() as left, DimAt() as right):
+            return _same_dim(operator, _dim(left, given.bound), _dim(right, given.bound))
+        case Compare(operator, left, right):
+            return compare(operator, _beside(left, right, given), _beside(right, left, given))
+        case Near(left, right, tolerance):
+            return near(evaluate(left, given), evaluate(right, given), tolerance)
+        case Within(Each(attribute), choices):
+            items = _items(evaluate(attribute, given))
+            return every(_in(item, choices, given) for item in items)
+        case Within(Attr() | AttrOf() as asked, Constant(tuple() as items)) if (
+            _is_none(asked, given) is True
+        ):
+            return True if None in items else UNKNOWN
+        case Within(value, Range(least, most)):
+            ends_ = (_beside(Constant(end), value, given) for end in (least, most))
+            return in_range(evaluate(value, given), *ends_)
+        case Within(value, choices):
+            return within(evaluate(value, given), _beside(choices, value, given))
+        case Not(condition):
+            held = evaluate(condition, given)
+            return held if isinstance(held, Unknown) else not held
+        case And(left, right):
+            return _decided(left, right, given, by=False)
+        case Or(left, right):
+            return _decided(left, right, given, by=True)
+        case _:
+            assert_never(expression)
+
+
+def _attribute(asked: Attr | AttrOf, given: Given) -> Attribute:
+    if isinstance(asked, Attr):
+        return given.attrs.get(asked.name)
+    node = given.bound.get(asked.of)
+    return None if node is None else node.attrs.get(asked.name)
+
+
+def _is_none(asked: Attr | AttrOf, given: Given, operator: Comparison = "==") -> bool | Unknown:
+    """Whether an attribute is `none`, or for `!=`, is not. Of a call that is not there: unknown."""
+    if isinstance(asked, AttrOf) and asked.of not in given.bound:
+        return UNKNOWN
+    return (_attribute(asked, given) is None) == (operator == "==")
+
+
+def _item(value: Value | Unknown, index: int) -> Value | Unknown:
+    """An element of a list; a single number is the number for all axes."""
+    if not isinstance(value, tuple):
+        return value
+    return value[index] if -len(value) <= index < len(value) else UNKNOWN
+
+
+def _content(asked: ValueOf | Min | Max, found: Ends) -> Value | Unknown:
+    if found.unknown or (isinstance(asked, ValueOf) and found.least != found.most):
+        return UNKNOWN
+    return found.most if isinstance(asked, Max) else found.least
+
+
+def _beside(expression: Expression, other: Expression, given: Given) -> Value | Unknown:
+    """The value of `expression`, rounded like `other` if that is an element of a constant."""
+    value = evaluate(expression, given)
+    if not isinstance(other, ValueOf | Min | Max | Element) or not isinstance(expression, Constant):
+        return value
+    node = given.bound.get(other.of)
+    dtype = node.type.dtype if node and isinstance(node.type, TensorType) else ""
+    if isinstance(value, tuple):
+        return tuple(_rounded(item, dtype) for item in value)
+    return value if isinstance(value, Unknown) else _rounded(value, dtype)
+
+
+def _rounded(value: Value, dtype: str) -> Value:
+    return rounded(value, dtype) if isinstance(value, float) else value
+
+
+def _items(value: Value | Unknown) -> tuple[Value | Unknown, ...]:
+    """The elements of a list; a single number is the number for all axes."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _in(value: Value | Unknown, choices: Expression, given: Given) -> bool | Unknown:
+    if isinstance(choices, Range):
+        return in_range(value, choices.least, choices.most)
+    return within(value, evaluate(choices, given))
+
+
+def _dim(dim: DimAt, bound: Bindings) -> Dim | Unknown:
+    shape = _fact(Shape(dim.of), bound.get(dim.of))
+    if not isinstance(shape, tuple) or not -len(shape) <= dim.axis < len(shape):
+        return UNKNOWN
+    found = shape[dim.axis]
+    assert isinstance(found, int | str)
+    return found
+
+
+def _same_dim(operator: Comparison, left: Dim | Unknown, right: Dim | Unknown) -> bool | Unknown:
+    """Two dimensions with the same symbolic name are equal."""
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return UNKNOWN
+    return compare(operator, (left,), (right,))
+
+
+def _plain(value: Attribute) -> Value | Unknown:
+    """An attribute's value. A dtype of TVM, which is a string, gets its short name."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, str):
+        return short_dtype(value)
+    if isinstance(value, tuple):
+        items = tuple(_plain(item) for item in value)
+        return UNKNOWN if any(isinstance(item, Unknown) for item in items) else items  # type: ignore[return-value]
+    return value
+
+
+def _fact(
+    question: Dtype | Rank | Shape | DimAt | Size | Bytes, node: Node | None
+) -> Value | Unknown:
+    if node is None or not isinstance(node.type, TensorType):
+        return UNKNOWN
+    type_ = node.type
+    if isinstance(question, Dtype):
+        return short_dtype(type_.dtype)
+    if type_.shape is None:
+        return UNKNOWN
+    match question:
+        case Rank():
+            return len(type_.shape)
+        case Shape():
+            return type_.shape
+        case Size():
+            return UNKNOWN if type_.size is None else type_.size
+        case Bytes():
+            return UNKNOWN if type_.bytes is None else type_.bytes
+        case DimAt(_, axis):
+            inside = -len(type_.shape) <= axis < len(type_.shape)
+            return _number(type_.shape[axis]) if inside else UNKNOWN
+        case _:
+            assert_never(question)
+
+
+def _number(dim: Dim) -> int | Unknown:
+    return dim if isinstance(dim, int) else UNKNOWN
+
+
+def _decided(left: Expression, right: Expression, given: Given, *, by: bool) -> bool | Unknown:
+    """The value of `or` (`by` is true) or `and` (`by` is false): a side equal to `by` decides."""
+    sides = (evaluate(left, given), evaluate(right, given))
+    if any(not isinstance(side, Unknown) and bool(side) is by for side in sides):
+        return by
+    return UNKNOWN if any(isinstance(side, Unknown) for side in sides) else not by
+
+
+# Every element of constants.
+
+_MIRRORED: Mapping[Comparison, Comparison] = {
+    "==": "==",
+    "!=": "!=",
+    "<": ">",
+    ">=": "<=",
+    ">": "<",
+    "<=": ">=",
+}
+
+
+def every_element(condition: Expression, given: Given) -> bool | Unknown:
+    """
+    Whether `condition` holds for every element. Where the least and the greatest element decide,
+    the others are not looked at.
+    """
+    match condition:
+        case And(left, right):
+            return every((every_element(left, given), every_element(right, given)))
+        case Compare(operator, Element(of), right) if not has_element(right):
+            answer = _of_ends(operator, Element(of), right, given)
+        case Compare(operator, left, Element(of)) if not has_element(left):
+            answer = _of_ends(_MIRRORED[operator], Element(of), left, given)
+        case Within(Element() as element, Range(least, most)):
+            above = Compare(">=", element, Constant(least))
+            return every_element(And(above, Compare("<=", element, Constant(most))), given)
+        case Near(Element() as element, other, tolerance) if not has_element(other):
+            answer = _near_ends(element, other, tolerance, given)
+        case _:
+            answer = None
+    return _one_by_one(condition, given) if answer is None else answer
+
+
+def has_element(expression: Expression) -> bool:
+    return isinstance(expression, Element) or any(map(has_element, parts(expression)))
+
+
+def _of_ends(
+    operator: Comparison, element: Element, other: Expression, given: Given
+) -> bool | Unknown | None:
+    """The answer as far as the least and the greatest element decide it; None if they do not."""
+    node = given.bound.get(element.of)
+    if is_empty(node):
+        return True
+    found = ends(node)
+    if found.unknown:
+        return UNKNOWN
+    value = _beside(other, element, given)
+    first, last = (compare(operator, end, value) for end in (found.least, found.most))
+    if operator != "!=" or not (first is True and last is True):
+        return every((first, last))
+    outside = compare("<", value, found.least), compare(">", value, found.most)
+    return True if True in outside else None
+
+
+def _near_ends(
+    element: Element, other: Expression, tolerance: float, given: Given
+) -> bool | Unknown:
+    """The numbers near another one lie together, so the least and the greatest decide."""
+    node = given.bound.get(element.of)
+    if is_empty(node):
+        return True
+    found, value = ends(node), evaluate(other, given)
+    if found.unknown:
+        return UNKNOWN
+    return every(near(end, value, tolerance) for end in (found.least, found.most))
+
+
+def _one_by_one(condition: Expression, given: Given) -> bool | Unknown:
+    places = elements_together(condition, given)
+    if isinstance(places, str):
+        return UNKNOWN
+    return every(_truth(condition, replace(given, elements=place)) for place in places)
+
+
+def _truth(condition: Expression, given: Given) -> bool | Unknown:
+    held = evaluate(condition, given)
+    return held if isinstance(held, Unknown) else bool(held)
+
+
+def elements_together(
+    condition: Expression, given: Given
+) -> Sequence[Mapping[str, int | float]] | str:
+    """
+    The different combinations of elements that are at the same place of the constants of
+    `condition`, or why they are not known.
+    """
+    asked = sorted(_asked_elements(condition))
+    columns: list[tuple[int | float, ...]] = []
+    for name in asked:
+        found = listed(given.bound.get(name))
+        if isinstance(found, str):
+            return f"`{name}`: {found}"
+        columns.append(found)
+    shapes = {_without_ones(given.bound[name]) for name in asked} - {()}
+    if len(shapes) > 1:
+        return f"the shapes of `{'` and `'.join(asked)}` differ"
+    size = max((len(column) for column in columns if len(column) != 1), default=1)
+    rows = zip(*(column * size if len(column) == 1 else column for column in columns), strict=True)
+    return [dict(zip(asked, row, strict=True)) for row in dict.fromkeys(rows)]
+
+
+def _without_ones(node: Node) -> tuple[int, ...]:
+    return tuple(dim for dim in node.tensor.static_shape if dim != 1)
+
+
+def _asked_elements(condition: Expression) -> frozenset[str]:
+    if isinstance(condition, Element):
+        return frozenset((condition.of,))
+    return frozenset().union(*map(_asked_elements, parts(condition)))
