@@ -22,4 +22,4 @@ NAMES = {
 NOT_UTF8 = "a byte \udcff"
 """A file name with a byte that is not UTF-8, as Python has it."""
 
-LONG = "n" * 100_000
+LONG = "n" * 20_000

@@ -143,6 +143,17 @@ def attributes() -> list[FusionSpec]:
     return lib(block.yields(block.bind("y", one("nn.conv2d")(x, w, where=asked))))
 
 
+@section("Compiled functions")
+def compiled_functions() -> list[FusionSpec]:
+    block = PatternBuilder("epilogue")
+    x, w = block.value("x"), block.value("w")
+    named = build.attribute("function").one_of("acme_matmul", "acme_conv2d")
+    light = build.attribute("op_pattern").one_of("elementwise", "broadcast")
+    s = block.bind("s", one("call_tir")(x, w, where=(named,)))
+    y = block.bind("y", one("call_tir")(s, where=(light,)))
+    return [target("acme", "llvm", rules=dfpattern(block.yields(y)))]
+
+
 @section("None")
 def none() -> list[FusionSpec]:
     block = PatternBuilder("attention")

@@ -46,7 +46,7 @@ def condition(text: str) -> Expression:
     """`text` as a condition on values of those names."""
     pattern = f"""collage 1;
         pattern p(x, s, t, q, u, b?) {{
-          y = add?(where(x, s, concat((add(add(t, q), u),))), b);
+          y = add?(concat((x, s, add(add(t, q), u))), b);
           where {text};
           yield y;
         }}
