@@ -18,6 +18,9 @@ NEAR = 300
 MOST_SHOWN = 80
 """A longer part of the text is shown as `…` in a hint."""
 
+BEGINS = r"(?<![\w.])"
+"""Before the first letter of a name, which may have dots."""
+
 NAME = r"[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)*+"
 _INNER = r"(?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+"
 ARGUMENTS = rf"\({_INNER}\)"
@@ -57,9 +60,12 @@ class Place:
         return bool(self.inside) or not self.before.startswith("pattern")
 
     def free_name(self) -> str:
-        """A name for a result that is not in use."""
-        names = ("y", "z", "result", "value")
-        return next((n for n in names if not re.search(rf"\b{n}\b", self.around)), "…")
+        """A name for a result that is not in use so far, and that nothing defines later."""
+        for name in ("y", "z", "t", "result", "value"):
+            is_used = re.search(rf"\b{name}\b", self.around)
+            if not is_used and not re.search(rf"\b{name}\s*[=:]", self.after):
+                return name
+        return "…"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collage_dsl.language.syntax.mistakes import (
     ARGUMENTS,
+    BEGINS,
     DTYPE,
     NAME,
     NUMBER,
@@ -62,12 +63,19 @@ MISTAKES = (
     Mistake(rf"=\s*(?P<of>{NAME})\s*", r"\[\s*(?P<field>\d+)\s*\](?=\s*;)", "write `{of}.{field}`"),
     # Operands and attributes.
     Mistake(
-        rf"\(.*\b(?P<name>{NAME})\s*",
+        rf"\(.*{BEGINS}(?P<name>{NAME})\s*",
         rf"(?P<rest>{ARGUMENTS})",
         "name this value first: write `{free} = {name}{rest};`",
     ),
-    Mistake(rf"\[.*\b(?P<name>{NAME})\s*=", r"=", "an attribute has a value: write `{name} = …`"),
-    Mistake(rf"\[.*\b(?P<name>{NAME})\s*", r"(?::=|:)", "write `{name} = …`"),
+    Mistake(
+        r"[(,]\s*",
+        r"\((?P<rest>[^()]*,[^()]*)\)",
+        "name the tuple first: write `{free} = ({rest});`",
+    ),
+    Mistake(
+        rf"\[.*{BEGINS}(?P<name>{NAME})\s*=", r"=", "an attribute has a value: write `{name} = …`"
+    ),
+    Mistake(rf"\[.*{BEGINS}(?P<name>{NAME})\s*", r"(?::=|:)", "write `{name} = …`"),
     Mistake(
         r"\[.*=\s*", r"\(\s*(?P<items>[^()]*[^()\s,])\s*,?\s*\)", "write `[{items}]` for a list"
     ),
