@@ -13,9 +13,6 @@ from tests.declared import declare
 PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text("utf-8")
 
 
-TOTAL = re.compile(r"estimated ([\d.]+) us")
-
-
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
@@ -61,10 +58,7 @@ def test_the_other_commands_of_the_page_run() -> None:
     measured, recorded, mixed = map(answer, plans)
     assert "costs: measured (" in measured
     assert "costs: recorded monday.sqlite (" in recorded
-    # Kernels that cost the same within noise may take each other's place.
-    totals = [float(total) for each in (measured, recorded) for total in TOTAL.findall(each)]
-    assert len(totals) == 2
-    assert totals[0] == pytest.approx(totals[1], rel=0.02)
+    assert measured.splitlines()[:5] == recorded.splitlines()[:5]
     assert "table costs.yaml" in mixed
     assert " measured 20" in mixed
 

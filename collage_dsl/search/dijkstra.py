@@ -12,10 +12,11 @@ from collage_dsl.search.plan import Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
 from collage_dsl.search.tally import ASKED_FOR, Tally
 
-Rank = tuple[int, int, int]
+Rank = tuple[int, int, int, int, int]
 """
 A lower bound of what a plan through a state costs, without the least costs of all calls; and the
-demotion and number of kernels so far. A lower rank is better; no step makes it lower.
+demotion, the number of kernels, and the sums of `order_of_targets` and of `Move.chance` so far. A
+lower rank is better; no step makes it lower.
 """
 
 
@@ -61,8 +62,11 @@ def dijkstra(
 ) -> Plan:
     """
     A cheapest plan; of equally cheap ones, one with the highest priority, then one with the
-    fewest kernels, then the one found first. Raises `NoPlanError`, and `BudgetSpentError` if
-    more than `budget` states of one block would have to be expanded. `moves` are the moves of the
+    fewest kernels, then one with kernels of the targets that come first, then the one with the
+    least sum of `Move.chance`. So it does not depend on the order in which costs become known.
+
+    Raises `NoPlanError`, and `BudgetSpentError` if more than `budget` states of one block would
+    have to be expanded. `moves` are the moves of the
     `usable` candidates, if they are known already. `because` says in the record why `dijkstra` was
     used.
 
@@ -181,6 +185,7 @@ class _Search:
         self.budget = budget
         self.spent = spent
         self.worth: Mapping[int, int] = defaultdict(int)
+        self.chances = {move.number: move.chance for move in block.moves}
         self.prices: dict[int, int | None] = {}
         if problem.has_bounds or any(problem.is_asked(each.candidate) for each in block.moves):
             self.least = least_by_call(problem, block.moves)
@@ -196,7 +201,7 @@ class _Search:
 
     def best(self) -> list[Move]:
         """The moves of a best plan in the block."""
-        self.reach(_State((self.block.start, 0, ()), (0, 0, 0)))
+        self.reach(_State((self.block.start, 0, ()), (0, 0, 0, 0, 0)))
         while self.queue:
             rank, _, state = heapq.heappop(self.queue)
             if not state.is_priced:
@@ -263,9 +268,11 @@ class _Search:
         self.step(state.before, state.key, state.by)
 
     def rank(self, state: _State, move: Move, price: int) -> Rank:
-        cost, demotion, kernels = state.rank
-        beyond = price - self.worth[move.number]
-        return cost + beyond, demotion + move.demotion, kernels + 1
+        cost, demotion, kernels, order, chance = state.rank
+        cost += price - self.worth[move.number]
+        order += self.problem.order_of_targets[move.candidate.target]
+        chance += self.chances[move.number]
+        return cost, demotion + move.demotion, kernels + 1, order, chance
 
 
 def _path(state: _State) -> list[Move]:

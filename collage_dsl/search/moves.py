@@ -2,9 +2,10 @@
 
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from sys import maxsize
 from typing import NamedTuple
+from zlib import crc32
 
 from collage_dsl.graph import CandidateKernel, OpSet, members
 from collage_dsl.memory import uncollected
@@ -40,6 +41,24 @@ class Move(NamedTuple):
     candidate: CandidateKernel
     place: Place
     demotion: int
+
+    @property
+    def chance(self) -> int:
+        """
+        A number of `CHANCE_BITS` that the nodes and the target have by chance. Of plans that are
+        equally good, searches take that with the least sum of them, whatever they find first.
+        """
+        salt = _salt(self.candidate.target)
+        # Python hashes whole numbers in the same way in every process.
+        return hash((self.place.start, self.place.inside, salt)) & (1 << CHANCE_BITS) - 1
+
+
+CHANCE_BITS = 61
+
+
+@cache
+def _salt(target: str) -> int:
+    return crc32(target.encode())
 
 
 class States:

@@ -245,6 +245,12 @@ class Problem:
         return below and candidate.calls.bit_count() * below
 
     @cached_property
+    def order_of_targets(self) -> Mapping[str, int]:
+        """The targets of the candidates, numbered in the order in which they first come."""
+        targets = dict.fromkeys(each.target for each in self.candidates)
+        return {target: number for number, target in enumerate(targets)}
+
+    @cached_property
     def _highest(self) -> int:
         return max((each.toolchain.priority for each in self.candidates), default=0)
 

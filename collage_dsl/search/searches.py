@@ -4,14 +4,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import isinf
-from zlib import crc32
 
 from collage_dsl.cost import Infeasible
 from collage_dsl.graph import CandidateKernel, OpSet, SubGraph, first, members
 from collage_dsl.memory import uncollected
 from collage_dsl.search.auto import BUDGET, MOST_OPEN, most_open
 from collage_dsl.search.dijkstra import most_telling
-from collage_dsl.search.moves import Move, Moves, blocks
+from collage_dsl.search.moves import CHANCE_BITS, Move, Moves, blocks
 from collage_dsl.search.partial import LEFT_ALONE
 from collage_dsl.search.places import Place
 from collage_dsl.search.plan import SECOND, Problem, femtoseconds
@@ -27,9 +26,6 @@ Estimate = Callable[[CandidateKernel, float], float]
 
 Estimates = Mapping[str, Estimate]
 """That of some targets. The kernels of other targets cost what they cost alone."""
-
-_TIE_BITS = 61
-_TIE = (1 << _TIE_BITS) - 1
 
 _PRICE_BITS = 1100
 """Enough for the sum of any prices in femtoseconds, each of which is a floating-point number."""
@@ -241,14 +237,13 @@ class _Ranks:
         calls = problem.graph.calls.bit_count()
         most = max((move.demotion for move in moves), default=0)
         kernels = calls.bit_length() + 1
-        self._one = 1 << _TIE_BITS + kernels
-        self._demotion = _TIE_BITS + 2 * kernels
+        self._one = 1 << CHANCE_BITS + kernels
+        self._demotion = CHANCE_BITS + 2 * kernels
         self._price = self._demotion + (calls * most).bit_length() + 1
         self.alone = 1 << self._price + _PRICE_BITS
         """More than all kernels of a plan together."""
         self.none = self.alone << kernels
         """More than the worst plan."""
-        self._salts: dict[str, int] = {}
         self._rests = {move.number: self._rest(move) for move in moves}
 
     def of(self, move: Move, price: int | None) -> int:
@@ -259,13 +254,7 @@ class _Ranks:
         return (price << self._price) + rest
 
     def _rest(self, move: Move) -> int:
-        target = move.candidate.target
-        if target not in self._salts:
-            self._salts[target] = crc32(target.encode())
-        place = move.place
-        # Python hashes whole numbers in the same way in every process.
-        tie = hash((place.start, place.inside, self._salts[target])) & _TIE
-        return (move.demotion << self._demotion) + self._one + tie
+        return (move.demotion << self._demotion) + self._one + move.chance
 
 
 class _Solved:

@@ -15,7 +15,6 @@ from collage_dsl.language.syntax.mistakes_in_patterns import BINARY, UNARY
 
 _NAMES = rf"{NAME}(?:\s*,\s*{NAME})*+"
 _TYPE = rf"(?P<type>{DTYPE}\s*\[[^\]]*\])"
-_NAMED = "name the other value: write `{free} = {rest};` before"
 
 MISTAKES = (
     # Inputs and constants.
