@@ -7,16 +7,16 @@ from itertools import count
 from typing import NamedTuple
 
 from collage_dsl.graph import Kind
-from collage_dsl.search.moves import Block, Key, Move, Moves
+from collage_dsl.search.moves import CHANCE_BITS, Block, Key, Move, Moves
 from collage_dsl.search.plan import Plan, Problem
 from collage_dsl.search.pruning import least_by_call, usable
 from collage_dsl.search.tally import ASKED_FOR, Tally
 
-Rank = tuple[int, int, int, int, int]
+Rank = tuple[int, int, int, int]
 """
 A lower bound of what a plan through a state costs, without the least costs of all calls; and the
-demotion, the number of kernels, and the sums of `order_of_targets` and of `Move.chance` so far. A
-lower rank is better; no step makes it lower.
+demotion, the number of kernels, and the sum of what decides between equally good kernels, so far.
+A lower rank is better; no step makes it lower.
 """
 
 
@@ -185,7 +185,7 @@ class _Search:
         self.budget = budget
         self.spent = spent
         self.worth: Mapping[int, int] = defaultdict(int)
-        self.chances = {move.number: move.chance for move in block.moves}
+        self.ties = {move.number: self._tie(move) for move in block.moves}
         self.prices: dict[int, int | None] = {}
         if problem.has_bounds or any(problem.is_asked(each.candidate) for each in block.moves):
             self.least = least_by_call(problem, block.moves)
@@ -201,7 +201,7 @@ class _Search:
 
     def best(self) -> list[Move]:
         """The moves of a best plan in the block."""
-        self.reach(_State((self.block.start, 0, ()), (0, 0, 0, 0, 0)))
+        self.reach(_State((self.block.start, 0, ()), (0, 0, 0, 0)))
         while self.queue:
             rank, _, state = heapq.heappop(self.queue)
             if not state.is_priced:
@@ -211,6 +211,11 @@ class _Search:
                     return _path(state)
                 self.expand(state)
         raise self.problem.no_plan()
+
+    def _tie(self, move: Move) -> int:
+        """The order of the target, then the chance of the kernel; both can be summed up."""
+        order = self.problem.order_of_targets[move.candidate.target]
+        return (order << 2 * CHANCE_BITS) + move.chance
 
     def _worth(self, move: Move) -> int:
         """The least that the calls of a candidate cost in any plan."""
@@ -268,11 +273,10 @@ class _Search:
         self.step(state.before, state.key, state.by)
 
     def rank(self, state: _State, move: Move, price: int) -> Rank:
-        cost, demotion, kernels, order, chance = state.rank
-        cost += price - self.worth[move.number]
-        order += self.problem.order_of_targets[move.candidate.target]
-        chance += self.chances[move.number]
-        return cost, demotion + move.demotion, kernels + 1, order, chance
+        cost, demotion, kernels, tie = state.rank
+        beyond = price - self.worth[move.number]
+        tie += self.ties[move.number]
+        return cost + beyond, demotion + move.demotion, kernels + 1, tie
 
 
 def _path(state: _State) -> list[Move]:
