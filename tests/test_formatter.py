@@ -300,3 +300,18 @@ def test_nearness_and_elements_are_written_in_one_way() -> None:
         }
         """)
     assert formatted(formatted(text)) == formatted(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "path[0..3] (elementwise | broadcast) from k",
+        "concat(each[2..3] (exp | tanh)(k))",
+        "repeat[1..2] (exp | tanh)(k)",
+    ],
+)
+def test_what_follows_the_bounds_of_a_part_is_no_call_of_them(value: str) -> None:
+    text = f"collage 1;\n\npattern p(x) {{\n  k = exp(x);\n  y = {value};\n  yield y;\n}}\n"
+
+    assert format_source(Source("t", text)) == text
+    assert format_source(Source("t", text.replace("] (", "]("))) == text

@@ -1,12 +1,12 @@
 """Report rules that cannot do what they are for, and placements that change nothing."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import operators
+from collage_dsl.graph.operators import kinds_of
 from collage_dsl.language.messages.findings import Findings, listed
-from collage_dsl.language.reasoning.pattern_shape import called, calls
+from collage_dsl.language.reasoning.pattern_shape import called
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
@@ -26,6 +26,8 @@ from collage_dsl.rules import (
     Vertical,
     sub_rules,
 )
+from collage_dsl.rules.parts import written_operands
+from collage_dsl.rules.pattern import Call, PathFrom
 from collage_dsl.source import Span
 
 
@@ -42,9 +44,7 @@ class MayHave:
         return MayHave(kinds, ops, self.anything or other.anything)
 
     def __contains__(self, op: str) -> bool:
-        kind = operators()[op].kind
-        lower = {each for each in self.kinds if each <= kind}
-        return self.anything or op in self.ops or bool(lower)
+        return self.anything or op in self.ops or not self.kinds.isdisjoint(kinds_of(op))
 
 
 def may_have(rule: FusionRule) -> MayHave:
@@ -52,7 +52,7 @@ def may_have(rule: FusionRule) -> MayHave:
         case OpCallByKind(kinds):
             return MayHave(frozenset(kinds))
         case DFPattern(pattern):
-            return MayHave(ops=frozenset(_ops(pattern)))
+            return _of_pattern(pattern)
         case OpPredicate(_, ops):
             return MayHave(ops=frozenset(ops), anything=not ops)
         case Vertical(_, prologue, epilogue):
@@ -68,11 +68,13 @@ def may_have(rule: FusionRule) -> MayHave:
             return found
 
 
-def _ops(pattern: Pattern) -> Iterator[str]:
+def _of_pattern(pattern: Pattern) -> MayHave:
+    found = MayHave()
     for each in (pattern, *called(pattern)):
-        for binding in each.bindings:
-            for call in calls(binding.value):
-                yield from call.ops
+        for operand in written_operands(each):
+            if isinstance(operand, Call | PathFrom):
+                found |= MayHave(frozenset(operand.kinds), frozenset(operand.ops))
+    return found
 
 
 def check_joining(rule: CombineByPrimitives, span: Span, findings: Findings) -> None:

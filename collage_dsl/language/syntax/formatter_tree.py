@@ -229,7 +229,7 @@ def _ends_value(before: _Before) -> bool:
 
 
 def _opens_call(before: _Before, token: str) -> bool:
-    return before.is_name() or (token == "(" and before.text in ("?", ")", "]"))
+    return before.is_name() or (token == "(" and before.text in ("?", ")"))
 
 
 def _space(before: _Before, token: str) -> bool:
