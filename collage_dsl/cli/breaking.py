@@ -14,6 +14,7 @@ from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.language import read
 from collage_dsl.language.loading import Contents, load_contents
+from collage_dsl.language.messages.findings import count
 from collage_dsl.printable import printable
 
 _SHOWN = 5
@@ -106,7 +107,7 @@ def _lines(document: BreakingDocument) -> Iterator[str]:
         for each in change.unknown:
             yield f"  unknown: {printable(each)}"
         yield ""
-    compared = f"{_counted(document.graphs, 'graph')} compared"
+    compared = f"{count(document.graphs, 'graph')} compared"
     if not document.changes:
         yield f"{compared}, nothing changed"
     else:
@@ -115,7 +116,7 @@ def _lines(document: BreakingDocument) -> Iterator[str]:
         gained = sum(len(change.gained) for change in document.changes)
         yield f"{compared}: {len(removed)} removed, {lost} lost, {gained} gained"
     if document.left_out:
-        yield f"{_counted(document.left_out, 'test')} with a model left out"
+        yield f"{count(document.left_out, 'test')} with a model left out"
 
 
 def _said(change: ChangeDocument) -> str:
@@ -123,7 +124,7 @@ def _said(change: ChangeDocument) -> str:
         return change.change
     noun, plural = ("match", "es") if change.kind == "pattern" else ("candidate", "s")
     said = [
-        f"{_counted(len(found), noun, plural)} {how}"
+        f"{count(len(found), noun, plural)} {how}"
         for how, found in (("lost", change.lost), ("gained", change.gained))
         if found
     ]
@@ -144,7 +145,3 @@ def _matches(how: str, found: Sequence[MatchDocument]) -> Iterator[str]:
             yield f"    because {printable(each.reason)}"
     if len(found) > len(shown):
         yield f"  {how}: {len(found) - len(shown)} more"
-
-
-def _counted(number: int, noun: str, plural: str = "s") -> str:
-    return f"{number} {noun}{'' if number == 1 else plural}"

@@ -16,6 +16,7 @@ from collage_dsl.engine.tables import registered_tables
 from collage_dsl.engine.testing import Outcome, run_tests
 from collage_dsl.language import UnreadableError
 from collage_dsl.language.loading import load_contents
+from collage_dsl.language.messages.findings import count
 from collage_dsl.printable import json_text
 
 _FOR_PEOPLE = ("full", "json")
@@ -89,10 +90,10 @@ def _answer(results: _Results, output_format: str) -> None:
 def _summary(results: _Results) -> str:
     failed = sum(not outcome.passed for outcome in results.outcomes)
     passed = len(results.outcomes) - failed
-    said = [f"{passed} test{'s' * (passed != 1)} passed"]
+    said = [f"{count(passed, 'test')} passed"]
     said += [f"{failed} failed"] if failed else []
     if number := len(results.wrong) + results.unreadable:
-        said.append(f"{number} file{'s' * (number != 1)} could not be tested")
+        said.append(f"{count(number, 'file')} could not be tested")
     return ", ".join(said) + "\n"
 
 

@@ -1,8 +1,7 @@
 """Write diagnostics as text for people, in full or on one line each."""
 
-from collections.abc import Sized
-
 from collage_dsl.cli.formats import Report
+from collage_dsl.language.messages.findings import count
 
 
 def full(report: Report) -> str:
@@ -18,18 +17,14 @@ def concise(report: Report) -> str:
 
 def _summary(report: Report) -> str:
     """What was found, by severity, and how much of it makes the check fail, if not the errors."""
-    checked = f"{_counted(report.files, 'file')} checked"
+    checked = f"{count(len(report.files), 'file')} checked"
     if not report.found:
         return f"{checked}, nothing found\n"
     errors = [diagnostic for diagnostic in report.found if diagnostic.is_error]
     warnings = [diagnostic for diagnostic in report.found if not diagnostic.is_error]
     failing = sum(diagnostic in report.failing for diagnostic in warnings)
     said = [checked]
-    said += [_counted(errors, "error")] if errors else []
-    said += [_counted(warnings, "warning")] if warnings else []
+    said += [count(len(errors), "error")] if errors else []
+    said += [count(len(warnings), "warning")] if warnings else []
     said += [f"{failing} of which fail{'s' * (failing == 1)}"] if failing else []
     return ", ".join(said) + "\n"
-
-
-def _counted(things: Sized, noun: str) -> str:
-    return f"{len(things)} {noun}{'s' * (len(things) != 1)}"

@@ -131,6 +131,6 @@ def listed(words: Iterable[str], last: str = "or") -> str:
     return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
 
 
-def count(number: int, noun: str) -> str:
+def count(number: int, noun: str, ending: str = "s") -> str:
     """`1 operand`, `2 operands`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{ending}"
