@@ -8,7 +8,7 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from collage_dsl.graph import Graph, Toolchain, members
-from collage_dsl.graph.operators import kinds_of
+from collage_dsl.graph.operators import operators
 from collage_dsl.language import check, load, to_text
 from collage_dsl.language.write.formatter import format_source
 from collage_dsl.rules import DFPattern, FusionSpec, Limits, Pattern
@@ -51,7 +51,7 @@ def must_come_from(way: Way, part: int, excluded: Excluded) -> bool:
     match way.parts[part]:
         case Part(Call(ops) as call):
             kinds = set(excluded.kinds)
-            named = all(op in excluded.ops or kinds_of(op) <= kinds for op in ops)
+            named = all(op in excluded.ops or operators()[op].kinds <= kinds for op in ops)
             return named and set(call.kinds) <= kinds
         case Part(FieldOf(), (of,)):
             return must_come_from(way, of, excluded)

@@ -65,6 +65,17 @@ class Operator:
     dtypes: tuple[str | None, ...] = ()
     axes: Mapping[str, int] = field(default_factory=dict, hash=False)
 
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds that calls may have; see `kind_of`."""
+        if self.name == CALL_TIR:
+            return frozenset(Kind)
+        if self.name in _BROADCASTING_CALLS:
+            return frozenset({Kind.BROADCAST})
+        if self.kind is Kind.BROADCAST or self.name == "strided_slice":
+            return frozenset({self.kind, Kind.ELEMENTWISE})
+        return frozenset({self.kind})
+
     def attribute_type(self, name: str) -> str:
         """The type of an attribute, in words: `ints`, or `ints or none`."""
         return f"{self.attrs[name]}{' or none' * (name in self.may_be_none)}"
@@ -173,16 +184,6 @@ def kind_of(
         if shapes <= {type_.shape} and type_.shape is not None:
             return Kind.ELEMENTWISE
     return found.kind
-
-
-def kinds_of(op: str) -> frozenset[Kind]:
-    """The kinds that calls of an operator of the table may have."""
-    kind = operators()[op].kind
-    if op in _BROADCASTING_CALLS:
-        return frozenset({Kind.BROADCAST})
-    if kind is Kind.BROADCAST or op == "strided_slice":
-        return frozenset({kind, Kind.ELEMENTWISE})
-    return frozenset({kind})
 
 
 def literal_values(operands: Iterable[Node]) -> tuple[object, ...]:

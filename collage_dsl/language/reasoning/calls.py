@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import Operator, kinds_of, operators
+from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.advice import (
     import_of,
     none_meant,
@@ -95,7 +95,7 @@ def _counts(kind: Kind) -> frozenset[int]:
     return frozenset(
         number
         for operator in operators().values()
-        if operator.operands is not None and kind in kinds_of(operator.name)
+        if operator.operands is not None and kind in operator.kinds
         for number in range(len(operator.operands) - operator.optional, len(operator.operands) + 1)
     )
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import kinds_of, operators, relax_operators
+from collage_dsl.graph.operators import operators, relax_operators
 from collage_dsl.graph.variants import DIRECT
 from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.rules import (
@@ -56,7 +56,7 @@ def check_fallback(
         return
     names = ", ".join(f"`{op}`" for op in left[:_SHOWN])
     more = ", …" if len(left) > _SHOWN else ""
-    kinds = sorted({kind for op in left for kind in kinds_of(op)} - found.kinds)
+    kinds = sorted({kind for op in left for kind in relax_operators()[op].kinds} - found.kinds)
     notes = (
         Note("promised here", fallback),
         Note(f"left out: {count(len(left), 'operator')}, {names}{more}"),
@@ -73,7 +73,7 @@ def left_out(found: Covered) -> tuple[str, ...]:
     return tuple(
         op
         for op in sorted(relax_operators())
-        if op not in found.ops and not kinds_of(op) <= found.kinds
+        if op not in found.ops and not relax_operators()[op].kinds <= found.kinds
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import kinds_of
+from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.reasoning.pattern_shape import called
 from collage_dsl.rules import (
@@ -44,7 +44,7 @@ class MayHave:
         return MayHave(kinds, ops, self.anything or other.anything)
 
     def __contains__(self, op: str) -> bool:
-        return self.anything or op in self.ops or not self.kinds.isdisjoint(kinds_of(op))
+        return self.anything or op in self.ops or not self.kinds.isdisjoint(operators()[op].kinds)
 
 
 def may_have(rule: FusionRule) -> MayHave:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from collage_dsl.graph.operators import kinds_of
+from collage_dsl.graph.operators import operators
 from collage_dsl.rules.pattern import (
     Binding,
     Call,
@@ -27,7 +27,7 @@ def comes_from(
     kinds = frozenset(excluded.kinds)
 
     def is_excluded(op: str) -> bool:
-        return op in excluded.ops or kinds_of(op) <= kinds
+        return op in excluded.ops or operators()[op].kinds <= kinds
 
     def follows(part: Operand) -> bool:
         match part:
