@@ -5,7 +5,7 @@ INSTALLED := $(VENV)/installed
 LANGUAGE := .venv-language
 MODELS := .venv-models
 
-.PHONY: demo test test-language test-slow coverage properties properties-engine fuzz lint bench models editors clean
+.PHONY: demo test test-language test-slow coverage properties properties-engine fuzz lint bench models accelerator editors clean
 
 demo: $(INSTALLED)
 	$(BIN)/collage demo
@@ -57,6 +57,11 @@ bench: $(INSTALLED)
 # hours, and 5 GB of disk for PyTorch and the models. With ARGS=--unmeasured, it takes half an hour.
 models: $(MODELS)/installed
 	$(MODELS)/bin/python benchmarks/every_model.py $(ARGS)
+
+# The fusions of examples/accelerator.collage in models of real size, beside those that plain loops
+# find. Takes a quarter of an hour.
+accelerator: $(MODELS)/installed
+	$(MODELS)/bin/python benchmarks/accelerator.py $(ARGS)
 
 # Before the package, so that its versions of onnx and numpy are those that stay.
 $(MODELS)/torch: benchmarks/requirements-models.txt

@@ -71,8 +71,13 @@ def hundred_lines() -> str:
 def measured(
     what: str, arguments: Sequence[str | Path], runs: int = RUNS, cache: str | None = None
 ) -> Row:
-    """`cache` is the folder for caches, None for that of the user."""
+    """
+    `cache` is the folder for caches, None for that of the user.
+
+    Python's bytecode is kept, as it is of an installed package: pip makes it.
+    """
     env = {**os.environ, **({"XDG_CACHE_HOME": cache} if cache else {})}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     found = [cpu(arguments, env) for _ in range(runs)]
     return Row(what, min(s for s, _ in found), max(m for _, m in found))
 

@@ -17,7 +17,7 @@ from onnx.backend.test import loader
 import collage_dsl as collage
 from collage_dsl.backends.registry import installed
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import CandidateKernel, Graph
@@ -165,7 +165,9 @@ def planned(graph: Graph) -> Plan:
         calls = len(kernel.nodes)
         return 1e-6 * (1 if kernel.target == NATIVE else 3 * calls) + 1e-7 * calls
 
-    plan = plans_of(graph, specs(), supported(cost, installed()), lookup(allow_extern=False))[MIXED]
+    plan = searched(graph, specs(), supported(cost, installed()), lookup(allow_extern=False)).plans[
+        MIXED
+    ]
     if isinstance(plan, str):
         raise FrontendError(plan)
     return plan

@@ -5,9 +5,9 @@ Whether noise changes plans: compile models again and again while other programs
 
 Each model of `suite.py` is compiled N times (default 10), each time with an empty store of costs,
 while two other processes on the last core multiply matrices and read memory; not with `--quiet`.
-Then the distinct plans run in turn, without the other processes, for N seconds each. The last line
-of a model says how much longer the slowest plan takes than the fastest one. With `--rarely`,
-kernels are timed as in a model that runs rarely.
+Ctrl-C ends the compilations of a model early. Then the distinct plans run in turn, without the
+other processes, for N seconds each. The last line of a model says how much longer the slowest plan
+takes than the fastest one. With `--rarely`, kernels are timed as in a model that runs rarely.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,7 +98,7 @@ def latencies(found: Sequence[Compiled], model: str, seconds: float) -> list[flo
 def report(model: str, specs: Sequence[FusionSpec], given: argparse.Namespace) -> None:
     plans: dict[Kernels, Compiled] = {}
     counts: Counter[Kernels] = Counter()
-    with busy([] if given.quiet else list(LOADS)):
+    with suppress(KeyboardInterrupt), busy([] if given.quiet else list(LOADS)):
         for _ in range(given.times):
             start = time.monotonic()
             found = compiled(model, specs)
@@ -109,6 +109,8 @@ def report(model: str, specs: Sequence[FusionSpec], given: argparse.Namespace) -
             said = f"plan {number}, {found.report.chosen}, {len(kernels)} kernels"
             took = f"{measured} measured in {time.monotonic() - start:.0f} s"
             print(f"{model}: {said}, estimated {_ms(found.plan.cost)}; {took}", flush=True)
+    if not plans:
+        return
     seconds = latencies(list(plans.values()), model, given.seconds)
     first = set(next(iter(plans)))
     for number, (kernels, each) in enumerate(zip(plans, seconds, strict=True), 1):

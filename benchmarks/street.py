@@ -26,7 +26,7 @@ from collage_dsl.cost import CostStore
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.specs import specs_of
-from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.frontend.light import light_model
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.to_relax import dataflow_of
@@ -47,7 +47,7 @@ def by_compile(graph: Graph, targets: Sequence[Any], store: Path) -> Any:
     specs = specs_of(targets)
     backend_of = installed()
     with CostStore(store) as costs, MeasuredCost(backend_of, costs) as cost:
-        plans = plans_of(graph, specs, cost, predicates.lookup(), "auto", lower_bound(cost))
+        plans = searched(graph, specs, cost, predicates.lookup(), "auto", lower_bound(cost)).plans
     plan = plans[MIXED]
     assert not isinstance(plan, str)
     return build(realize(graph, plan.candidates, backend_of))

@@ -142,6 +142,19 @@ def gpt2() -> Traced:
     return _text(hf.GPT2LMHeadModel(config), config.vocab_size, 64, "logits")
 
 
+def llama() -> Traced:
+    """A small model of the architecture: rotary embedding, RMSNorm, heads that share keys."""
+    config = hf.LlamaConfig(
+        hidden_size=256,
+        intermediate_size=688,
+        num_hidden_layers=6,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        use_cache=False,
+    )
+    return _text(hf.LlamaForCausalLM(config), config.vocab_size, 64, "logits")
+
+
 def t5_small_encoder() -> Traced:
     config = hf.T5Config()
     return _text(hf.T5EncoderModel(config), config.vocab_size, 128, "last_hidden_state")
@@ -220,6 +233,7 @@ _MODELS: Mapping[str, Callable[[], Traced]] = {
         minilm,
         distilbert,
         gpt2,
+        llama,
         t5_small_encoder,
         whisper_tiny_encoder,
         vit_base,

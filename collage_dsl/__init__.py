@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collage_dsl.search import NoPlanError, Plan
     from collage_dsl.targets.attach import attach, extract, extract_all
     from collage_dsl.targets.gather import gather, gather_all
+    from collage_dsl.witness.example import Example, NoExampleError, example
 
 _HOME = {
     "CandidateKernel": "graph",
@@ -41,9 +42,11 @@ _HOME = {
     "Copies": "cost",
     "CostTable": "cost",
     "Diagnostic": "diagnostics",
+    "Example": "witness.example",
     "FusionSpec": "rules",
     "Graph": "graph",
     "Infeasible": "cost",
+    "NoExampleError": "witness.example",
     "NoPlanError": "search",
     "Plan": "search",
     "RuleError": "diagnostics",
@@ -52,6 +55,7 @@ _HOME = {
     "attach": "targets.attach",
     "choose": "engine.steps",
     "compile": "engine.api",
+    "example": "witness.example",
     "extract": "targets.attach",
     "extract_all": "targets.attach",
     "format_graph": "language",
@@ -81,9 +85,11 @@ __all__ = [
     "Copies",
     "CostTable",
     "Diagnostic",
+    "Example",
     "FusionSpec",
     "Graph",
     "Infeasible",
+    "NoExampleError",
     "NoPlanError",
     "Plan",
     "RuleError",
@@ -92,6 +98,7 @@ __all__ = [
     "attach",
     "choose",
     "compile",
+    "example",
     "extract",
     "extract_all",
     "format_graph",

@@ -17,15 +17,16 @@ Equations of a pattern are about values, conditions consist of terms. `==`, `<`,
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.graph import Kind, Measuring, Option, Toolchain, Tuning
 from collage_dsl.language.checked import checked
 from collage_dsl.language.loading import definitions
+from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.language.resolve import pattern_tables
 from collage_dsl.language.resolve.dimensions import Dimensions
-from collage_dsl.language.resolve.rules import CheckedRule
+from collage_dsl.language.resolve.rule_names import CheckedRule
 from collage_dsl.language.write.linking import with_distinct_names
 from collage_dsl.rules import (
     TVM_DEFAULT,
@@ -57,12 +58,16 @@ from collage_dsl.rules import condition as conditions
 from collage_dsl.rules.condition import Arithmetic, Comparison, Expression, Where
 from collage_dsl.rules.condition import Value as Plain
 from collage_dsl.rules.pattern import (
+    ANY,
+    OPEN,
     Anything,
     Binding,
     Call,
     Either,
     Excluded,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     Parameter,
@@ -246,6 +251,10 @@ class Value:
         """An element of a constant, inside `all_elements`."""
         return Term(conditions.Element(self.name))
 
+    def place(self, axis: int) -> Term:
+        """Where an element of a constant is along an axis, inside `all_elements`."""
+        return Term(conditions.Place(self.name, axis))
+
     def attribute(self, name: str) -> Term:
         """`k.strides`: an attribute of the call that is this value."""
         return Term(conditions.AttrOf(self.name, name))
@@ -266,6 +275,18 @@ def number(value: float, *, within: float = 0.0) -> Value:
 def approximately(value: float) -> Value:
     """`~0.7071`, with the default tolerance."""
     return Value(Number(value, conditions.TOLERANCE))
+
+
+def list_of(*items: int | str) -> Value:
+    """`[1, _, ..]`: a list that the program writes. `PatternBuilder.list_of` names its items."""
+    found = tuple(map(_list_item, items))
+    return Value(ListOf(found))
+
+
+def _list_item(item: int | str) -> int | Literal["_", ".."]:
+    if isinstance(item, str) and item not in (ANY, OPEN):
+        raise ValueError(f"`{item}` is a name: write `list_of` of the pattern's builder")
+    return item if isinstance(item, int) else ANY if item == ANY else OPEN
 
 
 def extern_predicate(name: str, *parameters: str, source: str) -> Predicate:
@@ -291,12 +312,17 @@ class Operators:
         optional: bool = False,
         ordered: bool = False,
         shared: bool = False,
+        flat: bool = False,
         **attributes: Plain,
     ) -> Value:
         """Keywords give the required values of attributes; `where` has other conditions."""
         equal = (attribute(name) == value for name, value in attributes.items())
         asked = tuple(Where(term.expression) for term in (*equal, *where))
         inner = tuple(operand.operand for operand in operands)
+        if flat:
+            if len(self.names) != 1 or self.kinds or asked or optional or ordered:
+                raise ValueError("a flat call is of one operator, and has no conditions")
+            return Value(Flat(self.ops[0], inner, shared))
         return Value(Call(self.ops, inner, asked, optional, ordered, shared, self.kinds))
 
     @property
@@ -339,6 +365,11 @@ def repeat(least: int, most: int, call: Value) -> Value:
     if not isinstance(call.operand, Call | PatternCall):
         raise ValueError("only the call of an operator or of a pattern can be repeated")
     return Value(Repeat(call.operand, least, most))
+
+
+def _is_plain(item: int | str) -> bool:
+    """Whether an item of a list is not a name."""
+    return isinstance(item, int) or item in (ANY, OPEN)
 
 
 Dims = Sequence[str | int]
@@ -387,11 +418,19 @@ class PatternBuilder:
             self.demands += [where for _, where in self.dimensions.demands(parameter, dims)]
         return Value(Reference(parameter.name))
 
+    def list_of(self, name: str, *items: int | str) -> Value:
+        """
+        Add the equation `name = [n, _, 64]`: a list whose items are numbers, names, `"_"` and
+        `".."`. A name is the same number everywhere, also in `dims`.
+        """
+        self.dimensions.note_list(name, items)
+        return self.bind(name, list_of(*(item if _is_plain(item) else ANY for item in items)))
+
     def dim(self, name: str) -> Term:
-        """A dimension that a parameter has named."""
+        """A dimension that a parameter or an item of a list has named."""
         place = self.dimensions.place(name)
         if place is None:
-            raise ValueError(f"no parameter has a dimension `{name}`")
+            raise ValueError(f"no parameter or list has a dimension `{name}`")
         return Term(place)
 
     def bind(self, name: str, value: Value) -> Value:
@@ -408,12 +447,15 @@ class PatternBuilder:
 
     def yields(self, result: Value, *others: Value, taps: bool = False) -> Pattern:
         """The pattern, with these results."""
+        names = (result.name, *(other.name for other in others))
+        always = always_there(self.parameters, self.bindings, names)
+        demands = (*self.demands, *self.dimensions.demands_of_lists(always))
         return Pattern(
             self.name,
             tuple(self.parameters),
             tuple(self.bindings),
             result.name,
-            (*self.demands, *self.conditions),
+            (*demands, *self.conditions),
             tuple(other.name for other in others),
             taps,
             self.main,

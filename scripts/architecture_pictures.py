@@ -17,7 +17,7 @@ STREET: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("frontend.onnx", "from_onnx", ()),
     ("frontend.blocks", "read_bindings", ()),
     ("frontend.to_relax", "dataflow_of", ("frontend.onnx", "frontend.blocks")),
-    ("engine.steps", "plans_of", ("frontend.to_relax",)),
+    ("engine.steps", "searched", ("frontend.to_relax",)),
     ("realization.place", "kernel_of", ("frontend.to_relax",)),
     ("realization.outline", "outline", ("realization.place",)),
     ("measuring.cost", "MeasuredCost", ("engine.steps",)),

@@ -19,7 +19,8 @@ from search_pictures import search_pictures
 from collage_dsl.cost.table import CostTable, TargetCosts
 from collage_dsl.engine.steps import choose, propose
 from collage_dsl.graph import Graph
-from collage_dsl.language.loading import Contents, load_contents
+from collage_dsl.language.loading import load_contents
+from collage_dsl.language.resolve.file import Contents
 from collage_dsl.language.resolve.spec_tests import SpecTest
 from collage_dsl.report.picture import candidates_picture, plan_picture
 from collage_dsl.source import Source

@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from itertools import count
 
-from collage_dsl.language.syntax.parser import MAX_CHARACTERS, MAX_TOKENS
+from collage_dsl.language.syntax.parser import MAX_TOKENS
+from collage_dsl.language.syntax.whole_text import MAX_CHARACTERS
 from tests.test_language_fuzz import GRAPH, SPEC
 
 TOKENS = re.findall(r"\w+|\"[^\"]*\"|\S", SPEC + GRAPH)

@@ -8,16 +8,20 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from collage_dsl.graph import Form, Graph, Kind, Node, TensorType
+from collage_dsl.graph import Form, Graph, Kind, Node, OpaqueType, TensorType
 from collage_dsl.graph.operators import is_commutative, operators
 from collage_dsl.rules.condition import Attr, Compare, Constant, Has, Not, Or, Rank, Uses, Where
 from collage_dsl.rules.pattern import (
+    ANY,
+    OPEN,
     Anything,
     Binding,
     Call,
     Either,
     Excluded,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     Parameter,
@@ -34,6 +38,9 @@ UNARY = (("nn.relu",), ("exp",), ("nn.relu", "exp"), ("concat",), ("concat",))
 BINARY = (("add",), ("multiply",), ("subtract",), ("add", "subtract"))
 KINDS = (*[()] * 6, (Kind.ELEMENTWISE,), (Kind.INJECTIVE, Kind.BROADCAST))
 MAX_WAYS = 60
+SHAPES = (ListOf((4,)), ListOf((ANY,)), ListOf((OPEN,)), ListOf((4, OPEN)), ListOf((OPEN, 2)))
+NAMED_SHAPE = "shape"
+"""The name of a list, in patterns that have one."""
 
 
 @dataclass(slots=True)
@@ -46,6 +53,8 @@ class _Drawing:
     bare: bool
     """Whether nothing is asked of a match but its operators."""
     left: int = field(default=5)
+    shapes: tuple[Operand, ...] = ()
+    """What may stand for a shape."""
 
     def one_of(self, *choices: Any) -> Any:
         return self.draw(st.sampled_from(choices))
@@ -53,8 +62,13 @@ class _Drawing:
     def operand(self, depth: int) -> Operand:
         kinds = ["name"] * 3
         if depth > 0 and self.left > 0:
-            kinds += ["call"] * 6 + ["tuple", "each", "field", "repeat", "either", "either"]
+            kinds += (
+                ["call"] * 6
+                + ["reshape"]
+                + ["tuple", "each", "field", "repeat", "either", "either"]
+            )
             kinds += ["pattern"] * 2 if self.callees else []
+            kinds += [] if self.bare else ["flat"] * 2
         elif depth <= 1:
             kinds += ["anything", "number"]
         match self.one_of(*kinds):
@@ -66,8 +80,14 @@ class _Drawing:
                 return Number(self.one_of(0.5, 2.0), self.one_of(0.0, 0.1))
             case "call":
                 return self.call(depth)
+            case "flat":
+                return self.flat(depth)
             case "pattern":
                 return self.pattern_call(depth)
+            case "reshape":
+                self.left -= 1
+                of, shape = self.operand(depth - 1), self.one_of(*self.shapes)
+                return Call(("reshape",), (of, shape), optional=self.one_of(False, False, True))
             case "tuple":
                 self.left -= 1
                 return TupleOf(self.operands(depth, self.one_of(1, 2)))
@@ -106,6 +126,18 @@ class _Drawing:
         kinds = () if "concat" in ops else self.one_of(*KINDS)
         return Call(ops, operands, self.attributes(ops), **modifiers, kinds=kinds)
 
+    def flat(self, depth: int) -> Flat:
+        """A call of several values and numbers, of which one is a value."""
+        self.left -= 1
+        inner = self.operands(depth, self.one_of(1, 2, 3, 3))
+        numbers = (Number(self.one_of(0.5, 2.0), self.one_of(0.0, 0.1)),) * self.one_of(0, 1)
+        operands = (*numbers, *inner)
+        if all(isinstance(operand, Number) for operand in operands):
+            operands = (*operands, Reference(self.one_of(*self.names)))
+        if len(operands) < 2:
+            operands = (*operands, Anything())
+        return Flat(self.one_of("add", "multiply"), operands, self.one_of(False, False, True))
+
     def attributes(self, ops: tuple[str, ...]) -> tuple[Where, ...]:
         if self.bare or ops != ("concat",):
             return ()
@@ -141,7 +173,9 @@ def patterns(draw: Any, *, name: str = "p", inner: bool = False, bare: bool = Fa
     callees = (
         [] if inner or draw(st.booleans()) else [draw(patterns(name="q", inner=True, bare=bare))]
     )
-    drawing = _Drawing(draw, list(PARAMETERS), callees, bare, 2 if inner else 5)
+    named = draw(st.sampled_from([None, None, *SHAPES]))
+    shapes = (*SHAPES, Anything()) if named is None else (Reference(NAMED_SHAPE),)
+    drawing = _Drawing(draw, list(PARAMETERS), callees, bare, 2 if inner else 5, shapes)
     bindings: list[Binding] = []
     for at in range(1 if inner else draw(st.integers(1, 3))):
         value = drawing.operand(2)
@@ -152,6 +186,8 @@ def patterns(draw: Any, *, name: str = "p", inner: bool = False, bare: bool = Fa
         bindings.append(Binding(f"v{at}", value))
         drawing.names.append(f"v{at}")
     others = () if inner or len(bindings) == 1 else draw(st.sampled_from([(), (), ("v0",)]))
+    if named is not None:
+        bindings.insert(0, Binding(NAMED_SHAPE, named))
     constant = draw(st.sampled_from(["", "c"]))
     pattern = Pattern(
         name,
@@ -183,7 +219,7 @@ def _sound(draw: Any, pattern: Pattern, bare: bool) -> Pattern:
         replace(p, optional=p.name not in always) for p in pattern.parameters if p.name in known
     )
     bindings = tuple(b for b in pattern.bindings if b.name in known)
-    conditions = () if bare else draw(_conditions(sorted(known), always))
+    conditions = () if bare else draw(_conditions(sorted(known - {NAMED_SHAPE}), always))
     operators = [
         b.name
         for b in bindings
@@ -241,7 +277,7 @@ def _conditions(draw: Any, names: list[str], always: set[str]) -> tuple[Where, .
 # Graphs.
 
 TYPES = (TensorType("float32", (4,)), TensorType("float32", (2, 2)))
-OPS = (*(ops[0] for ops in UNARY), "add", "multiply", "subtract")
+OPS = (*(ops[0] for ops in UNARY), "add", "multiply", "subtract", "divide", "reshape")
 
 
 def _node(name: str, form: Form, inputs: tuple[int, ...] = (), **more: Any) -> Node:
@@ -249,12 +285,18 @@ def _node(name: str, form: Form, inputs: tuple[int, ...] = (), **more: Any) -> N
     return Node(name, form, more.pop("type", TYPES[0]), inputs, kind=kind, **more)
 
 
+def _literal(name: str, value: tuple[int | str, ...]) -> Node:
+    return _node(name, Form.LITERAL, value=value, type=OpaqueType("shape"))
+
+
 @st.composite
 def nodes(draw: Any, at: int) -> Node:
     """A node that may come after `at` others."""
     name, type_ = f"n{at}", draw(st.sampled_from(TYPES))
     before = st.integers(0, at - 1)
-    match draw(st.sampled_from(["call"] * 6 + ["tuple", "projection", "constant", "input"])):
+    match draw(
+        st.sampled_from(["call"] * 6 + ["tuple", "projection", "constant", "list", "input"])
+    ):
         case "call":
             op = draw(st.sampled_from(OPS))
             inputs = [draw(before) for _ in range(1 if (op,) in UNARY else 2)]
@@ -269,6 +311,9 @@ def nodes(draw: Any, at: int) -> Node:
         case "constant":
             value = np.array(draw(st.sampled_from([0.5, 0.52, 2.0, 1.0])))
             return _node(name, Form.CONSTANT, value=value, type=type_)
+        case "list":
+            value = draw(st.sampled_from([(4,), (2,), (4, 2), (2, 4), ("n",), ()]))
+            return _literal(name, value)
         case _:
             return _node(name, Form.INPUT, type=type_)
 
@@ -301,7 +346,7 @@ def near_misses(draw: Any, pattern: Pattern) -> Graph:
                 draw(st.sampled_from([i, i, draw(st.integers(0, at - 1))])) for i in node.inputs
             )
             found[at] = replace(node, inputs=inputs)
-        else:
+        elif node.form is not Form.LITERAL:
             form = draw(st.sampled_from([node.form, Form.CONSTANT]))
             found[at] = replace(node, form=form, type=draw(st.sampled_from(TYPES)))
     for at in range(len(found), len(found) + draw(st.integers(0, 2))):
@@ -311,25 +356,48 @@ def near_misses(draw: Any, pattern: Pattern) -> Graph:
 
 
 def spelled(way: Way) -> Graph:
-    """The graph that says what `way` says and nothing more."""
-    found = [_spelled(way, at, part) for at, part in enumerate(way.parts)]
-    return Graph(found, dict.fromkeys(way.results))
+    """
+    The graph that says what `way` says and nothing more. Without trees of calls, each part is the
+    node with the same place.
+    """
+    found: list[Node] = []
+    places: list[int] = []
+    for at, part in enumerate(way.parts):
+        of = tuple(places[operand] for operand in part.of)
+        if isinstance(part.says, Flat):
+            _spell_tree(part.says, of, found)
+        else:
+            found.append(_spelled(f"n{len(found)}", part, of, at in way.constants))
+        places.append(len(found) - 1)
+    return Graph(found, dict.fromkeys(places[result] for result in way.results))
 
 
-def _spelled(way: Way, at: int, part: Part) -> Node:
-    name = f"n{at}"
+def _spell_tree(flat: Flat, values: tuple[int, ...], found: list[Node]) -> None:
+    leaves = list(values)
+    for number in flat.numbers:
+        found.append(_node(f"n{len(found)}", Form.CONSTANT, value=np.array(number.value)))
+        leaves.insert(1, len(found) - 1)
+    tree = leaves[0]
+    for leaf in leaves[1:]:
+        found.append(_node(f"n{len(found)}", Form.CALL, (tree, leaf), op=flat.op))
+        tree = len(found) - 1
+
+
+def _spelled(name: str, part: Part, of: tuple[int, ...], constant: bool) -> Node:
     match part.says:
         case Call(ops):
             attrs = {"axis": 1} if "concat" in ops else {}
-            return _node(name, Form.CALL, part.of, op=ops[0], attrs=attrs)
+            return _node(name, Form.CALL, of, op=ops[0], attrs=attrs)
         case TupleOf():
-            return _node(name, Form.TUPLE, part.of)
+            return _node(name, Form.TUPLE, of)
         case FieldOf(_, index):
-            return _node(name, Form.PROJECTION, part.of, value=index)
+            return _node(name, Form.PROJECTION, of, value=index)
         case Number(value):
             return _node(name, Form.CONSTANT, value=np.array(value))
+        case ListOf(items):
+            plain = ((4 if item == ANY else item) for item in items if item != OPEN)
+            return _literal(name, tuple(plain))
         case _:
-            constant = at in way.constants
             return _node(name, Form.CONSTANT if constant else Form.INPUT)
 
 
@@ -352,10 +420,11 @@ def _needs(graph: Graph, at: int) -> Iterator[tuple[int, Form]]:
         if graph.nodes[of].form is Form.TUPLE:
             yield from ((field, Form.CALL) for field in graph.nodes[of].inputs)
     elif node.form is Form.CALL:
-        yield from ((of, Form.CALL) for of in node.inputs)
+        yield from ((of, Form.CALL) for of in node.inputs[: 1 if node.op == "reshape" else None])
+        yield from ((of, Form.LITERAL) for of in node.inputs[1:] if node.op == "reshape")
     elif node.form is Form.PROJECTION:
         yield node.inputs[0], Form.TUPLE
-    if node.form in (Form.CALL, Form.TUPLE):
+    if node.form in (Form.CALL, Form.TUPLE, Form.LITERAL):
         yield at, node.form
     if node.form is Form.CONSTANT:
         yield at, Form.CALL

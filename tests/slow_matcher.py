@@ -9,6 +9,8 @@ called patterns say in place of the calls, and leaves equations between single o
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations, product
+from math import prod
 from typing import assert_never
 
 from collage_dsl.graph import Form, Graph, Node
@@ -16,11 +18,15 @@ from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import Given, Where
 from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.pattern import (
+    ANY,
+    OPEN,
     Anything,
     Call,
     Either,
     Excluded,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     PathFrom,
@@ -40,13 +46,13 @@ class Part:
     places among the parts, and `frame` the call of a pattern that it is written in.
     """
 
-    says: Call | TupleOf | FieldOf | Number | None
+    says: Call | Flat | TupleOf | FieldOf | Number | ListOf | None
     of: tuple[int, ...] = ()
     frame: int = 0
 
     @property
     def is_inside(self) -> bool:
-        return isinstance(self.says, Call | TupleOf | FieldOf)
+        return isinstance(self.says, Call | Flat | TupleOf | FieldOf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +118,14 @@ def _read(way: Way, frame: int, operand: Operand) -> Iterator[tuple[int, Way]]:
             yield from _read_name(way, frame, name)
         case Anything():
             yield way.with_part(Part(None, (), frame))
-        case Number():
+        case Number() | ListOf():
             yield way.with_part(Part(operand, (), frame))
         case Call(operands=inner) | TupleOf(inner):
             yield from _read_node(way, frame, operand, inner)
             if isinstance(operand, Call) and operand.optional:
                 yield from _read(way, frame, inner[0])
+        case Flat():
+            yield from _read_node(way, frame, operand, operand.values)
         case FieldOf(of):
             yield from _read_node(way, frame, operand, (of,))
         case PathFrom():
@@ -149,7 +157,7 @@ def _chain(call: Call | PatternCall, times: int) -> Operand:
 
 
 def _read_node(
-    way: Way, frame: int, says: Call | TupleOf | FieldOf, operands: tuple[Operand, ...]
+    way: Way, frame: int, says: Call | Flat | TupleOf | FieldOf, operands: tuple[Operand, ...]
 ) -> Iterator[tuple[int, Way]]:
     states: list[tuple[tuple[int, ...], Way]] = [((), way)]
     for operand in operands:
@@ -200,13 +208,14 @@ def slow_matches(pattern: Pattern, graph: Graph) -> list[SlowMatch]:
     return [
         SlowMatch(
             nodes[way.results[0]],
-            _inside(way, nodes),
+            frozenset().union(*inside.values()),
             frozenset(nodes[part] for part in way.constants),
             {name: nodes[part] for name, part in way.of(0).items()},
         )
         for way in ways(pattern)
         for nodes in _assignments(way, graph, len(way.parts) - 1, {})
-        if _is_match(way, graph, nodes)
+        for inside in _insides(way, graph, nodes)
+        if _is_match(way, graph, nodes, inside)
     ]
 
 
@@ -238,6 +247,8 @@ def _fits(way: Way, part: int, node: Node) -> bool:
             return True
         case Call(ops) as call:
             return node.form is Form.CALL and (node.op in ops or node.kind in call.kinds)
+        case Flat():
+            return node.form is Form.CALL
         case TupleOf():
             return node.form is Form.TUPLE
         case FieldOf(_, index):
@@ -247,30 +258,132 @@ def _fits(way: Way, part: int, node: Node) -> bool:
                 return False
             values = node.value.ravel().tolist()  # type: ignore[attr-defined]
             return all(abs(each - value) <= tolerance * abs(value) for each in values)
+        case ListOf(items):
+            return node.form is Form.LITERAL and _is_list(items, list(node.value))  # type: ignore[call-overload]
+
+
+def _is_list(items: tuple[int | str, ...], given: list[object]) -> bool:
+    """Whether `items` say `given`, one item after the other."""
+    if not items:
+        return not given
+    first, *others = items
+    if first == OPEN:
+        return any(_is_list(tuple(others), given[at:]) for at in range(len(given) + 1))
+    return bool(given) and first in (ANY, given[0]) and _is_list(tuple(others), given[1:])
 
 
 def _takes(part: Part, graph: Graph, nodes: Mapping[int, int], node: int) -> bool:
+    if isinstance(part.says, Flat):
+        return bool(_trees(part, graph, nodes, node))
     wanted = [nodes[operand] for operand in part.of]
     given = list(graph.nodes[node].inputs)
     either_order = isinstance(part.says, Call) and not part.says.ordered and len(given) == 2
     either_order = either_order and is_commutative(graph.nodes[node].op)
-    return given == wanted or (either_order and given[::-1] == wanted)
+    return _are_same(graph, given, wanted) or (either_order and given[::-1] == wanted)
 
 
-def _inside(way: Way, nodes: Mapping[int, int]) -> frozenset[int]:
-    return frozenset(nodes[at] for at, part in enumerate(way.parts) if part.is_inside)
+def _are_same(graph: Graph, given: list[int], wanted: list[int]) -> bool:
+    """Whether nodes are the same. Two literals are, if they say the same."""
+    pairs = [(graph.nodes[g], graph.nodes[w]) for g, w in zip(given, wanted, strict=False)]
+    return len(given) == len(wanted) and all(
+        one is other or (one.form is other.form is Form.LITERAL and one.value == other.value)
+        for one, other in pairs
+    )
 
 
-def _is_match(way: Way, graph: Graph, nodes: Mapping[int, int]) -> bool:
-    inside = _inside(way, nodes)
-    if not inside or not all(_is_apart(way, nodes, at) for at in range(1, len(way.results))):
+Inside = Mapping[int, frozenset[int]]
+"""By part, the nodes that it covers."""
+
+
+def _insides(way: Way, graph: Graph, nodes: Mapping[int, int]) -> Iterator[Inside]:
+    """What the parts may cover: a tree of calls can be taken apart in several ways."""
+    covered = [
+        _trees(part, graph, nodes, nodes[at])
+        if isinstance(part.says, Flat)
+        else [frozenset({nodes[at]} if part.is_inside else ())]
+        for at, part in enumerate(way.parts)
+    ]
+    for choice in product(*covered):
+        yield dict(enumerate(choice))
+
+
+def _trees(part: Part, graph: Graph, nodes: Mapping[int, int], root: int) -> list[frozenset[int]]:
+    """The calls of each tree at `root` that combines the nodes of the operands of `part`."""
+    flat = part.says
+    assert isinstance(flat, Flat)
+    wanted = sorted(nodes[operand] for operand in part.of)
+    return list(
+        dict.fromkeys(
+            calls
+            for calls, leaves in _cuts(flat.op, graph, root)
+            for taken in combinations(range(len(leaves)), len(wanted))
+            if calls and sorted(str(leaves[at]) for at in taken) == sorted(map(str, wanted))
+            if _has_numbers(flat, graph, [x for at, x in enumerate(leaves) if at not in taken])
+        )
+    )
+
+
+def _cuts(
+    op: str, graph: Graph, root: int
+) -> Iterator[tuple[frozenset[int], tuple[int | float, ...]]]:
+    """
+    Each way to take calls of `op` apart: the calls, and the leaves, which are nodes, or numbers
+    (float) that no node is.
+    """
+    yield frozenset(), (root,)
+    node = graph.nodes[root]
+    leaves: list[int | float] = list(node.inputs)
+    constants = [_value(graph, index) for index in node.inputs]
+    if None not in constants:
+        return
+    if op == "add" and node.op == "subtract" and constants[1] is not None:
+        leaves[1] = -constants[1]
+    elif op == "multiply" and node.op == "divide" and constants[1]:
+        leaves[1] = 1 / constants[1]
+    elif node.op != op:
+        return
+    below = [
+        _cuts(op, graph, leaf) if isinstance(leaf, int) else [(frozenset[int](), (leaf,))]
+        for leaf in leaves
+    ]
+    for one, other in product(*below):
+        yield frozenset({root}) | one[0] | other[0], (*one[1], *other[1])
+
+
+def _value(graph: Graph, index: int) -> float | None:
+    node = graph.nodes[index]
+    if node.form is not Form.CONSTANT or node.value is None:
+        return None
+    return float(node.value)  # type: ignore[arg-type]
+
+
+def _has_numbers(flat: Flat, graph: Graph, left: list[int | float]) -> bool:
+    """Whether what is `left` of a tree are the numbers of `flat`."""
+    found = [_value(graph, leaf) if isinstance(leaf, int) else leaf for leaf in left]
+    values = [value for value in found if value is not None]
+    if len(values) < len(found):
+        return False
+    numbers = [number.value for number in flat.numbers]
+    is_sum = flat.op == "add"
+    together, wanted = (sum(each) if is_sum else prod(each) for each in (values, numbers))
+    tolerance = 1e-6 + sum(number.tolerance for number in flat.numbers) * abs(wanted)
+    return abs(together - wanted) <= tolerance
+
+
+def _is_match(way: Way, graph: Graph, nodes: Mapping[int, int], covered: Inside) -> bool:
+    inside = frozenset[int]().union(*covered.values())
+    if not inside or not all(
+        _is_apart(way, nodes, covered, at) for at in range(1, len(way.results))
+    ):
         return False
     if any(_comes_from(graph, nodes[part], excluded) for part, excluded in way.excluded):
         return False
     visible = {nodes[part] for part in way.results} | {
-        nodes[at]
+        node
         for at, part in enumerate(way.parts)
-        if way.frames[part.frame].pattern.taps or (isinstance(part.says, Call) and part.says.shared)
+        for node in ({nodes[at]} | covered[at])
+        if way.frames[part.frame].pattern.taps
+        or (isinstance(part.says, Call | Flat) and part.says.shared and node == nodes[at])
     }
     kept = inside - visible
     escapes = kept & set(graph.outputs) or any(
@@ -295,10 +408,10 @@ def _comes_from(graph: Graph, index: int, excluded: Excluded) -> bool:
             return False
 
 
-def _is_apart(way: Way, nodes: Mapping[int, int], result: int) -> bool:
+def _is_apart(way: Way, nodes: Mapping[int, int], covered: Inside, result: int) -> bool:
     """A further result that is an operator of its own is none of those before."""
     part, before = way.results[result], way.apart[result]
-    others = {nodes[at] for at in range(before) if way.parts[at].is_inside}
+    others = frozenset[int]().union(*(covered[at] for at in range(before)))
     return part < before or not way.parts[part].is_inside or nodes[part] not in others
 
 

@@ -201,7 +201,7 @@ def test_dimensions_have_names_that_some_parameter_gives() -> None:
     block = build.PatternBuilder("p")
     block.value("x", dims=("n", 16, "_"))
 
-    with pytest.raises(ValueError, match="no parameter has a dimension `m`"):
+    with pytest.raises(ValueError, match="no parameter or list has a dimension `m`"):
         block.dim("m")
 
 

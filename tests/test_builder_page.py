@@ -83,6 +83,17 @@ def import_() -> list[FusionSpec]:
     return lib(block.yields(y))
 
 
+@section("Shipped patterns")
+def shipped_patterns() -> list[FusionSpec]:
+    gelu = build.imported("std/activations.collage")["gelu"]
+    rms_norm = build.imported("std/normalization.collage")["rms_norm"]
+    assert isinstance(gelu, Pattern)
+    assert isinstance(rms_norm, Pattern)
+    block = PatternBuilder("block")
+    x, g = block.value("x"), block.value("g", optional=True)
+    return lib(block.yields(block.bind("y", match(gelu, match(rms_norm, x, g)))))
+
+
 @section("Pattern tables")
 def pattern_tables() -> list[FusionSpec]:
     everything = build.pattern_table("nnapi")["all"]
@@ -230,6 +241,18 @@ def operand_order() -> list[FusionSpec]:
     return lib(patterns(bias("bias", False), bias("bias_last", True)))
 
 
+@section("Any grouping")
+def any_grouping() -> list[FusionSpec]:
+    multiply, plus = one("multiply"), one("add")
+    block = PatternBuilder("gelu")
+    x = block.value("x")
+    scaled = multiply(x, build.approximately(0.70710678), flat=True)
+    e = block.bind("e", one("erf")(scaled))
+    y = block.bind("y", multiply(x, number(0.5), plus(e, number(1)), flat=True))
+    cube = multiply(X, X, X, build.approximately(0.044715), flat=True)
+    return lib(patterns(block.yields(y), of("cubic", ("y", plus(X, cube)))))
+
+
 @section("Tuples and projections")
 def tuples() -> list[FusionSpec]:
     block = PatternBuilder("gated")
@@ -351,6 +374,19 @@ def values_of_constants() -> list[FusionSpec]:
     return lib(block.yields(y))
 
 
+@section("Places of elements")
+def places_of_elements() -> list[FusionSpec]:
+    block = PatternBuilder("causal")
+    x, mask = block.value("x"), block.constant("mask", dims=("t", "t"))
+    y = block.bind("y", one("nn.softmax")(one("add")(x, mask)))
+    later = mask.place(1) > mask.place(0)
+    seen = build.all_elements((mask.element == 0) | later)
+    block.where(seen, "the past is not hidden")
+    hidden = build.all_elements((mask.element < -10000) | (mask.place(1) <= mask.place(0)))
+    block.where(hidden, "the future is hidden")
+    return lib(block.yields(y))
+
+
 @section("Elements and attributes of other calls")
 def elements_and_attributes_of_other_calls() -> list[FusionSpec]:
     block = PatternBuilder("conv_pool")
@@ -385,6 +421,49 @@ def open_ranks() -> list[FusionSpec]:
     y = block.bind("y", one("matmul")(x, w))
     block.where(block.dim("n") % 8 == 0)
     return lib(block.yields(y))
+
+
+@section("Lists")
+def lists() -> list[FusionSpec]:
+    heads = PatternBuilder("heads")
+    x = heads.value("x", dims=("b", "s", "_"))
+    shape = heads.list_of("shape", "b", "s", "h", "d")
+    r = heads.bind("r", one("reshape")(x, shape))
+    y = heads.bind("y", one("permute_dims")(r, axes=(0, 2, 1, 3)))
+    reason = "the library has kernels for heads of 64 and 128"
+    heads.where(heads.dim("d").one_of(64, 128), reason)
+
+    upscaled = PatternBuilder("upscaled")
+    image = upscaled.value("x")
+    size = upscaled.list_of("size", "n", "n")
+    larger = upscaled.bind("y", one("image.resize2d")(image, size))
+    upscaled.where(upscaled.dim("n") % 32 == 0)
+    return lib(build.union(dfpattern(heads.yields(y)), dfpattern(upscaled.yields(larger))))
+
+
+@section("Names in lists")
+def names_in_lists() -> list[FusionSpec]:
+    rotated = PatternBuilder("rotated")
+    x = rotated.value("x", dims=("_", "_", "_", "d"))
+    cut = one("strided_slice")
+    axis, start = build.list_of(3), build.list_of(0)
+    end = rotated.list_of("end", "half")
+    first = rotated.bind("first", cut(x, axis, start, end, build.ANYTHING))
+    begin = rotated.list_of("begin", "half")
+    second = rotated.bind("second", cut(x, axis, begin, build.ANYTHING, build.ANYTHING))
+    halves = build.tuple_of(one("negative")(second), first)
+    either = build.attribute("axis").one_of(-1, 3)
+    y = rotated.bind("y", one("concat")(halves, where=(either,)))
+    rotated.where(rotated.dim("half") * 2 == rotated.dim("d"), "it is cut in the middle")
+
+    merged = PatternBuilder("merged")
+    x, w = merged.value("x"), merged.value("w")
+    shape = merged.list_of("shape", "rows", "k")
+    rows = one("reshape")(x, shape, optional=True)
+    product = merged.bind("y", one("matmul")(rows, w))
+    few = "few rows have a kernel of their own"
+    merged.where(~shape.present | (merged.dim("rows") >= 32), few)
+    return lib(build.union(dfpattern(rotated.yields(y)), dfpattern(merged.yields(product))))
 
 
 @section("Unknown")
@@ -665,7 +744,7 @@ def test_nothing_is_made_that_no_section_shows() -> None:
 
 
 def rest() -> FusionSpec:
-    """Primitives, bounds, a preference, arithmetic, another kind of target."""
+    """Primitives, bounds, a preference, arithmetic, a shared tree, another kind of target."""
     using = (
         build.kind(Kind.ANCHOR, Kind.BROADCAST),
         build.INJECTIVE_BRANCHES,
@@ -675,7 +754,8 @@ def rest() -> FusionSpec:
     )
     block = PatternBuilder("used")
     x = block.value("x")
-    y = block.bind("y", one("exp")(x))
+    e = one("add")(x, number(1), flat=True, shared=True)
+    y = block.bind("y", one("exp")(e))
     block.where(x.uses + 1 == 2)
     rule = build.union(
         build.max_coalesce(CALLS, prefer="first"),
@@ -687,7 +767,7 @@ def rest() -> FusionSpec:
 
 
 REST = """collage 1;
-pattern used(x) { y = exp(x); where uses(x) + 1 == 2; taps allowed; yield y; }
+pattern used(x) { y = exp(add(x, 1) flat shared); where uses(x) + 1 == 2; taps allowed; yield y; }
 target t on cuda {
   rules union(
     max_coalesce(op_call_by_kind(), prefer: first),

@@ -15,7 +15,7 @@ from collage_dsl.cost import CostStore
 from collage_dsl.engine.compile import Compiled
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import plans_of
+from collage_dsl.engine.steps import searched
 from collage_dsl.graph import Graph, Option
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import MeasuredCost
@@ -421,13 +421,13 @@ def test_a_model_for_two_devices_can_be_saved_and_loaded(
 def mixed() -> ModelExecutable:
     """The executable of the plan over both devices, whichever won the race."""
     graph = collage.from_onnx(small_convolution())
-    found = plans_of(
+    found = searched(
         graph,
         [NATIVE, FAKE],
         CopyCost(COPIES, "llvm", lambda _: LIBRARY).added_to(dear_products),
         lookup(allow_extern=False),
         default=DefaultDevice("llvm", may_copy=True),
-    )["mixed"]
+    ).plans["mixed"]
     assert isinstance(found, Plan)
     module = collage.realize(replace(found, home=NATIVE.target), backends=[LIBRARY])
     signature = Signature.of(graph, devices_of(module, "llvm"))

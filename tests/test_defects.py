@@ -310,10 +310,10 @@ def test_d9_an_opaque_operator_is_run_by_the_target_that_has_every_operator() ->
 def test_d9_without_such_a_target_the_error_names_the_operator_and_why() -> None:
     """The one answer left where nobody has a kernel; it says so of each target."""
     from collage_dsl.engine.predicates import lookup
-    from collage_dsl.engine.steps import plans_of
+    from collage_dsl.engine.steps import searched
 
     with pytest.raises(collage.UncoveredError) as caught:
-        plans_of(SORTED, specs(SINGLE_SPEC + EXP_LIBRARY), formula(tvm=1.0, lib=1.0), lookup())
+        searched(SORTED, specs(SINGLE_SPEC + EXP_LIBRARY), formula(tvm=1.0, lib=1.0), lookup())
 
     assert str(caught.value).splitlines() == [
         "no target has a kernel for `s`",

@@ -16,7 +16,7 @@ from onnx import numpy_helper
 import collage_dsl as collage
 from collage_dsl.backends.registry import installed
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.measuring.cost import supported
@@ -55,7 +55,7 @@ def compiled(
         return 1e-6 * factor * grows ** len(kernel.nodes)
 
     priced = supported(cost, installed())
-    plan = plans_of(graph, (NATIVE, LIBRARY), priced, lookup(allow_extern=False))[MIXED]
+    plan = searched(graph, (NATIVE, LIBRARY), priced, lookup(allow_extern=False)).plans[MIXED]
     assert not isinstance(plan, str)
     module = realize(graph, plan.candidates, installed())
     return ModelExecutable(build(module), Signature.of(graph))

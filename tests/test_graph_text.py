@@ -332,7 +332,7 @@ def test_a_shape_has_dimensions_only(shape: str, text: str) -> None:
 
     (found,) = caught.value.diagnostics
     assert found.code == "E0603"
-    assert found.message == "a shape has whole numbers and names of dimensions"
+    assert found.message == "a shape can contain only whole numbers and names of dimensions"
     assert found.span.text == shape
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from collage_dsl.graph.types import KINDS, dtype_names
-from collage_dsl.language.resolve.limits import LIMITS
 from collage_dsl.language.resolve.measuring import MEASURES
 from collage_dsl.language.resolve.targets import SETTINGS
 from collage_dsl.language.resolve.tuning import TUNES
 from collage_dsl.language.syntax.grammar import parser
 from collage_dsl.lsp.vocabulary import words
+from collage_dsl.rules.rule_functions import LIMIT_NAMES
 
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "editors" / "vscode" / "syntaxes" / "collage.tmLanguage.json"
@@ -93,6 +93,7 @@ SAMPLES = {
     "each": "  y = ¦each[1..2] f(x);",
     "repeat": "  y = ¦repeat[1..2] f(x);",
     "ordered": "  y = f(x) ¦ordered;",
+    "flat": "  y = f(x, 2) ¦flat;",
     "shared": "  y = f(x) ¦shared;",
     "or": "  where a ¦or b;",
     "and": "  where a ¦and b;",
@@ -169,7 +170,7 @@ def test_the_words_of_the_language_that_are_no_keywords_are_highlighted() -> Non
         "support.type.dtype": [f"  a: ¦{word}[1];" for word in dtype_names()],
         "constant.language.kind": [f"rule r = op_call_by_kind(¦{word});" for word in KINDS],
         "support.type.property-name": [f"  ¦{word} x;" for word in SETTINGS]
-        + [f"  limits {{ ¦{word} 1; }}" for word in LIMITS if word != "taps"]
+        + [f"  limits {{ ¦{word} 1; }}" for word in LIMIT_NAMES if word != "taps"]
         + [f"  measure {{ ¦{word} 1; }}" for word in MEASURES]
         + [f"  tune {{ ¦{word} 1; }}" for word in TUNES],
         "constant.language.collage": [

@@ -26,7 +26,7 @@ from collage_dsl.language import UnreadableError, check, load, parse_graph, read
 from collage_dsl.language.forms import FormError, from_json, from_yaml, to_json, to_yaml
 from collage_dsl.language.loading import load_contents
 from collage_dsl.language.messages.explanations import explanation
-from collage_dsl.language.syntax.parser import MAX_CHARACTERS
+from collage_dsl.language.syntax.whole_text import MAX_CHARACTERS
 from collage_dsl.language.write.formatter import format_source
 from collage_dsl.lsp.completion import completions
 from collage_dsl.lsp.documents import Document

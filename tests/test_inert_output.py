@@ -19,7 +19,7 @@ import collage_dsl as collage
 from collage_dsl.cli.formats import FORMATS
 from collage_dsl.graph import Form, Graph, Node
 from collage_dsl.language import format_graph, parse_graph
-from collage_dsl.language.write.printer import quoted
+from collage_dsl.language.write.quoting import quoted
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.problems import problems

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import permutations
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 import tvm
+from hypothesis import settings
 from tvm import relax
 
 from collage_dsl.diagnostics import RuleError
@@ -21,11 +23,17 @@ from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.to_relax import literal
 from collage_dsl.frontend.types import relax_type, type_of
-from collage_dsl.graph import Form, Graph, OpaqueType, TensorType, Type
+from collage_dsl.graph import Form, Graph, Node, OpaqueType, TensorType, Type
 from collage_dsl.graph.operators import literal_values, operators
 from collage_dsl.graph.types import tensors
-from collage_dsl.language import parse_graph
-from collage_dsl.language.graphs.inference import Call, MismatchError, infer
+from collage_dsl.language import check, format_graph, parse_graph
+from collage_dsl.language.graphs.inference import infer
+from collage_dsl.language.graphs.shapes import Call, MismatchError
+from collage_dsl.language.loading import patterns
+from collage_dsl.source import Source
+from collage_dsl.witness.example import NoExampleError, example
+from tests.cases import ASKED
+from tests.random_texts import text_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
@@ -75,18 +83,25 @@ def ours(call: str) -> Type:
 
 def theirs(call: str) -> Type:
     """The type that TVM infers; ours is not asked, as one is said."""
-    *operands, node = graph_of(call, ": f32[*]").nodes
-    values: list[Any] = []
-    for each in operands:
+    graph = graph_of(call, ": f32[*]")
+    return inferred_by_tvm(graph, graph.nodes[-1])
+
+
+def inferred_by_tvm(graph: Graph, node: Node) -> Type:
+    """The type that TVM infers for a call of operands with the types that they have in `graph`."""
+
+    def value(index: int) -> Any:
+        each = graph.nodes[index]
         match each.form:
-            case Form.INPUT:
-                values.append(relax.Var(each.name, relax_type(each.type, {})))
+            case Form.LITERAL:
+                return literal(each, {})
             case Form.TUPLE:
-                values.append(relax.Tuple([values[i] for i in each.inputs]))
+                return relax.Tuple([value(i) for i in each.inputs])
             case _:
-                values.append(literal(each, {}))
+                return relax.Var(each.name, relax_type(each.type, {}))
+
     operator = tvm.ir.Op.get("relax." + node.op)
-    arguments = [values[i] for i in node.inputs]
+    arguments = [value(i) for i in node.inputs]
     built = relax.Call(operator, arguments, relax_attributes(node.op, node.attrs))
     return type_of(relax.BlockBuilder().normalize(built).ty)
 
@@ -213,3 +228,43 @@ def test_of_operands_of_any_type_something_is_inferred(name: str) -> None:
 
     with suppress(MismatchError):
         infer(call)
+
+
+IS_ABOUT_A_DTYPE = re.compile(r"data ?types?|dtype", re.IGNORECASE)
+
+
+@pytest.mark.properties
+def test_calls_in_random_graphs_have_the_types_that_tvm_infers() -> None:
+    """Except whether an operator supports a dtype, which is not checked."""
+    asked = settings.get_current_profile_name() == ASKED
+    compared = 0
+    for seed in range(settings().max_examples if asked else 60):
+        text = text_of(Random(seed))
+        if check(Source("random", text)):
+            continue
+        try:
+            graph = example(patterns(text=text)["p"]).graph
+        except NoExampleError:
+            continue
+        for node in graph.nodes:
+            if node.is_call and is_known(node.type):
+                found = type_or_refusal(graph, node)
+                if isinstance(found, str):
+                    assert IS_ABOUT_A_DTYPE.search(found), text
+                else:
+                    assert found == node.type, f"{text}{format_graph(graph)}"
+                    compared += 1
+
+    assert compared > 20
+
+
+def type_or_refusal(graph: Graph, node: Node) -> Type | str:
+    """The type that TVM infers, or why it infers none."""
+    try:
+        return inferred_by_tvm(graph, node)
+    except REFUSALS as refused:
+        return str(refused)
+
+
+def is_known(type_: Type) -> bool:
+    return all(tensor.shape is not None for tensor in tensors(type_))

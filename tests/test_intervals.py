@@ -286,6 +286,43 @@ def test_where_all_but_a_few_rounds_are_slower_all_count(
     assert max(times) == pytest.approx(3.4)
 
 
+def test_what_runs_often_finds_its_own_data_in_the_cache(machine: Machine) -> None:
+    cached = ""
+
+    def runs(name: str) -> Callable[[], object]:
+        def call() -> None:
+            nonlocal cached
+            machine.run(1.0 if cached == name else 2.0)
+            cached = name
+
+        return call
+
+    calls = [runs("a"), runs("b")]
+
+    for times in interleaved(calls, 1, budget=50):
+        assert times == pytest.approx([1.0] * len(times))
+
+
+def test_what_runs_rarely_finds_nothing_in_the_cache(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_cached = False
+
+    def call() -> None:
+        nonlocal is_cached
+        machine.run(1.0 if is_cached else 2.0)
+        is_cached = True
+
+    def evict() -> None:
+        nonlocal is_cached
+        is_cached = False
+
+    monkeypatch.setattr(timing, "evict", evict)
+
+    for times in interleaved([call, call], 1, budget=50, runs="rarely"):
+        assert times == pytest.approx([2.0] * len(times))
+
+
 def test_the_reference_takes_some_time() -> None:
     assert 0 < pace.reference() < inf
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from collage_dsl.graph import Graph, Kind, Measuring, Toolchain, Tuning
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import format_graph, load, parse_graph, to_text
+from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.rules import (
     TVM_DEFAULT,
     CombineByPrimitives,
@@ -72,6 +73,7 @@ from collage_dsl.rules.pattern import (
     Either,
     Excluded,
     FieldOf,
+    Flat,
     Number,
     Operand,
     Parameter,
@@ -181,6 +183,8 @@ attributes = st.lists(
         ]
     ),
     max_size=3,
+    # Two conditions on `out_dtype` contradict each other, and a contradiction is refused.
+    unique_by=lambda where: "out_dtype" in repr(where) or repr(where),
 ).map(tuple)
 
 
@@ -241,6 +245,7 @@ def patterns(draw: Any, name: str) -> Pattern:
                     FieldOf(TupleOfEach(Either((Anything(), before)), 2, 2), 1),
                     Call(("concat",), (TupleOfEach(PatternCall(ACTIVATION, (before,)), 2, 2),)),
                     FieldOf(Call(("split",), (before,), ordered=True), 1),
+                    Flat("add", (before, Number(0.5, 1e-3), Reference("x")), draw(st.booleans())),
                     Repeat(Call(("tanh", "exp"), (before,)), 1, draw(st.integers(1, 3))),
                     Repeat(PatternCall(ACTIVATION, (before,)), 0, 2),
                     PatternCall(BLOCK, (before, Reference("x"))),
@@ -265,10 +270,16 @@ def patterns(draw: Any, name: str) -> Pattern:
         # So that something takes `x` for certain, which is no optional parameter.
         bindings.append(Binding("z", Call(("exp",), (Reference("y"),))))
     found = draw(st.lists(wheres, max_size=2).map(tuple))
-    others = draw(st.sampled_from([(), ("v0",)])) if len(bindings) > 1 else ()
-    taps = draw(st.booleans())
     result = bindings[-1].name
-    called = [b.name for b in bindings if isinstance(b.value, Call) and not b.value.optional]
+    always = always_there(parameters, bindings, (result,))
+    shares = always & always_there(parameters, bindings, ("v0",))
+    others = draw(st.sampled_from([(), ("v0",)])) if len(bindings) > 1 and shares else ()
+    taps = draw(st.booleans())
+    called = [
+        each.name
+        for each in bindings
+        if isinstance(each.value, Call) and not each.value.optional and each.name in always
+    ]
     anchor = draw(st.sampled_from(["", *called]))
     return Pattern(name, tuple(parameters), tuple(bindings), result, found, others, taps, anchor)
 

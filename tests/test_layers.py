@@ -21,18 +21,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reading": set(),
     "yaml_texts": set(),
     "registration": set(),
+    "declared": set(),
     "graph": set(),
     "rules": {"graph", "source"},
     "language": {
         *{"rules", "graph", "diagnostics", "source", "printable", "resources", "memory", "scratch"},
-        *{"reading", "yaml_texts"},
+        *{"declared", "reading", "yaml_texts"},
     },
+    "witness": {"language", "rules", "graph"},
     "builder": {"engine", "language", "rules", "graph"},
-    "cost": {"graph", "reading", "scratch", "yaml_texts"},
-    "search": {"graph", "cost", "memory"},
+    "cost": {"declared", "graph", "reading", "scratch", "yaml_texts"},
+    "search": {"declared", "graph", "cost", "memory"},
     "saturation": {"offline"},
     "frontend": {"graph", "offline", "saturation"},
-    "backends": {"graph", "offline", "saturation", "scratch"},
+    "backends": {"declared", "graph", "offline", "saturation", "scratch"},
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
@@ -50,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
         *{"cost", "search", "frontend", "realization", "measuring", "targets", "lsp", "scratch"},
-        *{"printable", "reading"},
+        *{"printable", "reading", "witness"},
     },
 }
 # The stages of the language. A module imports only those of its own stage and of stages before it;

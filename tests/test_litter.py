@@ -111,7 +111,7 @@ def soak(
         took = interrupt(sandbox, command, chance.uniform(0, seconds[command] / 2))
         print(f"{command[0]} ended {took:.2f} s after its interrupt")  # noqa: T201, for the reader
         assert_whole(sandbox)
-    for command in (COMPILE_STORED, FORMAT):
+    for command in (COMPILE_STORED, PLAN, FORMAT):  # a store is mended by the next that opens it
         sandbox.run(*command)
     assert sandbox.files() == files
     assert not sandbox.processes()

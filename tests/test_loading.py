@@ -12,7 +12,8 @@ from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.resolve.imports import Exports, Library
 from collage_dsl.language.resolve.pattern_tables import table
 from collage_dsl.language.syntax.ast import Import
-from collage_dsl.language.syntax.parser import MAX_CHARACTERS, parse_file
+from collage_dsl.language.syntax.parser import parse_file
+from collage_dsl.language.syntax.whole_text import MAX_CHARACTERS
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
 from collage_dsl.source import Source
@@ -246,7 +247,7 @@ def test_no_file_has_a_null_character_or_a_long_name(tmp_path: Path) -> None:
     assert [found.code for found in check(Source("t", long), folder=tmp_path)] == ["E0801"]
     unnamed, hidden = check(Source("t", null), folder=tmp_path)
     assert hidden.code == "E0109"
-    assert unnamed.message == "an import names a file by a relative path"
+    assert unnamed.message == "an import needs a relative path"
 
 
 def test_a_predicate_is_imported(tmp_path: Path) -> None:

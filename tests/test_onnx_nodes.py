@@ -295,7 +295,7 @@ def test_patterns_are_over_onnx_operators(name: str, nodes: list[set[str]]) -> N
     ("call", "said"),
     [
         ("onnx.LSTMM(x)", "unknown operator `onnx.LSTMM`"),
-        ("onnx.Det(x, x)", "`onnx.Det` takes 1 operand, the pattern gives 2"),
+        ("onnx.Det(x, x)", "`onnx.Det` takes 1 operand, but the pattern gives 2"),
         ("onnx.LSTM(x, x, x) [hiden_size == 3]", "`onnx.LSTM` has no attribute `hiden_size`"),
         ('onnx.LSTM(x, x, x) [hidden_size == "a"]', "hidden_size"),
     ],

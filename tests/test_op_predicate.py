@@ -176,7 +176,7 @@ def test_built_rules_are_those_of_files() -> None:
     spec = build.target("t", "llvm", rules=rule)
 
     assert load(text=to_text(spec))["t"] == spec
-    with pytest.raises(RuleError, match="`max` is a whole number from 2 to 8"):
+    with pytest.raises(RuleError, match="`max` must be a whole number from 2 to 8"):
         build.target("t", "llvm", rules=build.horizontal(calls, max=9))
 
 

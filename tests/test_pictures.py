@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.graph import CandidateKernel, Form, Graph, Node, SubGraph, first, members
-from collage_dsl.language.resolve.rules import PRIMITIVES
-from collage_dsl.lsp.vocabulary import RULES
 from collage_dsl.report.layout import GAP, HEIGHT, ROW, layout
 from collage_dsl.report.picture import (
     Group,
@@ -21,6 +19,7 @@ from collage_dsl.report.picture import (
     plan_panel,
     plan_picture,
 )
+from collage_dsl.rules.rule_functions import PRIMITIVES, RULES
 from collage_dsl.search import Problem, dijkstra
 from tests.cases import cases
 from tests.graphs import F32, LIBRARY, NATIVE, candidate, graph_of, mixed_graph
@@ -56,7 +55,7 @@ def test_a_picture_that_is_not_up_to_date_is_named() -> None:
 
 def test_every_rule_and_primitive_shows_its_picture_in_its_section() -> None:
     sections = pictures.sections()
-    names = {name.split("-and-")[0] for name in sections} | {"host", "combine"}
+    names = {name.split("-and-")[0] for name in sections} | {"host"}
 
     assert set(RULES) <= names
     assert {*PRIMITIVES, "kind"} <= names

@@ -4,7 +4,7 @@ import pytest
 
 import collage_dsl as collage
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import plans_of
+from collage_dsl.engine.steps import searched
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.language import load, parse_graph, to_text
 from collage_dsl.language.forms import from_json, from_yaml, to_json, to_yaml
@@ -36,7 +36,7 @@ def lib_is_cheaper(candidate: CandidateKernel) -> float:
 
 
 def plans(given: list[FusionSpec]) -> dict[str, Plan | str]:
-    return plans_of(chain(), given, lib_is_cheaper, lookup())
+    return searched(chain(), given, lib_is_cheaper, lookup()).plans
 
 
 def proposed(*placements: str) -> set[tuple[str, frozenset[str]]]:

@@ -8,7 +8,7 @@ import pytest
 
 import collage_dsl as collage_api
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import plans_of
+from collage_dsl.engine.steps import searched
 from collage_dsl.graph import Graph
 from collage_dsl.language import check, load, parse_graph, to_text
 from collage_dsl.language.forms import from_json, to_json
@@ -241,4 +241,4 @@ def test_propose_and_compile_take_the_same_flag(files: tuple[Path, Path, Path]) 
 
 def test_a_refusal_by_host_code_is_the_reason_that_a_node_is_not_covered() -> None:
     with pytest.raises(collage_api.UncoveredError, match="refuses"):
-        plans_of(graph(), [spec("no")], lambda _: 1.0, lookup(allow_extern=True))
+        searched(graph(), [spec("no")], lambda _: 1.0, lookup(allow_extern=True))

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import UncoveredError, plans_of, propose
+from collage_dsl.engine.steps import UncoveredError, propose, searched
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, members
 from collage_dsl.language import load
 from collage_dsl.language.reasoning.largest import largest
-from collage_dsl.language.resolve.limits import LIMITS
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
@@ -31,6 +30,7 @@ from collage_dsl.rules.matcher import Attempt, matches
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.placement import ByName, Placement
 from collage_dsl.rules.pruning import pruned
+from collage_dsl.rules.rule_functions import LIMIT_NAMES
 from tests.cases import cases
 from tests.graphs import LIBRARY, NATIVE, graph_of, mixed_graph
 from tests.random_patterns import near_misses, patterns
@@ -62,7 +62,7 @@ def reasons(trace: Trace) -> dict[str, str]:
 
 
 def test_limits_have_the_names_that_they_are_written_with() -> None:
-    assert Limits.__match_args__ == LIMITS
+    assert Limits.__match_args__ == LIMIT_NAMES
 
 
 def test_limits_prune_nothing_unless_they_say_so() -> None:
@@ -161,7 +161,7 @@ def test_a_plan_that_lacks_what_was_pruned_says_so() -> None:
     specs = list(load(text=text).values())
 
     with pytest.raises(UncoveredError) as caught:
-        plans_of(CHAIN, specs, lambda candidate: 1.0, lookup())
+        searched(CHAIN, specs, lambda candidate: 1.0, lookup())
 
     small, third = "1 operator, min_nodes is 2", "region 3 by size, max_regions is 2"
     overlaps = "overlaps `c` and `d`, which max_regions prefers"

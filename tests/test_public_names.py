@@ -11,6 +11,7 @@ CONTRACT = {
     *{"CandidateKernel", "CostTable", "FusionSpec", "Graph", "Infeasible", "Plan", "RuleError"},
     *{"choose", "compile", "from_onnx", "from_relax", "from_torch", "load"},
     *{"parse_graph", "propose", "load_executable", "near", "patterns", "realize", "to_text", "why"},
+    "example",
 }
 
 

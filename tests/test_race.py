@@ -15,7 +15,7 @@ from collage_dsl.engine.steps import (
     is_of_all_targets,
     mixed_name,
     mixed_rank,
-    plans_of,
+    searched,
 )
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.measuring.timing import low
@@ -147,7 +147,7 @@ def cost(kernel: CandidateKernel) -> Cost:
 
 
 def test_the_next_best_plans_come_after_the_best_one() -> None:
-    plans = plans_of(CHAIN, SPECS, cost, lookup(), count=3)
+    plans = searched(CHAIN, SPECS, cost, lookup(), count=3).plans
 
     assert list(plans) == ["mixed", "mixed 2", "mixed 3", "native", "library"]
     found = [plans[name] for name in ("mixed", "mixed 2", "mixed 3")]
@@ -162,15 +162,15 @@ def test_the_next_best_plans_come_after_the_best_one() -> None:
 def test_the_plan_of_a_single_target_is_not_among_the_next_best() -> None:
     graph = graph_of({"a": ["x"]}, ["a"])
 
-    plans = plans_of(
+    plans = searched(
         graph, SPECS, lambda k: 1.0 if k.target == "native" else 1.1, lookup(), count=3
-    )
+    ).plans
 
     assert list(plans) == ["mixed", "native", "library"]
 
 
 def test_one_plan_over_all_targets_is_found_unless_more_are_wanted() -> None:
-    assert list(plans_of(CHAIN, SPECS, cost, lookup())) == ["mixed", "native", "library"]
+    assert list(searched(CHAIN, SPECS, cost, lookup()).plans) == ["mixed", "native", "library"]
 
 
 def test_plans_over_all_targets_have_names_of_their_own() -> None:

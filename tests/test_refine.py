@@ -95,7 +95,8 @@ def none_is_faster(plan: Plan) -> float:
 @pytest.fixture
 def refiner(tmp_path: Path) -> Refiner:
     graph = from_onnx(small_convolution())
-    plans, regions = searched(graph, SPECS, cost, lookup(), count=3)
+    found = searched(graph, SPECS, cost, lookup(), count=3)
+    plans, regions = found.plans, found.regions
     found = {name: plan for name, plan in plans.items() if isinstance(plan, Plan)}
     return Refiner(
         Part({}, graph, None, None),
@@ -294,7 +295,8 @@ def test_plans_of_kernels_that_are_infeasible_now_are_forgotten(
         return Infeasible("gone") if kernel.target == "onnxruntime" else cost(kernel)
 
     graph = refiner.part.graph
-    plans, regions = searched(graph, SPECS, without_library, lookup())
+    found = searched(graph, SPECS, without_library, lookup())
+    plans, regions = found.plans, found.regions
     found = {name: plan for name, plan in plans.items() if isinstance(plan, Plan)}
     space = Space(found, regions, lambda plan: plan)
     again = Refiner(refiner.part, space, SPECS, refiner.backend_of, (), refiner.refining)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import MIXED, choose, plans_of, propose
+from collage_dsl.engine.steps import MIXED, choose, propose, searched
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.rules import FusionSpec, Limits, OpCallByKind, Union
 from collage_dsl.search import NoPlanError, NoReporter, Plan, Problem, exhaustive
@@ -135,7 +135,7 @@ def test_a_library_runs_all_but_what_is_quicker_elsewhere(
     def cost(kernel: CandidateKernel) -> float:
         return library_is_cheap_as_a_whole(kernel, ours)
 
-    plans = plans_of(CHAIN, [OURS, SPEC], cost, lookup())
+    plans = searched(CHAIN, [OURS, SPEC], cost, lookup()).plans
     mixed = plans[MIXED]
 
     assert isinstance(mixed, Plan)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tvm import relax, tirx
 from tvm.relax.backend.pattern_registry import get_patterns_with_prefix, register_patterns
-from tvm.relax.dpl import is_const, is_op, is_tuple, wildcard
+from tvm.relax.dpl import is_const, is_op, is_shape, is_tuple, wildcard
 
 import collage_dsl as collage
 from collage_dsl import builder
@@ -304,6 +304,7 @@ def awkward() -> Table:
             ),
             ("awkward.typed", is_op("relax.abs")(wildcard().has_dtype("float16"))),
             ("awkward.tuple", is_op("relax.concat")(is_tuple([wildcard(), wildcard()]))),
+            ("awkward.list", is_op("relax.reshape")(wildcard(), is_shape([4, 2]))),
         ]
     )
     return registered_tables()("awkward")
@@ -319,7 +320,7 @@ def test_a_pattern_that_the_language_cannot_say_is_refused_with_a_reason(
 
 
 def test_every_other_pattern_has_a_name_that_files_can_say(awkward: Table) -> None:
-    names = {"all_2", "a_b", "a_b_2", "_2_d", "attributes", "typed", "tuple"}
+    names = {"all_2", "a_b", "a_b_2", "_2_d", "attributes", "typed", "tuple", "list"}
 
     assert set(awkward.patterns) == names
     spec = collage.gather({"kind": "llvm", "feature.compiler": "awkward"})
@@ -327,6 +328,7 @@ def test_every_other_pattern_has_a_name_that_files_can_say(awkward: Table) -> No
     text = collage.to_text(spec)
     for asked in ["groups == 1", 'data_layout == "NHWC"', "strides == [1, 1]", "out_dtype == f16"]:
         assert asked in text
+    assert "= reshape(x, [4, 2]);" in text
 
 
 def test_using_a_refused_pattern_says_why(awkward: Table) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import collage_dsl as collage
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import plans_of
+from collage_dsl.engine.steps import searched
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from collage_dsl.search import (
@@ -130,9 +130,9 @@ def test_each_plan_that_commands_compare_is_reported() -> None:
     specs = [FusionSpec(target, OpCallByKind()) for target in (NATIVE, LIBRARY)]
     cost = {"native": 2.0, "library": 1.0}
 
-    plans = plans_of(
+    plans = searched(
         CHAIN, specs, lambda each: cost[each.target], lookup(), "dijkstra", None, heard
-    )
+    ).plans
 
     assert [candidates for _, _, candidates in heard.starts] == [6, 3, 3]
     assert heard.records == [plan.record for plan in plans.values() if isinstance(plan, Plan)]

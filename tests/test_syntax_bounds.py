@@ -6,7 +6,8 @@ from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import check, load, parse_graph, to_text
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.syntax import ast, parser, tokens
-from collage_dsl.language.syntax.parser import MAX_CHARACTERS, parse_file
+from collage_dsl.language.syntax.parser import parse_file
+from collage_dsl.language.syntax.whole_text import MAX_CHARACTERS
 from collage_dsl.source import Source
 from tests.test_checked_specs import pattern
 

@@ -15,7 +15,7 @@ from collage_dsl.cost import Cost, CostStore, Infeasible, Spread
 from collage_dsl.engine.planning import Planner
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
-from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.engine.ties import Ways, rivals, without_ties
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
 from collage_dsl.measuring.cost import MeasuredCost
@@ -335,7 +335,7 @@ def plan_of(cost: MeasuredCost, graph: Graph, priority: int, *, settles: bool) -
         return settles and cost.settle(groups)
 
     plans = without_ties(
-        lambda: plans_of(graph, specs, recorded, lookup()), lambda p: p[MIXED], asked, settle
+        lambda: searched(graph, specs, recorded, lookup()).plans, lambda p: p[MIXED], asked, settle
     )
     plan = plans[MIXED]
     assert isinstance(plan, Plan)

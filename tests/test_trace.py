@@ -4,7 +4,7 @@ import pytest
 
 from collage_dsl.cost import Cost
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import UncoveredError, plans_of, propose
+from collage_dsl.engine.steps import UncoveredError, propose, searched
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.language import load, parse_graph
 from collage_dsl.rules import trace
@@ -38,6 +38,6 @@ def test_proposing_keeps_no_refusals(made: list[Refusal]) -> None:
 
 def test_refusals_are_kept_for_calls_that_nothing_covers(made: list[Refusal]) -> None:
     with pytest.raises(UncoveredError, match="exp is elementwise, which the rule does not name"):
-        plans_of(GRAPH, [SPEC], unit_cost, lookup())
+        searched(GRAPH, [SPEC], unit_cost, lookup())
 
     assert {each.inside for each in made} == {GRAPH.set_of("y"), GRAPH.set_of("z")}

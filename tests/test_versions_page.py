@@ -7,7 +7,7 @@ from pathlib import Path
 
 from collage_dsl.cost import CostStore
 from collage_dsl.graph.operators import TVM_VERSION
-from collage_dsl.language.syntax.parser import EDITION
+from collage_dsl.language.syntax.whole_text import EDITION
 
 ROOT = Path(__file__).parent.parent
 PAGE = " ".join((ROOT / "docs" / "versions.md").read_text("utf-8").split())

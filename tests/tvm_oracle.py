@@ -29,6 +29,8 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     Parameter,
@@ -74,7 +76,7 @@ def _sayable(operand: Operand) -> Operand:
     match operand:
         case Anything() | Reference():
             return operand
-        case Number():
+        case Number() | ListOf() | Flat():  # TVM has no words for them
             return Anything()
         case Call():
             said = tuple(w for w in operand.attributes if _attribute(w) is not None)
@@ -240,8 +242,8 @@ def _operand(frame: _Frame, operand: Operand, so_far: _SoFar) -> _Found:
         case Either(choices):
             for choice in choices:
                 yield from _operand(frame, choice, so_far)
-        case Number():
-            raise ValueError("a number is not sayable")
+        case Number() | ListOf() | Flat():
+            raise ValueError("it is not sayable")
         case _:
             assert_never(operand)
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from collage_dsl.backends.base import Backend, LibraryBackend
+from collage_dsl.declared import declared, unknown
 from collage_dsl.graph import Graph, Option, Toolchain
 
 BackendOf = Callable[[Toolchain], Backend]
@@ -30,10 +30,7 @@ class UnknownBackend(Exception):  # noqa: N818, reads as what it says
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         names = sorted(set(known))
-        close = get_close_matches(name, names, n=1)
-        hint = f" (did you mean `{close[0]}`?)" if close else ""
-        listed = ", ".join(f"`{each}`" for each in names)
-        super().__init__(f"no backend is named `{name}`{hint}; known are {listed}")
+        super().__init__(unknown("backend", name, names))
         self.name = name
         self.known = tuple(names)
 
@@ -116,4 +113,4 @@ def _declared() -> Mapping[str, EntryPoint]:
     The built-in backends are included even if this package runs from a folder and is not installed.
     """
     built_in = {name: EntryPoint(name, value, GROUP) for name, value in _BUILT_IN.items()}
-    return built_in | {point.name: point for point in entry_points(group=GROUP)}
+    return built_in | declared(GROUP)

@@ -13,8 +13,9 @@ from collage_dsl.engine.breaking import Change, Matched, changes, graphs_of
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.language import read
-from collage_dsl.language.loading import Contents, load_contents
+from collage_dsl.language.loading import load_contents
 from collage_dsl.language.messages.findings import count
+from collage_dsl.language.resolve.file import Contents
 from collage_dsl.printable import printable
 
 _SHOWN = 5

@@ -41,6 +41,19 @@ class OpsDocument(Document):
     operators: list[OperatorDocument]
 
 
+class ExampleDocument(Document):
+    """
+    The answer of `collage example`: a graph in the text notation that `pattern` matches at the node
+    `at`, the `nodes` inside the match, and a test that says so.
+    """
+
+    pattern: str
+    graph: str
+    at: str
+    nodes: list[str]
+    test: str
+
+
 class KnownDocument(Document):
     """
     How many costs a store has for a `context`, a hash of what they depend on besides the kernel:

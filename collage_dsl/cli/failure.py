@@ -19,6 +19,7 @@ _GIVEN = {
     "FormError",
     "FrontendError",
     "LockError",
+    "NoExampleError",
     "RuleError",
     "TableError",
     "TargetError",

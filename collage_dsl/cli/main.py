@@ -399,6 +399,20 @@ def breaking(
 
 
 @app.command()
+@_pattern
+@_output_format
+def example(pattern: str, output_format: str) -> None:
+    """
+    Show a small graph that PATTERN matches, as a test for its file.
+
+    PATTERN is FILE#NAME, or FILE where it has only one. Exit code 1 where no graph was found.
+    """
+    from collage_dsl.cli.example import show_example
+
+    show_example(pattern, output_format)
+
+
+@app.command()
 @click.argument("code", required=False)
 @_output_format
 def explain(code: str | None, output_format: str) -> None:

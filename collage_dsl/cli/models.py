@@ -21,12 +21,11 @@ from collage_dsl.engine.costs import Pricing, with_provenance
 from collage_dsl.engine.planning import measurements_of
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.refine import Method
-from collage_dsl.engine.steps import MIXED, plans_of, propose
+from collage_dsl.engine.steps import MIXED, propose, searched
 from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TuningOptions, existing_records
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
-from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.measuring.memory import GIB
 from collage_dsl.printable import json_text, printable
@@ -151,20 +150,20 @@ def _chosen(
         costs[candidate] = cost(candidate)
         return costs[candidate]
 
-    def searched() -> dict[str, Plan | str]:
+    def plans_by_name() -> dict[str, Plan | str]:
         costs.clear()
-        return plans_of(
+        return searched(
             graph,
             specs,
             recorded,
             lookup(allow_extern=request.allow_extern),
             request.strategy,
-            lower_bound(pricing.measuring()) if cost.is_measured else None,
+            pricing.lower_bound(cost),
             reporter,
             ahead=cost.ahead if cost.looks_ahead else None,
-        )
+        ).plans
 
-    plans = without_ties(searched, lambda plans: plans[MIXED], costs, pricing.settling(cost))
+    plans = without_ties(plans_by_name, lambda plans: plans[MIXED], costs, pricing.settling(cost))
     found = (plan for plan in plans.values() if isinstance(plan, Plan))
     best = min(found, key=lambda plan: (plan.cost, -plan.priority, len(plan.kernels)))
     return with_provenance(best, cost)

@@ -1,9 +1,8 @@
 """Several sources of costs behind one interface, of which the first that knows a cost gives it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from math import isnan, nan
 from numbers import Real
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Self
 
 from collage_dsl.cost.cost import Cost, CostError, CostFunction, Infeasible
 from collage_dsl.cost.table import CostTable
+from collage_dsl.declared import declared, unknown
 from collage_dsl.graph import CandidateKernel
 
 GROUP = "collage_dsl.costs"
@@ -30,13 +30,7 @@ class UnknownSource(SourceError):  # noqa: N818, reads as what it says
     """No source of costs has the name that is given, and no file."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        names = sorted(set(known))
-        close = get_close_matches(name, names, n=1)
-        hint = f" (did you mean `{close[0]}`?)" if close else ""
-        listed = ", ".join(f"`{each}`" for each in names)
-        super().__init__(
-            f"no file and no source of costs is named `{name}`{hint}; known are {listed}"
-        )
+        super().__init__(unknown("file and no source of costs", name, sorted(set(known))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +137,9 @@ class Sources:
         return any(source.ahead for source in self.sources)
 
     @property
-    def is_measured(self) -> bool:
-        """Whether all costs are times of this machine, of which some may be measured now."""
-        return self.looks_ahead and all(source.is_timed for source in self.sources)
+    def are_timed(self) -> bool:
+        """Whether all costs are times of this machine, for which its lower bounds hold."""
+        return all(source.is_timed for source in self.sources)
 
     def provenance(self, candidate: CandidateKernel) -> Provenance | None:
         """Where the cost of a kernel came from; None if none was given."""
@@ -176,7 +170,7 @@ def always_known(cost: CostFunction) -> CostFunction:
 
 def is_table(given: CostSource) -> bool:
     """Whether a source is a cost table or the file of one."""
-    if isinstance(given, str) and (given in WORDS or given in _declared()):
+    if isinstance(given, str) and (given in WORDS or given in declared(GROUP)):
         return False
     return isinstance(given, CostTable) or (
         isinstance(given, str | Path) and Path(given).suffix != _STORE
@@ -201,8 +195,8 @@ def _made(given: CostSource, offered: Offered, *, is_alone: bool) -> Iterator[So
         yield _of_table(given, is_alone=is_alone)
     elif isinstance(given, str) and given in WORDS:
         yield from _of_word(given, offered)
-    elif isinstance(given, str) and given in _declared():
-        yield Source(given, _loaded(_declared()[given]))
+    elif isinstance(given, str) and given in declared(GROUP):
+        yield Source(given, _loaded(declared(GROUP)[given]))
     elif isinstance(given, str | Path):
         yield _of_file(given, offered, is_alone=is_alone)
     else:
@@ -219,7 +213,7 @@ def _of_file(given: str | Path, offered: Offered, *, is_alone: bool) -> Source:
     path = Path(given)
     is_name = isinstance(given, str) and path.name == given and not path.suffix
     if is_name and not path.exists():
-        raise UnknownSource(str(given), (*WORDS, *_declared()))
+        raise UnknownSource(str(given), (*WORDS, *declared(GROUP)))
     if path.suffix != _STORE:
         return _of_table(CostTable.load(path), is_alone=is_alone)
     if not path.is_file():
@@ -229,10 +223,6 @@ def _of_file(given: str | Path, offered: Offered, *, is_alone: bool) -> Source:
 
 def _of_table(table: CostTable, *, is_alone: bool) -> Source:
     return Source(f"table {table.name}".rstrip(), table.__call__ if is_alone else table.known)
-
-
-def _declared() -> Mapping[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def _loaded(point: EntryPoint) -> CostFunction:

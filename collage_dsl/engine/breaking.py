@@ -10,8 +10,8 @@ from collage_dsl.engine.steps import proposed
 from collage_dsl.engine.stopped import StoppedWarning
 from collage_dsl.graph import Graph, OpSet, members
 from collage_dsl.language import format_graph
-from collage_dsl.language.loading import Contents
-from collage_dsl.language.resolve.rules import CheckedRule
+from collage_dsl.language.resolve.file import Contents
+from collage_dsl.language.resolve.rule_names import CheckedRule
 from collage_dsl.rules import FusionSpec, Pattern
 from collage_dsl.rules.matcher import Attempt, Matcher, matches
 from collage_dsl.rules.predicate import Lookup, PredicateError

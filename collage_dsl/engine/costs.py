@@ -24,7 +24,7 @@ from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.ties import Settle, Ways
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.graph.sizes import Sizes, with_sizes
-from collage_dsl.search import Plan
+from collage_dsl.search import LowerBound, Plan
 
 Priced = tuple[Cost, Provenance | None]
 """A cost, and where it came from."""
@@ -128,6 +128,21 @@ class Pricing:
     def used(self) -> Any:
         """The `MeasuredCost` with the store, if it was asked for; else None."""
         return self._opened.get(self.store)
+
+    def lower_bound(self, cost: Sources) -> LowerBound | None:
+        """
+        Lower bounds of `cost`; None if there are none. A search by the costs in a store has the
+        bounds in that store: it asks for the same kernels as the search that measured them, and
+        finds the same plan.
+        """
+        if not cost.are_timed:
+            return None
+        measured = self.measuring() if self._measures else next(iter(self._opened.values()), None)
+        if measured is None:
+            return None
+        from collage_dsl.measuring.bounds import lower_bound  # needs TVM
+
+        return lower_bound(measured, measures=self._measures)
 
     def settling(self, cost: Sources) -> Settle:
         """

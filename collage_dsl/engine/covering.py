@@ -15,9 +15,11 @@ from collage_dsl.backends.registry import BackendOf, UnknownBackend, installed
 from collage_dsl.cost import NOWHERE, CostFunction, CostStore, Source, Sources, only
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.engine.costs import Pricing
+from collage_dsl.engine.nearest import nearest
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import choose, propose
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members
+from collage_dsl.language.write.printer import patterns_of
 from collage_dsl.measuring.cost import MeasuredCost, unsupported
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.place import kernel_view
@@ -137,13 +139,20 @@ def coverage(
         candidates = spec.candidates(graph, trace)
         covered, refused = _covered(candidates, backend_of)
         left = {}
+        near: dict[tuple[str, str], str] = {}
         for index in members(graph.calls & ~covered):
             reasons = [refused[index]] if index in refused else []
             reasons += [refusal.because for refusal in trace.at(index)]
+            node = graph.nodes[index]
             # Of patterns for other operators there are many, and they say nothing of this one.
-            other = f"`{graph.nodes[index].name}` is a call of"
-            telling = (reason for reason in reasons if other not in reason)
-            left[index] = next(telling, "no rule proposes it")
+            other = f"`{node.name}` is a call of"
+            reason = next((reason for reason in reasons if other not in reason), "")
+            if index not in refused:
+                alike = node.op, reason.replace(node.name, "")
+                if alike not in near:
+                    near[alike] = nearest(patterns_of(spec.rule), graph, index, code)
+                reason = near[alike] or reason
+            left[index] = reason or "no rule proposes it"
         found.append(Coverage(spec.name, covered, left))
     return found
 

@@ -14,7 +14,7 @@ from collage_dsl.engine.costs import Priced, Pricing, with_provenance
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
-from collage_dsl.engine.steps import MIXED, searched
+from collage_dsl.engine.steps import MIXED, Searched, searched
 from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TunedCandidate, Tuner, TuningOptions, existing_records
 from collage_dsl.graph import CandidateKernel, Toolchain
@@ -158,7 +158,7 @@ class Planner:
                 priced[candidate] = cost, price.provenance(candidate)
                 return cost
 
-            def found() -> tuple[dict[str, Plan | str], Regions]:
+            def found() -> Searched:
                 costs.clear()
                 priced.clear()  # Costs before kernels were compared are no part of a lock.
                 return searched(
@@ -167,7 +167,7 @@ class Planner:
                     recorded,
                     lookup(allow_extern=self.allow_extern, backends=self.backends),
                     self.strategy,
-                    lower_bound(pricing.measuring()) if price.is_measured else None,
+                    pricing.lower_bound(price),
                     self.reporter,
                     DefaultDevice(home.kind, copies is not None),
                     price.ahead,
@@ -175,7 +175,8 @@ class Planner:
                 )
 
             settle = pricing.settling(price)
-            plans, regions = without_ties(found, lambda found: found[0][MIXED], costs, settle)
+            best = without_ties(found, lambda found: found.plans[MIXED], costs, settle)
+            plans = best.plans
 
             def finished(plan: Plan) -> Plan:
                 sourced = with_provenance(plan, price)
@@ -190,17 +191,15 @@ class Planner:
                 priced,
                 Space(
                     {name: plan for name, plan in plans.items() if isinstance(plan, Plan)},
-                    regions,
+                    best.regions,
                     finished,
                 ),
             )
 
     def launches(self, measured: MeasuredCost) -> dict[str, float]:
-        costs = {
-            spec.name: measured.launch(spec.target, self.backend_of(spec.target))
-            for spec in self.specs
-        }
-        return {name: cost for name, cost in costs.items() if not isinstance(cost, Infeasible)}
+        launch = measured.overheads.recorded_launch
+        costs = {s.name: launch(s.target, self.backend_of(s.target)) for s in self.specs}
+        return {name: cost for name, cost in costs.items() if isinstance(cost, float)}
 
 
 def measurements_of(counts: Counts) -> MeasurementsDocument:

@@ -13,7 +13,7 @@ from collage_dsl.backends.tvm import kernel_target, num_cores
 from collage_dsl.cost.spread import are_equal
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import is_of_all_targets
-from collage_dsl.graph import CandidateKernel, Toolchain
+from collage_dsl.graph import CandidateKernel, Runs, Toolchain
 from collage_dsl.measuring.interval import interval, ranks
 from collage_dsl.measuring.timing import PERCENTILE, interleaved, low
 from collage_dsl.realization.crossing import devices_of
@@ -147,11 +147,16 @@ def alternated(
     specs: Sequence[FusionSpec],
     seconds: float,
 ) -> list[Series]:
-    """The times of executables for a part of a model, run in turn for about `seconds` each."""
+    """
+    The times of executables for a part of a model, run in turn for about `seconds` each, as models
+    run that all targets measure for: rarely, or else often.
+    """
     inputs = list(next(draws_of(part.graph, part.inputs)).inputs.values())
     runners = [_runner(executable, inputs) for executable in executables]
     cores = max(num_cores(spec.target) for spec in specs)
-    found = interleaved(runners, cores, budget=seconds * len(runners))
+    is_rare = all(spec.target.measure.runs == "rarely" for spec in specs)
+    runs: Runs = "rarely" if is_rare else "often"
+    found = interleaved(runners, cores, budget=seconds * len(runners), runs=runs)
     return [Series(tuple(times)) for times in found]
 
 

@@ -10,7 +10,7 @@ from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.lock import Lock
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import WantedSizes, parts_of
-from collage_dsl.engine.steps import MIXED, mixed_rank, plans_of
+from collage_dsl.engine.steps import MIXED, mixed_rank, searched
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import NO_REPORTER, Plan, Reporter, Strategy
@@ -52,7 +52,7 @@ def replay(
     found = []
     for part, locked in zip(parts, lock.plans, strict=True):
         costs = locked.recorded()
-        plans = plans_of(
+        plans = searched(
             part.graph,
             specs,
             costs,
@@ -61,7 +61,7 @@ def replay(
             reporter=reporter,
             default=DefaultDevice(specs[0].target.kind, locked.is_copying),
             count=mixed_rank(locked.chosen) or 1,
-        )
+        ).plans
         plan = plans.get(locked.chosen, plans[MIXED])
         if isinstance(plan, Plan):
             plan = with_provenance(plan, costs)

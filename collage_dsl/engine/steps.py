@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
@@ -10,8 +11,10 @@ from collage_dsl.cost import CostFunction, CostSources, Infeasible, always_known
 from collage_dsl.engine import predicates
 from collage_dsl.engine.costs import Pricing, with_provenance
 from collage_dsl.engine.devices import DefaultDevice
+from collage_dsl.engine.nearest import nearest
 from collage_dsl.engine.stopped import warn_of
 from collage_dsl.graph import CandidateKernel, Graph, OpSet
+from collage_dsl.language.write.printer import patterns_of
 from collage_dsl.memory import uncollected
 from collage_dsl.rules import FusionSpec, Limits, Trace
 from collage_dsl.rules.placement import Placed
@@ -194,28 +197,15 @@ def mixed_name(rank: int) -> str:
     return MIXED if rank == 1 else f"{MIXED} {rank}"
 
 
-def plans_of(
-    graph: Graph,
-    specs: Sequence[FusionSpec],
-    cost: CostFunction,
-    lookup: Lookup,
-    strategy: Strategy = "auto",
-    lower_bound: LowerBound | None = None,
-    reporter: Reporter = NO_REPORTER,
-    default: DefaultDevice | None = None,
-    ahead: Ahead | None = None,
-    count: int = 1,
-) -> dict[str, Plan | str]:
+@dataclass(frozen=True, slots=True)
+class Searched:
     """
-    The plan over all targets, named `MIXED`, then that of each target alone, or the reason
-    why it has none; see `choose`. Raises `UncoveredError` where there is not even the first.
-    The `default` device is that of the first target where nothing else is said. After the first
-    come the next best `distinct` plans, until there are `count`; none of them is that of a
-    single target.
+    The plan over all targets, named `MIXED`, then the next best ones, then that of each target
+    alone, or the reason why it has none; and the kernels and regions that they were chosen from.
     """
-    return searched(
-        graph, specs, cost, lookup, strategy, lower_bound, reporter, default, ahead, count
-    )[0]
+
+    plans: dict[str, Plan | str]
+    regions: Regions
 
 
 def searched(
@@ -229,8 +219,13 @@ def searched(
     default: DefaultDevice | None = None,
     ahead: Ahead | None = None,
     count: int = 1,
-) -> tuple[dict[str, Plan | str], Regions]:
-    """The plans as in `plans_of`, and the kernels and regions that they were chosen from."""
+) -> Searched:
+    """
+    The plans for `specs`; see `choose`. Raises `UncoveredError` where there is not even one over
+    all targets. The `default` device is that of the first target where nothing else is said. After
+    the best plan come the next best `distinct` ones, until there are `count`; none of them is that
+    of a single target.
+    """
     solve = solver(strategy)
     misplaced = _misplaced(graph, specs, default)
     found = proposed(graph, specs, specs, lookup, misplaced)
@@ -245,7 +240,7 @@ def searched(
         alone = {spec.name: _alone(graph, spec, refused, space, solve) for spec in specs}
     others = [plan for plan in alone.values() if isinstance(plan, Plan)]
     next_best = _next_best(space, mixed, others, solve, count - 1)
-    return {MIXED: mixed, **next_best, **alone}, space
+    return Searched({MIXED: mixed, **next_best, **alone}, space)
 
 
 def _next_best(
@@ -302,5 +297,7 @@ def _reasons(
         price = cost(candidate) if candidate.sub_graph.inside >> index & 1 else None
         if isinstance(price, Infeasible):
             reasons.append(f"{candidate.label}: {price.reason}")
-    refusals = (refusal.because for refusal in trace.at(index))
-    return list(dict.fromkeys(reasons or refusals))
+    if not reasons:
+        near = nearest(patterns_of(spec.rule), graph, index, trace.lookup)
+        reasons = [*[near] * bool(near), *(refusal.because for refusal in trace.at(index))]
+    return list(dict.fromkeys(reasons))

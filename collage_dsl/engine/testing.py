@@ -11,7 +11,7 @@ from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.engine import predicates
 from collage_dsl.engine.steps import UncoveredError, choose, explain_uncovered, proposed
 from collage_dsl.graph import CandidateKernel, Graph
-from collage_dsl.language.loading import Contents
+from collage_dsl.language.resolve.file import Contents
 from collage_dsl.language.resolve.questions import (
     Candidates,
     Expectation,

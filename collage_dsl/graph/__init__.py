@@ -22,7 +22,7 @@ from collage_dsl.graph.extract import (
     without_weights,
 )
 from collage_dsl.graph.graph import Attribute, Graph, Node
-from collage_dsl.graph.measuring import Measuring
+from collage_dsl.graph.measuring import Measuring, Runs
 from collage_dsl.graph.opset import OpSet, first, last, members, opset, spread
 from collage_dsl.graph.origin import Origin
 from collage_dsl.graph.tuning import Record, Tuning
@@ -54,6 +54,7 @@ __all__ = [
     "Option",
     "Origin",
     "Record",
+    "Runs",
     "SubGraph",
     "TensorType",
     "Toolchain",

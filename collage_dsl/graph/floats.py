@@ -53,3 +53,9 @@ FORMATS: Mapping[str, FloatFormat] = {
 def rounded(value: float, dtype: str) -> float:
     """`value` as a tensor of `dtype` has it: 0.1 is 0.10000000149… in float32."""
     return FORMATS[dtype].rounded(value) if dtype in FORMATS else value
+
+
+def precision(dtype: str) -> float:
+    """By how much the rounding of a number of `dtype` may change it, relative to the number."""
+    fraction = FORMATS[dtype].fraction if dtype in FORMATS else 52
+    return 2.0**-fraction

@@ -18,7 +18,7 @@ import yaml
 from typing_extensions import TypeAliasType
 
 from collage_dsl.language.checked import checked
-from collage_dsl.language.syntax.parser import EDITION
+from collage_dsl.language.syntax.whole_text import EDITION
 from collage_dsl.printable import json_text, printable, printable_lines
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.condition import Constant

@@ -3,16 +3,17 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.variants import NATIVE_VARIANTS
-from collage_dsl.language.resolve.limits import LIMITS
 from collage_dsl.language.resolve.measuring import MEASURES
 from collage_dsl.language.resolve.pattern_tables import table_names
 from collage_dsl.language.resolve.tuning import TUNES
+from collage_dsl.language.syntax import aliases
 from collage_dsl.language.syntax.grammar import spellings
 from collage_dsl.language.syntax.words import SETTINGS
-from collage_dsl.lsp.context import Context, context
+from collage_dsl.lsp.context import Bracket, Context, context
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.names import Definition, External, members
@@ -20,17 +21,26 @@ from collage_dsl.lsp.tables import sorts as table_sorts
 from collage_dsl.lsp.vocabulary import attribute_type, meaning, signature, words
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules.predicate import PATTERN_TABLE
+from collage_dsl.rules.rule_functions import (
+    KIND_PAIR,
+    LIMIT_NAMES,
+    LIMITS,
+    RULES,
+    Argument,
+    Choice,
+    RuleFunction,
+    Sort,
+    WholeNumber,
+)
 from collage_dsl.source import Span
 
 _ARGUMENTS = {
-    "combine_by_primitives": ("using", "max_depth", "max_nodes", "max_splits"),
-    "op_predicate": ("ops",),
-    "horizontal": ("max",),
-    "vertical": ("prologue", "epilogue", "max_depth"),
-    "only_valid": LIMITS,
+    **{name: function.keywords for name, function in RULES.items()},
     "matches": ("at", "nodes"),
     "why_not": ("at",),
 }
+
+_A_RULE = Argument("rule", Sort.RULE)
 
 _ITEMS = ("import", "let", "extern", "pattern", "rule", "target", "pin", "forbid", "test")
 
@@ -219,34 +229,61 @@ class _Completer:
     # Rules and targets.
 
     def rule(self) -> Iterator[Completion]:
-        bracket = self.here.bracket
-        head = bracket.heads[-1] if bracket and bracket.heads else ""
-        if any(each.argument == "using" for each in self.here.brackets):
-            kinds = head == "kind"
-            yield from _group("kind") if kinds else _group("primitive")
-        elif any(each.argument == "ops" for each in self.here.brackets):
-            yield from self.defined("class")
-            yield from _operators()
-        elif bracket and bracket.sign == "[" and self.calls("only_variants"):
-            yield from _some("variant", NATIVE_VARIANTS)
-        elif bracket and bracket.argument == "largest_first":
-            yield from _keywords(("true", "false"))
-        elif bracket and bracket.argument == "min_nodes":
-            return
-        elif bracket and bracket.argument:
-            yield from _some("taps", ("allowed", "none", "any"))
-        elif head == "op_call_by_kind":
+        """Words for the argument at the cursor, and for the names of arguments."""
+        function, argument = self.argument()
+        if self.here.bracket and self.here.bracket.heads[-1:] == (KIND_PAIR,):
             yield from _group("kind")
-        elif head == "dfpattern":
-            yield from self.defined("pattern")
-        elif head == "op_predicate":
-            yield from self.defined("predicate")
-            yield from _some("argument", _ARGUMENTS[head], after=": ")
+        elif function is None:
+            yield from self.values(_A_RULE)
         else:
-            yield from _group("rule", leave_out=("one_of",))
-            yield from self.defined("rule")
-            yield from self.parameters()
-            yield from _some("argument", _ARGUMENTS.get(head, ()), after=": ")
+            if argument is not None:
+                yield from self.values(argument)
+            if argument is None or not argument.is_named:
+                yield from _some("argument", function.keywords, after=": ")
+
+    def argument(self) -> tuple[RuleFunction | None, Argument | None]:
+        """The innermost function of a rule around the cursor, and its argument at the cursor."""
+        for bracket in reversed(self.here.brackets):
+            function = _rule_function(bracket)
+            if function is not None:
+                return function, function.argument(bracket.number, bracket.argument)
+        return None, None
+
+    def values(self, argument: Argument) -> Iterator[Completion]:
+        """Words for a value of `argument`."""
+        match argument.sort:
+            case Sort.RULE:
+                yield from _group("rule", leave_out=("one_of",))
+                yield from self.defined("rule")
+                yield from self.parameters()
+            case Sort.KIND:
+                yield from _group("kind")
+            case Sort.KIND_OR_NONE:
+                yield from _group("kind")
+                yield from _keywords(("none",))
+            case Sort.PATTERN:
+                yield from self.defined("pattern")
+            case Sort.PREDICATE:
+                yield from self.defined("predicate")
+            case Sort.OPERATORS:
+                yield from self.defined("class")
+                yield from _operators()
+            case Sort.PRIMITIVES:
+                yield from _group("primitive")
+            case Sort.VARIANTS:
+                yield from _some("variant", NATIVE_VARIANTS)
+            case Sort.TAPS:
+                yield from _some("taps", ("allowed", "none"))
+            case Sort.TRUTH:
+                yield from _keywords(("true", "false"))
+            case WholeNumber(may_be_any=True):
+                yield from _some("taps", ("any",))
+            case Choice(words):
+                yield from _some("choice", words)
+            case Sort.LABEL | Sort.LIMITS | WholeNumber():
+                pass
+            case _:
+                assert_never(argument.sort)
 
     def calls(self, function: str) -> bool:
         """Whether the cursor is in the arguments of `function`."""
@@ -275,13 +312,10 @@ class _Completer:
     def limits(self) -> Iterator[Completion]:
         match self.here.first:
             case "":
-                yield from _some("limit", LIMITS)
-            case "taps":
-                yield from _some("taps", ("allowed", "none"))
-            case "min_nodes" | "largest_first":
-                pass
-            case _:
-                yield from _some("taps", ("any",))
+                yield from _some("limit", LIMIT_NAMES)
+            case name if limit := next((each for each in LIMITS if each.name == name), None):
+                if limit.sort is not Sort.TRUTH:  # `largest_first;` stands alone
+                    yield from self.values(limit)
 
     # Tests.
 
@@ -380,6 +414,11 @@ class _Completer:
         for each in found[0].names.definitions.values() if found else ():
             if each.of is None and each.sort in sorts:
                 yield _named(f"{prefix.name}.{each.name}", each)
+
+
+def _rule_function(bracket: Bracket) -> RuleFunction | None:
+    head = bracket.heads[-1] if bracket.heads else ""
+    return RULES.get(aliases.RULES.get(head, head)) if bracket.sign == "(" else None
 
 
 def _of_table(path: str, before: str = "") -> Iterator[Completion]:

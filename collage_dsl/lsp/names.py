@@ -7,15 +7,16 @@ part, so that names in new constructs of the language are found.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype
-from collage_dsl.language.syntax import ast, graph_ast
+from collage_dsl.language.syntax import aliases, ast, graph_ast
 from collage_dsl.lsp.tables import import_path
 from collage_dsl.lsp.vocabulary import has_meaning
+from collage_dsl.rules.rule_functions import RULES, Sort
 from collage_dsl.source import Source, Span
 
 
@@ -68,6 +69,14 @@ class Use:
 
 
 Scope = dict[str, Definition]
+
+_WORDS: Mapping[object, str] = {
+    Sort.KIND: "kind",
+    Sort.KIND_OR_NONE: "kind",
+    Sort.PRIMITIVES: "primitive",
+    Sort.TAPS: "taps",
+}
+"""The groups of words that arguments of a sort consist of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +290,8 @@ class _Walk:
             for dim in parameter.dims.items if parameter.dims else ():
                 if isinstance(dim, ast.Name):
                     self.here(dim, "dimension", dim.span, owner)
+        for item in _list_items(pattern.statements):
+            self.here(item, "dimension", item.span, owner)
         for statement in pattern.statements:
             if isinstance(statement, ast.Binding):
                 whole = self.statement_of(statement.name, statement.value.span)
@@ -338,6 +349,8 @@ class _Walk:
                 owners = self.owners(names)
                 for attribute in attributes:
                     self.condition(attribute, owners)
+            case ast.ListOf():
+                pass  # its items are dimensions, which `pattern` has added
             case _:
                 for part in _parts(operand):
                     self.operand(part)
@@ -410,15 +423,16 @@ class _Walk:
     ) -> None:
         if not (words and self.word(function, words)):
             self.name(function, self.local, self.definitions) or self.word(function, "rule")
-        for argument in arguments:
-            group = "kind" if function.text == "op_call_by_kind" else ""
+        known = RULES.get(aliases.RULES.get(function.text, function.text))
+        for at, argument in enumerate(arguments):
             if argument.name is not None:
                 self.word(argument.name, "argument", (function.text,))
-                group = {"using": "primitive", "taps": "taps"}.get(argument.name.text, group)
-            if function.text == "only_variants" and isinstance(argument.value, ast.List):
+            name = "" if argument.name is None else argument.name.text
+            wanted = known.argument(at, name) if known else None
+            if wanted and wanted.sort is Sort.VARIANTS and isinstance(argument.value, ast.List):
                 self.variants(argument.value)
             else:
-                self.rule(argument.value, group)
+                self.rule(argument.value, _WORDS.get(wanted.sort, "") if wanted else "")
 
     def target(self, target: ast.Target) -> None:
         for setting in target.settings:
@@ -537,6 +551,15 @@ def members(file: ast.File, name: str) -> list[str]:
 def _called(operand: ast.Operand) -> tuple[ast.Name, ...]:
     called = operand.operators if isinstance(operand, ast.OperatorCall) else ()
     return tuple(each for each in called if isinstance(each, ast.Name))
+
+
+def _list_items(node: Any) -> Iterator[ast.Name]:
+    """The names in the lists of a syntax node."""
+    if isinstance(node, ast.ListOf):
+        yield from (item for item in node.items if isinstance(item, ast.Name))
+    else:
+        for part in _parts(node):
+            yield from _list_items(part)
 
 
 def _parts(node: Any) -> Iterator[Any]:

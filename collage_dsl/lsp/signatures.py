@@ -10,31 +10,13 @@ from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.names import External, members
 from collage_dsl.lsp.vocabulary import attribute_type, meaning
+from collage_dsl.rules.rule_functions import KIND_PAIR, RULES
 
 _RULES: Mapping[str, tuple[str, ...]] = {
-    "op_call_by_kind": ("kinds…",),
-    "dfpattern": ("pattern",),
-    "op_predicate": ("name", "ops: [operators…]"),
-    "composite": ("label", "rule"),
-    "union": ("rules…",),
-    "combine_by_primitives": (
-        *("rule", "using: [primitives…]", "max_depth: number", "max_nodes: number"),
-        "max_splits: number",
-    ),
-    "max_coalesce": ("rule",),
-    "only_valid": (
-        *("rule", "max_exits: number", "max_depth: number", "max_nodes: number", "taps: allowed"),
-        *("min_nodes: number", "largest_first: true", "max_regions: number"),
-        "max_candidates: number",
-    ),
-    "only_variants": ("rule", "[variants…]"),
-    "primitive": ("rule",),
-    "horizontal": ("rule", "max: number"),
-    "vertical": ("rule", "prologue: kind", "epilogue: kind", "max_depth: number"),
-    "host": (),
+    **{name: function.signature for name, function in RULES.items()},
     "one_of": ("operators…",),
 }
-_PRIMITIVES = {"kind": ("upstream -> downstream",)}
+_PRIMITIVES = {KIND_PAIR: ("upstream -> downstream",)}
 _FUNCTIONS = {
     **dict.fromkeys(("dtype", "rank", "shape", "size", "bytes", "has", "uses"), ("value",)),
     "dim": ("value", "axis"),

@@ -13,40 +13,15 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import dtype_names, long_dtype
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language.resolve import questions
-from collage_dsl.language.resolve.rules import PRIMITIVES
-from collage_dsl.rules import (
-    CombineByPrimitives,
-    DFPattern,
-    Horizontal,
-    Host,
-    KindPair,
-    MaxCoalesce,
-    OnlyValid,
-    OnlyVariants,
-    OpCallByKind,
-    OpPredicate,
-    Primitive,
-    Tagged,
-    Union,
-    Vertical,
-    condition,
+from collage_dsl.language.syntax import aliases
+from collage_dsl.rules import KindPair, condition
+from collage_dsl.rules.rule_functions import (
+    KIND_PAIR,
+    PRIMITIVE_NAMES,
+    PRIMITIVES,
+    RULES,
+    primitive_text,
 )
-
-RULES: Mapping[str, type] = {
-    "op_call_by_kind": OpCallByKind,
-    "dfpattern": DFPattern,
-    "composite": Tagged,
-    "union": Union,
-    "combine_by_primitives": CombineByPrimitives,
-    "combine": CombineByPrimitives,
-    "only_valid": OnlyValid,
-    "only_variants": OnlyVariants,
-    "max_coalesce": MaxCoalesce,
-    "op_predicate": OpPredicate,
-    "horizontal": Horizontal,
-    "vertical": Vertical,
-    "host": Host,
-}
 
 _FUNCTIONS: Mapping[str, type] = {
     "dtype": condition.Dtype,
@@ -61,7 +36,14 @@ _FUNCTIONS: Mapping[str, type] = {
     "min": condition.Min,
     "max": condition.Max,
     "all": condition.All,
+    "place": condition.Place,
 }
+
+_PRIMITIVE_RULE = (
+    "`primitive(rule)` proposes what `rule` proposes: each candidate is one kernel, which every "
+    "target implies."
+)
+"""The meaning of the only rule function that has no class."""
 
 _QUESTIONS: Mapping[str, type] = {
     "matches": questions.Matches,
@@ -93,8 +75,6 @@ _LIMITS = {
 
 _TEXTS: Mapping[str, Mapping[str, str]] = {
     "rule": {
-        "primitive": "`primitive(rule)` proposes what `rule` proposes: each candidate is one "
-        "kernel, which every target implies.",
         "one_of": "`one_of(nn.relu, nn.gelu)` is a class of operators: called in a pattern, it "
         "matches a call of any of them.",
     },
@@ -160,6 +140,8 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
     "modifier": {
         "ordered": "The operands are matched in this order alone, though the operator is "
         "commutative.",
+        "flat": "Calls of the operator in any order and grouping match, and their constants "
+        "together.",
         "shared": "The result may also be used outside the match.",
     },
     "taps": {
@@ -211,10 +193,12 @@ def meaning(group: str, text: str, owners: tuple[str, ...] = ()) -> str:
             return f"The dtype `{long}`." if long else ""
         case "primitive":
             return _primitive(text)
-        case "rule" | "function" | "question":
-            classes = {"rule": RULES, "function": _FUNCTIONS, "question": _QUESTIONS}[group]
-            if text in classes:
-                return _docstring(classes[text])
+        case "rule" if function := RULES.get(aliases.RULES.get(text, text)):
+            return _docstring(function.made) if function.made else _PRIMITIVE_RULE
+        case "function" if text in _FUNCTIONS:
+            return _docstring(_FUNCTIONS[text])
+        case "question" if text in _QUESTIONS:
+            return _docstring(_QUESTIONS[text])
     return _TEXTS.get(group, {}).get(text, "")
 
 
@@ -230,9 +214,9 @@ def words(group: str) -> tuple[str, ...]:
         case "dtype":
             return dtype_names()
         case "primitive":
-            return ("kind", *PRIMITIVES)
+            return PRIMITIVE_NAMES
         case "rule":
-            return tuple(word for word in (*RULES, *_TEXTS[group]) if word != "combine")
+            return (*RULES, *_TEXTS[group])
         case "function":
             return tuple(_FUNCTIONS)
         case "question":
@@ -278,19 +262,13 @@ def _attribute(name: str, owners: tuple[str, ...]) -> str:
 
 
 def _primitive(name: str) -> str:
-    if name == "kind":
+    if name == KIND_PAIR:
         return _docstring(KindPair)
     found = PRIMITIVES.get(name, ())
     if len(found) == 1:
         return _docstring(type(found[0]))
-    parts = ", ".join(f"`{_written(primitive)}`" for primitive in found)
+    parts = ", ".join(f"`{primitive_text(primitive)}`" for primitive in found)
     return f"`{name}`: {parts}." if parts else ""
-
-
-def _written(primitive: Primitive) -> str:
-    if isinstance(primitive, KindPair):
-        return f"kind({primitive.upstream} -> {primitive.downstream})"
-    return next(name for name, found in PRIMITIVES.items() if found == (primitive,))
 
 
 def _docstring(documented: type) -> str:

@@ -6,7 +6,7 @@ from functools import cache
 from math import inf
 
 from collage_dsl.backends.tvm import Tvm
-from collage_dsl.cost import CostStore, Infeasible, Peak
+from collage_dsl.cost import CostFunction, CostStore, Infeasible, Peak
 from collage_dsl.graph import (
     Attribute,
     CandidateKernel,
@@ -41,27 +41,31 @@ _ELEMENTS = 1 << 20
 """More than the caches of a core hold. With fewer, overheads would dominate the time."""
 
 
-def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
+def lower_bound(cost: MeasuredCost, *, measures: bool = True) -> Callable[[CandidateKernel], float]:
     """
     A lower bound of what `cost` says of a kernel: the time to launch a kernel of its target, plus
     `Peak`. Where a model runs often, less of a kernel's data comes from memory than it moves. The
     numbers of this machine are measured when a bound is first asked for, and kept in the store. If
-    that fails, the bound is lower.
+    that fails, the bound is lower. So it is where they are not in the store, if nothing `measures`.
 
     A target without a number of cores has one core, as in `MeasuredCost`.
     """
 
     @cache
     def peak() -> Peak:
-        return Peak(memory=memory(cost.store, cost.fleet), cores=1)
+        return Peak(memory=memory(cost.store, cost.fleet, measures=measures), cores=1)
 
     @cache
     def launch(toolchain: Toolchain) -> float:
+        overheads, backend = cost.overheads, cost.backend_of(toolchain)
+        find = overheads.launch if measures else overheads.recorded_launch
         try:
-            seconds = cost.launch(toolchain, cost.backend_of(toolchain))
+            seconds = find(toolchain, backend)
         except MeasuringError:
             return 0.0
-        return 0.0 if isinstance(seconds, Infeasible) else seconds * LEAST_LAUNCH
+        if seconds is None or isinstance(seconds, Infeasible):
+            return 0.0
+        return seconds * LEAST_LAUNCH
 
     @cache
     def sized(graph: Graph) -> Graph:
@@ -82,25 +86,26 @@ def lower_bound(cost: MeasuredCost) -> Callable[[CandidateKernel], float]:
     return least
 
 
-def memory(store: CostStore, fleet: Fleet | None = None) -> float:
+def memory(store: CostStore, fleet: Fleet | None = None, *, measures: bool = True) -> float:
     """
     The most bytes that one core of this machine, or of that of `fleet`, moves from and to memory
     in a second.
     """
     with MeasuredCost(lambda _: Tvm(), store, fleet=fleet) as cost:
         try:
-            fastest = max(_rate(cost, graph) for graph in (_addition(), _maximum()))
+            known = cost if measures else cost.recorded
+            fastest = max(_rate(known, graph) for graph in (_addition(), _maximum()))
         except MeasuringError:
             return _MEMORY
     return max(_MEMORY, _FASTER * fastest)
 
 
-def _rate(cost: MeasuredCost, graph: Graph) -> float:
-    """The bytes a second that the only kernel of `graph` moves; 0 if it is infeasible."""
+def _rate(cost: CostFunction, graph: Graph) -> float:
+    """The bytes a second that the only kernel of `graph` moves; 0 if its cost is not known."""
     kernel = CandidateKernel(graph, SubGraph(graph.calls), _FASTEST)
     seconds = cost(kernel)
     moved = Peak(memory=1, cores=1)(kernel)
-    return 0.0 if isinstance(seconds, Infeasible) or not seconds else moved / seconds
+    return 0.0 if isinstance(seconds, Infeasible) or not seconds > 0 else moved / seconds
 
 
 def _addition() -> Graph:

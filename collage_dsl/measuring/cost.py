@@ -226,7 +226,8 @@ class MeasuredCost:
         """
         Let the ways of a group, to compute the same nodes, cost the same where they do so within
         the noise margin: as much as the dearest of those, which breaks no lower bound. Says whether
-        a cost has changed.
+        a cost has changed. A cost that was raised for another plan stays so, or two plans might
+        take turns for ever.
 
         If this `measures`, kernels of ways that may cost the same are timed in turn first, if they
         were not yet. If that changes a cost, all kernels cost what was measured again: the next
@@ -240,11 +241,9 @@ class MeasuredCost:
             return True
         every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
         before = list(map(self._cost, every))
-        equal: dict[Key, float] = {}
         for group in groups:  # A kernel may be in several groups, where a model repeats itself.
             for key, cost in made_equal(self._ways(group)):
-                equal[key] = max(cost, equal.get(key, cost))
-        self._equal |= equal
+                self._equal[key] = max(cost, self._equal.get(key, cost))
         return before != list(map(self._cost, every))
 
     def _are_changed_in_turn(self, groups: Sequence[Way]) -> bool:

@@ -77,18 +77,30 @@ class Overheads:
         found = self.kept.store.get(_REFERENCE, self.kept.context(_MACHINE, Tvm()))
         return None if isinstance(found, Infeasible) else found
 
+    def recorded_launch(self, toolchain: Toolchain, backend: Backend) -> Cost | None:
+        """As `launch`, but nothing is measured: None if it is not known."""
+        toolchain = toolchain.by()
+        return self._known("launch", self._context(toolchain, backend), toolchain)
+
+    def _context(self, toolchain: Toolchain, backend: Backend) -> str:
+        others = None if toolchain.measure.runs == "rarely" else SMALL
+        return self.kept.context(toolchain, backend, others=others)
+
+    def _known(self, part: str, context: str, toolchain: Toolchain) -> Cost | None:
+        tried = context, self.limit(toolchain)
+        return self._failed.get(tried, self.kept.store.get(f"overhead.{part}", context))
+
     def _part(self, part: str, toolchain: Toolchain, backend: Backend) -> Cost:
         toolchain = toolchain.by()
-        others = None if toolchain.measure.runs == "rarely" else SMALL
-        context = self.kept.context(toolchain, backend, others=others)
-        tried = context, self.limit(toolchain)
-        known = self._failed.get(tried, self.kept.store.get(f"overhead.{part}", context))
+        context = self._context(toolchain, backend)
+        known = self._known(part, context, toolchain)
         if known is not None:
             return known
         measured = self.measured(OverheadTask(toolchain, backend, self.reference()))
         if isinstance(measured, Failed):
-            self._failed[tried] = Infeasible(measured.reason, measured.kind)
-            return self._failed[tried]
+            failed = Infeasible(measured.reason, measured.kind)
+            self._failed[context, self.limit(toolchain)] = failed
+            return failed
         parts = {
             "launch": (measured.launch, measured.launch_spread),
             "entry": (measured.entry, measured.entry_spread),

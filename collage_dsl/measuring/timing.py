@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from collage_dsl.graph import Measuring
+from collage_dsl.graph import Measuring, Runs
 from collage_dsl.measuring.interval import is_exact
 from collage_dsl.measuring.pace import PATIENCE, SLOWER, Pace
 
@@ -146,30 +146,34 @@ def times_in_turn(
             return slower.times, pace.speed
 
 
-def interleaved(calls: list[Call], num_cores: int, *, budget: float) -> list[list[float]]:
+def interleaved(
+    calls: Sequence[Call], num_cores: int, *, budget: float, runs: Runs = "often"
+) -> list[list[float]]:
     """
     The seconds of each of `calls`. They run in turn, so that a disturbance of the machine disturbs
-    all of them. Stops after `budget` seconds, but not before five rounds. Calls that the machine
-    began or ended slower than others are left out, if five remain of each.
+    all of them. What `runs` often has its data where its last run left it, so each call is made
+    once more before it is timed: the others have used the caches meanwhile. What runs rarely has
+    its data in memory. Stops after `budget` seconds, but not before five rounds. Calls that the
+    machine began or ended slower than others are left out, if five remain of each.
     """
     for call in calls:
         call()
     pace = Pace(inf)
-    runs: list[list[tuple[float, float]]] = [[] for _ in calls]
+    every: list[list[tuple[float, float]]] = [[] for _ in calls]
     deadline = time.monotonic() + budget
-    while len(runs[0]) < _LEAST or (len(runs[0]) < _MOST and time.monotonic() < deadline):
-        for call, series in zip(calls, runs, strict=True):
+    while len(every[0]) < _LEAST or (len(every[0]) < _MOST and time.monotonic() < deadline):
+        for call, series in zip(calls, every, strict=True):
             before = pace.read()
-            seconds = undisturbed(call, num_cores)
+            seconds = undisturbed(call, num_cores, evict if runs == "rarely" else call)
             series.append((seconds, max(before, pace.read())))
     slow = SLOWER * pace.usual
-    usual = [[seconds for seconds, taken in series if taken <= slow] for series in runs]
+    usual = [[seconds for seconds, taken in series if taken <= slow] for series in every]
     if min(map(len, usual)) >= _LEAST:
         return usual
-    return [[seconds for seconds, _ in series] for series in runs]
+    return [[seconds for seconds, _ in series] for series in every]
 
 
-def undisturbed(call: Call, num_cores: int, before: Call = lambda: None) -> float:
+def undisturbed(call: Call, num_cores: int, before: Call) -> float:
     """The seconds of one call that nothing disturbed, or of the last one that was tried."""
     for _ in range(_RETAKES):
         before()

@@ -17,7 +17,7 @@ from collage_dsl.rules.explain import (
 from collage_dsl.rules.facts import Fact
 from collage_dsl.rules.near import near as nearest
 from collage_dsl.rules.near import share_of
-from collage_dsl.rules.pattern import Call, Pattern, PatternCall, Repeat
+from collage_dsl.rules.pattern import Call, Flat, Pattern, PatternCall, Repeat
 from collage_dsl.rules.predicate import Lookup, no_host_code
 from collage_dsl.rules.written import operand_text, parameter_text
 from collage_dsl.source import Span
@@ -319,7 +319,7 @@ def _wanted(step: Step) -> str:
 
 def _span(step: Step) -> Span | None:
     match step.wanted:
-        case Call() | PatternCall() as call:
+        case Call() | Flat() | PatternCall() as call:
             return call.span
         case Repeat(call):
             return call.span

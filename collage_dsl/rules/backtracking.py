@@ -12,7 +12,18 @@ from collage_dsl.graph.floats import rounded
 from collage_dsl.graph.operators import is_commutative
 from collage_dsl.rules.condition import UNKNOWN, Given, Where
 from collage_dsl.rules.evaluation import evaluate
+from collage_dsl.rules.flattening import (
+    COMBINING,
+    Flattened,
+    Together,
+    agree,
+    combined,
+    flattened,
+    is_tree,
+    together,
+)
 from collage_dsl.rules.frame import Frame
+from collage_dsl.rules.lists import are_equal_literals, list_refusal
 from collage_dsl.rules.observer import NO_OBSERVER, Observer
 from collage_dsl.rules.parts import asks_predicates
 from collage_dsl.rules.paths import beginnings, obstacles
@@ -21,6 +32,8 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     PathFrom,
@@ -158,12 +171,15 @@ class Backtracking:
                 shared = partial._replace(shared=partial.shared | 1 << index)
                 yield from self.others(frame, results[1:], shared, observer)
 
-    def operand(
-        self, frame: Frame, operand: Operand, index: int, so_far: Partial, observer: Observer
-    ) -> Iterable[Partial]:
+    def step(self) -> None:
         self.steps += 1
         if self.steps > self.most:
             raise TooManyStepsError
+
+    def operand(
+        self, frame: Frame, operand: Operand, index: int, so_far: Partial, observer: Observer
+    ) -> Iterable[Partial]:
+        self.step()
         inner = observer.operand(operand, index, frame)
         tried: Iterable[Partial]
         match operand:
@@ -174,6 +190,8 @@ class Backtracking:
                     tried = self.optional(frame, operand, index, so_far, inner)
                 else:
                     tried = self.call(frame, operand, index, so_far, inner)
+            case Flat():
+                tried = self.flat(frame, operand, index, so_far, inner)
             case PatternCall():
                 if operand.optional:
                     tried = self.optional(frame, operand, index, so_far, inner)
@@ -184,6 +202,9 @@ class Backtracking:
             case Number():
                 held = self.is_number(operand, self.graph.nodes[index], so_far, inner)
                 tried = (so_far,) if held else ()
+            case ListOf():
+                why = list_refusal(operand, self.graph.nodes[index])
+                tried = _refuse(inner, so_far, why) if why else (so_far,)
             case TupleOf(fields):
                 tried = self.tuple_of(frame, fields, index, so_far, inner)
             case TupleOfEach():
@@ -342,9 +363,10 @@ class Backtracking:
         if key in so_far.bound:
             if so_far.bound[key] == index:
                 return (so_far,)
-            seen = self.graph.nodes[so_far.bound[key]].name
-            here = self.graph.nodes[index].name
-            because = f"`{name}` is `{seen}` already and cannot be `{here}` too"
+            seen, here = self.graph.nodes[so_far.bound[key]], self.graph.nodes[index]
+            if are_equal_literals(seen, here):
+                return (so_far,)
+            because = f"`{name}` is `{seen.name}` already and cannot be `{here.name}` too"
             return _refuse(observer, so_far, because)
         parameter = frame.parameters.get(name)
         if parameter is None:
@@ -384,6 +406,53 @@ class Backtracking:
         if len(node.inputs) == 2 and is_commutative(node.op) and not call.ordered:
             return self.either_order(frame, call.operands, node.inputs, covered, observer)
         return self.operands(frame, call.operands, node.inputs, covered, observer)
+
+    def flat(
+        self, frame: Frame, flat: Flat, index: int, so_far: Partial, observer: Observer
+    ) -> Iterator[Partial]:
+        """Take the tree at a node apart in each way, and match the values in each order."""
+        node, values, wanted = self.graph.nodes[index], flat.values, together(flat)
+        noun = COMBINING[flat.op].noun
+        if not is_tree(flat.op, self.graph, index, len(values)):
+            _refuse(observer, so_far, f"`{node.name}` is {_what(node)}, not a {noun}", flat.span)
+            return
+        dtype = getattr(node.type, "dtype", "float32")
+        found = False
+        for way in flattened(flat.op, self.graph, index, len(values)):
+            self.step()
+            found = True
+            covered = so_far
+            for call in way.calls:
+                shared = frame.pattern.taps or (flat.shared and call == index)
+                covered = covered.covering(call, shared=shared)
+            inner = observer.operands(way.values)
+            tried = self.any_order(frame, values, way.values, covered, inner)
+            if agree(flat.op, wanted, way.numbers, dtype):
+                yield from (tried if inner is observer else inner.each(tried))
+            elif observer.hears(covered.inside.bit_count()):
+                because = _other_number(node, flat, wanted, way)
+                _refuse(inner, next(tried, covered), because, flat.span)
+        if not found:
+            because = f"`{node.name}` is no {noun} of {len(values)} values"
+            _refuse(observer, so_far, because, flat.span)
+
+    def any_order(
+        self,
+        frame: Frame,
+        wanted: tuple[Operand, ...],
+        given: tuple[int, ...],
+        so_far: Partial,
+        observer: Observer,
+    ) -> Iterator[Partial]:
+        """Match each operand of `wanted` at another of the nodes `given`."""
+        if not wanted:
+            yield so_far
+            return
+        for index in dict.fromkeys(given):
+            at = given.index(index)
+            rest = given[:at] + given[at + 1 :]
+            for partial in self.operand(frame, wanted[0], index, so_far, observer):
+                yield from self.any_order(frame, wanted[1:], rest, partial, observer)
 
     def either_order(
         self,
@@ -548,6 +617,15 @@ class _World:
         asked = dict(zip(predicate.parameters, indexes, strict=True))
         self.said = self.lookup(predicate)(Question(self.graph, self.inside, self.root, asked))
         return not self.said
+
+
+def _other_number(node: Node, flat: Flat, wanted: Together, way: Flattened) -> str:
+    """Why the numbers of a tree are not those of the pattern."""
+    noun = COMBINING[flat.op].noun
+    if not way.numbers:
+        return f"the {noun} `{node.name}` has no number, not {wanted.number:g}"
+    found = f"the numbers of the {noun} `{node.name}` make {combined(flat.op, way.numbers):g}"
+    return f"{found}, not {wanted.number:g}" if flat.numbers else f"{found}: the pattern has none"
 
 
 def _is_of(kinds: tuple[Kind, ...], node: Node) -> bool:

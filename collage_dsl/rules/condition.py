@@ -130,6 +130,19 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """
+    `place(c, axis)`, inside `all(…)`: where the element of a constant is along an axis, from 0.
+
+    With the condition `all(m == 0 or place(m, -1) > place(m, -2))`, all elements of a matrix on
+    and below the diagonal are 0.
+    """
+
+    of: str
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
 class All:
     """
     `all(c > 0)`: whether a condition holds for every element of a constant; it does if there is
@@ -242,6 +255,7 @@ Expression = (
     | Min
     | Max
     | Element
+    | Place
     | All
     | Range
     | Has
@@ -303,6 +317,8 @@ class Given:
     world: World | None = None
     elements: Mapping[str, int | float] = field(default_factory=dict)
     """Inside `all`, the elements that are looked at."""
+    places: Mapping[Place, int] = field(default_factory=dict)
+    """Inside `all`, where these elements are."""
 
 
 def parts(expression: Expression) -> tuple[Expression, ...]:
@@ -320,7 +336,7 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
             return ()
         case Dtype() | Rank() | Shape() | DimAt() | Size() | Bytes():
             return ()
-        case AttrOf() | ValueOf() | Min() | Max() | Element():
+        case AttrOf() | ValueOf() | Min() | Max() | Element() | Place():
             return ()
         case _:
             assert_never(expression)
@@ -350,7 +366,7 @@ def depends_on_facts(expression: Expression) -> bool:
     match expression:
         case Has() | Uses() | Holds() | Dtype() | Rank() | Shape() | DimAt() | Size() | Bytes():
             return True
-        case AttrOf() | ValueOf() | Min() | Max() | Element():
+        case AttrOf() | ValueOf() | Min() | Max() | Element() | Place():
             return True
         case _:
             return any(map(depends_on_facts, parts(expression)))
@@ -363,7 +379,7 @@ def names(expression: Expression) -> frozenset[str]:
             return frozenset(asked)
         case Has(of) | Uses(of) | Dtype(of) | Rank(of) | Shape(of) | Size(of) | Bytes(of):
             return frozenset((of,))
-        case DimAt(of) | AttrOf(of) | ValueOf(of) | Min(of) | Max(of) | Element(of):
+        case DimAt(of) | AttrOf(of) | ValueOf(of) | Min(of) | Max(of) | Element(of) | Place(of):
             return frozenset((of,))
         case _:
             return frozenset().union(*map(names, parts(expression)))

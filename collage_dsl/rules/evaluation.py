@@ -1,7 +1,8 @@
 """Evaluate conditions on the values that a match has bound."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import assert_never
 
 from collage_dsl.graph import Attribute, Dim, Node, TensorType
@@ -33,6 +34,7 @@ from collage_dsl.rules.condition import (
     Near,
     Not,
     Or,
+    Place,
     Range,
     Rank,
     Shape,
@@ -45,6 +47,7 @@ from collage_dsl.rules.condition import (
     parts,
 )
 from collage_dsl.rules.contents import Ends, ends, is_empty, listed
+from collage_dsl.rules.lists import dims_of_list
 from collage_dsl.rules.three_valued import calculated, compare, every, in_range, near, within
 
 
@@ -68,6 +71,8 @@ def evaluate(expression: Expression, given: Given) -> Value | Unknown:
             return _content(expression, ends(given.bound.get(name)))
         case Element(name):
             return given.elements.get(name, UNKNOWN)
+        case Place():
+            return given.places.get(expression, UNKNOWN)
         case All(condition):
             return every_element(condition, given)
         case Has(name):
@@ -211,8 +216,10 @@ def _plain(value: Attribute) -> Value | Unknown:
 def _fact(
     question: Dtype | Rank | Shape | DimAt | Size | Bytes, node: Node | None
 ) -> Value | Unknown:
-    if node is None or not isinstance(node.type, TensorType):
+    if node is None:
         return UNKNOWN
+    if not isinstance(node.type, TensorType):
+        return _fact_of_list(question, dims_of_list(node))
     type_ = node.type
     if isinstance(question, Dtype):
         return short_dtype(type_.dtype)
@@ -232,6 +239,21 @@ def _fact(
             return _number(type_.shape[axis]) if inside else UNKNOWN
         case _:
             assert_never(question)
+
+
+def _fact_of_list(
+    question: Dtype | Rank | Shape | DimAt | Size | Bytes, items: tuple[Dim, ...] | None
+) -> Value | Unknown:
+    """A list that the program writes has a length and items, as a shape has dimensions."""
+    match question:
+        case Rank() if items is not None:
+            return len(items)
+        case Shape() if items is not None:
+            return items
+        case DimAt(_, axis) if items is not None and -len(items) <= axis < len(items):
+            return _number(items[axis])
+        case _:
+            return UNKNOWN
 
 
 def _number(dim: Dim) -> int | Unknown:
@@ -281,7 +303,7 @@ def every_element(condition: Expression, given: Given) -> bool | Unknown:
 
 
 def has_element(expression: Expression) -> bool:
-    return isinstance(expression, Element) or any(map(has_element, parts(expression)))
+    return isinstance(expression, Element | Place) or any(map(has_element, parts(expression)))
 
 
 def _of_ends(
@@ -319,7 +341,9 @@ def _one_by_one(condition: Expression, given: Given) -> bool | Unknown:
     places = elements_together(condition, given)
     if isinstance(places, str):
         return UNKNOWN
-    return every(_truth(condition, replace(given, elements=place)) for place in places)
+    return every(
+        _truth(condition, replace(given, elements=elements, places=at)) for elements, at in places
+    )
 
 
 def _truth(condition: Expression, given: Given) -> bool | Unknown:
@@ -329,12 +353,13 @@ def _truth(condition: Expression, given: Given) -> bool | Unknown:
 
 def elements_together(
     condition: Expression, given: Given
-) -> Sequence[Mapping[str, int | float]] | str:
+) -> Sequence[tuple[Mapping[str, int | float], Mapping[Place, int]]] | str:
     """
     The different combinations of elements that are at the same place of the constants of
-    `condition`, or why they are not known.
+    `condition`, and where that is, as far as it asks; or why they are not known.
     """
-    asked = sorted(_asked_elements(condition))
+    places = _asked_places(condition)
+    asked = sorted(_asked_elements(condition) | {place.of for place in places})
     columns: list[tuple[int | float, ...]] = []
     for name in asked:
         found = listed(given.bound.get(name))
@@ -344,9 +369,34 @@ def elements_together(
     shapes = {_without_ones(given.bound[name]) for name in asked} - {()}
     if len(shapes) > 1:
         return f"the shapes of `{'` and `'.join(asked)}` differ"
+    for place in places:
+        shape = given.bound[place.of].tensor.static_shape
+        if not -len(shape) <= place.axis < len(shape):
+            return f"`{place.of}` has {len(shape)} dimensions"
+        columns.append(tuple(_along(shape, place.axis)))
     size = max((len(column) for column in columns if len(column) != 1), default=1)
     rows = zip(*(column * size if len(column) == 1 else column for column in columns), strict=True)
-    return [dict(zip(asked, row, strict=True)) for row in dict.fromkeys(rows)]
+    count = len(asked)
+    return [
+        (
+            dict(zip(asked, row[:count], strict=True)),
+            dict(zip(places, map(int, row[count:]), strict=True)),
+        )
+        for row in dict.fromkeys(rows)
+    ]
+
+
+def _along(shape: tuple[int, ...], axis: int) -> Iterator[int]:
+    """Where each element is along an axis, in row-major order."""
+    before, after = prod(shape[:axis]), prod(shape[axis:][1:])
+    return (at for _ in range(before) for at in range(shape[axis]) for _ in range(after))
+
+
+def _asked_places(condition: Expression) -> tuple[Place, ...]:
+    """The places that are asked about, each once."""
+    if isinstance(condition, Place):
+        return (condition,)
+    return tuple(dict.fromkeys(place for part in parts(condition) for place in _asked_places(part)))
 
 
 def _without_ones(node: Node) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
     Operand,
     Parameter,
     Pattern,
@@ -227,8 +228,11 @@ class _Part:
     def operands(self, given: tuple[int, ...]) -> "_Part":
         if self.record.is_full:
             return self.unrecorded()
-        as_written = given == self.record.graph.nodes[self.step.node].inputs
-        way = self.way_of(How.PARTS if as_written else How.SWAPPED)
+        if isinstance(self.step.wanted, Flat):
+            way = self.way_of(How.PARTS, given)
+        else:
+            as_written = given == self.record.graph.nodes[self.step.node].inputs
+            way = self.way_of(How.PARTS if as_written else How.SWAPPED)
         way.given = given
         return _Part(self.record, self.step, way)
 
@@ -281,9 +285,10 @@ class _Part:
     def unrecorded(self) -> "_Unrecorded":
         return _Unrecorded(self.record, self.step, self.way)
 
-    def way_of(self, how: How) -> Way:
+    def way_of(self, how: How, given: tuple[int, ...] | None = None) -> Way:
+        """The way of the step that is tried so; if they are `given`, with these operands."""
         for way in self.step.ways:
-            if way.how is how:
+            if way.how is how and given in (None, way.given):
                 return way
         self.step.ways.append(Way(how))
         return self.step.ways[-1]

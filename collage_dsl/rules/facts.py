@@ -22,6 +22,7 @@ from collage_dsl.rules.condition import (
     Holds,
     Max,
     Min,
+    Place,
     Rank,
     Shape,
     Size,
@@ -31,6 +32,7 @@ from collage_dsl.rules.condition import (
 )
 from collage_dsl.rules.contents import ends
 from collage_dsl.rules.evaluation import elements_together, evaluate
+from collage_dsl.rules.lists import dims_of_list
 
 Content = ValueOf | Min | Max
 Question = Dtype | Rank | DimAt | Shape | Size | Bytes | Has | Uses | Content
@@ -68,6 +70,8 @@ def _leaves(expression: Expression) -> Iterator[Leaf]:
         case Element(of):
             yield Min(of)
             yield Max(of)
+        case Place():
+            pass
         case All():
             yield from _leaves(expression.condition)
             yield expression
@@ -143,15 +147,18 @@ def _why_unknown(leaf: Question, node: Node | None) -> str:
         return found.unknown or f"its elements are from {found.least} to {found.most}"
     if node is None:
         return "it is not there"
-    if not isinstance(node.type, TensorType):
+    items = dims_of_list(node)
+    if not isinstance(node.type, TensorType) and items is None:
         return f"`{node.name}` is no tensor"
-    shape = node.type.shape
+    shape = node.type.shape if isinstance(node.type, TensorType) else items
     if shape is None:
         return f"the rank of `{node.name}` is not known"
     if isinstance(leaf, DimAt):
         if not -len(shape) <= leaf.axis < len(shape):
             return f"`{node.name}` has {len(shape)} dimension{'s' * (len(shape) != 1)}"
         return f"`{shape[leaf.axis]}` is symbolic"
+    if items is not None:
+        return f"`{node.name}` is a list"
     symbolic = next((dim for dim in shape if isinstance(dim, str)), None)
     return f"`{symbolic}` is symbolic" if symbolic else "its dtype has no known width"
 

@@ -14,6 +14,8 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     PathFrom,
@@ -104,9 +106,9 @@ class _Counter:
         match step.wanted:
             case Call() as call:
                 return self.call(step, call)
-            case Number():
+            case Number() | ListOf():
                 return Share(int(step.held), 1)
-            case TupleOf() | TupleOfEach() | FieldOf() | PathFrom():
+            case TupleOf() | TupleOfEach() | FieldOf() | PathFrom() | Flat():
                 return self.best(step, Share(1, 1)) if step.ways else self.missing(step)
             case Reference() if step.parameter and step.parameter.is_restricted:
                 return self.best(step, Share(int(not step.refused), 1))
@@ -148,6 +150,8 @@ class _Counter:
                 return self.parts(step, way, operands)
             case TupleOf(fields):
                 return self.parts(step, way, fields)
+            case Flat() as flat:
+                return self.flat(step, way, flat)
             case PathFrom() if way.steps:
                 return self.best_of(way.steps)
             case TupleOfEach(field) if way.given:
@@ -167,6 +171,14 @@ class _Counter:
             tried = (part for part in way.steps if part.node == node and part.is_for(operand))
             part = next(tried, None)
             total += self.step(part) if part else Share(0, self.size(step.frame, operand))
+        return total
+
+    def flat(self, step: Step, way: Way, flat: Flat) -> Share:
+        """For each value of a tree, the best of the nodes that were tried counts."""
+        total = Share(int(not way.refused), 1) if flat.numbers else Share()
+        for operand in flat.values:
+            tried = [part for part in way.steps if part.is_for(operand)]
+            total += self.best_of(tried) if tried else Share(0, self.size(step.frame, operand))
         return total
 
     def results(self, way: Way, pattern: Pattern) -> Share:
@@ -201,7 +213,7 @@ class _Counter:
         match operand:
             case Anything():
                 return 0
-            case Number():
+            case Number() | ListOf():
                 return 1
             case Reference(name):
                 return self.size_of_name(frame, name)
@@ -212,6 +224,8 @@ class _Counter:
                 return 1 + plain + self.sizes(frame, operands)
             case PatternCall(pattern, operands):
                 return self.sizes(frame, operands) + _Counter().pattern_size(pattern)
+            case Flat(_, operands):
+                return 1 + bool(operand.numbers) + self.sizes(frame, operand.values)
             case TupleOf(fields):
                 return 1 + self.sizes(frame, fields)
             case TupleOfEach(field, least):

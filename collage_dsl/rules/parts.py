@@ -10,6 +10,8 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     PathFrom,
@@ -24,7 +26,7 @@ from collage_dsl.rules.pattern import (
 
 def inner_operands(operand: Operand) -> tuple[Operand, ...]:
     match operand:
-        case Call(_, operands) | PatternCall(_, operands):
+        case Call(_, operands) | PatternCall(_, operands) | Flat(_, operands):
             return operands
         case TupleOf(fields):
             return fields
@@ -36,7 +38,7 @@ def inner_operands(operand: Operand) -> tuple[Operand, ...]:
             return (call,)
         case Either(choices):
             return choices
-        case Reference() | Anything() | Number():
+        case Reference() | Anything() | Number() | ListOf():
             return ()
         case _:
             assert_never(operand)

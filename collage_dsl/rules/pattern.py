@@ -1,6 +1,7 @@
 """The data of a pattern: its parameters, equations, conditions and results."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from collage_dsl.graph import Kind
 from collage_dsl.rules.condition import Where
@@ -67,6 +68,37 @@ class Number:
     tolerance: float = 0.0
 
 
+ANY: Literal["_"] = "_"
+"""Written for a number of a list, or a dimension, that may be any."""
+
+OPEN: Literal[".."] = ".."
+"""Written at most once in a list, for any number of items."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """
+    A list that is written in the program, such as a shape or the bounds of a slice:
+    `reshape(x, [1, _, 64])`. An item is a number, `_` for any, or `..` for any number of items.
+
+    Names of items, `[n, _, 64]`, are conditions: the list has a name, and `n` is a dimension of it.
+    """
+
+    items: tuple[int | Literal["_", ".."], ...]
+
+    def items_at(self, length: int) -> tuple[tuple[int, int], ...] | None:
+        """The numbers in it with their places in a list of `length`; None if none is so long."""
+        if OPEN not in self.items:
+            wanted = self.items if length == len(self.items) else None
+        else:
+            at = self.items.index(OPEN)
+            more = length - len(self.items) + 1
+            wanted = (*self.items[:at], *[ANY] * more, *self.items[at + 1 :]) if more >= 0 else None
+        if wanted is None:
+            return None
+        return tuple((at, item) for at, item in enumerate(wanted) if isinstance(item, int))
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """
@@ -91,6 +123,32 @@ class Call:
     def names(self) -> tuple[str, ...]:
         """The operators and kinds, in the words of the language."""
         return (*self.ops, *map(str, self.kinds))
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """
+    A tree of calls of `op`, in any order and grouping: `multiply(x, 0.5, add(e, 1)) flat`.
+
+    The operands that are not numbers match the values that the tree combines, each one of them.
+    The constants that are left over are combined to one number, as are the numbers among the
+    operands, and the two must be equal. `flattening.py` says which calls a tree consists of. The
+    result of a `shared` tree may be used outside the match too.
+    """
+
+    op: str
+    operands: tuple["Operand", ...]
+    shared: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def values(self) -> tuple["Operand", ...]:
+        """The operands that are not numbers."""
+        return tuple(operand for operand in self.operands if not isinstance(operand, Number))
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        return tuple(operand for operand in self.operands if isinstance(operand, Number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +239,7 @@ class Either:
 
 Operand = (
     Call
+    | Flat
     | PatternCall
     | TupleOf
     | TupleOfEach
@@ -191,6 +250,7 @@ Operand = (
     | Reference
     | Anything
     | Number
+    | ListOf
 )
 
 

@@ -12,6 +12,7 @@ from collage_dsl.rules.observer import Observer
 from collage_dsl.rules.parts import asks_predicates, inner_operands, wheres, written_operands
 from collage_dsl.rules.pattern import (
     Anything,
+    ListOf,
     Number,
     Operand,
     Pattern,
@@ -132,7 +133,7 @@ class Remembering(Backtracking):
                 if frame.caller is not None:
                     return self.gather(frame.caller, frame.operands[name], names)
                 return False
-            case Anything() | Number():
+            case Anything() | Number() | ListOf():
                 return False
             case _:
                 asks = [self.gather(frame, part, names) for part in inner_operands(operand)]

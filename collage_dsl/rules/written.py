@@ -8,6 +8,8 @@ from collage_dsl.rules.pattern import (
     Either,
     Excluded,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     Parameter,
@@ -29,9 +31,13 @@ def operand_text(operand: Operand) -> str:
             return "_"
         case Number(value, tolerance):
             return f"{'~' if tolerance else ''}{value!r}"
+        case ListOf():
+            return list_text(operand)
         case Call(operands=operands):
             arguments = _arguments(operands, operand.optional)
             return f"{called_text(operand)}{arguments}{_modifiers(operand)}"
+        case Flat(op, operands):
+            return f"{op}{_arguments(operands, False)} flat{' shared' * operand.shared}"
         case PatternCall(pattern, operands, optional):
             return f"{pattern.name}{_arguments(operands, optional)}"
         case TupleOf(fields):
@@ -50,6 +56,11 @@ def operand_text(operand: Operand) -> str:
             return f"({' | '.join(map(operand_text, choices))})"
         case _:
             assert_never(operand)
+
+
+def list_text(wanted: ListOf) -> str:
+    """`[1, _, ..]`"""
+    return f"[{', '.join(map(str, wanted.items))}]"
 
 
 def parameter_text(parameter: Parameter) -> str:

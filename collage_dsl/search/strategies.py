@@ -1,11 +1,10 @@
 """Call a search strategy: a function, or the name of one that we or an installed package have."""
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from collage_dsl.cost import Infeasible
+from collage_dsl.declared import declared, unknown
 from collage_dsl.graph import CandidateKernel, members
 from collage_dsl.search.auto import auto
 from collage_dsl.search.beam import beam
@@ -37,11 +36,7 @@ class UnknownStrategyError(ValueError):
     """No search strategy has the name that is given."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        names = list(known)
-        close = get_close_matches(name, names, n=1)
-        hint = f" (did you mean `{close[0]}`?)" if close else ""
-        listed = ", ".join(f"`{each}`" for each in names)
-        super().__init__(f"no search strategy is named `{name}`{hint}; known are {listed}")
+        super().__init__(unknown("search strategy", name, known))
 
 
 class StrategyError(Exception):
@@ -50,7 +45,7 @@ class StrategyError(Exception):
 
 def strategy_names() -> tuple[str, ...]:
     """The names of our strategies, then those that installed packages declare."""
-    return (*STRATEGIES, *sorted(_declared().keys() - STRATEGIES.keys()))
+    return (*STRATEGIES, *sorted(declared(GROUP).keys() - STRATEGIES.keys()))
 
 
 def find_strategy(name: str) -> Callable[..., Plan]:
@@ -60,10 +55,10 @@ def find_strategy(name: str) -> Callable[..., Plan]:
     """
     if name in STRATEGIES:
         return STRATEGIES[name]
-    declared = _declared()
-    if name not in declared:
+    found = declared(GROUP)
+    if name not in found:
         raise UnknownStrategyError(name, strategy_names())
-    strategy: Callable[..., Plan] = declared[name].load()
+    strategy: Callable[..., Plan] = found[name].load()
     return strategy
 
 
@@ -114,7 +109,3 @@ def _fault(problem: Problem, plan: object) -> str:
 
 def _named(candidate: CandidateKernel) -> str:
     return f"the kernel {candidate.label} of {candidate.target}"
-
-
-def _declared() -> Mapping[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}

@@ -21,6 +21,7 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    ListOf,
     Operand,
     Parameter,
     Reference,
@@ -80,6 +81,8 @@ class Translator:
             case dpl.TuplePattern():
                 inner = tuple(self.value(field, wish) for field in part.fields)
                 return self.bound(part, TupleOf(inner), "tuple")
+            case dpl.PrimArrPattern() if literal:
+                return ListOf(tuple(map(_dim, part.fields)))
         raise InexpressibleError(f"a {type(part).__name__} cannot be said")
 
     def call(self, part: Any) -> Operand:
@@ -96,7 +99,7 @@ class Translator:
         open_ended = _takes_more(part)
         if given > most or (given < least and not open_ended):
             raise InexpressibleError(
-                f"no call matches it: `{op}` takes {most} operands, the pattern gives {given}"
+                f"no call matches it: `{op}` takes {most} operands, but the pattern gives {given}"
             )
         operands = tuple(
             self.value(arg, name, literal=name in table.literals)

@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto, helper
 import collage_dsl as collage
 from collage_dsl.backends.registry import installed
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import MIXED, plans_of
+from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.measuring.cost import supported
 from collage_dsl.realization.difference import compared
@@ -74,7 +74,7 @@ def planned(graph: Graph, chosen: Random) -> Plan:
         return 1e-6 * factor * noise * kernels + 1e-7 * len(kernel.nodes)
 
     priced = supported(cost, installed())
-    plan = plans_of(graph, SPECS, priced, lookup(allow_extern=False))[MIXED]
+    plan = searched(graph, SPECS, priced, lookup(allow_extern=False)).plans[MIXED]
     assert not isinstance(plan, str), plan
     return plan
 

@@ -49,7 +49,7 @@ def offered(text: str) -> set[str]:
         ("pattern p(x) { taps ¦", {"none", "allowed"}, {"x"}),
         ("pattern p(x) { y = exp(x); yield ¦", {"x", "y"}, {"act"}),
         ("rule r = ¦", {"union", "dfpattern", "all"}, {"conv", "one_of"}),
-        ("rule r(p) = composite(¦", {"p", "all"}, set()),
+        ("rule r(p) = composite(label, ¦", {"p", "all"}, set()),
         ("rule r = dfpattern(¦", {"conv"}, {"all"}),
         ("rule r = op_call_by_kind(¦", {"anchor", "opaque"}, {"union"}),
         ("rule r = combine_by_primitives(all, ¦", {"using", "max_depth"}, set()),

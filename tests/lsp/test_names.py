@@ -9,12 +9,8 @@ from hypothesis import strategies as st
 
 from collage_dsl.graph.types import KINDS
 from collage_dsl.graph.variants import NATIVE_VARIANTS
-from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.resolve import functions, spec_tests
-from collage_dsl.language.resolve.limits import LIMITS
 from collage_dsl.language.resolve.measuring import MEASURES
-from collage_dsl.language.resolve.rules import PRIMITIVES, RuleScope, _Expression
-from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.resolve.targets import SETTINGS
 from collage_dsl.language.resolve.tuning import TUNES
 from collage_dsl.lsp.completion import completions
@@ -27,6 +23,7 @@ from collage_dsl.lsp.positions import Position, Positions
 from collage_dsl.lsp.problems import problems
 from collage_dsl.lsp.rename import RenameError, rename
 from collage_dsl.lsp.vocabulary import meaning
+from collage_dsl.rules.rule_functions import LIMIT_NAMES, PRIMITIVE_NAMES, RULES
 from tests.cases import cases
 from tests.lsp.marked import marked, opened
 
@@ -116,16 +113,14 @@ def test_hover_on_the_code_in_a_comment_shows_its_page() -> None:
 
 
 def test_every_word_of_the_language_has_a_meaning() -> None:
-    scope = PatternScope({}, {}, frozenset(), Findings(), lambda written: None)
-    rules = _Expression(RuleScope({}, {}, frozenset(), Findings(), scope)).functions
     wanted = {
-        "rule": rules,
+        "rule": RULES,
         "function": functions.FUNCTIONS,
         "question": spec_tests._FUNCTIONS,
-        "primitive": ["kind", *PRIMITIVES],
+        "primitive": PRIMITIVE_NAMES,
         "kind": KINDS,
         "setting": SETTINGS,
-        "limit": LIMITS,
+        "limit": LIMIT_NAMES,
         "measure": MEASURES,
         "tune": TUNES,
         "variant": NATIVE_VARIANTS,
@@ -200,6 +195,22 @@ def test_the_path_of_an_import_leads_to_the_file(tmp_path: Path) -> None:
 
     assert found is not None
     assert found[0] == made["lib"]
+
+
+def test_a_name_in_a_list_is_a_dimension() -> None:
+    text = """collage 1;
+pattern p(x: [b, _]) { y = reshape(x, [b, ¦half, ..]); where half * 2 == b; yield y; }
+"""
+    document, offset = marked(text)
+
+    found = references(document, offset, Files())
+
+    assert [span.text for _, span in found] == ["half", "half"]
+    shown = hover(document, offset, Files())
+    assert shown is not None
+    assert "A dimension of pattern `p`" in shown.text
+    first = text.replace("¦", "").index("[b, half") + 1
+    assert len(references(document, first, Files())) == 3
 
 
 def test_references_go_across_files(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.operators import Operator, kind_of, literal_values
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
-from collage_dsl.language.graphs.inference import Call, MismatchError, infer
+from collage_dsl.language.graphs.inference import infer
+from collage_dsl.language.graphs.shapes import Call, MismatchError
 from collage_dsl.language.graphs.values import Scalar, array, fits
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import did_you_mean
@@ -36,7 +37,8 @@ from collage_dsl.language.reasoning.attributes import check_attributes
 from collage_dsl.language.reasoning.calls import check_count, find_operator
 from collage_dsl.language.syntax import ast, graph_ast
 from collage_dsl.language.syntax.graph_tree import GraphBuilder
-from collage_dsl.language.syntax.parser import is_small, parse_tree
+from collage_dsl.language.syntax.parser import parse_tree
+from collage_dsl.language.syntax.whole_text import is_small
 from collage_dsl.memory import uncollected
 from collage_dsl.source import Source, Span
 
@@ -121,7 +123,7 @@ class _Builder:
         returned: graph_ast.Return,
     ) -> None:
         span = statement.span if isinstance(statement, graph_ast.Return) else statement.name.span
-        self.findings.error("E0601", span, "nothing comes after `return`")
+        self.findings.error("E0601", span, "nothing can follow `return`")
 
     # Names.
 
@@ -170,7 +172,7 @@ class _Builder:
                 node = self.projection(name.text, projection)
             case value:
                 plain = _plain(value)
-                literal_type = said or _literal_type(plain, "shape")
+                literal_type = said or type_of_literal(plain, "shape")
                 if said or self.is_shape(plain, value.span):
                     node = Node(name.text, Form.LITERAL, literal_type, value=plain)
                 else:
@@ -193,7 +195,7 @@ class _Builder:
             return None
         type_ = self.nodes[of].type
         if not isinstance(type_, TupleType):
-            message = f"`{written.of.text}` is no tuple, but {type_}"
+            message = f"`{written.of.text}` is {type_}, not a tuple"
             self.findings.error("E0603", written.span, message)
             return None
         if written.index >= len(type_.fields):
@@ -275,14 +277,14 @@ class _Builder:
                 return None
             number = array(type_.dtype, (), [value])
             return self.derived(Node(f"{user}.const{place}", Form.CONSTANT, type_, value=number))
-        literal_type = _literal_type(value, operand)
+        literal_type = type_of_literal(value, operand)
         return self.derived(Node(f"{user}.{operand}", Form.LITERAL, literal_type, value=value))
 
     def is_shape(self, value: object, span: Span) -> bool:
         """Whether a tuple has only dimensions; reports anything else in it."""
         for each in value if isinstance(value, tuple) else ():
             if isinstance(each, bool) or not isinstance(each, int | str):
-                message = "a shape has whole numbers and names of dimensions"
+                message = "a shape can contain only whole numbers and names of dimensions"
                 self.findings.error("E0603", span, message)
                 return False
         return True
@@ -292,12 +294,12 @@ class _Builder:
         if written.value is None:
             return Node(name, Form.CONSTANT, type_)
         if not type_.is_static:
-            message = "a constant with a value has a known shape"
+            message = "a constant with a value needs a known shape"
             self.findings.error("E0603", written.type.span, message)
             return None
         elements = _elements(written.value)
         if elements is None:
-            message = "the value of a constant is a number or a list of numbers"
+            message = "the value of a constant must be a number or a list of numbers"
             self.findings.error("E0603", written.value.span, message)
             return None
         if not self.fit(elements, type_, written.value.span):
@@ -314,7 +316,7 @@ class _Builder:
     def fit(self, elements: Sequence[Scalar], type_: TensorType, span: Span) -> bool:
         for element in elements:
             if not fits(element, type_.dtype):
-                message = f"{element} is no value of dtype {short_dtype(type_.dtype)}"
+                message = f"{element} is not a value of dtype {short_dtype(type_.dtype)}"
                 self.findings.error("E0603", span, message)
                 return False
         return True
@@ -358,7 +360,7 @@ def _plain(value: graph_ast.Value) -> object:
             return None
 
 
-def _literal_type(value: object, operand: str) -> OpaqueType:
+def type_of_literal(value: object, operand: str) -> OpaqueType:
     """The type of a literal, with the name that the frontend uses."""
     match value:
         case bool():

@@ -1,7 +1,10 @@
 """Hints for users who write a name or spelling of another language or library."""
 
 import re
+from collections.abc import Mapping
+from functools import cache
 
+from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.language.messages.hints import Hint, meant_word, write
 from collage_dsl.resources import folder
@@ -40,15 +43,25 @@ _OTHER_OPERATORS = {
     "biasadd": "add",
     "cast": "astype",
     "clamp": "clip",
-    "div": "divide",
+    "convtranspose": "nn.conv2d_transpose",
+    **dict.fromkeys(("div", "truediv"), "divide"),
+    "expand": "broadcast_to",
+    "floordiv": "floor_divide",
+    "globalmaxpool": "max",
+    "groupnormalization": "nn.group_norm",
+    "instancenormalization": "nn.instance_norm",
     "layernormalization": "nn.layer_norm",
     "maxpool": "nn.max_pool2d",
     "mul": "multiply",
     "neg": "negative",
     "pow": "power",
+    **dict.fromkeys(("interpolate", "resize", "upsample"), "image.resize2d"),
+    "rmsnormalization": "nn.rms_norm",
+    "scaleddotproductattention": "nn.attention",
     "slice": "strided_slice",
     "sub": "subtract",
     "unsqueeze": "expand_dims",
+    "view": "reshape",
 }
 """Names of Relax operators in Relay, ONNX and PyTorch, in lower case without `_`."""
 
@@ -89,9 +102,28 @@ def fact_meant(name: str) -> Hint:
 
 
 def operator_meant(name: str) -> Hint:
-    """A hint if `name` is an operator of another library, else empty."""
-    meant = _OTHER_OPERATORS.get(name.rpartition(".")[2].lower().replace("_", ""))
-    return Hint(f"in Relax it is `{meant}`" if meant else "", meant)
+    """A hint if `name` is an operator of another library or with another prefix, else empty."""
+    if name.lower().startswith(_ONNX):
+        return Hint("")
+    plain = _plain(name)
+    if meant := _OTHER_OPERATORS.get(plain):
+        return Hint(f"in Relax it is `{meant}`", meant)
+    return meant_word(_by_plain_name().get(plain, ""))
+
+
+_ONNX = "onnx."
+
+
+@cache
+def _by_plain_name() -> Mapping[str, str]:
+    """Of two operators with the same last part, that with the shortest name."""
+    known = sorted((n for n in operators() if not n.startswith(_ONNX)), key=len, reverse=True)
+    return {_plain(name): name for name in known}
+
+
+def _plain(name: str) -> str:
+    """The last part of the name of an operator, in lower case without `_`."""
+    return name.rpartition(".")[2].lower().replace("_", "")
 
 
 def truth_meant(name: str) -> Hint:

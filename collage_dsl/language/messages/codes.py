@@ -43,6 +43,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0314": "a part of a pattern that is never in a match",
         "W0316": "an alternative is given twice",
         "W0317": "a tolerance that changes nothing",
+        "W0318": "a shape with a number that models do not have",
         "E0320": "conditions that can never hold together",
         "E0321": "an attribute never has this value",
         "W0330": "a condition always holds",

@@ -19,6 +19,7 @@ from collage_dsl.language.reasoning.facts import Facts, values_of
 from collage_dsl.language.reasoning.linear import difference
 from collage_dsl.language.reasoning.terms import without_none
 from collage_dsl.rules.condition import (
+    All,
     And,
     Attr,
     Bytes,
@@ -29,6 +30,7 @@ from collage_dsl.rules.condition import (
     DimAt,
     Dtype,
     Each,
+    Element,
     Expression,
     Has,
     Item,
@@ -138,6 +140,15 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
                 way.narrow(condition, one_of((holds,)))
         case Within() | Near():
             way.know(condition)
+        case All(Compare(operator, Element(of), Constant() as number)) if holds:
+            _compare_all(way, operator, of, number)
+
+
+def _compare_all(way: Facts, operator: Comparison, of: str, number: Constant) -> None:
+    """Add what a comparison of each element says of the least and of the greatest one."""
+    for end, operators in ((Min(of), (">", ">=", "==")), (Max(of), ("<", "<=", "=="))):
+        if operator in operators and not _is_rounded(number, end):
+            _bound(way, operator, end, number)
 
 
 def _narrow_to_choices(

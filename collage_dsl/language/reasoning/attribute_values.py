@@ -158,7 +158,7 @@ def _hint(name: str, text: str, known: tuple[str, ...], *, may_be_none: bool) ->
     quoted = listed([*(f'"{value}"' for value in known), *(["none"] if may_be_none else [])])
     axes = known[0]
     blocked = f', or in blocks: `"{axes}16c"`' if "layout" in name and "C" in axes else ""
-    return f"it is {quoted}{blocked}"
+    return f"write {quoted}{blocked}"
 
 
 def _written(span: Span, name: str, value: str) -> Span:

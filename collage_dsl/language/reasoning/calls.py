@@ -12,8 +12,9 @@ from collage_dsl.language.messages.advice import (
     place_of_imports,
 )
 from collage_dsl.language.messages.findings import Findings, count, listed
-from collage_dsl.language.messages.hints import did_you_mean
+from collage_dsl.language.messages.hints import Hint, did_you_mean
 from collage_dsl.language.syntax import ast
+from collage_dsl.rules.flattening import COMBINING
 from collage_dsl.source import Span
 
 
@@ -39,7 +40,7 @@ def find_operator(
 
 def refuse(name: ast.Name, refused: Mapping[str, str], findings: Findings) -> None:
     """Report the use of a pattern of a table that the language cannot express."""
-    hint = "write what it is to match as a pattern of your own"
+    hint = "write your own pattern for what it matches"
     message = f"`{name.text}` cannot be used: {refused[name.text]}"
     findings.error("E0811", name.span, message, hint)
 
@@ -52,8 +53,13 @@ def check_count(operator: Operator, given: int, span: Span, who: str, findings: 
     takes = f"takes {count(len(names), 'operand')}"
     if operator.optional:
         takes = f"takes {len(names) - operator.optional} to {len(names)} operands"
-    message = f"`{operator.name}` {takes}, {who} gives {given}"
+    message = f"`{operator.name}` {takes}, but {who} gives {given}"
     hint = ""
+    if who == "the pattern" and operator.name in COMBINING and given > 2:
+        hint = Hint("write `flat` after the call: it matches in any order and grouping", " flat")
+        after = Span(span.source, span.end, span.end)
+        findings.error("E0203", span, message, hint, place=after)
+        return False
     if names and who == "the pattern":
         hint = _written(operator, given, names)
     elif names:

@@ -14,6 +14,7 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
     Operand,
     Pattern,
     PatternCall,
@@ -88,6 +89,10 @@ def _choices(operand: Operand) -> Iterator[tuple[list[Choice], bool]]:
             yield [Choice(one, _span(one)) for one in alternatives], True
         case Repeat(call, least, most) if most - least < _MOST_COUNTS and most <= _MOST_REPEATED:
             yield [Choice(_times(call, count)) for count in range(least, most + 1)], True
+        case Flat(operands=operands):
+            for at, inner in enumerate(operands):
+                for choices, must in _choices(inner):
+                    yield [_inside(operand, at, each) for each in choices], must
         case TupleOf(fields):
             for at, inner in enumerate(fields):
                 for choices, must in _choices(inner):
@@ -107,13 +112,13 @@ def _of_call(call: Call | PatternCall) -> Iterator[tuple[list[Choice], bool]]:
             yield [_inside(call, at, each) for each in choices], must
 
 
-def _inside(call: Call | PatternCall, at: int, choice: Choice) -> Choice:
+def _inside(call: Call | PatternCall | Flat, at: int, choice: Choice) -> Choice:
     inside = (*call.operands[:at], choice.value, *call.operands[at + 1 :])
     return Choice(replace(call, operands=inside), choice.span)
 
 
 def _span(operand: Operand) -> Span | None:
-    return operand.span if isinstance(operand, Call | PatternCall) else None
+    return operand.span if isinstance(operand, Call | Flat | PatternCall) else None
 
 
 def _times(call: Call | PatternCall, count: int) -> Operand:
@@ -143,10 +148,10 @@ def _excluded(pattern: Pattern, implied: Sequence[Where], effort: Effort) -> lis
 def _never(found: Sequence[Premise], whole: Span, pattern: Pattern, findings: Findings) -> None:
     last = next((each for each in reversed(found) if isinstance(each, Condition)), None)
     if last is None:
-        message = f"`{pattern.name}` never matches, whichever alternative does"
+        message = f"`{pattern.name}` never matches, with any of its alternatives"
         findings.error("E0320", whole, message, says(found), notes_on(found))
         return
-    message = "this can never hold, whichever alternative matches"
+    message = "this can never hold, with any of the alternatives"
     others = [each for each in found if each is not last]
     findings.error("E0320", last.span, message, says(found), notes_on(others))
 

@@ -27,7 +27,7 @@ def notes_on(premises: Sequence[Premise]) -> tuple[Note, ...]:
 
 def _note(condition: Condition) -> Note:
     if condition.said is None:
-        return Note("this is said too", condition.span)
+        return Note("together with this", condition.span)
     return Note(f"{quoted(condition.span)} says this", condition.said)
 
 

@@ -1,7 +1,6 @@
 """Report conditions of a pattern that exclude each other, and conditions that always hold."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import operators
@@ -68,27 +67,9 @@ def check_contradictions(
     hold, and list items that are impossible. `implied` are the conditions made from dimensions of
     parameters. What the patterns say that are called in every match is taken together with it.
     The work is added to `effort`.
-
-    A pattern of which nothing was to report is not examined again, so that an editor need not wait
-    for the patterns that have not changed.
     """
-    key = (repr(pattern), len(implied))  # without spans
-    if key in _CLEAN:
-        effort.add(_CLEAN[key])
-        return
-    before, count = replace(effort), findings.count
     exclusion = Exclusion(premises_of(pattern, implied), effort)
     _Checker(exclusion, by_span(written), findings).run()
-    if findings.count == count and effort.looking <= MOST_LOOKING:
-        if len(_CLEAN) >= _MOST_CLEAN:
-            _CLEAN.clear()
-        _CLEAN[key] = effort.since(before)
-
-
-_CLEAN: dict[tuple[str, int], Effort] = {}
-"""Patterns without findings, and the effort of examining them."""
-
-_MOST_CLEAN = 1000
 
 
 def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None:
@@ -97,8 +78,8 @@ def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None
     for value, span in named:
         if value in first:
             note = Note("named here first", first[value])
-            message = f"{quoted(span, 'the other condition')} is named twice"
-            findings.warning("W0316", span, message, "take one of them out", (note,))
+            message = f"{quoted(span, 'the other condition')} is in the list twice"
+            findings.warning("W0316", span, message, "remove one of them", (note,))
         first.setdefault(value, span)
 
 
@@ -175,7 +156,10 @@ class _Checker:
         if last.span is None or self.is_of_one_call(found):
             return
         if isinstance(last, Claim):
-            message = f"no value has the dtype and rank that {operators_of(others)} and this need"
+            names = operators_of(others)
+            message = f"no value has the dtype and rank that {names} and this one require"
+            if {last.called} == {p.called for p in found if isinstance(p, Claim)}:
+                message = f"no call of {operators_of(found)} takes these operands"
             self.findings.error("E0320", last.span, message, says(found), notes_on(others))
             return
         if self.exclusion.is_tired:
@@ -327,10 +311,8 @@ class _Checker:
         others = [c for c in self.conditions if c is not condition]
         notes = self.reason((*self.claims, *others), chosen)
         self.vain += 1
-        message = (
-            f"{quoted(span, 'the other condition')} is named in vain: it is never possible here"
-        )
-        self.findings.warning("W0331", span, message, "take it out of the list", notes)
+        message = f"{quoted(span, 'the other condition')} can never occur here"
+        self.findings.warning("W0331", span, message, "remove it from the list", notes)
 
 
 def _is_plain(expression: Expression) -> bool:

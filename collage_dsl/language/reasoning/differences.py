@@ -129,8 +129,11 @@ def _less(left: Bound, right: Bound) -> Bound:
 
 def limits(node: Node, values: Values) -> Iterator[Difference]:
     """The least and the greatest of the values of `node`, as differences from 0."""
-    least, most = values.whole_bounds() if is_whole(values) else values.bounds()
+    whole = is_whole(values)
+    least, most = values.whole_bounds() if whole else values.bounds()
     if not is_infinite(least):
-        yield Difference(node, ">=", ZERO, floor(least))
+        operator: Comparison = ">" if least == floor(least) and least not in values else ">="
+        yield Difference(node, operator, ZERO, floor(least), whole)
     if not is_infinite(most):
-        yield Difference(node, "<=", ZERO, ceil(most))
+        operator = "<" if most == ceil(most) and most not in values else "<="
+        yield Difference(node, operator, ZERO, ceil(most), whole)

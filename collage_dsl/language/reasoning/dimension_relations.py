@@ -5,10 +5,15 @@ from itertools import combinations
 
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, asked_list
-from collage_dsl.language.reasoning.relations import Relation, broadcasts, keeps_shape
+from collage_dsl.language.reasoning.rank_relations import asked_list
+from collage_dsl.language.reasoning.relations import (
+    Relation,
+    broadcasts,
+    keeps_dtype,
+    keeps_shape,
+)
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import DimAt, Rank, Size, Value
+from collage_dsl.rules.condition import Bytes, DimAt, Rank, Size
 
 MOST_AXES = 8
 """Only this many dimensions of a value are looked at, from the last one on."""
@@ -37,6 +42,10 @@ def _same_shape(called: Called, facts: Facts) -> None:
         facts.same_shape(called.operands[0], name)
 
 
+def _same_bytes(called: Called, facts: Facts) -> None:
+    facts.equal(Bytes(called.result), Bytes(called.operands[0]))
+
+
 def _same_size(called: Called, facts: Facts) -> None:
     facts.equal(Size(called.result), Size(called.operands[0]))
 
@@ -53,7 +62,12 @@ def _axes_of(facts: Facts, name: str) -> int:
 
 
 def _broadcast(called: Called, facts: Facts) -> None:
+    """From the last dimension on; if all have the same rank, also from the first one on."""
     _broadcast_at(called, facts, range(-_axes_of(facts, called.result), 0))
+    names = [*called.operands, called.result]
+    if len({facts.first(Rank(name)) for name in called.operands}) == 1:
+        facts.equal(Rank(called.result), Rank(called.operands[0]))
+        _broadcast_at(called, facts, [axis for axis in facts.asked_axes(names) if axis >= 0])
 
 
 def _broadcast_at(called: Called, facts: Facts, axes: Iterable[int]) -> None:
@@ -110,33 +124,6 @@ def _permuted(called: Called, facts: Facts) -> None:
         facts.equal(DimAt(called.result, at), DimAt(called.operands[0], axis % len(axes or ())))
 
 
-def _reduced(called: Called, facts: Facts) -> None:
-    data, axes = called.operands[0], asked_list(called, facts, "axis")
-    rank = facts.of(Rank(data)).only()
-    keeps = facts.of(called.attribute("keepdims")).only()
-    if axes is None or not isinstance(rank, int) or keeps is None:
-        return
-    gone = {axis % rank for axis in axes if rank}
-    left = [axis for axis in range(rank) if keeps or axis not in gone]
-    for name in called.results.values():
-        for at, axis in enumerate(left):
-            if axis in gone:
-                facts.narrow(DimAt(name, at), one_of((1,)))
-            else:
-                facts.equal(DimAt(name, at), DimAt(data, axis))
-
-
-def _beside_axis(called: Called, facts: Facts) -> None:
-    """All dimensions are equal, except those along the axis."""
-    tensors = [*called.tensors(0), *called.results.values()]
-    rank = facts.of(Rank(tensors[0])).only()
-    axis = asked_list(called, facts, "axis")
-    if isinstance(rank, int) and axis is not None:
-        for at in (at for at in range(rank) if at != axis[0] % rank):
-            for name in tensors[1:]:
-                facts.equal(DimAt(tensors[0], at), DimAt(name, at))
-
-
 _WEIGHED = {
     "nn.batch_norm": "axis",
     "nn.group_norm": "channel_axis",
@@ -156,42 +143,16 @@ def _weights(called: Called, facts: Facts) -> None:
             facts.equal(DimAt(weight, at), DimAt(data, axis))
 
 
-def _split(called: Called, facts: Facts) -> None:
-    """Equal sections are as long as the longest, except the last; else the axis is cut there."""
-    data, axis = called.operands[0], asked_list(called, facts, "axis")
-    if axis is None:
-        return
-    whole = facts.of(DimAt(data, axis[0])).only()
-    cuts = facts.of(called.attribute("indices_or_sections")).only()
-    if not isinstance(whole, int) or isinstance(cuts, bool):
-        return
-    ends = _ends(whole, cuts)
-    for at, name in called.results.items():
-        if at < len(ends):
-            start = ends[at - 1] if at else 0
-            facts.narrow(DimAt(name, axis[0]), one_of((max(0, ends[at] - start),)))
-
-
-def _ends(whole: int, cuts: Value) -> list[int]:
-    match cuts:
-        case int() if cuts > 0:
-            longest = -(-whole // cuts)
-            return [min(whole, longest * (at + 1)) for at in range(cuts)]
-        case tuple():
-            return [min(whole, end) for end in (*cuts, whole) if isinstance(end, int)]
-        case _:
-            return []
-
-
-def _joined(called: Called, facts: Facts) -> None:
-    """The result of `concat` is as long as its tensors together."""
-    axis = asked_list(called, facts, "axis")
-    if axis is None or called.operands[0] not in called.names.tuples:
-        return
-    lengths = [facts.of(DimAt(name, axis[0])).only() for name in called.tensors(0)]
-    known = [length for length in lengths if isinstance(length, int)]
-    if len(known) == len(lengths):
-        facts.narrow(DimAt(called.result, axis[0]), one_of((sum(known),)))
+def _attention(called: Called, facts: Facts) -> None:
+    """Operands are `[batch, sequence, heads, size]`."""
+    query, key, value, *_ = called.operands
+    for one, other in ((query, key), (query, value)):
+        facts.equal(DimAt(one, 0), DimAt(other, 0))
+    facts.equal(DimAt(key, 1), DimAt(value, 1))
+    facts.equal(DimAt(query, 3), DimAt(key, 3))
+    for axis in range(3):
+        facts.equal(DimAt(called.result, axis), DimAt(query, axis))
+    facts.equal(DimAt(called.result, 3), DimAt(value, 3))
 
 
 _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
@@ -202,20 +163,11 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
             "{op} takes as many columns in the first operand as rows in the second", again=_product
         ),
     ),
+    (
+        {"nn.attention", "nn.attention_bias"}.__contains__,
+        Relation("{op} takes `[batch, sequence, heads, size]` three times", once=_attention),
+    ),
     ({"permute_dims"}.__contains__, Relation("{op} reorders the dimensions", again=_permuted)),
-    (REDUCTIONS.__contains__, Relation("{op} keeps the other dimensions", again=_reduced)),
-    (
-        {"concat", "split"}.__contains__,
-        Relation("{op} keeps the dimensions beside the axis", again=_beside_axis),
-    ),
-    (
-        {"split"}.__contains__,
-        Relation("{op} gives equal sections, of which the last may be shorter", again=_split),
-    ),
-    (
-        {"concat"}.__contains__,
-        Relation("{op} gives as much along the axis as it takes", again=_joined),
-    ),
     (
         _SAME_SIZE.__contains__,
         Relation("{op} keeps all elements", once=_same_size, again=_counted, if_absent=True),
@@ -223,5 +175,9 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (
         lambda op: keeps_shape(op) or op in _FIRST_KEEPS_SHAPE,
         Relation("{op} keeps the shape", once=_same_shape, if_absent=True),
+    ),
+    (
+        lambda op: keeps_dtype(op) and (keeps_shape(op) or op in _SAME_SIZE),
+        Relation("{op} keeps the number of bytes", once=_same_bytes, if_absent=True),
     ),
 )

@@ -8,6 +8,7 @@ from typing import TypeGuard
 from collage_dsl.rules.condition import Value
 
 Number = int | float
+_NUMBERS = (int, float)
 
 _LARGEST_MODULUS = 10**9
 """Larger moduli are not combined. The set is then too large, which is safe."""
@@ -34,7 +35,7 @@ class Values:
     def __contains__(self, value: Value) -> bool:
         if value in self.excluded or (self.allowed is not None and value not in self.allowed):
             return False
-        if not is_number(value):
+        if not isinstance(value, _NUMBERS):
             return self.is_unbounded
         if self.whole and value % 1 != 0:
             return False
@@ -167,7 +168,7 @@ def divided_by(modulus: int, rest: int) -> Values:
 
 
 def is_number(value: object) -> TypeGuard[Number]:
-    return isinstance(value, int | float)
+    return isinstance(value, _NUMBERS)
 
 
 def calculated(operator: str, left: Values, right: Values) -> Values:

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import combinations
 
 from collage_dsl.graph.operators import Operator, operators
-from collage_dsl.graph.types import short_dtype
+from collage_dsl.graph.types import dtype_names, short_dtype
 from collage_dsl.language.reasoning.domain import Values, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import Relation
@@ -70,7 +70,8 @@ def _takes_floats(called: Called, facts: Facts) -> None:
 
 
 def _takes_indices(called: Called, facts: Facts) -> None:
-    no_index = Values(excluded=frozenset({*_FLOATS, "bool"}))
+    floats = {dtype for dtype in dtype_names() if dtype.startswith(("f", "bf"))}
+    no_index = Values(excluded=frozenset({*floats, "bool"}))
     facts.narrow(Dtype(called.operands[_INDEXED[called.call.ops[0]]]), no_index)
 
 

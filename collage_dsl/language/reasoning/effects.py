@@ -26,8 +26,9 @@ from collage_dsl.rules import (
     Vertical,
     sub_rules,
 )
+from collage_dsl.rules.flattening import operators_of
 from collage_dsl.rules.parts import written_operands
-from collage_dsl.rules.pattern import Call, PathFrom
+from collage_dsl.rules.pattern import Call, Flat, PathFrom
 from collage_dsl.source import Span
 
 
@@ -74,6 +75,8 @@ def _of_pattern(pattern: Pattern) -> MayHave:
         for operand in written_operands(each):
             if isinstance(operand, Call | PathFrom):
                 found |= MayHave(frozenset(operand.kinds), frozenset(operand.ops))
+            elif isinstance(operand, Flat):
+                found |= MayHave(ops=frozenset(operators_of(operand.op)))
     return found
 
 
@@ -81,11 +84,11 @@ def check_joining(rule: CombineByPrimitives, span: Span, findings: Findings) -> 
     """Report a rule that joins nothing. `span` is that of its name."""
     if not rule.using:
         hint = "write `using: tvm_default`"
-        findings.warning("W0425", span, "without a primitive in `using`, nothing is joined", hint)
+        findings.warning("W0425", span, "`using` has no primitive, so nothing is joined", hint)
     elif rule.max_nodes == 1 and all(
         isinstance(each, KindPair | JoinAnything | InjectiveBranches) for each in rule.using
     ):
-        message = "what is joined has 2 operators or more, and `max_nodes` 1 refuses it"
+        message = "`max_nodes` 1 refuses everything that is joined: it has at least 2 operators"
         findings.warning("W0425", span, message, "write `max_nodes: 2` or more")
     elif all(isinstance(each, KindPair) for each in rule.using):
         _check_pairs(rule, span, findings)
@@ -96,7 +99,7 @@ def _check_pairs(rule: CombineByPrimitives, span: Span, findings: Findings) -> N
     least = _least_kind(rule.rule)
     pairs = [each for each in rule.using if isinstance(each, KindPair)]
     if least is not None and all(each.upstream < least for each in pairs):
-        message = f"the candidates are of kind `{least}` or more, so that nothing is joined"
+        message = f"all candidates are of kind `{least}` or higher, so no primitive joins them"
         findings.warning("W0425", span, message, f"write `kind({least} -> …)`")
 
 
@@ -115,7 +118,7 @@ def _least_kind(rule: FusionRule) -> Kind | None:
 
 def check_growing(rule: Vertical, span: Span, findings: Findings) -> None:
     if rule.prologue is None and rule.epilogue is None:
-        message = "without a prologue and an epilogue, this adds nothing to its rule"
+        message = "this has no prologue and no epilogue, so it adds nothing"
         findings.warning("W0425", span, message, "write `epilogue: broadcast`")
 
 
@@ -124,7 +127,7 @@ def check_siblings(
 ) -> None:
     """Report `horizontal` where a single exit is allowed: each sibling has one of its own."""
     if limits.max_exits == 1 and _has_siblings(rule):
-        message = "siblings that `horizontal` joins have several exits, which `max_exits` 1 refuses"
+        message = "`max_exits` 1 refuses what `horizontal` joins: it has several exits"
         findings.warning("W0422", written["max_exits"], message, "write `max_exits any`")
 
 
@@ -149,7 +152,7 @@ def check_size(
             limits.min_nodes is not None and limits.min_nodes > most
         ):
             message = f"`min_nodes` {limits.min_nodes} is more than `max_nodes` {most} of the rule"
-            hint = "no candidate keeps to both"
+            hint = "no candidate can satisfy both: lower `min_nodes` or raise `max_nodes`"
             findings.error("E0423", written["min_nodes"], message, hint)
 
 

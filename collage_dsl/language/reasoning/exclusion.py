@@ -59,7 +59,7 @@ class Exclusion:
 
     def start(self, claims: Sequence[Claim]) -> Facts:
         """The facts that follow from the operators alone."""
-        facts = Facts(self.attributes)
+        facts = Facts(self.attributes, lists=self.premises.lists)
         for name in self.premises.there:
             facts.narrow(Has(name), one_of((True,)))
         for claim in claims:
@@ -105,12 +105,25 @@ class Exclusion:
 
 def related(ways: list[Facts], claims: Sequence[Claim]) -> list[Facts]:
     """Add what operators say, in both orders, because a later call may affect an earlier one."""
-    both = (*claims, *claims[::-1])
     for way in ways:
-        if way.is_related:
-            continue
-        way.is_related = True
-        for claim in both:
-            if way.possible:
-                claim.again(way)
+        if not way.is_related:
+            way.is_related = True
+            last = _last_change(claims, way)
+            _last_change(claims[last::-1] if last >= 0 else (), way)
     return [way for way in ways if way.possible]
+
+
+def _last_change(claims: Sequence[Claim], way: Facts) -> int:
+    """
+    Add what operators say. Gives the place of the last claim that added a fact, -1 if none did:
+    those after it have nothing to add before another fact is known.
+    """
+    last = -1
+    for at, claim in enumerate(claims):
+        if not way.possible:
+            break
+        before = way.changes
+        claim.again(way)
+        if way.changes != before:
+            last = at
+    return last

@@ -1,6 +1,6 @@
 """What is known of the values of a pattern, in one way in which its conditions can hold."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, prod
 
@@ -11,6 +11,7 @@ from collage_dsl.language.reasoning.domain import (
     COUNT,
     NATURAL,
     TRUTH,
+    WHOLE,
     Values,
     between,
     calculated,
@@ -39,6 +40,12 @@ from collage_dsl.rules.condition import (
     ValueOf,
 )
 
+_OF_SHAPE = (Rank, DimAt, Size)
+"""Terms that are about the shape of a value."""
+
+_RELATED = (Rank, DimAt, Dtype)
+"""Terms of which new facts let operators derive more, beside some attributes."""
+
 _MOST_FACTORS = 8
 """The elements of a value with more dimensions are not counted."""
 
@@ -61,8 +68,12 @@ class Facts:
     differences: Differences = field(default_factory=Differences)
     """How numbers compare, and with what they are compared."""
     possible: bool = True
+    lists: frozenset[str] = frozenset()
+    """Names of lists, whose items may be negative."""
     is_related: bool = False
     """Whether what operators say (relations.py) has been applied to all that is known."""
+    changes: int = 0
+    """How often the values of a term, or what is equal, have changed."""
 
     def copy(self) -> "Facts":
         """A copy that can be changed independently. `self` must be possible."""
@@ -70,7 +81,9 @@ class Facts:
         known = set(self.known)
         differences = self.differences.copy()
         return Facts(
-            self.attributes, values, same, shapes, known, differences, is_related=self.is_related
+            *(self.attributes, values, same, shapes, known, differences),
+            lists=self.lists,
+            is_related=self.is_related,
         )
 
     def of(self, term: Term) -> Values:
@@ -82,6 +95,8 @@ class Facts:
     def before(self, term: Term) -> Values:
         """The values that a term may have before any condition."""
         match term:
+            case DimAt(of) if of in self.lists:
+                return WHOLE
             case Rank() | DimAt() | Size() | Bytes() | Uses():
                 return NATURAL
             case Has():
@@ -95,14 +110,15 @@ class Facts:
 
     def first(self, term: Term) -> Term:
         """The term that represents all terms equal to this one."""
-        term = self.from_the_front(self.of_shape(term))
+        if isinstance(term, _OF_SHAPE):
+            term = self.from_the_front(self.of_shape(term))
         while (equal := self.same.get(term)) is not None:
             term = equal
         return term
 
-    def of_shape(self, term: Term) -> Term:
+    def of_shape(self, term: Rank | DimAt | Size) -> Rank | DimAt | Size:
         """The same fact about the value that represents all values of this shape."""
-        if self.shapes and isinstance(term, Rank | DimAt | Size) and term.of in self.shapes:
+        if term.of in self.shapes:
             return replace(term, of=self.representative(term.of))
         return term
 
@@ -124,7 +140,14 @@ class Facts:
         for axis in sorted(axes):
             self.equal(DimAt(one, axis), DimAt(other, axis))
         self.shapes[other] = one
+        self.changes += 1
         self.is_related = False
+
+    def asked_axes(self, names: Iterable[str]) -> list[int]:
+        """The axes of values of which anything was asked or is known, in order."""
+        of = {self.representative(name) for name in names}
+        dims = (term for term in (*self.known, *self.values, *self.same) if isinstance(term, DimAt))
+        return sorted({dim.axis for dim in dims if self.representative(dim.of) in of})
 
     def count_elements(self, name: str) -> None:
         """Add the number of elements of a value if all its dimensions are known."""
@@ -147,6 +170,16 @@ class Facts:
         self.narrow(Size(name), between(-(-least // width), most // width))
         least, most = self.of(Size(name)).bounds()
         self.narrow(Bytes(name), between(least * width, most * width))
+
+    def order_elements(self, term: Min | Max | ValueOf) -> None:
+        """Add how the least and the greatest element of a constant compare: it has elements."""
+        least, most = Min(term.of), Max(term.of)
+        if isinstance(term, ValueOf):
+            self.equal(least, term)
+            self.equal(most, term)
+        elif self.possible:
+            first, last = self.first(least), self.first(most)
+            self.differ(Difference(first, "<=", last, 0, is_whole=False))
 
     def from_the_front(self, term: Term) -> Term:
         """
@@ -183,6 +216,7 @@ class Facts:
 
     def set(self, first: Term, values: Values) -> None:
         """Store `values` for `first`, a term that represents itself."""
+        self.changes += 1
         self.values[first] = values
         self.possible &= not values.is_empty
         if first in self.differences and self.possible:
@@ -190,16 +224,34 @@ class Facts:
         match first:
             case (Attr() as attribute) | Each(Attr() as attribute) if self.possible:
                 self.match_elements(attribute)
+            case Item(Attr() as attribute, index) if self.possible:
+                self.match_element(attribute, index)
         if _is_related(first):
             self.is_related = False
 
     def match_elements(self, attribute: Attr) -> None:
-        """Take out the lists of `attribute` with elements that `attribute[*]` cannot have."""
+        """
+        Take out the lists of `attribute` with elements that `attribute[*]` or `attribute[0]` cannot
+        have.
+        """
         first, elements = self.first(attribute), self.of_first(Each(attribute))
         lists = self.of_first(first).allowed
         if lists is None:
             return
         left = [v for v in lists if not isinstance(v, tuple) or all(e in elements for e in v)]
+        if len(left) < len(lists):
+            self.set(first, self.of_first(first).meet(one_of(left)))
+        for term in [term for term in self.values if isinstance(term, Item)]:
+            if term.attribute == attribute and self.possible:
+                self.match_element(attribute, term.index)
+
+    def match_element(self, attribute: Attr, index: int) -> None:
+        """Take out the lists of `attribute` whose element `index` is none that it can be."""
+        first, allowed = self.first(attribute), self.of(Item(attribute, index))
+        lists = self.of_first(first).allowed
+        if lists is None:
+            return
+        left = [value for value in lists if _has_element(value, index, allowed)]
         if len(left) < len(lists):
             self.set(first, self.of_first(first).meet(one_of(left)))
 
@@ -245,11 +297,20 @@ class Facts:
                 self.narrow(Rank(term.of), between(least, inf))
             if isinstance(term, DimAt | Size | Bytes):
                 self.known.add(Rank(term.of))
+            if isinstance(term, Min | Max | ValueOf):
+                self.order_elements(term)
             if isinstance(term, Size):
                 self.count_elements(term.of)
             if isinstance(term, Bytes):
                 self.known |= {Size(term.of), Dtype(term.of)}
                 self.count_bytes(term.of)
+
+
+def _has_element(value: Value, index: int, allowed: Values) -> bool:
+    """Whether a list has an element there, and one of `allowed`. A number stands for a list."""
+    if not isinstance(value, tuple):
+        return value in allowed
+    return -len(value) <= index < len(value) and value[index] in allowed
 
 
 def _is_related(term: Term) -> bool:
@@ -260,7 +321,7 @@ def _is_related(term: Term) -> bool:
     """
     if isinstance(term, Attr):
         return term.name.endswith(_RELATED_ATTRIBUTES)
-    return isinstance(term, Rank | DimAt | Dtype)
+    return isinstance(term, _RELATED)
 
 
 COUNTED = ("strides", "dilation", "pool_size")

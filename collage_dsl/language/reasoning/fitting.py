@@ -110,13 +110,11 @@ def _refused(
     results = 1 + len(pattern.others)
     notes = (Note("the pattern", pattern.span),)
     if limits.max_exits is not None and results > limits.max_exits:
-        message = f"`{pattern.name}` yields {count(results, 'result')}, "
-        message += f"and where all are used outside `max_exits` {limits.max_exits} refuses it"
+        message = f"`{pattern.name}` yields {count(results, 'result')}, but "
+        message += f"`max_exits` {limits.max_exits} refuses it if all are used outside"
         findings.warning("W0422", written["max_exits"], message, "write `max_exits any`", notes)
     elif not limits.taps and _lets_out(pattern):
-        message = (
-            f"`{pattern.name}` lets values be used outside, and without `taps` that is refused"
-        )
+        message = f"`{pattern.name}` lets its values be used outside, but the limits forbid it"
         findings.warning("W0422", written["taps"], message, "write `taps allowed`", notes)
 
 

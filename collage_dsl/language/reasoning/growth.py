@@ -11,6 +11,8 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     PathFrom,
@@ -34,7 +36,7 @@ def check_pattern_growth(pattern: Pattern, span: Span, findings: Findings) -> No
 def check_rule_growth(rule: CombineByPrimitives, span: Span, findings: Findings) -> None:
     bounds = rule.max_depth, rule.max_nodes, rule.max_splits
     if JoinAnything() in rule.using and all(bound is None for bound in bounds):
-        message = "without a bound, this proposes every connected part of a graph"
+        message = "this has no bound, so it proposes every connected part of a graph"
         findings.warning("W0424", span, message, "add `max_nodes`, `max_depth` or `max_splits`")
 
 
@@ -67,11 +69,11 @@ class _Sets:
         match operand:
             case Reference(name):
                 return self.name(name, left)
-            case Anything() | Number():
+            case Anything() | Number() | ListOf():
                 return 1
             case Call() | PatternCall():
                 return self.call(operand, left)
-            case TupleOf(fields):
+            case TupleOf(fields) | Flat(_, fields):
                 return _capped(prod(self.all(fields, left)))
             case PathFrom(_, origin, least, most):
                 return _capped(self.operand(origin, left) * (most - least + 1))

@@ -29,6 +29,8 @@ def _channels(called: Called, facts: Facts) -> None:
     groups = facts.of(called.attribute("groups")).only()
     if groups == 1:
         facts.equal(taken, per_group)
+    elif isinstance(groups, int) and groups > 0:
+        facts.narrow(taken, divided_by(groups, 0))
     all_channels, some = facts.of(taken).only(), facts.of(per_group).only()
     if isinstance(all_channels, int) and isinstance(some, int):
         if isinstance(groups, int):

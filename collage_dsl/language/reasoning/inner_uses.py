@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import inf
 
 from collage_dsl.language.messages.findings import count
 from collage_dsl.language.reasoning.domain import between
@@ -15,6 +16,8 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     PathFrom,
@@ -27,12 +30,27 @@ from collage_dsl.rules.pattern import (
 )
 
 
+def taken_claims(called: Sequence[Called]) -> Iterator[Claim]:
+    """What a call takes is used at least once."""
+    for each in called:
+        if not each.call.optional:
+            yield Claim(_TAKEN, each)
+
+
+def _taken(called: Called, facts: Facts) -> None:
+    for name in called.operands:
+        facts.narrow(Uses(name), between(1, inf))
+
+
+_TAKEN = Relation("what {op} takes is used", once=_taken)
+
+
 def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
     """
     How often the named calls among `called` are used, if they cannot be used outside a match.
 
-    Patterns with several results, alternatives, repetitions, tuples of any length, paths or calls
-    of patterns are left out.
+    Patterns with several results, flat calls, alternatives, repetitions, tuples of any length,
+    paths or calls of patterns are left out.
     """
     if pattern.taps or pattern.others or not all(_is_simple(b.value) for b in pattern.bindings):
         return
@@ -69,9 +87,9 @@ def _is_simple(operand: Operand) -> bool:
             return all(map(_is_simple, fields))
         case FieldOf(inner):
             return _is_simple(inner)
-        case Either() | PatternCall() | Repeat() | TupleOfEach() | PathFrom():
+        case Flat() | Either() | PatternCall() | Repeat() | TupleOfEach() | PathFrom():
             return False
-        case Reference() | Anything() | Number():
+        case Reference() | Anything() | Number() | ListOf():
             return True
 
 
@@ -122,7 +140,7 @@ def _may_be(operand: Operand, called: Called, pattern: Pattern, values: dict[str
             instead = optional and _may_be(operands[0], called, pattern, values)
             is_same = called.call.kinds or not set(ops).isdisjoint(called.call.ops)
             return bool(instead or operand.kinds or is_same)
-        case TupleOf() | FieldOf() | Number():
+        case TupleOf() | FieldOf() | Number() | ListOf():
             return False
         case _:
             return True

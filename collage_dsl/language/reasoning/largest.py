@@ -3,11 +3,14 @@
 from collections.abc import Iterable
 from typing import assert_never
 
+from collage_dsl.rules.flattening import MOST_CALLS
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
     Either,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     PathFrom,
@@ -38,6 +41,8 @@ def _calls(operand: Operand) -> int:
             return _called(operand) + _sum(inner)
         case Repeat(call, _, most):
             return _calls(call.operands[0]) + most * (_called(call) + _sum(call.operands[1:]))
+        case Flat(_, operands):
+            return MOST_CALLS + _sum(operands)
         case TupleOf(fields):
             return _sum(fields)
         case PathFrom(_, origin, _, most):
@@ -48,7 +53,7 @@ def _calls(operand: Operand) -> int:
             return max(map(_calls, choices))
         case FieldOf(of):
             return _calls(of)
-        case Reference() | Anything() | Number():
+        case Reference() | Anything() | Number() | ListOf():
             return 0
         case _:
             assert_never(operand)

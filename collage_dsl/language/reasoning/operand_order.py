@@ -27,7 +27,7 @@ def check_order(
     first, second = operands
     if _is_constant(first, parameters) and second and not _is_constant(second, parameters):
         data, weight = (operand.span.text for operand in written.operands)
-        message = f"`{data}` is constant, and is the data of `{known[0].name}` here"
+        message = f"the data of `{known[0].name}` is the constant `{data}` here"
         hint = Hint(
             f"write `{known[0].name}({weight}, {data})`: the weight comes second",
             f"{weight}, {data}",

@@ -6,12 +6,15 @@ from functools import reduce
 from operator import and_, or_
 from typing import assert_never
 
+from collage_dsl.rules.parts import inner_operands
 from collage_dsl.rules.pattern import (
     Anything,
     Binding,
     Call,
     Either,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     Parameter,
@@ -30,11 +33,13 @@ def references(operand: Operand) -> frozenset[str]:
     match operand:
         case Reference(name):
             return frozenset({name})
-        case Call(operands=inner) | PatternCall(operands=inner) | TupleOf(inner) | Either(inner):
+        case Call(operands=inner) | PatternCall(operands=inner) | Flat(operands=inner):
+            return frozenset().union(*map(references, inner))
+        case TupleOf(inner) | Either(inner):
             return frozenset().union(*map(references, inner))
         case FieldOf(inner) | Repeat(inner) | TupleOfEach(inner) | PathFrom(_, inner):
             return references(inner)
-        case Anything() | Number():
+        case Anything() | Number() | ListOf():
             return frozenset()
         case _:
             assert_never(operand)
@@ -54,7 +59,7 @@ def required(operand: Operand, known: Callable[[str], int]) -> int:
         case PatternCall(pattern, operands, optional):
             present = _required_inside(pattern, [required(inner, known) for inner in operands])
             return present & required(operands[0], known) if optional else present
-        case TupleOf(fields):
+        case TupleOf(fields) | Flat(_, fields):
             needed = fields
         case FieldOf(inner) | TupleOfEach(inner) | PathFrom(_, inner):
             needed = (inner,)
@@ -62,7 +67,7 @@ def required(operand: Operand, known: Callable[[str], int]) -> int:
             needed = (call if least else replace(call, optional=True),)
         case Either(choices):
             return reduce(and_, (required(choice, known) for choice in choices))
-        case Anything() | Number():
+        case Anything() | Number() | ListOf():
             needed = ()
         case _:
             assert_never(operand)
@@ -99,12 +104,12 @@ def calls(operand: Operand) -> Iterator[Call]:
                 yield operand
             for inner in operands:
                 yield from calls(inner)
-        case TupleOf(fields) | Either(fields):
+        case TupleOf(fields) | Either(fields) | Flat(_, fields):
             for inner in fields:
                 yield from calls(inner)
         case FieldOf(inner) | Repeat(inner) | TupleOfEach(inner) | PathFrom(_, inner):
             yield from calls(inner)
-        case Reference() | Anything() | Number():
+        case Reference() | Anything() | Number() | ListOf():
             pass
         case _:
             assert_never(operand)
@@ -123,15 +128,23 @@ def _called(operand: Operand) -> Iterator[Pattern]:
             yield pattern
             for inner in operands:
                 yield from _called(inner)
-        case Call(operands=operands) | TupleOf(operands) | Either(operands):
+        case Call(_, operands) | Flat(_, operands) | TupleOf(operands) | Either(operands):
             for inner in operands:
                 yield from _called(inner)
         case FieldOf(inner) | Repeat(inner) | TupleOfEach(inner) | PathFrom(_, inner):
             yield from _called(inner)
-        case Reference() | Anything() | Number():
+        case Reference() | Anything() | Number() | ListOf():
             pass
         case _:
             assert_never(operand)
+
+
+def pattern_calls(operand: Operand) -> Iterator[PatternCall]:
+    """The calls of patterns that are written in `operand`."""
+    if isinstance(operand, PatternCall):
+        yield operand
+    for inner in inner_operands(operand):
+        yield from pattern_calls(inner)
 
 
 def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) -> int:
@@ -143,7 +156,7 @@ def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) ->
     match operand:
         case Reference(name):
             return depths.get(name, 0)
-        case Call(operands=operands):
+        case Call(operands=operands) | Flat(operands=operands):
             return 1 + max((depth(inner, depths, of) for inner in operands), default=0)
         case PatternCall(pattern, operands):
             above = max((depth(inner, depths, of) for inner in operands), default=0)
@@ -159,7 +172,7 @@ def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) ->
             return base + most * (depth(call, depths, of) - base)
         case Either(choices):
             return 1 + max(depth(choice, depths, of) for choice in choices)
-        case Anything() | Number():
+        case Anything() | Number() | ListOf():
             return 0
         case _:
             assert_never(operand)
@@ -168,7 +181,7 @@ def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) ->
 def size(operand: Operand, of: Mapping[int, int]) -> int:
     """The number of calls in `operand`, including those of the patterns it calls."""
     match operand:
-        case Call(operands=operands):
+        case Call(operands=operands) | Flat(operands=operands):
             return 1 + sum(size(inner, of) for inner in operands)
         case PatternCall(pattern, operands):
             return 1 + of[id(pattern)] + sum(size(inner, of) for inner in operands)
@@ -184,7 +197,7 @@ def size(operand: Operand, of: Mapping[int, int]) -> int:
             return 1 + most * size(inner, of)
         case Either(choices):
             return sum(size(choice, of) for choice in choices)
-        case Reference() | Anything() | Number():
+        case Reference() | Anything() | Number() | ListOf():
             return 0
         case _:
             assert_never(operand)

@@ -6,10 +6,12 @@ from functools import partial
 from itertools import islice
 
 from collage_dsl.language.reasoning.attribute_values import PER_AXIS
+from collage_dsl.language.reasoning.axis_relations import axis_relations
 from collage_dsl.language.reasoning.dimension_relations import dimension_relations
 from collage_dsl.language.reasoning.dtype_relations import dtype_relations
 from collage_dsl.language.reasoning.image_relations import image_relations
-from collage_dsl.language.reasoning.inner_uses import use_claims
+from collage_dsl.language.reasoning.inner_uses import taken_claims, use_claims
+from collage_dsl.language.reasoning.list_relations import list_relations, lists_of
 from collage_dsl.language.reasoning.rank_relations import rank_relations
 from collage_dsl.language.reasoning.relations import Claim, claims
 from collage_dsl.language.reasoning.required_calls import Called, Names, required_calls
@@ -53,7 +55,10 @@ MOST_CONDITIONS = 100
 MOST_CALLS = 40
 """Only this many conditions and calls are examined. The rest cannot make a finding wrong."""
 
-ALL_RELATIONS = (dtype_relations, rank_relations, dimension_relations, image_relations)
+ALL_RELATIONS = (
+    *(dtype_relations, rank_relations, dimension_relations, axis_relations),
+    *(image_relations, list_relations),
+)
 """What operators say of their calls. What they say first is shown first."""
 
 
@@ -62,7 +67,7 @@ class Premises:
     """
     What must hold in each match of a pattern: what its operators say, and its conditions. `there`
     are the optional parameters that every match binds, `places` those of the patterns that are
-    called.
+    called. `lists` are the names of lists, whose numbers may be negative.
     """
 
     calls: tuple[Called, ...]
@@ -70,6 +75,7 @@ class Premises:
     conditions: tuple[Condition, ...]
     there: tuple[str, ...]
     places: frozenset[Span]
+    lists: frozenset[str] = frozenset()
 
     @property
     def all(self) -> tuple[Premise, ...]:
@@ -82,11 +88,19 @@ def premises_of(pattern: Pattern, implied: Sequence[Where]) -> Premises:
     found, names = required_calls(whole.pattern, whole.required)
     calls = found[:MOST_CALLS]
     said = [claim for call in calls for claim in claims(call, ALL_RELATIONS)]
-    said += use_claims(pattern, calls)
+    said += [*taken_claims(calls), *use_claims(pattern, calls)]
     conditions = islice(_conditions(whole, calls, names, implied), MOST_CONDITIONS)
     optional = (parameter.name for parameter in pattern.parameters if parameter.optional)
     there = tuple(name for name in optional if name in whole.required)
-    return Premises(calls, tuple(said), tuple(conditions), there, whole.places)
+    lists = {name for call in calls if not call.call.kinds for _, name in lists_of(call)}
+    return Premises(
+        calls,
+        tuple(said),
+        tuple(conditions),
+        there,
+        whole.places,
+        frozenset((*lists, *names.lists)),
+    )
 
 
 def _conditions(

@@ -5,7 +5,8 @@ from functools import partial
 from math import inf
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.reasoning.domain import Number, between, one_of
+from collage_dsl.language.reasoning.differences import Difference
+from collage_dsl.language.reasoning.domain import Number, between, is_infinite, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts
 from collage_dsl.language.reasoning.required_calls import Called
@@ -37,6 +38,9 @@ _TAKES: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     "triu": ((2, inf),),
 }
 """The least and the greatest rank of operands."""
+
+_BY_CHANNEL = frozenset({"nn.batch_norm", "nn.group_norm", "nn.instance_norm"})
+"""Operators whose weights are lists, with one number for each channel."""
 
 _SAME_RANK = frozenset(
     {"concat", "dynamic_strided_slice", "gather_elements", "nn.pad", "nn.pixel_shuffle"}
@@ -88,6 +92,20 @@ def _taken(called: Called, facts: Facts) -> None:
         facts.narrow(Rank(name), between(least, most))
 
 
+def _filled(called: Called, facts: Facts) -> None:
+    facts.narrow(Rank(called.operands[1]), one_of((0,)))
+
+
+def _listed_weights(called: Called, facts: Facts) -> None:
+    for weight in called.operands[1:]:
+        facts.narrow(Rank(weight), one_of((1,)))
+
+
+def _weights_by_axis(called: Called, facts: Facts) -> None:
+    for weight in called.operands[1:]:
+        differ(facts, called.operands[0], weight, 0, inf)
+
+
 def _same_rank(called: Called, facts: Facts) -> None:
     for name in called.results.values():
         for operand in called.tensors(0):
@@ -99,8 +117,18 @@ def _same_rank_along_axis(called: Called, facts: Facts) -> None:
         _same_rank(called, facts)
 
 
-def differ(facts: Facts, larger: str, smaller: str, least: int, most: Number) -> None:
-    """Add that the rank of `larger` is more than that of `smaller`, by `least` to `most`."""
+def differ(
+    facts: Facts,
+    larger: str,
+    smaller: str,
+    least: int,
+    most: Number,
+    surely: int | None = None,
+) -> None:
+    """
+    Add that the rank of `larger` is more than that of `smaller`, by `least` to `most`. If `least`
+    may turn out to be too large, `surely` is what it is at least.
+    """
     above, below = Rank(larger), Rank(smaller)
     if least == most == 0:
         facts.equal(above, below)
@@ -111,6 +139,11 @@ def differ(facts: Facts, larger: str, smaller: str, least: int, most: Number) ->
         facts.narrow(above, between(low + least, high + most))
         low, high = facts.of(above).bounds()
         facts.narrow(below, between(low - most, high - least))
+        if facts.possible:
+            one, other = facts.first(above), facts.first(below)
+            facts.differ(Difference(one, ">=", other, least if surely is None else surely))
+            if not is_infinite(most):
+                facts.differ(Difference(one, "<=", other, int(most)))
 
 
 def _at_least(called: Called, facts: Facts) -> None:
@@ -126,7 +159,8 @@ def _expanded(called: Called, facts: Facts) -> None:
     """No axis is new only if the pattern asks for the empty list."""
     axes = asked_list(called, facts, "axis")
     least, most = (1, inf) if axes is None else (len(axes), len(axes))
-    differ(facts, called.result, called.operands[0], least, most)
+    surely = 0 if axes is None else least
+    differ(facts, called.result, called.operands[0], least, most, surely)
 
 
 def _squeezed(called: Called, facts: Facts) -> None:
@@ -166,6 +200,8 @@ def _broadcast_rank(called: Called, facts: Facts) -> None:
         _, most = facts.of(result).bounds()
         if most < inf:
             facts.narrow(operand, between(-inf, most))
+        if facts.possible:
+            facts.differ(Difference(facts.first(result), ">=", facts.first(operand), 0))
     if not called.call.optional:
         most = max(facts.of(operand).bounds()[1] for operand in operands)
         if most < inf:
@@ -298,6 +334,14 @@ def _again(says: str, apply: Apply, *, if_absent: bool = False) -> Relation:
 _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (_SAME_RANK.__contains__, Relation("{op} keeps the rank", once=_same_rank)),
     (
+        _BY_CHANNEL.__contains__,
+        Relation("the weights of {op} have one dimension", once=_listed_weights),
+    ),
+    (
+        {"nn.layer_norm", "nn.rms_norm"}.__contains__,
+        _again("the weights of {op} have a dimension for each of `axes`", _weights_by_axis),
+    ),
+    (
         _SAME_RANK_ALONG_AXIS.__contains__,
         _again("{op} keeps the rank, if there is an `axis`", _same_rank_along_axis),
     ),
@@ -307,6 +351,7 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     ),
     ({"one_hot", "stack"}.__contains__, _again("{op} adds a dimension", _one_more)),
     ({"expand_dims"}.__contains__, _again("{op} adds the dimensions in `axis`", _expanded)),
+    ({"full"}.__contains__, Relation("{op} takes a number to fill in, of rank 0", once=_filled)),
     (
         {"squeeze"}.__contains__,
         _again("{op} takes out dimensions in `axis`", _squeezed),

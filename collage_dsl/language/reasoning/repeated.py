@@ -53,9 +53,9 @@ def check_repeated(rules: Sequence[tuple[FusionRule, Span]], findings: Findings)
         if by is None:
             continue
         needless.add(at)
-        message = "this can never be chosen: another rule proposes the same, and maybe more"
+        message = "this adds nothing: another rule proposes all its candidates"
         note = Note("the same is proposed here", rules[by][1])
-        findings.warning("W0420", span, message, "take it out", (note,))
+        findings.warning("W0420", span, message, "remove it", (note,))
 
 
 def _leaves(rule: FusionRule, around: tuple[Around, ...]) -> Iterator[Leaf]:

@@ -11,6 +11,8 @@ from collage_dsl.rules.condition import Attr
 from collage_dsl.rules.pattern import (
     Call,
     FieldOf,
+    Flat,
+    ListOf,
     Operand,
     Pattern,
     PatternCall,
@@ -77,12 +79,14 @@ class Names:
     """
     The names of the values of a pattern. `same` has the names that stand for a value with another
     name: `a = s.0;`. `tuples` are the names in written tuples, `fields` those of the other
-    projections, by the name of what they are projected from.
+    projections, by the name of what they are projected from. `lists` are those that the pattern
+    writes.
     """
 
     same: dict[str, str] = field(default_factory=dict)
     tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
     fields: dict[str, dict[int, str]] = field(default_factory=dict)
+    lists: dict[str, ListOf] = field(default_factory=dict)
 
     def of(self, operand: Operand, otherwise: str) -> str:
         """The name of `operand`, which is `otherwise` if nothing else gives it one."""
@@ -91,6 +95,8 @@ class Names:
                 return self.same.get(name, name)
             case FieldOf(inner, index):
                 return self.projected(self.of(inner, otherwise), index)
+            case ListOf():
+                self.lists[otherwise] = operand
             case TupleOf(parts):
                 named = enumerate(parts)
                 self.tuples[otherwise] = tuple(self.of(p, f"{otherwise}[{i}]") for i, p in named)
@@ -124,6 +130,9 @@ def _calls(operand: Operand, name: str, names: Names, numbers: Iterator[int]) ->
             given = tuple(names.of(inner, otherwise) for inner, otherwise in inside)
             yield Called(operand, name, given, number, names)
             inside = inside[:1] if optional else inside
+        case Flat(_, operands):
+            number = next(numbers)
+            inside = [(inner, f"{number}.{at}") for at, inner in enumerate(operands)]
         case PatternCall(operands=(first, *_), optional=True):
             inside = [(first, f"{next(numbers)}.0")]
         case TupleOf(fields):

@@ -9,6 +9,8 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     PathFrom,
@@ -96,6 +98,8 @@ class _Frame:
             case Call(operands=operands):
                 inner = tuple(map(self.part, operands))
                 return Part(operand.names, inner, of_kind=bool(operand.kinds))
+            case Flat(op, operands):  # any of its operators, and any number of calls
+                return Part((op,), tuple(map(self.part, operands)), is_open=True)
             case PatternCall(pattern, operands):
                 names = (parameter.name for parameter in pattern.parameters)
                 given = dict(zip(names, map(self.part, operands), strict=True))
@@ -114,7 +118,7 @@ class _Frame:
                 for _ in range(least):
                     found = Part(call.names, (found, *others), of_kind=bool(call.kinds))
                 return found
-            case Repeat() | Either() | Anything():
+            case Repeat() | Either() | Anything() | ListOf():
                 return _ANYTHING
 
 

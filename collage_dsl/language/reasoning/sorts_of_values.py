@@ -1,4 +1,4 @@
-"""Tell whether each value of a pattern is a tensor, a tuple or a shape."""
+"""Tell whether each value of a pattern is a tensor, a tuple, a shape or a list."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +13,8 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     PathFrom,
@@ -49,10 +51,18 @@ class Tuple:
         return "a tuple"
 
 
-Sort = Tensor | Shape | Tuple | None
+@dataclass(frozen=True, slots=True)
+class List:
+    """A list that the program writes: `[1, n]`."""
+
+    def __str__(self) -> str:
+        return "a list"
+
+
+Sort = Tensor | Shape | Tuple | List | None
 """What a value is; None if it is not known, or not always the same."""
 
-TAKEN: Mapping[Taken, Sort] = {"tensor": Tensor(), "tuple": Tuple()}
+TAKEN: Mapping[Taken, Sort] = {"tensor": Tensor(), "tuple": Tuple(), "list": List()}
 """What an operand must be, by the word in the table of operators."""
 
 
@@ -114,6 +124,11 @@ class Sorts:
                     if isinstance(inner, Reference) and needed is not None:
                         yield inner.name, needed
                     yield from self.uses(inner)
+            case Flat(_, operands):
+                for inner in operands:
+                    if isinstance(inner, Reference):
+                        yield inner.name, Tensor()
+                    yield from self.uses(inner)
             case TupleOf(fields):
                 for inner in fields:
                     yield from self.uses(inner)
@@ -125,7 +140,7 @@ class Sorts:
                 yield from self.uses(inner)
             case Repeat(call, least) if least:
                 yield from self.uses(call)
-            case Repeat() | Either() | Reference() | Anything() | Number():
+            case Repeat() | Either() | Reference() | Anything() | Number() | ListOf():
                 pass
             case _:
                 assert_never(operand)
@@ -163,8 +178,10 @@ class Sorts:
                 return result if least else common(self.of(call.operands[0]), result)
             case Either(choices):
                 return reduce(common, map(self.of, choices))
-            case Number():
+            case Number() | Flat():
                 return Tensor()
+            case ListOf():
+                return List()
             case Anything() | PathFrom():
                 return None
             case _:

@@ -24,6 +24,8 @@ from collage_dsl.rules.pattern import (
     Either,
     Excluded,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     Parameter,
@@ -120,7 +122,7 @@ class _Numbering:
         match operand:
             case Reference(name):
                 return self.name(name)
-            case Anything() | Number():
+            case Anything() | Number() | ListOf():
                 return operand
             case Call(_, operands, attributes):
                 number = next(self.calls)
@@ -132,6 +134,8 @@ class _Numbering:
                 ]
                 modifiers = (operand.optional, operand.ordered, operand.shared)
                 return Call, frozenset(operand.names), modifiers, found
+            case Flat(op, operands, shared):
+                return Flat, op, shared, tuple(map(self.operand, operands))
             case PatternCall(pattern, operands, optional):
                 return PatternCall, form(pattern), optional, tuple(map(self.operand, operands))
             case TupleOf(fields):

@@ -27,6 +27,7 @@ from collage_dsl.rules.condition import (
     Near,
     Not,
     Or,
+    Place,
     Range,
     Rank,
     Shape,
@@ -70,7 +71,7 @@ def terms(expression: Expression) -> Iterator[Term]:
             yield Has(name)
         case Within(Attr(name), Constant(tuple() as items)) if None in items:
             yield Has(name)  # without a value it holds, and with one it is known
-        case Constant() | Range() | Holds() | All() | Element() | AttrOf():
+        case Constant() | Range() | Holds() | All() | Element() | Place() | AttrOf():
             pass
         case Each(AttrOf()) | Item(AttrOf()):
             pass
@@ -97,7 +98,9 @@ def renamed(expression: Expression, new: Callable[[str], str]) -> Expression:
     match expression:
         case Dtype(of) | Rank(of) | DimAt(of) | Shape(of) | Size(of) | Bytes(of):
             return replace(expression, of=new(of))
-        case Has(of) | Uses(of) | AttrOf(of) | ValueOf(of) | Min(of) | Max(of) | Element(of):
+        case Has(of) | Uses(of) | AttrOf(of) | ValueOf(of) | Min(of) | Max(of):
+            return replace(expression, of=new(of))
+        case Element(of) | Place(of):
             return replace(expression, of=new(of))
         case Holds(predicate, of):
             return Holds(predicate, tuple(map(new, of)))

@@ -4,17 +4,37 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from collage_dsl.language.messages.findings import Findings, quoted
-from collage_dsl.language.messages.hints import Hint
+from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.pattern_shape import always_there
-from collage_dsl.language.reasoning.sorts_of_values import Shape, Sort, Sorts, Tensor, Tuple, all_of
+from collage_dsl.language.reasoning.sorts_of_values import (
+    List,
+    Shape,
+    Sort,
+    Sorts,
+    Tensor,
+    Tuple,
+    all_of,
+)
 from collage_dsl.language.syntax import ast
-from collage_dsl.rules.condition import AttrOf, Has, Holds, Uses, Where, names, parts
+from collage_dsl.rules.condition import (
+    AttrOf,
+    Bytes,
+    Dtype,
+    Has,
+    Holds,
+    Size,
+    Uses,
+    Where,
+    names,
+    parts,
+)
 from collage_dsl.rules.condition import Expression as Condition
 from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
     Operand,
     PathFrom,
     Pattern,
@@ -44,7 +64,8 @@ def check_tuples(
     results = (pattern.result, *pattern.others)
     always = always_there(pattern.parameters, pattern.bindings, results)
     for binding in pattern.bindings:
-        checker.operand(binding.value, values[binding.name], certain=binding.name in always)
+        if binding.name in values:  # lists get names of their own
+            checker.operand(binding.value, values[binding.name], certain=binding.name in always)
     for where in pattern.conditions:
         checker.condition(where)
 
@@ -70,6 +91,11 @@ class _Checker:
         match operand, written:
             case ((Call() | PatternCall()), ast.OperatorCall()):
                 self.call(operand, written, certain=certain)
+            case Flat(op, operands), ast.OperatorCall():
+                for one, place in zip(operands, written.operands, strict=True):
+                    takes = f"`{op}` takes {Tensor()}"
+                    self.mismatch(takes, Tensor(), one, place, written, certain=certain)
+                    self.operand(one, place, certain=certain)
             case FieldOf(inner, index), ast.FieldOf(of):
                 self.field(self.sorts.of(inner), index, written, certain=certain)
                 self.operand(inner, of, certain=certain)
@@ -113,7 +139,9 @@ class _Checker:
         given = self.sorts.of(operand)
         if needed is None or given is None or type(needed) is type(given):
             return
-        message = f"{takes}, and {quoted(place.span)} is {given}"
+        if isinstance(needed, List) and isinstance(given, Shape):
+            return  # `shape_to_tensor` takes both; else it is reported with the operand
+        message = f"{takes}, but {quoted(place.span)} is {given}"
         hint = _fix(needed, given, place, call)
         self.report("E0312", place.span, message, hint, certain=certain)
 
@@ -121,10 +149,10 @@ class _Checker:
         text = quoted(written.of.span)
         if isinstance(of, Tensor | Shape):
             message = f"{text} is {of}, which has no field {index}"
-            hint = f"take out `.{index}`"
+            hint = f"remove `.{index}`"
             self.report("E0312", written.span, message, hint, certain=certain)
         elif isinstance(of, Tuple) and of.fields is not None and index >= len(of.fields):
-            message = f"{text} is a tuple of {len(of.fields)}, without a field {index}"
+            message = f"{text} is a tuple of {len(of.fields)} and has no field {index}"
             hint = f"fields are counted from 0: the last is `.{len(of.fields) - 1}`"
             hint = hint if of.fields else ""
             self.report("E0313", written.span, message, hint, certain=certain)
@@ -136,6 +164,14 @@ class _Checker:
         for condition in all_of(where.condition):
             for name in sorted(_asked(condition)):
                 sort = self.sorts.names.get(name)
+                if (
+                    isinstance(sort, List)
+                    and not can_hold(condition, name)
+                    and _asks_tensor(condition, name)
+                ):
+                    message = f"`{name}` is a list, which has no dtype and no size"
+                    hint = f"`rank({name})` is how many items it has, `dim({name}, 0)` is the first"
+                    self.findings.error("E0302", where.span, message, hint)
                 if isinstance(sort, Tuple | Shape) and not can_hold(condition, name):
                     message = f"`{name}` is {sort}, which has no dtype and no dimensions"
                     hint = f"name a tensor of it, `t = {name}.0;`, and ask about `t`"
@@ -161,6 +197,15 @@ def _asked(condition: Condition) -> frozenset[str]:
     return names(condition) - frozenset().union(*(names(e) for e in _of_any_value(condition)))
 
 
+def _asks_tensor(condition: Condition, name: str) -> bool:
+    """Whether `condition` asks `name` for something that only tensors have, and lists lack."""
+    match condition:
+        case Dtype(of) | Size(of) | Bytes(of):
+            return of == name
+        case _:
+            return any(_asks_tensor(part, name) for part in parts(condition))
+
+
 def _of_any_value(condition: Condition) -> Iterator[Condition]:
     if isinstance(condition, Uses | Has | Holds | AttrOf):
         yield condition
@@ -178,6 +223,8 @@ def _fix(needed: Sort, given: Sort, place: ast.Operand, call: ast.OperatorCall) 
             return Hint(hint, f"{text}.0") if isinstance(place, ast.Name) else hint
         case Tensor(), Shape():
             return f"`shape_to_tensor({text})` is a tensor"
+        case _, List():
+            return write("_", f" for any {str(needed)[2:]}; lists are only shapes and bounds")
         case Tuple(), _:
             return f"write `{call.operators[0].span.text}(({text}, …))`"
     return ""

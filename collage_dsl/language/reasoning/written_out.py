@@ -10,6 +10,7 @@ from collage_dsl.rules.pattern import (
     Binding,
     Call,
     FieldOf,
+    Flat,
     Operand,
     Pattern,
     PatternCall,
@@ -94,6 +95,9 @@ class _Writer:
             case PatternCall(pattern, operands, span=span) if self.count < MOST_CALLS:
                 inside = self.operands(operands, prefix, place)
                 return self.body(pattern, inside, place or span)
+            case Flat(operands=operands):
+                inside = self.operands(operands, prefix, place)
+                return replace(operand, operands=inside, span=place or operand.span)
             case TupleOf(fields):
                 return TupleOf(self.operands(fields, prefix, place))
             case FieldOf(of, index):

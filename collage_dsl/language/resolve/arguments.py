@@ -89,16 +89,19 @@ def string(written: ast.Expression, what: str, findings: Findings) -> str | None
     match written:
         case ast.Literal(str() as text) if text:
             return text
-    findings.error("E0404", written.span, f"{what} is a string in double quotes")
+    findings.error("E0404", written.span, f"{what} must be a string in double quotes")
     return None
 
 
-def whole_number(written: ast.Expression, what: str, findings: Findings) -> int | None:
-    """A whole number of at least 1; None after reporting anything else."""
+def whole_number(
+    written: ast.Expression, what: str, findings: Findings, least: int = 1, most: int | None = None
+) -> int | None:
+    """A whole number within the bounds, both included; None after reporting anything else."""
     match written:
         case ast.Literal(bool()):
             pass
-        case ast.Literal(int() as value) if value >= 1:
+        case ast.Literal(int() as value) if value >= least and (most is None or value <= most):
             return value
-    findings.error("E0404", written.span, f"{what} is a whole number from 1")
+    bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+    findings.error("E0404", written.span, f"{what} must be a whole number {bounds}")
     return None

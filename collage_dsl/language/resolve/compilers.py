@@ -3,6 +3,7 @@
 import re
 from functools import cache
 
+from collage_dsl.declared import declared
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import Hint
 from collage_dsl.language.resolve.libraries import NATIVE
@@ -29,7 +30,7 @@ def check_compiler(name: str, span: Span, findings: Findings) -> None:
     known |= _declared()
     meant = next((other for other in sorted(known) if _is_misspelt(name, other)), "")
     if name not in known and meant:
-        message = f"no library or backend is known as `{name}`"
+        message = f"no library or backend is named `{name}`"
         quoted = span.text.replace(name, meant, 1)
         findings.warning("W0543", span, message, Hint(f"did you mean `{meant}`?", quoted))
 
@@ -68,6 +69,5 @@ def _shipped() -> frozenset[str]:
 @cache
 def _declared() -> frozenset[str]:
     """The backends that installed packages declare; none of them is imported."""
-    from importlib.metadata import entry_points  # few files need it
 
-    return frozenset(point.name for point in entry_points(group=_GROUP))
+    return frozenset(declared(_GROUP))

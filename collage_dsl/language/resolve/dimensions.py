@@ -1,6 +1,6 @@
 """Turn the dimensions in `x: [m, k]` into conditions on the parameter `x`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collage_dsl.language.messages.findings import count
@@ -15,13 +15,25 @@ from collage_dsl.rules.condition import (
     Rank,
     Where,
 )
-from collage_dsl.rules.pattern import Parameter
+from collage_dsl.rules.pattern import ANY, OPEN, Parameter
+from collage_dsl.source import Span
 
-ANY = "_"
-"""Written for a dimension that may have any size."""
 
-OPEN = ".."
-"""Written at most once, for any number of dimensions."""
+@dataclass(frozen=True, slots=True)
+class NamedList:
+    """The list `of`, and its named items, each with its place in the list and in the file."""
+
+    of: str
+    items: tuple[tuple[str, DimAt, Span | None], ...]
+
+
+def _axes(dims: Sequence[str | int]) -> Iterator[tuple[int, int, str | int]]:
+    """The numbers and names in `dims`, with index and axis. Axes after `..` are from the end."""
+    is_open = OPEN in dims
+    for at, dim in enumerate(dims):
+        axis = at - len(dims) if is_open and at > dims.index(OPEN) else at
+        if dim not in (ANY, OPEN):
+            yield at, axis, dim
 
 
 @dataclass(slots=True)
@@ -38,6 +50,34 @@ class Dimensions:
     optional: set[str] = field(default_factory=set)
     """The names of the optional parameters."""
 
+    lists: list["NamedList"] = field(default_factory=list)
+    """Lists with named items, in order."""
+
+    def note_list(self, of: str, items: Sequence[str | int], spans: Sequence[Span] = ()) -> None:
+        """Note the named items of the list `of`. What they ask is in `demands_of_lists`."""
+        places = tuple(
+            (name, DimAt(of, axis), spans[at] if spans else None)
+            for at, axis, name in _axes(items)
+            if isinstance(name, str)
+        )
+        for name, here, _ in places:
+            self.places.setdefault(name, (here,))
+        if places:
+            self.lists.append(NamedList(of, places))
+
+    def demands_of_lists(self, always: Collection[str]) -> Iterator[Where]:
+        """
+        The conditions on lists, each with its place: a name is the same number everywhere. Lists
+        that are not `always` there are only asked if they are.
+        """
+        self.optional |= {each.of for each in self.lists if each.of not in always}
+        for each in self.lists:
+            for name, here, span in each.items:
+                for there in self.places[name]:
+                    if there != here:
+                        reason = f"`{name}` must be the same in `{there.of}` and `{here.of}`"
+                        yield Where(self._same(here, there), reason, span)
+
     def demands(
         self, parameter: Parameter, dims: Sequence[str | int]
     ) -> Iterator[tuple[int | None, Where]]:
@@ -51,15 +91,13 @@ class Dimensions:
             self.optional.add(of)
         if list(dims) != [OPEN]:
             yield None, self._rank(of, dims)
-        is_open = OPEN in dims
-        for at, dim in enumerate(dims):
-            axis = at - len(dims) if is_open and at > dims.index(OPEN) else at
+        for at, axis, dim in _axes(dims):
             here = DimAt(of, axis)
             if isinstance(dim, int):
                 wanted = Compare("==", here, Constant(dim))
                 reason = f"dimension {axis} of `{of}` must be {dim}"
                 yield at, Where(self._if_there(wanted, of), reason)
-            elif dim not in (ANY, OPEN):
+            else:
                 for there in self.places.get(dim, ()):
                     reason = f"`{dim}` must be the same in `{there.of}` and `{of}`"
                     yield at, Where(self._same(here, there), reason)

@@ -31,7 +31,7 @@ def named_members(
     found: list[tuple[Member, ...] | None] = []
     for name in names:
         if scope.is_pattern(name.text):
-            message = f"`{name.text}` is a pattern, and an operator is needed here"
+            message = f"`{name.text}` is a pattern, but an operator is needed here"
             hint = "name the operator, or a class of operators, that gives its result"
             findings.error("E0209", name.span, message, hint)
             found.append(None)

@@ -27,7 +27,7 @@ def check_expectations(
     for each in expectations:
         if isinstance(each.value, str):
             if each.value == "" and isinstance(each.question, WhyNot) and each.operator == "==":
-                hint = "`why_not` has one where nothing matches; else write `matches(…)`"
+                hint = "to expect a match, write `matches(…)`"
                 findings.error("E0702", each.span, "a reason is never empty", hint)
             continue
         least, most = _wanted(each)
@@ -44,8 +44,8 @@ def check_expectations(
             low, high = answers.get(asked, (0, inf))
             answers[asked] = max(low, least), min(high, most)
             if max(low, least) > min(high, most):
-                message = "another expectation of this test excludes this one"
-                findings.error("E0702", each.span, message, "take one of them out")
+                message = "this contradicts another expectation of the test"
+                findings.error("E0702", each.span, message, "remove one of them")
 
 
 def _at_only_call(question: Matches, graph: Graph | None) -> Matches:

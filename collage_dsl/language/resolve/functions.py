@@ -10,9 +10,10 @@ ARGUMENTS = {
     **dict.fromkeys(("dtype", "rank", "shape", "dim", "size", "bytes", "uses", "has"), 1),
     **dict.fromkeys(("value", "min", "max", "all"), 1),
     "dim": 2,
+    "place": 2,
 }
 FUNCTIONS = tuple(ARGUMENTS)
-OF_CONSTANTS = ("value", "min", "max")
+OF_CONSTANTS = ("value", "min", "max", "place")
 
 
 def fact_of(function: str, of: str, axis: int, span: Span) -> Typed:
@@ -28,6 +29,7 @@ def fact_of(function: str, of: str, axis: int, span: Span) -> Typed:
         "value": (rules.ValueOf(of), Sort.NUMBER),
         "min": (rules.Min(of), Sort.NUMBER),
         "max": (rules.Max(of), Sort.NUMBER),
+        "place": (rules.Place(of, axis), Sort.NUMBER),
     }
     value, sort = facts[function]
     return Typed(value, sort, span)

@@ -20,7 +20,7 @@ from collage_dsl.language.resolve.pattern_tables import (
     table,
     table_names,
 )
-from collage_dsl.language.resolve.rules import CheckedRule
+from collage_dsl.language.resolve.rule_names import CheckedRule
 from collage_dsl.language.resolve.scope import Member
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import Pattern
@@ -111,7 +111,7 @@ class Library:
     def find(self, written: ast.Import, folder: Path | None, findings: Findings) -> Path | None:
         said = PurePosixPath(written.path)
         if not written.path or said.is_absolute() or "\0" in written.path:
-            message = "an import names a file by a relative path"
+            message = "an import needs a relative path"
             findings.error("E0801", written.span, message)
             return None
         folders = [*([folder] if folder else []), *self.search]

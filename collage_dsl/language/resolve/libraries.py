@@ -31,8 +31,8 @@ def check_libraries(
     for label in _not_linked(rule, _libs(target)):
         first.setdefault(_library(label), label)
     for library, label in first.items():
-        message = f"target `{target.name}` runs no library `{library}`: "
-        message += f"`{label}` will be only a label"
+        message = f"target `{target.name}` does not use the library `{library}`, "
+        message += f"so `{label}` is only a label"
         hint = f'write `libs: ["{library}"]` in the target\'s options, or `compiler "{library}";`'
         notes = (Note("the target", written.span),)
         findings.warning("W0542", places.get(label, rules), message, hint, notes)

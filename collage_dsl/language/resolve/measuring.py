@@ -63,14 +63,14 @@ def _whole(name: str, field: ast.Field, findings: Findings) -> int | None:
     least, most = _WHOLE[name]
     match field.value:
         case None:
-            findings.error("E0503", field.name.span, f"`{name}` has no value")
+            findings.error("E0503", field.name.span, f"`{name}` needs a value")
         case ast.Literal(int() as number) if not isinstance(number, bool):
             if least <= number <= most:
                 return number
-            message = f"`{name}` is from {least} to {most}"
+            message = f"`{name}` must be from {least} to {most}"
             findings.error("E0520", field.value.span, message)
         case other:
-            findings.error("E0503", other.span, f"`{name}` is a whole number")
+            findings.error("E0503", other.span, f"`{name}` must be a whole number")
     return None
 
 
@@ -82,7 +82,9 @@ def _runs(name: str, field: ast.Field, findings: Findings) -> str | None:
             span = field.name.span
         case other:
             span = other.span
-    findings.error("E0503", span, f"a model `{name}` often or rarely", f"write `{name} rarely;`")
+    findings.error(
+        "E0503", span, f"`{name}` must be `often` or `rarely`", f"write `{name} rarely;`"
+    )
     return None
 
 
@@ -90,14 +92,14 @@ def _seconds(name: str, field: ast.Field, findings: Findings) -> float | None:
     hint = f"write `{name} {_EXAMPLES[name]};`"
     match field.value:
         case None:
-            findings.error("E0503", field.name.span, f"`{name}` has no value", hint)
+            findings.error("E0503", field.name.span, f"`{name}` needs a value", hint)
         case ast.Duration(seconds) if 0 < seconds <= _DAY:
             return seconds
         case ast.Duration():
-            message = f"`{name}` is more than 0s and at most {_DAY:.0f}s"
+            message = f"`{name}` must be more than 0s and at most {_DAY:.0f}s"
             findings.error("E0520", field.value.span, message)
         case other:
-            message = f"`{name}` is a time, in `ns`, `us`, `ms` or `s`"
+            message = f"`{name}` must be a duration in `ns`, `us`, `ms` or `s`"
             findings.error("E0503", other.span, message, hint)
     return None
 
@@ -106,20 +108,20 @@ def _margin(name: str, field: ast.Field, findings: Findings) -> float | None:
     hint = f"write `{name} 2%;`"
     match field.value:
         case None:
-            findings.error("E0503", field.name.span, f"`{name}` has no value", hint)
+            findings.error("E0503", field.name.span, f"`{name}` needs a value", hint)
         case ast.Percent(part) if 0 < part <= _NOISIEST:
             return part
         case ast.Percent():
-            message = f"`{name}` is more than 0% and at most {percentage(_NOISIEST)}"
+            message = f"`{name}` must be more than 0% and at most {percentage(_NOISIEST)}"
             findings.error("E0520", field.value.span, message)
         case other:
-            findings.error("E0503", other.span, f"`{name}` is a percentage", hint)
+            findings.error("E0503", other.span, f"`{name}` must be a percentage", hint)
     return None
 
 
 def _too_short(found: Measuring, timeout: ast.Field, findings: Findings) -> None:
     assert timeout.value is not None
-    message = f"`timeout` has to be longer than `budget`, which is {duration(found.budget)}"
+    message = f"`timeout` must be longer than `budget`, which is {duration(found.budget)}"
     hint = "it is the time for building a kernel and timing it"
     findings.error("E0520", timeout.value.span, message, hint)
 

@@ -187,7 +187,7 @@ def _read(value: Any) -> Any:
 _CLASSES: Mapping[str, Any] = {
     class_.__name__: class_
     for class_ in (
-        *(patterns.Anything, patterns.Binding, patterns.Call, patterns.Either),
+        *(patterns.Anything, patterns.Binding, patterns.Call, patterns.Either, patterns.ListOf),
         *(patterns.FieldOf, patterns.Parameter, patterns.Reference, patterns.TupleOf),
         *(condition.Attr, condition.Compare, condition.Constant, condition.Dtype),
         *(condition.Shape, condition.Where, condition.Within),

@@ -62,15 +62,15 @@ def _check_contradiction(
     for other in earlier:
         same_target = item.target.text == other.target.text
         if item.action == other.action == "pin" and not same_target:
-            message = f"these nodes are pinned to `{other.target.text}` already"
+            message = f"these nodes are already pinned to `{other.target.text}`"
             note = Note("pinned here", other.target.span)
         elif item.action != other.action and same_target:
             how = "pinned to" if other.action == "pin" else "forbidden on"
-            message = f"these nodes are {how} `{other.target.text}` already"
+            message = f"these nodes are already {how} `{other.target.text}`"
             note = Note(f"{how.split()[0]} here", other.target.span)
         else:
             continue
-        hint = f"take out one of them: `{item.selector.span.text}` is said twice"
+        hint = f"remove one of them: `{item.selector.span.text}` is written twice"
         findings.error("E0512", item.target.span, message, hint, (note,))
         return
 
@@ -82,13 +82,17 @@ def _check_effect(
     target = item.target.text
     match selector:
         case ByOperator(ops) if missing := absent(rule, ops):
-            message = f"`{target}` never has {missing}"
-            what = "so that there is no plan with it" if item.action == "pin" else "anyway"
+            message = f"`{target}` never runs {missing}"
+            what = (
+                "so a model with it has no plan"
+                if item.action == "pin"
+                else "so this has no effect"
+            )
             hint = f"the rules of `{target}` propose none, {what}"
             findings.warning("W0513", item.selector.span, message, hint)
         case ByName(glob) if item.action == "forbid" and not glob.strip("*"):
             message = f"this forbids every call on `{target}`"
-            hint = "`*` fits every name: write the start of some, or take out the target"
+            hint = "`*` matches every name: write a longer name, or remove the target"
             findings.warning("W0513", item.selector.span, message, hint)
 
 

@@ -32,7 +32,7 @@ def check_predicate(written: ast.Predicate, findings: Findings) -> Predicate | N
     """The predicate that `written` declares; None after reporting what is wrong in it."""
     errors = findings.errors
     if not can_come_from(written.source):
-        message = f"predicate `{written.name.text}` is to come from a function in a module"
+        message = f"predicate `{written.name.text}` must come from a function in a module"
         hint = 'write "package.module:function", or "pattern_table:NAME.PATTERN"'
         module, dot, function = written.source.rpartition(".")
         if dot and can_come_from(f"{module}:{function}"):

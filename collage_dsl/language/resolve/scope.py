@@ -132,7 +132,7 @@ class PatternScope:
         found = self.member(argument)
         kind = next((each for each in found or () if isinstance(each, Kind)), None)
         if kind is not None:
-            message = f"`{kind}` is a kind, and operators are needed here"
+            message = f"`{kind}` is a kind, but operators are needed here"
             self.findings.error("E0404", argument.value.span, message)
             return None
         return tuple(each for each in found if isinstance(each, Operator)) if found else None
@@ -142,7 +142,7 @@ class PatternScope:
         if argument.name is None and isinstance(value, ast.Name):
             if not self.is_pattern(value.text):
                 return self.class_of(value)
-            message = f"`{value.text}` is a pattern, and an operator is needed here"
+            message = f"`{value.text}` is a pattern, but an operator is needed here"
             self.findings.error("E0209", value.span, message)
             return None
         self.findings.error("E0404", value.span, "the name of an operator is needed here")

@@ -102,7 +102,7 @@ def _may_be_none(typed: Typed) -> bool:
 def meant(named: Typed, other: Typed) -> str:
     """A hint what to write instead of `named == other`, or empty."""
     if Sort.NONE in (named.sort, other.sort):
-        return "only a whole attribute may have no value: `axis == none`"
+        return "only a whole attribute can be compared with `none`: `axis == none`"
     match other.value:
         case rules.Constant("none"):
             return without_quotes("none")

@@ -87,7 +87,7 @@ class _TestChecker:
         costs = self.costs()
         expects = [s for s in self.written.statements if isinstance(s, ast.Expect)]
         if not expects:
-            message = "this test expects nothing"
+            message = "this test has no `expect`"
             hint = "write `expect matches(…) == 1;`"
             self.findings.error("E0701", self.written.name_span, message, hint)
         if self.findings.errors > errors:
@@ -104,7 +104,7 @@ class _TestChecker:
         """The path of the model; empty if the test has a graph."""
         given = [s for s in self.written.statements if isinstance(s, graph_ast.Graph | ast.Model)]
         if len(given) != 1:
-            message = "this test has no graph" if not given else "a test has one graph"
+            message = "this test has no graph" if not given else "a test can have only one graph"
             span = given[1].span if given else self.written.name_span
             hint = 'write `graph { … }` or `model "file.onnx";`'
             self.findings.error("E0701", span, message, hint)
@@ -121,7 +121,7 @@ class _TestChecker:
                 self.is_target(table.target)
                 prices = {price.operators: price.seconds for price in table.prices}
                 if table.target.text in found or not prices:
-                    message = "a target has one table of costs, with a price in it"
+                    message = "a target needs one table of costs, with at least one price"
                     self.findings.error("E0502", table.target.span, message)
                 found[table.target.text] = prices
         return found
@@ -147,7 +147,7 @@ class _TestChecker:
                 return [self.compared(cast(Operator, operator), left, right, holds, written.span)]
             case ast.Application():
                 return [self.alone(written, holds)]
-        message = "an expectation asks a question and compares the answer"
+        message = "an expectation needs a question and a comparison"
         self.findings.error("E0702", written.span, message, _HINT)
         return [None]
 
@@ -184,8 +184,10 @@ class _TestChecker:
             case (TargetOf(), _):
                 wanted = "a target, with `==`"
             case (Proposes(), _):
-                wanted = "nothing: it holds or not"
-        message = f"the answer is compared with {wanted}"
+                message = "`proposes` holds or not, so it is not compared"
+                self.findings.error("E0702", written.span, message)
+                return None
+        message = f"the answer can be compared only with {wanted}"
         self.findings.error("E0702", written.span, message)
         return None
 
@@ -195,7 +197,7 @@ class _TestChecker:
             case None:
                 return None
             case WhyNot() | TargetOf():
-                message = f"`{written.function.text}` is compared with something"
+                message = f"`{written.function.text}` needs a comparison"
                 self.findings.error("E0702", written.span, message, "write `== …`")
                 return None
         return Expectation(question, ">" if holds else "<=", 0, written.span)
@@ -204,7 +206,7 @@ class _TestChecker:
 
     def question(self, written: ast.Expression) -> Question | None:
         if not isinstance(written, ast.Application):
-            self.findings.error("E0702", written.span, "a question stands on the left", _HINT)
+            self.findings.error("E0702", written.span, "a question must be on the left", _HINT)
             return None
         match written.function.text:
             case "matches":
@@ -242,7 +244,7 @@ class _TestChecker:
             return None
         pattern = self.pattern(bound[0][0])
         if "at" not in bound[1]:
-            message = "`why_not` needs a node to ask at"
+            message = "`why_not` needs a node"
             self.findings.error("E0403", written.span, message, "add `at: y`")
             return None
         at = self.node(bound[1]["at"])
@@ -259,7 +261,7 @@ class _TestChecker:
             return None
         spec, nodes = self.spec(bound[0][0]), bound[0][1]
         if not isinstance(nodes, ast.List):
-            message = "the nodes are a list: `[c, d, y]`"
+            message = "the nodes must be a list: `[c, d, y]`"
             self.findings.error("E0404", nodes.span, message)
             return None
         names = [self.node(node) for node in nodes.items]
@@ -270,7 +272,7 @@ class _TestChecker:
         is_count = written.function.text == "kernels"
         bound = bind(written, self.findings, takes=(0, 1) if is_count else (1, 1))
         if not any(isinstance(s, ast.Costs) for s in self.written.statements):
-            message = "without `costs` there is no plan"
+            message = "this test has no `costs`, so there is no plan"
             hint = 'write `costs { tvm { "*": 10us; } }`'
             self.findings.error("E0703", written.span, message, hint)
             return None
@@ -318,7 +320,7 @@ class _TestChecker:
                 message = f"the graph has no node `{name}`"
                 self.findings.error("E0206", written.span, message, hint)
                 return None
-        message = "the name of a node is needed here, in quotes where it is no word"
+        message = "the name of a node is needed here, in quotes if it is not a word"
         self.findings.error("E0404", written.span, message)
         return None
 

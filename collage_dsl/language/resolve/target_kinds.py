@@ -39,10 +39,10 @@ def option_value(
             return value
         case ast.List():
             return _strings(name, written, findings)
-    message, hint = f"`{name}` is a number, a string, `true` or `false`", ""
+    message, hint = f"`{name}` must be a number, a string, `true` or `false`", ""
     if _options(kind).get(name) == "list":
         named = written.text if isinstance(written, ast.Name) else "…"
-        message, hint = f"`{name}` is a list of strings", _bracketed(name, named)
+        message, hint = f"`{name}` must be a list of strings", _bracketed(name, named)
     findings.error("E0404", written.span, message, hint)
     return None
 
@@ -54,7 +54,7 @@ def _strings(name: str, written: ast.List, findings: Findings) -> tuple[str, ...
             case ast.Literal(str() as text):
                 found.append(text)
             case _:
-                message = f"an item of `{name}` is a string in double quotes"
+                message = f"each item of `{name}` must be a string in double quotes"
                 findings.error("E0404", item.span, message)
     return tuple(found) if len(found) == len(written.items) else None
 
@@ -67,11 +67,11 @@ def check_option(
     type_ = known.get(name.text)
     if type_ is None:
         hint: str = did_you_mean(name.text, known) or f"there are {listed(sorted(known), 'and')}"
-        message = f"TVM {TVM_VERSION} knows no option `{name.text}` of {kind.text} targets"
+        message = f"TVM {TVM_VERSION} has no option `{name.text}` for {kind.text} targets"
         findings.warning("W0541", name.span, message, hint)
     elif type_ != ("list" if isinstance(value, tuple) else type(value).__name__):
         hint = _bracketed(name.text, str(value)) if type_ == "list" else ""
-        findings.warning("W0541", span, f"`{name.text}` is {_TYPES[type_]} to TVM", hint)
+        findings.warning("W0541", span, f"TVM needs {_TYPES[type_]} for `{name.text}`", hint)
 
 
 def _bracketed(name: str, said: str) -> str:

@@ -12,7 +12,7 @@ from collage_dsl.language.reasoning.fitting import check_fit
 from collage_dsl.language.resolve.arguments import bind, named_arguments
 from collage_dsl.language.resolve.compilers import check_compiler, check_libs
 from collage_dsl.language.resolve.libraries import NATIVE, check_libraries
-from collage_dsl.language.resolve.limits import LIMITS, check_limits
+from collage_dsl.language.resolve.limits import check_limits
 from collage_dsl.language.resolve.measuring import MEASURES, check_measuring
 from collage_dsl.language.resolve.rules import RuleScope
 from collage_dsl.language.resolve.target_kinds import check_kind, check_option, option_value
@@ -26,6 +26,7 @@ from collage_dsl.language.resolve.variants import (
 from collage_dsl.language.syntax import aliases, ast
 from collage_dsl.language.syntax.words import SETTINGS
 from collage_dsl.rules import FusionRule, FusionSpec, Limits
+from collage_dsl.rules.rule_functions import LIMIT_NAMES
 from collage_dsl.source import Span
 
 
@@ -52,7 +53,7 @@ class _TargetChecker:
     def run(self) -> FusionSpec | None:
         errors = self.findings.errors
         if "." in self.written.name.text:
-            self.findings.error("E0208", self.written.name.span, "a name has no dots")
+            self.findings.error("E0208", self.written.name.span, "a name cannot contain a dot")
         options = self.options()
         settings = self.settings()
         compiler = self.compiler(settings)
@@ -83,7 +84,7 @@ class _TargetChecker:
 
     def places(self, settings: dict[str, ast.Field | ast.Block]) -> dict[str, Span]:
         """The span of each limit; for a default, the span of the target's name."""
-        found = dict.fromkeys(LIMITS, self.written.name.span)
+        found = dict.fromkeys(LIMIT_NAMES, self.written.name.span)
         written = settings.get("limits")
         if isinstance(written, ast.Block):
             found |= {limit.name.text: limit.name.span for limit in written.fields}
@@ -131,7 +132,7 @@ class _TargetChecker:
         found: dict[str, Option] = {}
         for argument in self.written.options:
             if argument.name is None:
-                message = "an option of a target has a name"
+                message = "an option of a target needs a name"
                 self.findings.error("E0403", argument.value.span, message, 'write `mcpu: "…"`')
         kind = self.written.kind
         for name, written in named_arguments(self.written.options, self.findings).items():
@@ -177,15 +178,15 @@ class _TargetChecker:
         """The value of a setting; None if it is absent."""
         match setting:
             case ast.Field(name, ast.Duration(_, span)):
-                self.findings.error("E0503", span, f"`{name.text}` is no time")
+                self.findings.error("E0503", span, f"`{name.text}` does not take a duration")
             case ast.Field(name, ast.Percent(_, span)):
-                self.findings.error("E0503", span, f"`{name.text}` is no percentage")
+                self.findings.error("E0503", span, f"`{name.text}` does not take a percentage")
             case ast.Field(_, value) if not isinstance(value, ast.Duration | ast.Percent | None):
                 return value
             case ast.Field(name):
-                self.findings.error("E0503", name.span, f"`{name.text}` has no value")
+                self.findings.error("E0503", name.span, f"`{name.text}` needs a value")
             case ast.Block(name) if self.is_whole:  # else its inside was reported
-                message = f"`{name.text}` is set to a value, and has no braces"
+                message = f"`{name.text}` takes a value, not braces"
                 self.findings.error("E0503", name.span, message)
         return None
 
@@ -197,7 +198,7 @@ class _TargetChecker:
                 check_compiler(text, span, self.findings)
                 return text
             case other:
-                message = "`compiler` is the name of a backend, in double quotes"
+                message = "`compiler` must be the name of a backend, in double quotes"
                 hint = ""
                 if isinstance(other, ast.Name):
                     hint = Hint(f'write `compiler "{other.text}";`', f'"{other.text}"')
@@ -220,7 +221,7 @@ class _TargetChecker:
             case ast.Literal(int() as number) if not isinstance(number, bool):
                 return number
             case other:
-                message = "`priority` is a whole number"
+                message = "`priority` must be a whole number"
                 self.findings.error("E0503", other.span, message, "write `priority 10;`")
                 return 0
 
@@ -236,11 +237,11 @@ class _TargetChecker:
     def limits(self, settings: dict[str, ast.Field | ast.Block]) -> Limits:
         setting = settings.get("limits")
         if isinstance(setting, ast.Field):
-            message = "`limits` stand in braces"
+            message = "`limits` needs braces"
             hint = "write `limits { max_exits 1; }`"
             self.findings.error("E0503", setting.name.span, message, hint)
             return Limits()
-        found = self.fields(setting, LIMITS, "limit")
+        found = self.fields(setting, LIMIT_NAMES, "limit")
         largest_first = self.alone(found.pop("largest_first", None))
         values = ((name, self.value(limit)) for name, limit in found.items())
         limits = check_limits(((n, v) for n, v in values if v is not None), self.findings)
@@ -249,7 +250,7 @@ class _TargetChecker:
     def measure(self, settings: dict[str, ast.Field | ast.Block]) -> Measuring:
         setting = settings.get("measure")
         if isinstance(setting, ast.Field):
-            message = "what `measure` says stands in braces"
+            message = "`measure` needs braces"
             hint = "write `measure { repeats 5; }`"
             self.findings.error("E0503", setting.name.span, message, hint)
             return Measuring()
@@ -259,13 +260,13 @@ class _TargetChecker:
     def tune(self, settings: dict[str, ast.Field | ast.Block], compiler: str | None) -> Tuning:
         setting = settings.get("tune")
         if isinstance(setting, ast.Field):
-            message = "what `tune` says stands in braces"
+            message = "`tune` needs braces"
             self.findings.error("E0503", setting.name.span, message, "write `tune { trials 64; }`")
             return Tuning()
         if setting is not None and compiler not in (None, NATIVE):
             name = self.written.name.text
-            message = f"the kernels of `{name}` are made by `{compiler}`, and cannot be tuned"
-            hint = "`tune` is for targets whose kernels TVM makes"
+            message = f"`{compiler}` makes the kernels of `{name}`, so they cannot be tuned"
+            hint = "remove `tune`: it is only for targets whose kernels TVM makes"
             self.findings.error("E0522", setting.name.span, message, hint)
         return check_tuning(self.fields(setting, TUNES, "setting of `tune`:"), self.findings)
 
@@ -293,7 +294,7 @@ class _TargetChecker:
                 return bind(written, self.findings, takes=(0, 0)) is not None
             case other:
                 hint = "write `after max_coalesce();`"
-                message = "after the search there is only `max_coalesce()` to do"
+                message = "`after` takes only `max_coalesce()`"
                 self.findings.error("E0503", other.span, message, hint)
                 return False
 
@@ -303,6 +304,6 @@ class _TargetChecker:
             return False
         if setting != ast.Field(setting.name, None):
             name = setting.name.text
-            message = f"`{name}` stands alone"
+            message = f"`{name}` takes no value"
             self.findings.error("E0503", setting.name.span, message, f"write `{name};`")
         return True

@@ -22,9 +22,9 @@ def _trials(field: ast.Field, findings: Findings) -> int:
         case ast.Literal(int() as number) if not isinstance(number, bool):
             if 0 <= number <= _MOST:
                 return number
-            findings.error("E0522", field.value.span, f"`trials` is from 0 to {_MOST}")
+            findings.error("E0522", field.value.span, f"`trials` must be from 0 to {_MOST}")
         case None:
-            findings.error("E0503", field.name.span, "`trials` has no value", "write `trials 64;`")
+            findings.error("E0503", field.name.span, "`trials` needs a value", "write `trials 64;`")
         case other:
-            findings.error("E0503", other.span, "`trials` is a whole number")
+            findings.error("E0503", other.span, "`trials` must be a whole number")
     return 0

@@ -26,7 +26,7 @@ def check_variants(
         case ast.Operation("not", None, ast.List() as refused) if is_native:
             return _others(refused, written.span, findings)
         case ast.Operation("not", None, ast.List()):
-            message = "which variants the compiler of this target has is not known"
+            message = "the variants of this compiler are not known, so none can be excluded"
             hint = "list those that may be used: `variants [a, b];`"
             findings.error("E0521", written.span, message, hint)
         case _:
@@ -83,7 +83,7 @@ def variant_names(written: ast.List, *, is_native: bool, findings: Findings) -> 
     """The names in a list of variants; empty if one is wrong."""
     errors = findings.errors
     if not written.items:
-        hint = "without a list all variants are allowed"
+        hint = "name a variant such as `direct`; without a list all are allowed"
         findings.error("E0521", written.span, "this list has no variants", hint)
     found: dict[str, Span] = {}
     for item in written.items:
@@ -102,7 +102,7 @@ def variant_names(written: ast.List, *, is_native: bool, findings: Findings) -> 
 def _not_a_name(item: ast.Expression, findings: Findings) -> None:
     text = item.value if isinstance(item, ast.Literal) else None
     hint = write(str(text)) if text in tuple(NATIVE_VARIANTS) else ""
-    findings.error("E0521", item.span, "a variant is a name, such as `direct`", hint)
+    findings.error("E0521", item.span, "a variant must be a name, such as `direct`", hint)
 
 
 def _check_known(name: str, span: Span, findings: Findings, notes: tuple[Note, ...] = ()) -> None:
@@ -118,7 +118,7 @@ def _others(refused: ast.List, span: Span, findings: Findings) -> tuple[str, ...
     names = variant_names(refused, is_native=True, findings=findings)
     others = tuple(name for name in NATIVE_VARIANTS if name not in names)
     if not others:
-        message = "this refuses every variant, so that no kernel can be computed"
+        message = "this excludes every variant, so no kernel can be computed"
         findings.error("E0521", span, message)
     return others if names else ()
 
@@ -131,4 +131,4 @@ def _not_a_list(written: ast.Expression, findings: Findings) -> None:
             hint = Hint(f"write `variants not [{name}];`", f"not [{name}]")
         case _:
             hint = Hint("write `variants [direct];`")
-    findings.error("E0503", written.span, "`variants` is a list of names", hint)
+    findings.error("E0503", written.span, "`variants` must be a list of names", hint)

@@ -23,7 +23,7 @@ _ARITHMETIC = frozenset({"PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO"})
 _OPERATORS = _ARITHMETIC | {"COMPARISON", "_NEAR", "IN", "_OR", "_AND"}
 _SOUGHT_LAST = frozenset(
     {"OPTIONAL", "COMMA", "DOT", "LPAR", "LSQB", "COLON", "_ARROW", "_ELSE", "ORDERED", "SHARED"}
-    | {"_WITHIN"}
+    | {"FLAT", "_WITHIN"}
 )
 _ITEMS = frozenset(
     {"_IMPORT", "_LET", "_EXTERN", "_PATTERN", "_RULE", "_TARGET", "_PIN", "_FORBID", "_TEST"}
@@ -41,7 +41,7 @@ _WORDS = {
 }
 _HINTS = {
     "=": ("COMPARISON", Hint("compare with `==`", "==")),
-    "'": ("STRING", Hint('strings stand in double quotes: `"NCHW"`')),
+    "'": ("STRING", Hint('put strings in double quotes: `"NCHW"`')),
 }
 """What to write instead of a character, where a token of the kind may stand."""
 _COMMENTS = ("//", "/*", "--", ";;")
@@ -92,11 +92,13 @@ def _hint(found: str, accepted: frozenset[str], start: str) -> str:
     if terminal in accepted:
         return words
     if found in UNITS and "SEMICOLON" in accepted:
-        return "a time is one word, such as `1.5s`, where a setting takes one"
+        return "write a duration as one word, such as `1.5s`"
     if found == ";" and "_ONLY" in accepted:
-        return "say what is brought: `only (act)`, or all of it: `as std`"
+        return "say what to import: `only (act)`, or everything with `as std`"
     if "RPAR" in accepted and not accepted & {"PLUS", "COLON"} and found[:1] in _IN_OPERANDS:
         return _IN_OPERANDS[found[:1]]
+    if accepted <= {"COMMA", "RSQB"} and found in ("+", "-", "*", "/", "%"):
+        return "name the number, and say in `where` what it is: `where half * 2 == d`"
     if not found.isidentifier():
         return "comments begin with `#`" if found == "/" else ""
     keywords = (spellings(start).get(name, "") for name in accepted)

@@ -17,12 +17,12 @@ from lark import Lark
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
+from collage_dsl.language.syntax.placed import Placed, place_trees
 from collage_dsl.resources import folder
 
 _OPTIONS = {
     "parser": "lalr",
     "lexer": "contextual",
-    "propagate_positions": True,
     "maybe_placeholders": True,
 }
 
@@ -42,7 +42,10 @@ def parser(start: str) -> Lark:
         text = json.dumps({"made_from": made_from, **make(grammar, start)}, separators=(",", ":"))
         _write(path, text)
         tables = _loaded(text)
-    return Lark.load(tables)
+    tables["data"]["options"]["tree_class"] = Placed
+    made = Lark.load(tables)
+    place_trees(made)
+    return made
 
 
 @cache

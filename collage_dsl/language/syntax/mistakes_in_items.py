@@ -57,6 +57,12 @@ _PATTERNS = (
     ),
     Mistake(
         r"^pattern\s+(?P<head>.*\))\s*",
+        rf"(?:{_IS})?(?P<bound>{NAME})\s*=\s*{REST}",
+        "write `pattern {head} {{ {bound} = {rest}; yield {bound}; }}`",
+        exact=False,
+    ),
+    Mistake(
+        r"^pattern\s+(?P<head>.*\))\s*",
         rf"(?:{_IS})?{REST}",
         "write `pattern {head} {{ {free} = {rest}; yield {free}; }}`",
     ),
@@ -152,6 +158,9 @@ MISTAKES = (
         "write `{name}`, without quotes",
     ),
     Mistake(r"^test\s+", rf"(?P<name>{NAME})", 'write `test "{name}"`'),
+    Mistake(
+        r"^import\s+", r"(?P<path>[\w.-]+(?:/[\w.-]+)+|\w+\.collage)", 'write `import "{path}"`'
+    ),
     *_PARAMETERS,
     *_PATTERNS,
     *_RULES,

@@ -12,7 +12,7 @@ from lark import Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.messages.hints import Hint, write
+from collage_dsl.language.messages.hints import Hint
 from collage_dsl.language.syntax import ast
 from collage_dsl.language.syntax.expected import advice, expectation
 from collage_dsl.language.syntax.grammar import parser
@@ -25,28 +25,22 @@ from collage_dsl.language.syntax.recovery import (
 )
 from collage_dsl.language.syntax.tokens import token_span
 from collage_dsl.language.syntax.tree import Builder
+from collage_dsl.language.syntax.whole_text import check_characters, edition_is_known, is_small
 from collage_dsl.language.syntax.words import ITEM_KEYWORDS
 from collage_dsl.memory import uncollected
-from collage_dsl.printable import ACTING
 from collage_dsl.source import Source, Span
 
-EDITION = 1
-"""The edition of the language that this package reads."""
-
-MAX_CHARACTERS = 1 << 17
 MAX_TOKENS = 50_000
 """About 3 000 lines, which can be checked or formatted in three seconds."""
 MAX_NESTING = 200
 
-_FREE = re.compile(r"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+"? | `[^`\n]*+`?""", re.VERBOSE)
-"""A comment, a string or a name in backquotes, closed or not: where any character is text."""
 _INSIDE = {"pattern": "binding", "graph": "node", "test": "model"}
 _EQUALS = re.compile(r"\s*=")
 
 
 def parse_file(source: Source, findings: Findings) -> ast.File:
     """The syntax of `source`, without statements whose syntax errors are added to `findings`."""
-    if not is_small(source, findings) or not _edition_is_known(source, findings):
+    if not is_small(source, findings) or not edition_is_known(source, findings):
         return ast.File((), ())
     with uncollected():
         tree, broken = parse_tree(source, "file", findings)
@@ -62,49 +56,6 @@ def parse_tree(
     run = _Run(source, start, findings)
     with uncollected():
         return run.tree(), tuple(run.broken)
-
-
-def is_small(source: Source, findings: Findings) -> bool:
-    """Whether `source` is small enough to be parsed; reports that it is too large."""
-    if len(source.text) <= MAX_CHARACTERS:
-        return True
-    at = Span(source, MAX_CHARACTERS, MAX_CHARACTERS)
-    findings.error("E0106", at, "the text is longer than 128 KiB", "split it into several files")
-    return False
-
-
-def check_characters(source: Source, findings: Findings) -> None:
-    """Report the first character of each comment, string and name that hides or turns text."""
-    if not ACTING.search(source.text):
-        return
-    for part in _FREE.finditer(source.text):
-        if found := ACTING.search(source.text, *part.span()):
-            number = ord(found[0])
-            message = f"U+{number:04X} changes how the text around it is shown"
-            is_string = part[0][0] == '"'
-            hint = write(f"\\u{{{number:x}}}") if is_string else Hint("leave it out", "")
-            findings.error("E0109", Span(source, *found.span()), message, hint)
-
-
-_BLANK = r"(?:\s|\#[^\n]*)*+"
-_EDITION = re.compile(rf"{_BLANK}collage(?!\.?\w){_BLANK}([0-9][\w.]*)?")
-
-
-def _edition_is_known(source: Source, findings: Findings) -> bool:
-    """Whether this package reads the file's edition. If not, nothing else in it is reported."""
-    found = _EDITION.match(source.text)
-    if found is None:
-        message = "the file does not say which edition of the language it is in"
-        findings.error(
-            "E0103", Span(source, 0, 0), message, Hint("begin with `collage 1;`", "collage 1;\n\n")
-        )
-        return True
-    if found[1] in (None, str(EDITION)):  # without a number, the parser reports it
-        return True
-    span = Span(source, found.start(1), found.end(1))
-    message = f"edition {found[1][:20]} of the language is not known"
-    findings.error("E0103", span, message, f"this version of collage reads edition {EDITION}")
-    return False
 
 
 @dataclass(slots=True)
@@ -197,7 +148,7 @@ class _Run:
         raise _TooLargeError
 
     def feed(self, token: Token) -> None:
-        self.parser.feed_token(token)
+        self.parser.parser_state.feed_token(token)
         assert token.end_pos is not None
         self.end = max(self.end, token.end_pos)
         block = self.blocks[-1]
@@ -273,7 +224,7 @@ class _Run:
     def nested(self, block: _Block, item: Token) -> None:
         """Report an item inside another one, and go on after it."""
         text, span = self.source.text, self.span(item)
-        message = f"a `{item}` stands outside a {self.inside()[0]}"
+        message = f"a `{item}` cannot be inside a {self.inside()[0]}"
         self.findings.error("E0101", span, message, "move it out of the braces")
         self.broken.append(ast.Broken(defined_name(text, span.start, in_braces=False), span))
         self.rewind(block)
@@ -295,9 +246,9 @@ class _Run:
             span = self.rest_of_line(span.start)
             self.findings.error("E0104", span, f"this {what} is not closed on its line")
         elif wrong == "}" and self.blocks[-1].brace is None:
-            self.findings.error("E0101", span, "there is no open brace that this could close")
+            self.findings.error("E0101", span, "this `}` has no opening `{`")
         elif wrong == "collage" and len(self.blocks) == 1:
-            self.findings.error("E0103", span, "the edition is said once, on the first line")
+            self.findings.error("E0103", span, "the edition can only be on the first line")
         else:
             message = f"expected {expectation(accepted, self.start)}, found `{_shortened(wrong)}`"
             said = advice(str(wrong), self.place(wrong, accepted), self.start)

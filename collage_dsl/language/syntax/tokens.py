@@ -19,8 +19,10 @@ MAX_ITEMS = 200
 _ESCAPE = re.compile(r"\\u\{([0-9A-Fa-f]{1,6})\}|\\.")
 _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\"": '"', r"\\": "\\"}
 
-TOO_LARGE = 10**18
-"""The first number that is too large."""
+TOO_LARGE = 2**63 + 1
+"""The first number that is too large: operators take numbers of 64 bits, from -2^63 on."""
+
+_DIGITS = len(str(TOO_LARGE))
 
 UNITS = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 """Units per second. These are exact as floats, unlike 1e-6."""
@@ -67,7 +69,7 @@ class Reader:
     def number(self, token: Token, minus: Token | None = None) -> int | float:
         text = str(token)
         is_integer = text.isdigit()
-        if is_integer and len(text) <= 18:
+        if is_integer and len(text) <= _DIGITS and int(text) < TOO_LARGE:
             value: int | float = int(text)
         elif is_integer or float(text) == inf:
             self.findings.error("E0107", self.span_of(token), "this number is too large")
@@ -94,7 +96,7 @@ class Reader:
     # Spans.
 
     def span(self, tree: Child) -> Span:
-        return Span(self.source, tree.meta.start_pos, tree.meta.end_pos)
+        return Span(self.source, tree.start, tree.end)
 
     def span_of(self, token: Token) -> Span:
         return token_span(self.source, token)

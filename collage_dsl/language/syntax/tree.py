@@ -131,6 +131,8 @@ class Builder(Reader):
             case "number", [_, minus, number, within]:
                 said = within and ast.Literal(self.number(within), self.span_of(within))
                 return ast.Number(self.number(number, minus), True, self.span(tree), said)
+            case "list_of", items:
+                return self.list_of([item for item in items if item is not None], self.span(tree))
             case "either", [choice]:  # parentheses around one
                 return self.operand(choice, depth + 1)
             case "either", choices:
@@ -168,6 +170,18 @@ class Builder(Reader):
                 )
             case other:
                 raise AssertionError(other)
+
+    def list_of(self, items: Sequence[Child], span: Span) -> ast.ListOf:
+        if len(items) > MAX_ITEMS:
+            self.too_long(span)
+        return ast.ListOf(tuple(map(self.list_item, items[:MAX_ITEMS])), span)
+
+    def list_item(self, tree: Child) -> ast.Name | ast.Literal:
+        *minus, token = tree.children
+        if token.type != "NUMBER":
+            return self.name(token)
+        number = self.integer(token)
+        return ast.Literal(-number if any(minus) else number, self.span(tree))
 
     # Targets.
 

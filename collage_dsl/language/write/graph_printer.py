@@ -18,8 +18,9 @@ from collage_dsl.graph import (
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.language.graphs.graph_text import SHAPES
-from collage_dsl.language.graphs.inference import Call, MismatchError, infer
-from collage_dsl.language.write.printer import quoted
+from collage_dsl.language.graphs.inference import infer
+from collage_dsl.language.graphs.shapes import Call, MismatchError
+from collage_dsl.language.write.quoting import quoted
 from collage_dsl.printable import printable, well_formed
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -29,16 +30,21 @@ _MOST_ELEMENTS = 16
 
 
 def format_graph(
-    graph: Graph, only: OpSet | None = None, notes: Mapping[str, str] | None = None
+    graph: Graph,
+    only: OpSet | None = None,
+    notes: Mapping[str, str] | None = None,
+    *,
+    filled: bool = False,
 ) -> str:
     """
     The text of `graph`, which `parse_graph` reads as an equal graph.
 
     The values of a constant are written if it has few. In a name, a character that the notation
     cannot hold is written as an escape. `only` are the nodes that are written, if not all. `notes`
-    become comments beside the nodes of these names.
+    become comments beside the nodes of these names. With `filled`, a constant whose elements are
+    all the same is written with that number, however many they are.
     """
-    lines = _Printer(graph, only, notes or {}).lines()
+    lines = _Printer(graph, only, notes or {}, filled).lines()
     return "\n".join(["graph {", *(f"  {line}" for line in lines), "}"]) + "\n"
 
 
@@ -47,7 +53,10 @@ _NOTES_AT = 60
 
 
 class _Printer:
-    def __init__(self, graph: Graph, only: OpSet | None, notes: Mapping[str, str]) -> None:
+    def __init__(
+        self, graph: Graph, only: OpSet | None, notes: Mapping[str, str], filled: bool
+    ) -> None:
+        self.filled = filled
         self.graph = graph
         self.only = only
         self.notes = notes
@@ -71,7 +80,7 @@ class _Printer:
             case Form.INPUT:
                 return f"{name}: {_type(node.type)};"
             case Form.CONSTANT:
-                return f"{name} = {_constant(node)};"
+                return f"{name} = {_constant(node, self.filled)};"
             case Form.LITERAL:
                 return f"{name}: {_type(node.type)} = {_literal(node.value)};"
             case Form.TUPLE:
@@ -102,7 +111,7 @@ class _Printer:
         node = self.graph.nodes[index]
         if index not in self.inline:
             return _name(node.name)
-        return _constant(node) if node.form is Form.CONSTANT else _literal(node.value)
+        return _constant(node, self.filled) if node.form is Form.CONSTANT else _literal(node.value)
 
     def is_inline(self, index: int, node: Node) -> bool:
         """Whether the node can be written inside its user without changing its name and type."""
@@ -167,17 +176,21 @@ def _item(value: object) -> str:
     return _literal(value)
 
 
-def _constant(node: Node) -> str:
-    return f"const {_type(node.type)}{_value(node)}"
+def _constant(node: Node, filled: bool) -> str:
+    return f"const {_type(node.type)}{_value(node, filled)}"
 
 
-def _value(node: Node) -> str:
+def _value(node: Node, filled: bool) -> str:
     if node.value is None or not isinstance(node.type, TensorType):
         return ""
     size = node.tensor.size
-    if size is None or size > _MOST_ELEMENTS:
+    if size is None or (size > _MOST_ELEMENTS and not filled):
         return ""
     written = node.value.ravel().tolist()  # type: ignore[attr-defined]
+    if filled and size > 1 and len(set(written)) == 1:
+        written = written[:1]
+    if len(written) > _MOST_ELEMENTS:
+        return ""
     if not all(isinstance(e, int) or (isinstance(e, float) and abs(e) < 1e300) for e in written):
         return ""
     if len(written) == 1:

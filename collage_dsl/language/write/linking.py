@@ -31,6 +31,8 @@ from collage_dsl.rules.pattern import (
     Call,
     Either,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     PathFrom,
@@ -127,6 +129,8 @@ class _Names:
                 inner = tuple(map(self.in_operand, operands))
                 wheres = tuple(map(self.in_where, attributes))
                 return replace(operand, operands=inner, attributes=wheres)
+            case Flat(operands=operands):
+                return replace(operand, operands=tuple(map(self.in_operand, operands)))
             case TupleOf(fields):
                 return TupleOf(tuple(map(self.in_operand, fields)))
             case PathFrom(origin=origin):
@@ -141,7 +145,7 @@ class _Names:
                 inner_call = self.in_operand(call)
                 assert isinstance(inner_call, Call | PatternCall)
                 return replace(operand, call=inner_call)
-            case Reference() | Anything() | Number():
+            case Reference() | Anything() | Number() | ListOf():
                 return operand
             case _:
                 assert_never(operand)

@@ -3,49 +3,33 @@
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from collage_dsl.graph import Kind, Measuring
+from collage_dsl.graph import Measuring
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.reasoning.pattern_shape import called
 from collage_dsl.language.resolve.measuring import duration, percentage
 from collage_dsl.language.resolve.predicates import predicates_of
-from collage_dsl.printable import without_markers
+from collage_dsl.language.write.quoting import quoted
+from collage_dsl.language.write.rule_printer import limit_texts, rule_text
 from collage_dsl.rules import (
-    FUSIBLE,
-    TVM_DEFAULT,
-    CombineByPrimitives,
-    Constants,
     DFPattern,
     FusionRule,
     FusionSpec,
-    Horizontal,
-    Host,
-    InjectiveBranches,
-    JoinAnything,
-    KindPair,
-    Limits,
-    MaxCoalesce,
-    OnlyValid,
-    OnlyVariants,
-    OpCallByKind,
     OpPredicate,
     Pattern,
-    Primitive,
-    Tagged,
-    TupleArgs,
-    TupleProjections,
-    Union,
-    Vertical,
     sub_rules,
 )
 from collage_dsl.rules import condition as conditions
 from collage_dsl.rules.condition import TOLERANCE, Expression, Value, Where
 from collage_dsl.rules.pattern import (
+    OPEN,
     Anything,
     Call,
     Either,
     Excluded,
     FieldOf,
+    Flat,
+    ListOf,
     Number,
     Operand,
     Parameter,
@@ -58,8 +42,7 @@ from collage_dsl.rules.pattern import (
 )
 from collage_dsl.rules.placement import ByName, ByOperator, Placement
 from collage_dsl.rules.predicate import Predicate
-from collage_dsl.rules.vertical import USUAL_DEPTH
-from collage_dsl.rules.written import called_text, parameter_text
+from collage_dsl.rules.written import called_text, list_text, parameter_text
 
 WIDTH = 100
 
@@ -147,17 +130,23 @@ def _operand(operand: Operand) -> str:
             return "_"
         case Number(value, tolerance):
             return _number(value, tolerance)
+        case ListOf(items):
+            if items.count(OPEN) > 1:
+                raise ValueError("a list with a second `..` cannot be written")
+            return list_text(operand)
         case Call():
             return _call(operand)
+        case Flat(op, operands, shared):
+            return f"{op}({', '.join(map(_operand, operands))}) flat{' shared' if shared else ''}"
         case PatternCall(pattern, operands, optional):
             inner = ", ".join(map(_operand, operands))
             return f"{pattern.name}{'?' if optional else ''}({inner})"
         case TupleOf(fields):
             comma = "," if len(fields) == 1 else ""
             return f"({', '.join(map(_operand, fields))}{comma})"
-        case TupleOfEach(TupleOfEach() | Number()):
+        case TupleOfEach(TupleOfEach() | Number() | ListOf()):
             raise ValueError("tuples in a tuple of any length, or numbers, cannot be written")
-        case PathFrom(_, TupleOfEach() | Number() | Repeat() | PathFrom()):
+        case PathFrom(_, TupleOfEach() | Number() | ListOf() | Repeat() | PathFrom()):
             raise ValueError("a path from a tuple of any length, a number or a chain has no text")
         case PathFrom(_, origin, least, most):
             return f"path[{least}..{most}] {called_text(operand)} from {_operand(origin)}"
@@ -167,8 +156,8 @@ def _operand(operand: Operand) -> str:
             return f"each[{least}..{most}] {_operand(field)}"
         case FieldOf(Repeat() | TupleOfEach() | PathFrom() as of, index):
             return f"({_operand(of)}).{index}"
-        case FieldOf(Number()):
-            raise ValueError("a number has no fields")
+        case FieldOf(Number() | ListOf()):
+            raise ValueError("numbers have no fields")
         case FieldOf(of, index):
             return f"{_operand(of)}.{index}"
         case Repeat(call, least, most):
@@ -252,6 +241,8 @@ def _written(expression: Expression, types: Mapping[str, str]) -> tuple[str, str
             return f"max({of})", "atom"
         case conditions.Element(of):
             return of, "atom"
+        case conditions.Place(of, axis):
+            return f"place({of}, {axis})", "atom"
         case conditions.All(condition):
             return f"all({side(condition, 'or')})", "atom"
         case conditions.Range(least, most):
@@ -328,131 +319,6 @@ def _value(value: Value) -> str:
             assert_never(value)
 
 
-def quoted(text: str) -> str:
-    """
-    `text` in quotes and with escapes, as a string of the language. Raises ValueError for a lone
-    surrogate, which no text can hold.
-    """
-    written = without_markers("".join(map(_character, text)), r"\u{23}")
-    return f'"{written}"'
-
-
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
-def _character(character: str) -> str:
-    if character.isprintable() or character in _ESCAPES:
-        return _ESCAPES.get(character, character)
-    if "\ud800" <= character <= "\udfff":
-        raise ValueError(f"a string cannot hold U+{ord(character):04X}, which is half a character")
-    return f"\\u{{{ord(character):x}}}"
-
-
-# Rules.
-
-
-def _rule(rule: FusionRule, indent: int) -> str:
-    """The text of `rule`; if a line would be too long, each argument has its own line."""
-    function, arguments = _parts(rule, indent + 2)
-    line = f"{function}({', '.join(arguments)})"
-    if indent + len(line) <= WIDTH - len("rules ;") and "\n" not in line:
-        return line
-    inner, outer = " " * (indent + 2), " " * indent
-    lines = "".join(f"{inner}{argument},\n" for argument in arguments)
-    return f"{function}(\n{lines}{outer})"
-
-
-def _parts(rule: FusionRule, indent: int) -> tuple[str, list[str]]:
-    match rule:
-        case OpCallByKind(kinds):
-            if not kinds:
-                raise ValueError("op_call_by_kind without any kind cannot be written")
-            return "op_call_by_kind", [] if kinds == FUSIBLE else [str(kind) for kind in kinds]
-        case DFPattern(pattern):
-            return "dfpattern", [pattern.name]
-        case OpPredicate(predicate, ops):
-            named = [f"ops: [{', '.join(ops)}]"] if ops else []
-            return "op_predicate", [_asked(predicate), *named]
-        case Host():
-            return "host", []
-        case Tagged(label, inner):
-            return "composite", [quoted(label), _rule(inner, indent)]
-        case Union(rules):
-            return "union", [_rule(each, indent) for each in rules]
-        case CombineByPrimitives(inner, using, max_depth, max_nodes, max_splits):
-            bounds = {"max_depth": max_depth, "max_nodes": max_nodes, "max_splits": max_splits}
-            named = [f"{name}: {bound}" for name, bound in bounds.items() if bound is not None]
-            using_text = f"using: {_primitives(using)}"
-            return "combine_by_primitives", [_rule(inner, indent), using_text, *named]
-        case OnlyValid(inner, limits):
-            named = [f"{name}: {value or 'true'}" for name, value in _limits(limits)]
-            return "only_valid", [_rule(inner, indent), *named]
-        case OnlyVariants(inner, variants):
-            return "only_variants", [_rule(inner, indent), f"[{', '.join(variants)}]"]
-        case Horizontal(inner, most):
-            return "horizontal", [_rule(inner, indent), *([] if most == 3 else [f"max: {most}"])]
-        case Vertical(inner, prologue, epilogue, max_depth):
-            sides = {"prologue": prologue, "epilogue": epilogue}
-            named = [
-                f"{name}: {'none' if kind is None else kind}"
-                for name, kind in sides.items()
-                if kind is not Kind.BROADCAST
-            ]
-            depth = [] if max_depth == USUAL_DEPTH else [f"max_depth: {max_depth}"]
-            return "vertical", [_rule(inner, indent), *named, *depth]
-        case MaxCoalesce(inner, prefer):
-            named = [] if prefer == "largest" else [f"prefer: {prefer}"]
-            return "max_coalesce", [_rule(inner, indent), *named]
-        case _:
-            assert_never(rule)
-
-
-def _asked(predicate: Predicate) -> str:
-    return quoted(f"{predicate.backend}.supports") if predicate.backend else predicate.name
-
-
-def _primitives(using: tuple[Primitive, ...]) -> str:
-    return "tvm_default" if using == TVM_DEFAULT else f"[{', '.join(map(_primitive, using))}]"
-
-
-def _primitive(primitive: Primitive) -> str:
-    match primitive:
-        case KindPair(upstream, downstream):
-            return f"kind({upstream} -> {downstream})"
-        case JoinAnything():
-            return "join_anything"
-        case InjectiveBranches():
-            return "injective_branches"
-        case TupleArgs():
-            return "tuple_args"
-        case TupleProjections():
-            return "tuple_projections"
-        case Constants():
-            return "constants"
-        case _:
-            assert_never(primitive)
-
-
-def _limits(limits: Limits) -> list[tuple[str, str]]:
-    """The limits that differ from the defaults; one that is written alone has an empty value."""
-    exits = "any" if limits.max_exits is None else str(limits.max_exits)
-    found = {
-        "max_exits": None if limits.max_exits == 1 else exits,
-        "max_depth": _bound(limits.max_depth),
-        "max_nodes": _bound(limits.max_nodes),
-        "taps": "allowed" if limits.taps else None,
-        "min_nodes": _bound(limits.min_nodes),
-        "largest_first": "" if limits.largest_first else None,
-        "max_regions": _bound(limits.max_regions),
-        "max_candidates": _bound(limits.max_candidates),
-    }
-    return [(name, value) for name, value in found.items() if value is not None]
-
-
-def _bound(bound: int | None) -> str | None:
-    return None if bound is None else str(bound)
-
-
 # Targets.
 
 
@@ -467,8 +333,8 @@ def _target(spec: FusionSpec) -> str:
         lines.append(f"  variants [{', '.join(target.variants)}];")
     if target.priority:
         lines.append(f"  priority {target.priority};")
-    lines.append(f"  rules {_rule(spec.rule, 2)};")
-    limits = " ".join(f"{name} {value}".rstrip() + ";" for name, value in _limits(spec.limits))
+    lines.append(f"  rules {rule_text(spec.rule, 2)};")
+    limits = " ".join(f"{name} {value}".rstrip() + ";" for name, value in limit_texts(spec.limits))
     if limits:
         lines.append(f"  limits {{ {limits} }}")
     measure = " ".join(f"{name} {value};" for name, value in _measuring(target.measure))

@@ -1,0 +1,281 @@
+"""Infer the types of operators that move, join, split and repeat elements, or make tensors."""
+
+from functools import reduce
+from itertools import pairwise
+
+from collage_dsl.graph import Dim, TensorType, TupleType, Type
+from collage_dsl.graph.types import tensors
+from collage_dsl.language.graphs.shapes import (
+    UNKNOWN_DIM,
+    Call,
+    MismatchError,
+    Shape,
+    are_different,
+    axes_in,
+    axis_in,
+    broadcast,
+    check_dtypes,
+    dtype_of,
+    like_first,
+    listed,
+    more_exact,
+    plus,
+    product,
+    result,
+    unknown,
+)
+
+MOST_PARTS = 10_000
+"""The most parts that a value may be split into."""
+
+
+def reshape(call: Call) -> Type:
+    wanted, data = call.values[1], call.tensor()
+    if not isinstance(wanted, tuple):
+        return unknown(call)
+    if wanted.count(-1) > 1:
+        raise MismatchError("one dimension of a shape at most is left open")
+    if any(isinstance(dim, int) and dim < -1 for dim in wanted):
+        raise MismatchError(f"the shape {listed(wanted)} has a dimension below 0")
+    size, given = (data.size, data.shape) if data else (None, None)
+    kept = tuple(_kept(given, at) if dim == 0 else dim for at, dim in enumerate(wanted))
+    shape = tuple(_what_is_left(size, kept) if dim == -1 else dim for dim in kept)
+    result = TensorType(dtype_of(call), shape)
+    if size is not None and result.size not in (None, size):
+        raise MismatchError(f"{size} elements cannot have the shape {listed(wanted)}")
+    return result
+
+
+def _kept(shape: Shape | None, at: int) -> Dim:
+    """The dimension of the result of a reshape that is written as 0."""
+    if shape is None:
+        return UNKNOWN_DIM
+    if at >= len(shape):
+        raise MismatchError(f"there is no dimension {at} to keep")
+    return shape[at]
+
+
+def _what_is_left(size: int | None, wanted: Shape) -> Dim:
+    """The dimension of the result of a reshape that is written as -1."""
+    given = product(tuple(dim for dim in wanted if dim != -1))
+    return size // given if size is not None and isinstance(given, int) else UNKNOWN_DIM
+
+
+def of_shape(call: Call) -> Type:
+    """The first operand is the shape of the result."""
+    wanted = call.values[0]
+    if call.shape(1):
+        raise MismatchError("the value to fill with is to be a scalar")
+    return result(call, wanted if isinstance(wanted, tuple) else None)
+
+
+def full_like(call: Call) -> Type:
+    if call.shape(1):
+        raise MismatchError("the value to fill with is to be a scalar")
+    return like_first(call)
+
+
+def broadcast_to(call: Call) -> Type:
+    shape, wanted = call.shape(), call.values[1]
+    if not isinstance(wanted, tuple):
+        return unknown(call)
+    if shape is not None and are_different(broadcast([shape, wanted]) or (), wanted):
+        raise MismatchError(f"{listed(shape)} cannot be broadcast to {listed(wanted)}")
+    return result(call, wanted)
+
+
+def eye_matrix(call: Call) -> Type:
+    rows, columns = (n if isinstance(n, int) else UNKNOWN_DIM for n in call.values[:2])
+    return result(call, (rows, columns))
+
+
+def permute_dims(call: Call) -> Type:
+    shape, axes = call.shape(), call.ints("axes")
+    if shape is None:
+        return unknown(call)
+    if axes is None:
+        axes = tuple(reversed(range(len(shape))))
+    if len(axes) != len(shape):
+        raise MismatchError(f"axes {list(axes)} are no order of {len(shape)} dimensions")
+    return result(call, tuple(shape[at] for at in axes_in(axes, len(shape))))
+
+
+def joining(call: Call) -> Type:
+    shapes, axis = _field_shapes(call), call.whole("axis")
+    known = [shape for shape in shapes if shape is not None]
+    if not known or len(known) < len(shapes):
+        return unknown(call)
+    if axis is None and any(len(shape) != 1 for shape in known):
+        raise MismatchError("without an axis, only tensors of one dimension are joined")
+    at = axis_in(axis or 0, len(known[0]))
+    rest = reduce(_joined, (_without(shape, at) for shape in known))
+    dims = [shape[at] for shape in known]
+    static = [dim for dim in dims if isinstance(dim, int)]
+    total: Dim = sum(static) if len(static) == len(dims) else UNKNOWN_DIM
+    return result(call, (*rest[:at], total, *rest[at:]))
+
+
+def stacking(call: Call) -> Type:
+    shapes = _field_shapes(call)
+    known = [shape for shape in shapes if shape is not None]
+    if not known:
+        return unknown(call)
+    shape = reduce(_joined, known)
+    at = axis_in(call.whole("axis") or 0, len(shape) + 1)
+    return result(call, (*shape[:at], len(shapes), *shape[at:]))
+
+
+def _field_shapes(call: Call) -> list[Shape | None]:
+    if not isinstance(call.types[0], TupleType):
+        raise MismatchError("the operand is to be a tuple of tensors")
+    check_dtypes(call.types)
+    return [tensor.shape for tensor in tensors(call.types[0])]
+
+
+def _joined(left: Shape, right: Shape) -> Shape:
+    """The more exact of two descriptions of the same shape, dimension by dimension."""
+    if are_different(left, right):
+        raise MismatchError("tensors of these shapes cannot be joined")
+    return tuple(map(more_exact, left, right))
+
+
+def slicing(call: Call) -> Type:
+    """A dimension is known if its bounds are numbers, with a step forward."""
+    shape, lists = call.shape(), [_whole_numbers(value) for value in call.values[1:]]
+    steps = lists[3] if len(lists) > 3 else (1,) * len(lists[0] or ())
+    axes, begins, ends = lists[:3]
+    if shape is None or axes is None or begins is None or ends is None or steps is None:
+        return unknown(call)
+    if not len(axes) == len(begins) == len(ends) == len(steps):
+        raise MismatchError("a slice has a begin, an end and a step for each axis")
+    dims = list(shape)
+    for at, *bounds in zip(axes_in(axes, len(shape)), begins, ends, steps, strict=True):
+        dims[at] = _sliced(shape[at], *bounds, exact=bool(call.attrs.get("assume_inbound")))
+    return result(call, tuple(dims))
+
+
+def _whole_numbers(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, tuple) or not all(isinstance(item, int) for item in value):
+        return None
+    return value
+
+
+def _sliced(dim: Dim, begin: int, end: int, step: int, *, exact: bool) -> Dim:
+    """With `exact`, the bounds are taken to be inside the dimension, so others say nothing."""
+    if not isinstance(dim, int) or step < 1:
+        return UNKNOWN_DIM
+    first, last = (bound + dim if bound < 0 else bound for bound in (begin, end))
+    if exact and not 0 <= first <= last <= dim:
+        return UNKNOWN_DIM
+    first, last = (max(0, min(bound, dim)) for bound in (first, last))
+    if last < first:
+        raise MismatchError(f"the slice ends at {end}, before its begin {begin}")
+    return -(-(last - first) // step)
+
+
+def splitting(call: Call) -> Type:
+    shape = call.shape()
+    if shape is None:
+        found = [unknown(call) for _ in _section_sizes(call, UNKNOWN_DIM)]
+    else:
+        at = axis_in(call.whole("axis") or 0, len(shape))
+        sizes = _section_sizes(call, shape[at])
+        found = [result(call, (*shape[:at], size, *shape[at + 1 :])) for size in sizes]
+    return found[0] if len(found) == 1 else TupleType(tuple(found))
+
+
+def _section_sizes(call: Call, dim: Dim) -> list[Dim]:
+    cuts, count = call.ints("indices_or_sections"), call.whole("indices_or_sections")
+    if cuts is None:
+        raise MismatchError("where to split is not said")
+    return _cut(dim, cuts) if count is None else _parts(dim, count)
+
+
+def _parts(dim: Dim, count: int) -> list[Dim]:
+    if 0 < count <= MOST_PARTS:
+        if not isinstance(dim, int):
+            return [UNKNOWN_DIM] * count
+        size = -(-dim // count)
+        last = dim - size * (count - 1)
+        if last >= 0:
+            return [*[size] * (count - 1), last]
+    raise MismatchError(f"a dimension of {dim} cannot be split into {count} parts")
+
+
+def _cut(dim: Dim, cuts: tuple[int, ...]) -> list[Dim]:
+    if not isinstance(dim, int):
+        return [UNKNOWN_DIM] * (len(cuts) + 1)
+    ends = [max(0, min(end, dim)) for end in (0, *cuts, dim)]
+    return [max(0, end - begin) for begin, end in pairwise(ends)]
+
+
+def flatten(call: Call) -> Type:
+    shape = call.shape()
+    if shape is None:
+        return unknown(call)
+    return result(call, (product(shape),))
+
+
+def batch_flatten(call: Call) -> Type:
+    shape = call.shape()
+    if shape is None:
+        return unknown(call)
+    if len(shape) < 2:
+        raise MismatchError("there is nothing to flatten after the first dimension")
+    return result(call, (shape[0], product(shape[1:])))
+
+
+def expand_dims(call: Call) -> Type:
+    shape, new = call.shape(), call.ints("axis")
+    if shape is None or new is None:
+        return unknown(call)
+    rank = len(shape) + len(new)
+    axes = axes_in(new, rank)
+    rest = iter(shape)
+    return result(call, tuple(1 if at in axes else next(rest) for at in range(rank)))
+
+
+def squeeze(call: Call) -> Type:
+    shape, named = call.shape(), call.ints("axis")
+    if shape is None or (named is None and any(isinstance(dim, str) for dim in shape)):
+        return unknown(call)
+    axes = range(len(shape)) if named is None else axes_in(named, len(shape))
+    gone = {at for at in axes if shape[at] == 1 or isinstance(shape[at], str)}
+    return result(call, tuple(dim for at, dim in enumerate(shape) if at not in gone))
+
+
+def taking(call: Call) -> Type:
+    shape, indices, axis = call.shape(0), call.shape(1), call.whole("axis")
+    if shape is None or indices is None:
+        return unknown(call)
+    if axis is None and len(shape) != 1:
+        raise MismatchError("without an axis, elements of one dimension only are taken")
+    at = axis_in(axis or 0, len(shape))
+    return result(call, (*shape[:at], *indices, *shape[at + 1 :]))
+
+
+def padding(call: Call) -> Type:
+    shape, widths = call.shape(), call.ints("pad_width") or ()
+    if shape is None:
+        return unknown(call)
+    if len(widths) != 2 * len(shape):
+        raise MismatchError(
+            f"{len(shape)} dimensions take {2 * len(shape)} widths, not {len(widths)}"
+        )
+    each = zip(shape, widths[::2], widths[1::2], strict=True)
+    return result(call, tuple(_longer(dim, before + after) for dim, before, after in each))
+
+
+def _longer(dim: Dim, number: int) -> Dim:
+    return dim + number if isinstance(dim, int) else plus(dim, number)
+
+
+def triangle(call: Call) -> Type:
+    shape = call.shape()
+    if shape is not None and len(shape) < 2:
+        raise MismatchError("a triangle has two dimensions")
+    return like_first(call)
+
+
+def _without(shape: Shape, at: int) -> Shape:
+    return (*shape[:at], *shape[at + 1 :])

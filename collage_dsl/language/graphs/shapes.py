@@ -1,0 +1,147 @@
+"""A call whose type is inferred, and what the rules of several operators need."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+
+from collage_dsl.graph import Attribute, Dim, TensorType, Type
+from collage_dsl.graph.types import short_dtype, tensors
+
+UNKNOWN_DIM = "?"
+"""An unknown dimension of a shape whose rank is known."""
+
+Shape = tuple[Dim, ...]
+
+
+class MismatchError(Exception):
+    """The operands do not fit each other; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Everything that the type of a call depends on. `values` are those of literal operands."""
+
+    op: str
+    types: tuple[Type, ...]
+    values: tuple[object, ...]
+    attrs: Mapping[str, Attribute]
+
+    def tensor(self, at: int = 0) -> TensorType | None:
+        type_ = self.types[at] if at < len(self.types) else None
+        return type_ if isinstance(type_, TensorType) else None
+
+    def shape(self, at: int = 0) -> Shape | None:
+        tensor = self.tensor(at)
+        return None if tensor is None else tensor.shape
+
+    def ints(self, name: str) -> tuple[int, ...] | None:
+        """The numbers of an attribute; None if it has no value."""
+        match self.attrs.get(name):
+            case int() as number:
+                return (number,)
+            case tuple() as numbers:
+                return tuple(number for number in numbers if isinstance(number, int))
+        return None
+
+    def whole(self, name: str) -> int | None:
+        value = self.attrs.get(name)
+        return value if isinstance(value, int) else None
+
+    def text(self, name: str) -> str:
+        return str(self.attrs.get(name) or "")
+
+
+def dtype_of(call: Call) -> str:
+    """The dtype in the attributes, else that of the first tensor."""
+    found = (tensor.dtype for type_ in call.types for tensor in tensors(type_))
+    return call.text("out_dtype") or call.text("dtype") or next(found, "unknown")
+
+
+def unknown(call: Call) -> Type:
+    return TensorType(dtype_of(call), None)
+
+
+def like_first(call: Call) -> Type:
+    return result(call, call.shape())
+
+
+def result(call: Call, shape: Shape | None, dtype: str | None = None) -> Type:
+    return TensorType(dtype or dtype_of(call), shape)
+
+
+def check_dtypes(types: Iterable[Type]) -> None:
+    """Raise MismatchError unless all tensors have the same dtype."""
+    dtypes = {tensor.dtype for type_ in types for tensor in tensors(type_)} - {"unknown"}
+    if len(dtypes) > 1:
+        raise MismatchError(f"the dtypes {' and '.join(sorted(map(short_dtype, dtypes)))} differ")
+
+
+def broadcast(shapes: list[Shape | None]) -> Shape | None:
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes) or not known:
+        return None
+    rank = max(map(len, known))
+    padded = [(1,) * (rank - len(shape)) + shape for shape in known]
+    return tuple(reduce(_one_dim, dims) for dims in zip(*padded, strict=True))
+
+
+def _one_dim(left: Dim, right: Dim) -> Dim:
+    if right == 1:
+        return left
+    if left == 1:
+        return right
+    if differ(left, right):
+        raise MismatchError(f"dimensions {left} and {right} do not broadcast")
+    return more_exact(left, right)
+
+
+def more_exact(left: Dim, right: Dim) -> Dim:
+    """The more exact of two descriptions of the same dimension."""
+    if left == right or isinstance(left, int):
+        return left
+    return right if isinstance(right, int) else UNKNOWN_DIM
+
+
+def differ(left: Dim, right: Dim) -> bool:
+    return isinstance(left, int) and isinstance(right, int) and left != right
+
+
+def are_different(left: Shape, right: Shape) -> bool:
+    return len(left) != len(right) or any(map(differ, left, right))
+
+
+def listed(shape: Shape) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def plus(dim: str, number: int) -> str:
+    if number < 0:
+        return f"{closed(dim)} - {-number}"
+    return f"{closed(dim)} + {number}" if number else dim
+
+
+def closed(dim: str) -> str:
+    return dim if dim.isidentifier() else f"({dim})"
+
+
+def is_no_multiple(number: Dim, of: Dim) -> bool:
+    return isinstance(number, int) and isinstance(of, int) and number % of != 0
+
+
+def product(shape: Shape) -> Dim:
+    static = [dim for dim in shape if isinstance(dim, int)]
+    return prod(static) if len(static) == len(shape) else UNKNOWN_DIM
+
+
+def axis_in(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise MismatchError(f"there is no dimension {axis} among {rank}")
+    return axis % rank
+
+
+def axes_in(axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    found = tuple(axis_in(axis, rank) for axis in axes)
+    if len(set(found)) < len(found):
+        raise MismatchError(f"axes {list(axes)} name a dimension twice")
+    return found

@@ -1,0 +1,141 @@
+"""Infer the types of operators that move a window over their data, and of resizing."""
+
+from collections.abc import Mapping, Sequence
+
+from collage_dsl.graph import Dim, Type
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.graphs.shapes import (
+    UNKNOWN_DIM,
+    Call,
+    MismatchError,
+    check_dtypes,
+    closed,
+    listed,
+    plus,
+    result,
+    unknown,
+)
+
+
+def convolution(call: Call) -> Type:
+    check_dtypes(call.types)
+    size, weight = _sizes(call, 0, "data_layout"), _sizes(call, 1, "kernel_layout")
+    output = _layout(call, "out_layout")
+    if size is None or weight is None or output is None:
+        return unknown(call)
+    channels, per_group, found = size["C"], weight["I"], weight["O"]
+    groups = call.whole("groups") or 0
+    if groups < 1:
+        raise MismatchError(f"there are no {count_groups(groups)}")
+    if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
+        raise MismatchError(
+            f"{channels} channels in {count_groups(groups)} do not fit a weight for {per_group}"
+        )
+    if isinstance(found, int) and found % groups:
+        raise MismatchError(f"{found} channels cannot be made by {count_groups(groups)}")
+    size |= _slide(call, size, [weight[axis] for axis in _spatial(size)]) | {"C": found}
+    return result(call, tuple(size[axis] for axis in output))
+
+
+def count_groups(groups: int) -> str:
+    return "1 group" if groups == 1 else f"{groups} groups"
+
+
+def pooling(call: Call) -> Type:
+    size, output = _sizes(call, 0, "layout"), _layout(call, "out_layout")
+    if size is None or output is None:
+        return unknown(call)
+    size |= _slide(call, size, call.ints("pool_size") or ())
+    return result(call, tuple(size[axis] for axis in output))
+
+
+def adaptive_pooling(call: Call) -> Type:
+    size, output = _sizes(call, 0, "layout"), _layout(call, "out_layout")
+    if size is None or output is None:
+        return unknown(call)
+    wanted = call.ints("output_size")
+    if wanted is not None:
+        size |= _of_axes(_spatial(size), wanted)
+    return result(call, tuple(size[axis] for axis in output))
+
+
+def resize(call: Call) -> Type:
+    size, wanted = _sizes(call, 0, "layout"), call.values[1]
+    if size is None or not isinstance(wanted, tuple):
+        return unknown(call)
+    size |= _of_axes(_spatial(size), wanted)
+    return result(call, tuple(size.values()))
+
+
+def _sizes(call: Call, at: int, attribute: str) -> dict[str, Dim] | None:
+    """The dimensions of an operand by the letters of its layout, in order."""
+    shape, layout = call.shape(at), _layout(call, attribute)
+    if shape is None or layout is None:
+        return None
+    if len(shape) != len(layout):
+        raise MismatchError(f"an operand of {len(shape)} dimensions has no layout {layout}")
+    return dict(zip(layout, shape, strict=True))
+
+
+def _layout(call: Call, attribute: str) -> str | None:
+    """A layout in which each letter is an axis; None for a blocked one such as `NCHW16c`."""
+    layout, usual = call.text(attribute), str(operators()[call.op].defaults[attribute])
+    if any(map(str.islower, layout)):
+        return None
+    if sorted(layout) != sorted(usual):
+        raise MismatchError(f"the layout {layout} is no order of {usual}")
+    return layout
+
+
+def _spatial(size: Mapping[str, Dim]) -> list[str]:
+    return [axis for axis in size if axis not in ("N", "C")]
+
+
+def _of_axes(axes: list[str], wanted: tuple[Dim, ...]) -> dict[str, Dim]:
+    if len(axes) != len(wanted):
+        raise MismatchError(f"{listed(wanted)} is not one number for each of {' and '.join(axes)}")
+    return dict(zip(axes, wanted, strict=True))
+
+
+def _slide(call: Call, size: Mapping[str, Dim], windows: Sequence[Dim]) -> dict[str, Dim]:
+    """The number of positions of a window along each spatial axis."""
+    spatial, steps = _spatial(size), _rounded_up if call.attrs.get("ceil_mode") else _steps
+    padding, strides, dilation = (call.ints(n) or () for n in ("padding", "strides", "dilation"))
+    if any(stride < 1 for stride in strides):
+        raise MismatchError(f"a window does not move by {min(strides)}")
+    befores, afters = padding[: len(spatial)], padding[len(spatial) :]
+    found: dict[str, Dim] = {}
+    for at, axis in enumerate(spatial):
+        window, before, after = windows[at], befores[at], afters[at]
+        if isinstance(window, int):
+            more = before + after - dilation[at] * (window - 1) - 1
+            found[axis] = steps(size[axis], more, strides[at], before)
+        else:
+            found[axis] = UNKNOWN_DIM
+    return found
+
+
+def _rounded_up(dim: Dim, extra: int, stride: int, before: int) -> Dim:
+    """Like `_steps`, plus a last partial window if it begins before the data ends."""
+    if not isinstance(dim, int):
+        return UNKNOWN_DIM
+    steps = _steps_in(dim, extra + stride - 1, stride)
+    return steps - 1 if (steps - 1) * stride >= dim + before else steps
+
+
+def _steps(dim: Dim, extra: int, stride: int, _before: int) -> Dim:
+    """`(dim + extra) // stride + 1`."""
+    if isinstance(dim, int):
+        return _steps_in(dim, extra, stride)
+    if dim == UNKNOWN_DIM:
+        return dim
+    if stride == 1:
+        return plus(dim, extra + 1)
+    inner = plus(dim, extra)
+    return f"{closed(inner)} // {stride} + 1"
+
+
+def _steps_in(dim: int, extra: int, stride: int) -> int:
+    if dim + extra < 0:
+        raise MismatchError("the window is larger than the padded data")
+    return (dim + extra) // stride + 1

@@ -1,0 +1,188 @@
+"""The dimensions along and beside the axes that attributes name, where ranks may be unknown."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from collage_dsl.language.reasoning.differences import Difference
+from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, asked_list, differ
+from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.rules.condition import DimAt, Rank, Value
+
+_SCANS = frozenset({"cumprod", "cumsum"})
+"""Operators whose result has the shape of the operand, if an axis is said."""
+
+
+def axis_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
+    for of, relation in _RELATIONS:
+        if all(op in of for op in ops):
+            yield relation
+
+
+def _reduced(called: Called, facts: Facts) -> None:
+    data, axes = called.operands[0], asked_list(called, facts, "axis")
+    keeps = facts.of(called.attribute("keepdims")).only()
+    if axes is None or keeps is None:
+        return
+    for result in called.results.values():
+        if keeps:
+            _ones(facts, result, axes)
+            for at in _beside(facts, (data, result), axes):
+                facts.equal(DimAt(result, at), DimAt(data, at))
+        else:
+            _without(facts, data, result, axes)
+
+
+def _expanded(called: Called, facts: Facts) -> None:
+    axes = asked_list(called, facts, "axis")
+    if axes is not None:
+        _ones(facts, called.result, axes)
+        _without(facts, called.result, called.operands[0], axes)
+
+
+def _squeezed(called: Called, facts: Facts) -> None:
+    """A dimension that is not 1 stays."""
+    data, axes = called.operands[0], asked_list(called, facts, "axis")
+    if axes is not None and all(facts.of(DimAt(data, axis)).only() == 1 for axis in axes):
+        differ(facts, data, called.result, len(axes), len(axes))
+        _without(facts, data, called.result, axes)
+
+
+def _ones(facts: Facts, name: str, axes: Iterable[int]) -> None:
+    for axis in axes:
+        facts.narrow(DimAt(name, axis), one_of((1,)))
+
+
+def _beside(facts: Facts, names: Sequence[str], axes: Sequence[int]) -> Iterator[int]:
+    """
+    The axes that are none of `axes`, of values of the same rank. If the rank is not known, these
+    are axes that anything was asked of, counted from the end from which all `axes` are counted.
+    """
+    rank = facts.of(Rank(names[0])).only()
+    if isinstance(rank, int):
+        gone = {axis % rank for axis in axes if rank}
+        yield from (at for at in range(rank) if at not in gone)
+    elif end := _end(axes):
+        yield from (at for at in facts.asked_axes(names) if end(at) and at not in axes)
+
+
+def _without(facts: Facts, whole: str, rest: str, axes: Sequence[int]) -> None:
+    """`rest` has the dimensions of `whole` without those along `axes`."""
+    rank = facts.of(Rank(whole)).only()
+    if isinstance(rank, int):
+        left = list(_beside(facts, (whole,), axes))
+        pairs = list(enumerate(left))
+    elif end := _end(axes):
+        asked = [at for at in facts.asked_axes((whole,)) if end(at) and at not in axes]
+        asked += [_moved(at, axes) for at in facts.asked_axes((rest,)) if end(at)]
+        pairs = [(_moved_back(at, axes), at) for at in asked]
+    else:
+        return
+    for at, axis in pairs:
+        facts.equal(DimAt(rest, at), DimAt(whole, axis))
+
+
+def _moved(at: int, axes: Sequence[int]) -> int:
+    """The axis of the whole that is the axis `at` without `axes`."""
+    step = 1 if at >= 0 else -1
+    for axis in sorted(set(axes), reverse=step < 0):
+        if (at - axis) * step >= 0:
+            at += step
+    return at
+
+
+def _moved_back(at: int, axes: Sequence[int]) -> int:
+    if at >= 0:
+        return at - sum(axis < at for axis in set(axes))
+    return at + sum(axis > at for axis in set(axes))
+
+
+def _end(axes: Iterable[int]) -> Callable[[int], bool] | None:
+    """Whether an axis is counted from the same end as all `axes`; None if they differ in this."""
+    if all(axis >= 0 for axis in axes):
+        return lambda at: at >= 0
+    if all(axis < 0 for axis in axes):
+        return lambda at: at < 0
+    return None
+
+
+def _beside_axis(called: Called, facts: Facts) -> None:
+    """All dimensions are equal, except those along the axis."""
+    first, *others = (*called.tensors(0), *called.results.values())
+    axis = asked_list(called, facts, "axis")
+    for at in _beside(facts, (first, *others), axis) if axis is not None else ():
+        for name in others:
+            facts.equal(DimAt(first, at), DimAt(name, at))
+
+
+def _scanned(called: Called, facts: Facts) -> None:
+    if called.attribute("axis") in facts.known:
+        facts.same_shape(called.operands[0], called.result)
+
+
+def _split(called: Called, facts: Facts) -> None:
+    """Equal sections are as long as the longest, except the last; else the axis is cut there."""
+    data, axis = called.operands[0], asked_list(called, facts, "axis")
+    if axis is None:
+        return
+    for name in called.results.values():
+        _at_least(facts, DimAt(data, axis[0]), DimAt(name, axis[0]))
+    whole = facts.of(DimAt(data, axis[0])).only()
+    cuts = facts.of(called.attribute("indices_or_sections")).only()
+    if not isinstance(whole, int) or isinstance(cuts, bool):
+        return
+    ends = _ends(whole, cuts)
+    for at, name in called.results.items():
+        if at < len(ends):
+            start = ends[at - 1] if at else 0
+            facts.narrow(DimAt(name, axis[0]), one_of((max(0, ends[at] - start),)))
+
+
+def _ends(whole: int, cuts: Value) -> list[int]:
+    match cuts:
+        case int() if cuts > 0:
+            longest = -(-whole // cuts)
+            return [min(whole, longest * (at + 1)) for at in range(cuts)]
+        case tuple():
+            return [min(whole, end) for end in (*cuts, whole) if isinstance(end, int)]
+        case _:
+            return []
+
+
+def _joined(called: Called, facts: Facts) -> None:
+    """The result of `concat` is as long as its tensors together."""
+    axis = asked_list(called, facts, "axis")
+    if axis is None or called.operands[0] not in called.names.tuples:
+        return
+    for name in called.tensors(0):
+        _at_least(facts, DimAt(called.result, axis[0]), DimAt(name, axis[0]))
+    lengths = [facts.of(DimAt(name, axis[0])).only() for name in called.tensors(0)]
+    known = [length for length in lengths if isinstance(length, int)]
+    if len(known) == len(lengths):
+        facts.narrow(DimAt(called.result, axis[0]), one_of((sum(known),)))
+
+
+def _at_least(facts: Facts, larger: DimAt, smaller: DimAt) -> None:
+    if facts.possible:
+        facts.differ(Difference(facts.first(larger), ">=", facts.first(smaller), 0))
+
+
+_RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
+    (REDUCTIONS, Relation("{op} keeps the dimensions that `axis` does not name", again=_reduced)),
+    (frozenset({"expand_dims"}), Relation("{op} adds dimensions of 1", again=_expanded)),
+    (frozenset({"squeeze"}), Relation("{op} takes out dimensions of 1", again=_squeezed)),
+    (_SCANS, Relation("{op} keeps the shape", again=_scanned)),
+    (
+        frozenset({"concat", "split"}),
+        Relation("{op} keeps the dimensions beside the axis", again=_beside_axis),
+    ),
+    (
+        frozenset({"split"}),
+        Relation("{op} gives equal sections, of which the last may be shorter", again=_split),
+    ),
+    (
+        frozenset({"concat"}),
+        Relation("{op} gives as much along the axis as it takes", again=_joined),
+    ),
+)

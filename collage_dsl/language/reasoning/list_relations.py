@@ -1,0 +1,113 @@
+"""What the lists in a pattern say of the values that operators take and give."""
+
+from collections.abc import Callable, Iterator
+from math import inf
+
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.reasoning.domain import between, one_of
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.rules.condition import DimAt, Rank
+from collage_dsl.rules.pattern import OPEN, ListOf
+
+_GIVE = frozenset({"broadcast_to", "collapse_sum_to", "full", "ones", "reshape", "zeros"})
+"""Operators whose result has the shape in their operand `shape`."""
+
+_LENGTHS = {"image.resize2d": 2, "image.resize3d": 3}
+"""The lengths of the operand `size`."""
+
+
+def list_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
+    for holds, relation in _RELATIONS:
+        if all(map(holds, ops)):
+            yield relation
+
+
+def lists_of(called: Called) -> Iterator[tuple[str, str]]:
+    """The operands of a call that are lists: what the operator and what the pattern calls them."""
+    known = operators()[called.call.ops[0]]
+    for name, takes, operand in zip(
+        known.operands or (), known.takes, called.operands, strict=False
+    ):
+        if takes == "list":
+            yield name, operand
+
+
+def _takes_lists(op: str) -> bool:
+    return "list" in operators()[op].takes
+
+
+def _written(called: Called, facts: Facts) -> None:
+    """Add the numbers of the lists that the pattern writes, and how many items they have."""
+    for _, name in lists_of(called):
+        wanted = called.names.lists.get(name)
+        if wanted is None:
+            continue
+        least = len(wanted.items) - (OPEN in wanted.items)
+        most = inf if OPEN in wanted.items else least
+        facts.narrow(Rank(name), one_of((least,)) if least == most else between(least, inf))
+        for axis, item in _numbers(wanted):
+            facts.narrow(DimAt(name, axis), one_of((item,)))
+
+
+def _numbers(wanted: ListOf) -> Iterator[tuple[int, int]]:
+    """The numbers of a list, each with its axis; after `..`, from the end."""
+    end = wanted.items.index(OPEN) if OPEN in wanted.items else len(wanted.items)
+    for at, item in enumerate(wanted.items):
+        if isinstance(item, int):
+            yield (at if at < end else at - len(wanted.items)), item
+
+
+def _gives(called: Called, facts: Facts) -> None:
+    """
+    The result has the shape of the list. A reshape to -1 or 0, which a graph as text may contain,
+    says only the rank.
+    """
+    name = next(name for operand, name in lists_of(called) if operand == "shape")
+    wanted = called.names.lists.get(name)
+    numbers = [] if wanted is None else [item for item in wanted.items if isinstance(item, int)]
+    if min(numbers, default=1) > 0:
+        facts.same_shape(called.result, name)
+    else:
+        facts.equal(Rank(called.result), Rank(name))
+
+
+def _sized(called: Called, facts: Facts) -> None:
+    facts.narrow(Rank(called.operands[1]), one_of((_LENGTHS[called.call.ops[0]],)))
+
+
+def _sliced(called: Called, facts: Facts) -> None:
+    """All lists of a slice have an item for each axis, and there are no more axes than the rank."""
+    data, axes, *bounds = called.operands
+    for each in bounds:
+        facts.equal(Rank(each), Rank(axes))
+    _, most = facts.of(Rank(data)).bounds()
+    facts.narrow(Rank(axes), between(0, most))
+    least, _ = facts.of(Rank(axes)).bounds()
+    facts.narrow(Rank(data), between(least, inf))
+
+
+def _within_rank(called: Called, facts: Facts) -> None:
+    """The axes of a slice are dimensions of what it takes."""
+    data, axes = called.operands[:2]
+    length, (_, rank) = facts.of(Rank(axes)).only(), facts.of(Rank(data)).bounds()
+    for at in range(length) if isinstance(length, int) else ():
+        facts.narrow(DimAt(axes, at), between(-rank, rank - 1))
+        low, high = facts.of(DimAt(axes, at)).bounds()
+        facts.narrow(Rank(data), between(max(low + 1, -high), inf))
+
+
+_RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
+    (_takes_lists, Relation("the lists of {op} are written in the program", once=_written)),
+    (_GIVE.__contains__, Relation("{op} gives the shape in its list", once=_gives)),
+    (_LENGTHS.__contains__, Relation("{op} takes a size for each axis of an image", once=_sized)),
+    (
+        {"strided_slice"}.__contains__,
+        Relation("the lists of {op} have an item for each axis that is cut", again=_sliced),
+    ),
+    (
+        {"strided_slice"}.__contains__,
+        Relation("{op} cuts dimensions of what it takes", again=_within_rank),
+    ),
+)

@@ -1,0 +1,114 @@
+"""Report names of a pattern that are not used as they were declared, and patterns too large."""
+
+from collections.abc import Sequence
+
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import write
+from collage_dsl.language.reasoning.pattern_shape import (
+    always_there,
+    depth,
+    pattern_calls,
+    references,
+    size,
+)
+from collage_dsl.language.resolve.pattern_names import Names
+from collage_dsl.language.resolve.scope import MAX_DEPTH, MAX_SIZE, PatternScope
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules.pattern import Pattern, Reference
+from collage_dsl.source import Span
+
+
+def check_uses(
+    names: Names, result: ast.Name, others: Sequence[ast.Name], sizes: dict[int, int]
+) -> frozenset[str]:
+    """
+    Report names that the results never use, and optional names that they always use.
+
+    Returns the names that are bound in every match. `sizes` has those of patterns, by `id`.
+    """
+    reached, always = _reached(names, result.text), _always(names, result.text)
+    values = [names.bindings[name].value for name in reached if name in names.bindings]
+    if not any(size(value, sizes) for value in values):
+        message = f"the result `{result.text}` contains no operator"
+        names.findings.error("E0301", result.span, message)
+    for other in others:
+        there = _always(names, other.text)
+        if not always & there:
+            message = f"the results `{other.text}` and `{result.text}` are not connected"
+            hint = "use one value in both, also when optional operators are absent"
+            names.findings.error("E0301", other.span, message, hint)
+        reached |= _reached(names, other.text)
+        always |= there
+    for name, span in names.defined.items():
+        if name in reached:
+            _check_optional(names, name, span, is_always_there=name in always)
+        else:
+            message = f"the result `{result.text}` does not use `{name}`"
+            hint = f"use `{name}`, or remove it"
+            names.findings.error("E0207", span, message, hint)
+    return always
+
+
+def _check_optional(names: Names, name: str, span: Span, *, is_always_there: bool) -> None:
+    parameter = names.parameters.get(name)
+    if parameter and parameter.optional and is_always_there:
+        message = f"`{name}` is optional, but an operator always takes it"
+        hint = f"write `{name}`, or make the operator optional: `add?(…, {name})`"
+        names.findings.error("E0305", span, message, hint)
+    elif (
+        parameter and not parameter.optional and not is_always_there and not _is_given(names, name)
+    ):
+        message = f"`{name}` is not optional, so the operator that takes it is never absent"
+        names.findings.warning("W0308", span, message, write(f"{name}?"))
+
+
+def _is_given(names: Names, name: str) -> bool:
+    """
+    Whether a pattern that is called has an optional parameter for `name`: then the caller says by
+    it that what takes the parameter has to be there.
+    """
+    return any(
+        given == Reference(name) and parameter.optional
+        for binding in names.bindings.values()
+        for call in pattern_calls(binding.value)
+        for parameter, given in zip(call.pattern.parameters, call.operands, strict=True)
+    )
+
+
+def check_size(pattern: Pattern, names: Names, scope: PatternScope, findings: Findings) -> bool:
+    """Whether the pattern is small enough: matching it is recursive, from the result down."""
+    total = 0
+    depths: dict[str, int] = {}
+    for name, binding in names.bindings.items():
+        depths[name] = depth(binding.value, depths, scope.depths)
+        depths[name] += isinstance(binding.value, Reference)
+        total += size(binding.value, scope.sizes)
+        if depths[name] > MAX_DEPTH:
+            message = f"the pattern is more than {MAX_DEPTH} operators deep here"
+            findings.error("E0105", names.defined[name], message)
+            return False
+        if total > MAX_SIZE:
+            message = f"this pattern has more than {MAX_SIZE} calls, with those of called patterns"
+            findings.error("E0406", names.defined[name], message)
+            return False
+    scope.depths[id(pattern)] = max(depths.values())
+    scope.sizes[id(pattern)] = total
+    return True
+
+
+def _reached(names: Names, result: str) -> set[str]:
+    """The names that the result uses, directly or indirectly."""
+    reached: set[str] = set()
+    waiting = [result]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            if name in names.bindings:
+                waiting += references(names.bindings[name].value)
+    return reached
+
+
+def _always(names: Names, result: str) -> frozenset[str]:
+    """The names that are bound in every match of `result`, including `result`."""
+    return always_there(names.parameters.values(), names.bindings.values(), (result,))

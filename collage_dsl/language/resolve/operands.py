@@ -1,0 +1,379 @@
+"""Check operands and calls in a pattern, and build those of `rules` from them."""
+
+from dataclasses import dataclass
+
+from collage_dsl.graph import Kind
+from collage_dsl.graph.operators import Operator, Taken
+from collage_dsl.language.messages.findings import Findings, count
+from collage_dsl.language.messages.hints import write
+from collage_dsl.language.reasoning.attribute_values import check_values
+from collage_dsl.language.reasoning.calls import check_count, check_kind_count
+from collage_dsl.language.reasoning.contradictions import check_twice
+from collage_dsl.language.reasoning.excluded import comes_from
+from collage_dsl.language.reasoning.operand_order import check_order
+from collage_dsl.language.resolve.condition_scope import AttributeScope, Scope
+from collage_dsl.language.resolve.conditions import Checker
+from collage_dsl.language.resolve.excluded import named_members
+from collage_dsl.language.resolve.flat_calls import flat_call
+from collage_dsl.language.resolve.pattern_names import Names
+from collage_dsl.language.resolve.reserved import reserved
+from collage_dsl.language.resolve.scope import (
+    MAX_DEPTH,
+    MAX_FIELDS,
+    Member,
+    PatternScope,
+    distinct,
+)
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules.condition import TOLERANCE, Where
+from collage_dsl.rules.pattern import (
+    ANY,
+    OPEN,
+    Anything,
+    Binding,
+    Call,
+    Either,
+    FieldOf,
+    Flat,
+    ListOf,
+    Number,
+    Operand,
+    PathFrom,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+    TupleOfEach,
+)
+from collage_dsl.rules.written import excluded_text
+from collage_dsl.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class OperandChecker:
+    """
+    Check operands that use `names`. `values` is what names in brackets mean if they are no
+    attributes. A wrong operand is reported once and becomes None.
+    """
+
+    names: Names
+    values: Scope
+    scope: PatternScope
+    findings: Findings
+
+    def operand(self, written: ast.Operand, wish: str = "list") -> Operand | None:
+        """`wish` is the name of a list with named items, if it is free."""
+        match written:
+            case ast.Name("_"):
+                return Anything()
+            case ast.Name(text):
+                return Reference(text) if self.names.is_known(written) else None
+            case ast.Number():
+                return self.number(written)
+            case ast.OperatorCall():
+                return self.call(written)
+            case ast.TupleOf(fields):
+                found = [self.operand(part) for part in fields]
+                present = tuple(part for part in found if part is not None)
+                return TupleOf(present) if len(present) == len(found) else None
+            case ast.FieldOf(of, index):
+                inner = self.operand(of)
+                return None if inner is None else FieldOf(inner, index)
+            case ast.Repeat():
+                return self.repeat(written)
+            case ast.TupleOfEach():
+                return self.tuple_of_each(written)
+            case ast.PathFrom():
+                return self.path_from(written)
+            case ast.Either():
+                return self.either(written, wish)
+            case ast.ListOf():
+                return self.list_operand(written, wish)
+
+    def number(self, written: ast.Number) -> Number:
+        if not written.approximate:
+            return Number(float(written.value))
+        tolerance = TOLERANCE if written.within is None else float(written.within.value)
+        if written.within is not None and not 0 < tolerance < 1:
+            message = f"a tolerance must be between 0 and 1, not {written.within.span.text}"
+            hint = "it is relative: `~0.5 within 0.01` is 0.495 to 0.505"
+            self.findings.error("E0311", written.within.span, message, hint)
+        elif written.value == 0:
+            message = "a tolerance is relative, so only 0 itself is near 0"
+            self.findings.warning("W0317", written.span, message, write("0"))
+        return Number(float(written.value), tolerance)
+
+    def list_operand(self, written: ast.ListOf, wish: str) -> ListOf | Reference:
+        """A list. If its items have names, it becomes an equation, so that it has a name itself."""
+        if not any(item.text not in (ANY, OPEN) for item in _names(written)):
+            return self.list_of(written, "")
+        name = self.names.free(wish)
+        self.names.defined[name] = written.span
+        self.names.bindings[name] = Binding(name, self.list_of(written, name))
+        return Reference(name)
+
+    def list_of(self, written: ast.ListOf, name: str) -> ListOf:
+        """The list of that `name`, whose named items are noted as dimensions of it."""
+        said = [i.text if isinstance(i, ast.Name) else int(str(i.value)) for i in written.items]
+        names = _names(written)
+        for second in [item for item in names if item.text == OPEN][1:]:
+            message = "a second `..` leaves open which items are meant"
+            self.findings.error("E0301", second.span, message, "write `_` for any item")
+        for item in names:
+            if item.text in self.names.everything:
+                message = f"`{item.text}` is a value, and an item of a list is a number"
+                hint = f"name the item otherwise; `where` can compare it with `dim({item.text}, 0)`"
+                self.findings.error("E0306", item.span, message, hint)
+            elif item.text not in (ANY, OPEN) and (why := reserved(item.text)):
+                self.findings.error("E0208", item.span, why)
+        self.names.dimensions.note_list(name, said, [item.span for item in written.items])
+        kept = (item if isinstance(item, int) else OPEN if item == OPEN else ANY for item in said)
+        return ListOf(tuple(kept))
+
+    def either(self, written: ast.Either, wish: str) -> Either | None:
+        found = [self.operand(choice, wish) for choice in written.choices]
+        seen: set[Operand] = set()
+        for choice, place in zip(found, written.choices, strict=True):
+            if choice in seen:
+                message = "an earlier alternative is the same, so this one adds nothing"
+                self.findings.warning("W0316", place.span, message)
+            elif choice is not None:
+                seen.add(choice)
+        present = tuple(choice for choice in found if choice is not None)
+        return Either(present) if len(present) == len(found) else None
+
+    def tuple_of_each(self, written: ast.TupleOfEach) -> TupleOfEach | None:
+        if not 0 < written.least <= written.most <= MAX_FIELDS:
+            message = f"the bounds must be from 1 to {MAX_FIELDS} fields, the smaller one first"
+            self.findings.error("E0301", written.span, message, "write `each[2..8] act(_)`")
+        field = self.operand(written.field)
+        return None if field is None else TupleOfEach(field, written.least, written.most)
+
+    def path_from(self, written: ast.PathFrom) -> PathFrom | None:
+        least, most = written.least, written.most
+        if not 0 <= least <= most <= MAX_DEPTH or most == 0:
+            message = f"the bounds must be from 0 to {MAX_DEPTH} calls, the smaller one first"
+            self.findings.error("E0301", written.span, message, "write `path[1..6] act from x`")
+        names = [name for name in written.operators if isinstance(name, ast.Name)]
+        for other in written.operators:
+            if not isinstance(other, ast.Name):
+                message = "a path consists of operators, but this is not an operator"
+                self.findings.error("E0201", other.span, message)
+        check_twice([(name.text, name.span) for name in names], self.findings)
+        found = named_members(names, self.scope, self.findings)
+        origin = self.operand(written.origin)
+        if found is None or origin is None or len(names) < len(written.operators):
+            return None
+        ops, kinds = found
+        return PathFrom(ops, origin, least, most, kinds)
+
+    def repeat(self, written: ast.Repeat) -> Repeat | None:
+        if not 0 <= written.least <= written.most <= MAX_DEPTH or written.most == 0:
+            message = f"the bounds must be from 0 to {MAX_DEPTH} times, the smaller one first"
+            hint = "write `repeat[1..6] act(x)`"
+            if 0 <= written.most < written.least <= MAX_DEPTH and written.least:
+                hint = f"write `repeat[{written.most}..{written.least}] …`"
+            self.findings.error("E0301", written.span, message, hint)
+        if not written.call.operands or written.call.optional:
+            message = "a repeated call needs an operand and cannot be optional"
+            self.findings.error("E0301", written.call.span, message)
+            return None
+        call = self.call(written.call)
+        if isinstance(call, Flat):
+            message = "a flat call is not repeated: the calls of a chain are part of it already"
+            self.findings.error("E0301", written.call.span, message)
+            return None
+        return None if call is None else Repeat(call, written.least, written.most)
+
+    def call(self, written: ast.OperatorCall) -> Call | PatternCall | Flat | None:
+        names = [name for name in written.operators if isinstance(name, ast.Name)]
+        check_twice([(name.text, name.span) for name in names], self.findings)
+        called = [name for name in names if self.scope.is_pattern(name.text)]
+        if called and len(written.operators) == 1:
+            return self.pattern_call(written, called[0])
+        if any(modifier.text == "flat" for modifier in written.modifiers):
+            return flat_call(written, self.operand, self.scope, self.findings)
+        for name in called:
+            message = f"`{name.text}` is a pattern, but only operators can be called together"
+            hint = f"write `({' | '.join(f'{each.text}(…)' for each in names)})`"
+            self.findings.error("E0201", name.span, message, hint)
+        for other in written.operators:
+            if not isinstance(other, ast.Name):
+                message = "this is not an operator, so it cannot be called"
+                hint = "give each alternative its own operands: `(nn.relu(x) | p(x))`"
+                self.findings.error("E0201", other.span, message, hint)
+        found = [self.class_of(name, written) for name in names if name not in called]
+        members = distinct(each or () for each in found)
+        known = tuple(each for each in members if isinstance(each, Operator))
+        kinds = tuple(each for each in members if isinstance(each, Kind))
+        complete = len(found) == len(written.operators) and None not in found
+        wishes = (known[0].operands if known else None) or ()
+        operands = [
+            self.operand(operand, wishes[at] if at < len(wishes) else "list")
+            for at, operand in enumerate(written.operands)
+        ]
+        if complete and not kinds:
+            self.check_literals(known, written, operands)
+            check_order(known, written, operands, self.names.parameters, self.findings)
+        attributes: list[Where | None] = []
+        if kinds:
+            self.no_attributes(written, kinds[0])
+        elif known:
+            attributes = [self.attribute(known, each) for each in written.attributes]
+        present = tuple(operand for operand in operands if operand is not None)
+        conditions = tuple(where for where in attributes if where is not None)
+        takes_none = kinds or any(op.operands is None for op in known)
+        if written.optional and not written.operands and takes_none:
+            message = "an optional operator needs at least one operand"
+            self.findings.error("E0301", written.span, message)
+        if not complete or len(present) < len(operands):
+            return None
+        ops = tuple(operator.name for operator in known)
+        modifiers = _modifiers(written)
+        return Call(
+            ops,
+            present,
+            conditions,
+            written.optional,
+            "ordered" in modifiers,
+            "shared" in modifiers,
+            kinds,
+            _of_operators(written),
+        )
+
+    def class_of(self, name: ast.Name, call: ast.OperatorCall) -> tuple[Member, ...] | None:
+        """What `name` in a call stands for: one operator, or the members of a class."""
+        found = self.scope.class_of(name)
+        given = len(call.operands)
+        for each in found or ():
+            if isinstance(each, Kind):
+                fits = check_kind_count(each, given, call.span, self.findings)
+            else:
+                fits = check_count(each, given, call.span, "the pattern", self.findings)
+            if not fits:
+                return None
+        return found
+
+    def no_attributes(self, written: ast.OperatorCall, kind: Kind) -> None:
+        for attribute in written.attributes:
+            message = f"operators of the kind `{kind}` have no attributes in common"
+            hint = "name operators in place of the kind"
+            self.findings.error("E0306", attribute.span, message, hint)
+
+    def pattern_call(self, written: ast.OperatorCall, name: ast.Name) -> PatternCall | None:
+        pattern = self.scope.pattern(name)
+        operands = [self.operand(operand) for operand in written.operands]
+        for modifier in written.modifiers:
+            message = f"`{modifier.text}` cannot follow the call of a pattern"
+            hint = "write it after the operators in the pattern"
+            self.findings.error("E0306", modifier.span, message, hint)
+        for attribute in written.attributes:
+            message = "a pattern has no attributes"
+            hint = "write the condition in the pattern, or in a `where` about its result"
+            self.findings.error("E0306", attribute.span, message, hint)
+        if pattern is None:
+            return None
+        if pattern.others:
+            message = f"`{pattern.name}` yields several results, so it cannot be called"
+            self.findings.error("E0304", written.span, message)
+            return None
+        wanted, given = len(pattern.parameters), len(operands)
+        if wanted != given:
+            message = (
+                f"`{pattern.name}` takes {count(wanted, 'operand')}, but this call has {given}"
+            )
+            names = ", ".join(parameter.name for parameter in pattern.parameters)
+            hint = f"write `{pattern.name}({names})`"
+            self.findings.error("E0203", written.span, message, hint)
+            return None
+        if written.optional and not operands:
+            message = "an optional pattern needs at least one operand"
+            self.findings.error("E0301", written.span, message)
+        for parameter, operand, at in zip(
+            pattern.parameters, operands, written.operands, strict=True
+        ):
+            if parameter.constant and operand is not None and self.names.is_result_of(operand):
+                message = f"`{parameter.name}` of `{pattern.name}` must be a constant, "
+                message += "but this is computed"
+                self.findings.error("E0301", at.span, message)
+            is_matched = not (written.optional or parameter.optional)
+            excluded = parameter.excluded if is_matched else None
+            if (
+                excluded
+                and operand
+                and comes_from(operand, excluded, self.names.parameters, self.names.bindings)
+            ):
+                declared = f"{parameter.name}: {excluded_text(excluded)}"
+                message = f"`{pattern.name}` excludes this value: `{declared}`"
+                hint = "use another value, or call another pattern"
+                self.findings.error("E0301", at.span, message, hint)
+        present = tuple(operand for operand in operands if operand is not None)
+        if len(present) < given:
+            return None
+        return PatternCall(pattern, present, written.optional, _of_operators(written))
+
+    def check_literals(
+        self,
+        known: tuple[Operator, ...],
+        written: ast.OperatorCall,
+        operands: list[Operand | None],
+    ) -> None:
+        """Report computed operands in places of shapes and bounds, which are always literals."""
+        for at, (operand, place) in enumerate(zip(operands, written.operands, strict=True)):
+            names = [op.operands[at] for op in known if op.operands]
+            literal = bool(names) and all(
+                op.operands and op.operands[at] in op.literals for op in known
+            )
+            if literal and operand is not None and self.names.is_computed(operand):
+                message = f"`{names[0]}` of `{known[0].name}` is neither computed nor a constant"
+                hint = "it is a shape or number written in the program; match it with `_`"
+                self.findings.error("E0301", place.span, message, hint)
+            elif isinstance(operand, Number) and _take(known, at, "list"):
+                message = f"`{names[0]}` of `{known[0].name}` must be a list, not a number"
+                hint = write(f"[{place.span.text}]") if operand.value % 1 == 0 else ""
+                self.findings.error("E0301", place.span, message, hint or "match it with `_`")
+            elif isinstance(place, ast.ListOf) and _take(known, at, "number"):
+                message = f"`{names[0]}` of `{known[0].name}` must be a number, not a list"
+                only = place.items[0].span.text if len(place.items) == 1 else ""
+                hint = write(only) if only.lstrip("-").isdigit() else "match it with `_`"
+                self.findings.error("E0301", place.span, message, hint)
+            elif isinstance(place, ast.ListOf) and {op.name for op in known} == {"reshape"}:
+                self.check_dimensions(place)
+
+    def check_dimensions(self, written: ast.ListOf) -> None:
+        """Warn of what stands for a dimension in ONNX; in a graph it has been computed."""
+        for item in written.items:
+            if isinstance(item, ast.Literal) and item.value in (-1, 0):
+                message = f"a shape in a model has the number itself here, not {item.span.text}"
+                self.findings.warning("W0318", item.span, message, write("_", ", or a name"))
+
+    def attribute(self, known: tuple[Operator, ...], written: ast.Expression) -> Where | None:
+        if isinstance(written, ast.Literal) and type(written.value) is int:
+            message = "a condition is needed here, but this is a number"
+            hint = f"write `.{written.value}` for a field of a tuple"
+            self.findings.error("E0303", written.span, message, hint)
+            return None
+        where = Checker(self.findings, AttributeScope(known, self.findings, self.values)).condition(
+            written
+        )
+        if where is not None:
+            check_values(where, known, self.findings)
+        return where
+
+
+def _take(known: tuple[Operator, ...], at: int, taken: Taken) -> bool:
+    """Whether all operators take a list, or a number, at the place `at`."""
+    return all(operator.takes[at : at + 1] == (taken,) for operator in known)
+
+
+def _names(written: ast.ListOf) -> list[ast.Name]:
+    return [item for item in written.items if isinstance(item, ast.Name)]
+
+
+def _modifiers(written: ast.OperatorCall) -> set[str]:
+    return {modifier.text for modifier in written.modifiers}
+
+
+def _of_operators(written: ast.OperatorCall) -> Span:
+    first, last = written.operators[0].span, written.operators[-1].span
+    return Span(first.source, first.start, last.end)

@@ -1,0 +1,57 @@
+"""Check what a rule can do, once it is built: what it proposes, how much, and whether in vain."""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.reasoning.effects import check_growing, check_joining, check_size
+from collage_dsl.language.reasoning.fitting import check_fit
+from collage_dsl.language.reasoning.growth import check_rule_growth
+from collage_dsl.language.reasoning.repeated import check_repeated
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules import (
+    CombineByPrimitives,
+    DFPattern,
+    FusionRule,
+    Horizontal,
+    Host,
+    MaxCoalesce,
+    OnlyValid,
+    OnlyVariants,
+    OpCallByKind,
+    OpPredicate,
+    Tagged,
+    Union,
+    Vertical,
+)
+from collage_dsl.rules.rule_functions import LIMIT_NAMES
+
+
+def check_rule(
+    rule: FusionRule,
+    written: ast.Application,
+    plain: tuple[ast.Expression, ...],
+    named: Mapping[str, ast.Expression],
+    findings: Findings,
+) -> None:
+    """Check `rule`, which is `written` with these arguments, but not the rules inside it."""
+    place = written.function.span
+    match rule:
+        case Union(rules):
+            spans = (argument.span for argument in plain)
+            check_repeated(tuple(zip(rules, spans, strict=True)), findings)
+        case CombineByPrimitives():
+            check_rule_growth(rule, place, findings)
+            check_joining(rule, place, findings)
+        case Vertical():
+            check_growing(rule, place, findings)
+        case OnlyValid(inner, limits):
+            places = {name: named[name].span if name in named else place for name in LIMIT_NAMES}
+            check_fit(inner, limits, places, findings)
+            check_size(inner, limits, places, findings)
+        case OpCallByKind() | DFPattern() | OpPredicate() | Host() | Tagged():
+            pass
+        case Horizontal() | OnlyVariants() | MaxCoalesce():
+            pass
+        case _:
+            assert_never(rule)

@@ -1,0 +1,131 @@
+"""What the names in the conditions of a pattern stand for: its values, and what they have."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from collage_dsl.graph.operators import Operator, operators
+from collage_dsl.language.messages.advice import (
+    dtype_meant,
+    function_meant,
+    no_attribute,
+    truth_meant,
+)
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import did_you_mean
+from collage_dsl.language.reasoning.calls import unknown_attribute
+from collage_dsl.language.resolve.functions import FUNCTIONS
+from collage_dsl.language.resolve.pattern_names import ANY_NAME, Names
+from collage_dsl.language.resolve.scope import PatternScope
+from collage_dsl.language.resolve.sorts import OF_ATTRIBUTE, Sort, Typed, dtype_of
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules.condition import AttrOf
+from collage_dsl.rules.pattern import Call, Reference
+from collage_dsl.rules.predicate import Predicate
+
+
+@dataclass(slots=True)
+class ValueScope:
+    """The `Scope` of the conditions of a pattern."""
+
+    names: Names
+    scope: PatternScope
+    findings: Findings
+    asked_has: list[ast.Name] = field(default_factory=list)
+    """The bindings that a condition asks `has` about."""
+
+    def name(self, name: ast.Name) -> Typed | None:
+        if dtype := dtype_of(name):
+            return dtype
+        place = self.names.dimensions.place(name.text)
+        if place is not None and name.text not in self.names.everything:
+            return Typed(place, Sort.NUMBER, name.span)
+        if attribute := self.attribute_of(name):
+            return attribute
+        if name.text in self.names.defined:
+            message = f"the value of `{name.text}` is known only when the model runs"
+            hint = f"ask for `dtype({name.text})`, `shape({name.text})` or `dim({name.text}, 0)`"
+            if name.text in self.names.parameters and self.names.parameters[name.text].constant:
+                hint = f"ask for `value({name.text})`, or `all({name.text} >= 0)` of its elements"
+            self.findings.error("E0306", name.span, message, hint)
+        elif self.is_no_attribute(name):
+            pass
+        elif any(name.text in self.attributes_of(call) for call in self.names.calls()):
+            message = f"the attribute `{name.text}` cannot be asked here"
+            self.findings.error("E0306", name.span, message, "ask it in brackets after the call")
+        elif not self.names.broken & {name.text, ANY_NAME}:
+            hint = function_meant(name.text, FUNCTIONS) or dtype_meant(name.text)
+            hint = hint or truth_meant(name.text) or no_attribute(name.text)
+            hint = hint or did_you_mean(name.text, self.names.defined)
+            self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
+        return None
+
+    def owners(self, attribute: ast.Name) -> tuple[Operator, ...]:
+        call = self.names.call_of(attribute.text.partition(".")[0])
+        return () if call is None else tuple(operators()[op] for op in call.ops)
+
+    def attribute_of(self, name: ast.Name) -> Typed | None:
+        """`k.strides`, if all operators that `k` may be a call of have the attribute."""
+        of, _, attribute = name.text.partition(".")
+        types = [operator.attrs.get(attribute) for operator in self.owners(name)]
+        if not types or None in types:
+            return None
+        sort = OF_ATTRIBUTE.get(types[0] or "", Sort.ANY)
+        return Typed(AttrOf(of, attribute), sort, name.span, attribute=name.text)
+
+    def is_no_attribute(self, name: ast.Name) -> bool:
+        """Whether `name` is written like an attribute of a value, but is none; reports it."""
+        of, _, attribute = name.text.partition(".")
+        if not attribute or of not in self.names.bindings or function_meant(name.text, FUNCTIONS):
+            return False
+        lacking = [op for op in self.owners(name) if attribute not in op.attrs]
+        if lacking:
+            unknown_attribute(lacking[0], ast.Name(attribute, name.span), self.findings)
+        else:
+            message = f"`{of}` is not the call of an operator in every match"
+            hint = "only a call has attributes, such as `k` in `k = nn.conv2d(x, w);`"
+            self.findings.error("E0306", name.span, message, hint)
+        return True
+
+    def is_value(self, name: str) -> bool:
+        return name in self.names.defined
+
+    def constant(self, of: ast.Name) -> bool:
+        found = self.names.parameters.get(of.text)
+        binding = self.names.bindings.get(of.text)
+        if found is None and binding is not None and isinstance(binding.value, Reference):
+            return self.constant(replace(of, text=binding.value.name))
+        if found is not None and found.constant:
+            return True
+        if found is None:
+            message = f"`{of.text}` is computed, so its elements are not known"
+            hint = "constants are parameters: `w: const`"
+        else:
+            message = f"`{of.text}` is not required to be a constant, so its elements are not known"
+            hint = f"write `{of.text}{'?' * found.optional}: const` among the parameters"
+        self.findings.error("E0306", of.span, message, hint)
+        return False
+
+    def attributes_of(self, call: Call) -> set[str]:
+        return {name for op in call.ops for name in operators()[op].attrs}
+
+    def fact(self, function: ast.Name, of: ast.Name) -> bool:
+        if not self.names.is_known(of):
+            return False
+        if function.text == "has" and of.text in self.names.bindings:
+            self.asked_has.append(of)  # only later it is known whether it is optional
+        elif function.text == "has" and not self.names.is_optional(of.text):
+            self.always_there(of)
+            return False
+        return True
+
+    def predicates(self) -> Mapping[str, Predicate | None]:
+        return self.scope.predicates
+
+    def use(self, predicate: ast.Name) -> None:
+        self.scope.note_use(predicate)
+
+    def always_there(self, name: ast.Name) -> None:
+        message = f"`{name.text}` is always present: `has` is only for optional values"
+        hint = f"write `{name.text}?` where it is a parameter that may be absent"
+        hint = hint if name.text in self.names.parameters else ""
+        self.findings.error("E0306", name.span, message, hint)

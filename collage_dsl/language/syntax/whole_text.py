@@ -1,0 +1,59 @@
+"""What is found out about a text as a whole, before it is parsed."""
+
+import re
+
+from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import Hint, write
+from collage_dsl.printable import ACTING
+from collage_dsl.source import Source, Span
+
+EDITION = 1
+"""The edition of the language that this package reads."""
+
+MAX_CHARACTERS = 1 << 17
+"""A longer text is not parsed."""
+
+_FREE = re.compile(r"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+"? | `[^`\n]*+`?""", re.VERBOSE)
+"""A comment, a string or a name in backquotes, closed or not: where any character is text."""
+
+_BLANK = r"(?:\s|\#[^\n]*)*+"
+_EDITION = re.compile(rf"{_BLANK}collage(?!\.?\w){_BLANK}([0-9][\w.]*)?")
+
+
+def is_small(source: Source, findings: Findings) -> bool:
+    """Whether `source` is small enough to be parsed; reports that it is too large."""
+    if len(source.text) <= MAX_CHARACTERS:
+        return True
+    at = Span(source, MAX_CHARACTERS, MAX_CHARACTERS)
+    findings.error("E0106", at, "the text is longer than 128 KiB", "split it into several files")
+    return False
+
+
+def check_characters(source: Source, findings: Findings) -> None:
+    """Report the first character of each comment, string and name that hides or turns text."""
+    if not ACTING.search(source.text):
+        return
+    for part in _FREE.finditer(source.text):
+        if found := ACTING.search(source.text, *part.span()):
+            number = ord(found[0])
+            message = f"U+{number:04X} changes how the text around it is shown"
+            is_string = part[0][0] == '"'
+            hint = write(f"\\u{{{number:x}}}") if is_string else Hint("leave it out", "")
+            findings.error("E0109", Span(source, *found.span()), message, hint)
+
+
+def edition_is_known(source: Source, findings: Findings) -> bool:
+    """Whether this package reads the file's edition. If not, nothing else in it is reported."""
+    found = _EDITION.match(source.text)
+    if found is None:
+        message = "the file does not state the edition of the language"
+        findings.error(
+            "E0103", Span(source, 0, 0), message, Hint("begin with `collage 1;`", "collage 1;\n\n")
+        )
+        return True
+    if found[1] in (None, str(EDITION)):  # without a number, the parser reports it
+        return True
+    span = Span(source, found.start(1), found.end(1))
+    message = f"edition {found[1][:20]} of the language is not known"
+    findings.error("E0103", span, message, f"this version of collage reads edition {EDITION}")
+    return False

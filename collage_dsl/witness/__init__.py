@@ -1,0 +1,1 @@
+"""Find a small graph that a pattern matches."""

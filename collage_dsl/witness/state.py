@@ -1,0 +1,107 @@
+"""The graph as far as it is built, and what is known of the rest of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from collage_dsl.graph import Attribute, Node, TensorType
+from collage_dsl.graph.types import short_dtype
+from collage_dsl.language.reasoning.domain import Values, one_of
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.terms import Term
+from collage_dsl.rules.condition import Attr, DimAt, Dtype, Given, Has, Rank, Value
+from collage_dsl.rules.evaluation import evaluate
+from collage_dsl.witness.knowledge import Condition, Knowledge
+
+
+class Budget:
+    """Counts the steps of a search."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def spend(self) -> bool:
+        """Count a step; whether it was still allowed."""
+        self.left -= 1
+        return self.left >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """
+    `nodes` are those of the first parts; `attributes` those of the calls that are decided. The
+    `facts` are never changed: each step has a copy of its own.
+    """
+
+    known: Knowledge
+    facts: Facts
+    budget: Budget
+    random: Random | None = None
+    """Shuffles alternatives, if there is one."""
+    is_empty_allowed: bool = False
+    """Whether tensors may have no elements."""
+    nodes: tuple[Node, ...] = ()
+    attributes: Mapping[int, Mapping[str, Attribute]] = field(default_factory=dict)
+
+    def ordered(self, found: list[Value]) -> list[Value]:
+        """Alternatives in the order in which they are tried."""
+        found = list(dict.fromkeys(found))
+        if self.random is not None:
+            self.random.shuffle(found)
+        return found
+
+    def assuming(self, term: Term, value: Value) -> "State | None":
+        """The state in which `term` has a value; None if it cannot have it."""
+        return self.narrowed(term, one_of((value,)))
+
+    def narrowed(self, term: Term, values: Values) -> "State | None":
+        if not self.budget.spend():
+            return None
+        facts = self.facts.copy()
+        facts.know(term)
+        if facts.possible:
+            facts.narrow(term, values)
+        if not facts.possible:
+            return None
+        found = self.known.related([facts])
+        return replace(self, facts=found[0]) if found else None
+
+    def without_value(self, attribute: Attr) -> "State | None":
+        """The state in which an attribute is none."""
+        facts = self.facts.copy()
+        facts.narrow(Has(attribute.name), one_of((False,)))
+        return replace(self, facts=facts) if facts.possible else None
+
+    def with_node(self, node: Node) -> "State | None":
+        """The state with the node of the next part, if the conditions that are decided hold."""
+        at = len(self.nodes)
+        found = replace(self, nodes=(*self.nodes, node))
+        due = [c for c in self.known.conditions if c.last == at and not c.is_about_the_graph]
+        return found if all(map(found.holds, due)) else None
+
+    def holds(self, condition: Condition) -> bool:
+        names = self.known.reading.uses[condition.use].names
+        bound = {name: self.nodes[at] for name, at in names.items() if at < len(self.nodes)}
+        attrs = {} if condition.at is None else self.nodes[condition.at].attrs
+        return evaluate(condition.written, Given(bound, attrs)) is True
+
+    def typed(self, name: str, type_: TensorType) -> "State | None":
+        """The state in which the value `name` has a type, if it can."""
+        is_empty = 0 in (type_.shape or ()) and not self.is_empty_allowed
+        if is_empty or not self.budget.spend():
+            return None
+        facts = self.facts.copy()
+        if type_.dtype != "unknown":
+            facts.know(Dtype(name))
+            facts.narrow(Dtype(name), one_of((short_dtype(type_.dtype),)))
+        if type_.shape is not None and facts.possible:
+            facts.know(Rank(name))
+            facts.narrow(Rank(name), one_of((len(type_.shape),)))
+            for axis, dim in enumerate(type_.shape):
+                if isinstance(dim, int) and facts.possible:
+                    facts.know(DimAt(name, axis))
+                    facts.narrow(DimAt(name, axis), one_of((dim,)))
+        if not facts.possible:
+            return None
+        found = self.known.related([facts])
+        return replace(self, facts=found[0]) if found else None
