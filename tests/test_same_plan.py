@@ -7,11 +7,15 @@ from pathlib import Path
 
 import onnx
 import pytest
+import tvm
 from click.testing import CliRunner
 from onnx.parser import parse_model
 
+import collage_dsl as collage
 from collage_dsl.cli.main import app
 from collage_dsl.cost.spread import Spread
+from collage_dsl.frontend.any_model import graph_of
+from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.measuring.task import (
     InTurn,
     InTurnTask,
@@ -36,7 +40,6 @@ small (float[1, 16, 32, 32] x, float[32, 16, 3, 3] w) => (float[1, 32, 1, 1] y)
 """
 
 _COSTS = (1e-6, 2e-6, 1e-5, 8.8e-5, 9e-5)
-
 
 _SEEDS = [29, 80, 102, 135, 139]
 """Those of the first 160 for which a search without the bounds of the store found other costs."""
@@ -99,3 +102,20 @@ def test_recorded_costs_give_the_plan_that_was_measured(
 
     assert plan("--costs", "monday.sqlite") == measured
     assert plan("--costs", "measured", "--store", "monday.sqlite") == measured
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("seed", [0, 2, 27, 54])  # of the first 120, those for which it did not
+def test_recorded_costs_give_a_pass_the_kernels_that_were_measured(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(random.Random(seed), 0.1, 0.3)
+    monkeypatch.setattr(Workers, "run", lambda _, jobs: answer_jobs(jobs, machine))
+    store = tmp_path / "monday.sqlite"
+    other = tmp_path / "tuesday.sqlite"
+    module = to_relax(graph_of(parse_model(MODEL)))
+
+    measured = collage.CollagePartition(["native"], store=store)(module)
+
+    recorded = collage.CollagePartition(["native"], [store], store=other)(module)
+    tvm.ir.assert_structural_equal(recorded, measured)

@@ -46,8 +46,8 @@ class Pricing:
     sizes: Sizes = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     is_built: bool = False
-    opens: Callable[[], Any] | None = None
-    """Opens the `MeasuredCost` that measures, in place of what is said here."""
+    prepare: Callable[[], None] = lambda: None
+    """Is called before a cost is measured; raises what forbids it."""
     fleet: Callable[[], AbstractContextManager[Any]] = nullcontext
     """Opens the `Fleet` that builds and times kernels; None where all is done here."""
     _measures: bool = False
@@ -63,11 +63,16 @@ class Pricing:
     def measured(self) -> Source:
         """Measured costs on this machine. Each kernel is measured once, and its cost is kept."""
         self._measures = True
+
+        def measuring() -> Any:
+            self.prepare()
+            return self.measuring()
+
         return Source(
             "measured",
-            lambda kernel: self.measuring()(kernel),
+            lambda kernel: measuring()(kernel),
             lambda kernel: str(self.measuring().measured_at(kernel)),
-            lambda kernels: self.measuring().ahead(kernels),
+            lambda kernels: measuring().ahead(kernels),
             is_timed=True,
         )
 
@@ -100,8 +105,6 @@ class Pricing:
         from collage_dsl.measuring.cost import MeasuredCost  # needs TVM
 
         path = path or self.store
-        if path == self.store and self.opens:
-            return self.opens()
         if path not in self._opened:
             store = self.stack.enter_context(CostStore(path, repairs=path == self.store))
             fleet = self._opened_fleet()

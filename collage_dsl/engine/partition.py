@@ -1,6 +1,6 @@
 """`CollagePartition`: a pass of TVM that runs the four steps on any Relax module."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -13,11 +13,9 @@ from collage_dsl.cost import (
     Cost,
     CostFunction,
     CostSources,
-    CostStore,
     Sources,
     check_sources,
 )
-from collage_dsl.cost.records import Records
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
@@ -25,9 +23,8 @@ from collage_dsl.engine.costs import Pricing
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import proposed, regions
-from collage_dsl.engine.ties import Ways, without_ties
+from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TuningOptions, existing_records
-from collage_dsl.engine.variants import with_variants
 from collage_dsl.graph import (
     CandidateKernel,
     Dim,
@@ -41,15 +38,13 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.operators import CALL_TIR
 from collage_dsl.graph.sizes import Sizes, names_in
-from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
-from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.realization.generators import offer_code_generator
 from collage_dsl.realization.partition import module_pass, partition
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
-from collage_dsl.search import LowerBound, Plan
+from collage_dsl.search import Plan
 from collage_dsl.search.partial import as_far_as_possible, without_left_alone
 from collage_dsl.targets.default import default_target
 from collage_dsl.targets.gather import current_targets
@@ -103,16 +98,12 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
 
     def rewrite(module: Any) -> Any:
         steps = fixed or steps_for(current_targets(module))
-        steps.pricing = None  # That of the last module is closed.
         with ExitStack() as stack:
             kept = existing_records(tuned, stack)
-            measured = cache(lambda: steps.measured(stack, path, kept))
-            if cost is None:
-                return steps.run(module, *measured())
             pricing = Pricing(stack, steps.backend_of, path, steps.sizes, {"records": kept})
-            pricing.opens = lambda: measured()[0]
-            given = pricing.sources(cost).sources
-            return steps.run(module, Sources([*given, pricing.measured()]))
+            pricing.prepare = cache(steps.prepare)
+            given = () if cost is None else pricing.sources(cost).sources
+            return steps.run(module, Sources([*given, pricing.measured()]), pricing)
 
     return module_pass(rewrite, "CollagePartition")
 
@@ -132,13 +123,9 @@ class _Steps:
         self.copies = copies
         self.sizes = sizes
         self.backend_of = known(backends)
-        self.pricing: MeasuredCost | None = None
-        """What measures the kernels of a module, once it was needed."""
         self.lookup: Lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
 
-    def run(
-        self, module: Any, asked: MeasuredCost | Sources, bound: LowerBound | None = None
-    ) -> Any:
+    def run(self, module: Any, asked: Sources, pricing: Pricing) -> Any:
         """Partition `module`. Raises the errors of proposing, pricing and finding a backend."""
         cost: CostFunction = asked
         used: set[Toolchain] = set()
@@ -148,7 +135,7 @@ class _Steps:
             cost = CopyCost(self.copies, default.kind, self.backend_of, self.sizes).added_to(cost)
 
         def choose(graph: Graph) -> Sequence[CandidateKernel]:
-            chosen = self.chosen(graph, asked, cost, bound, default)
+            chosen = self.chosen(graph, asked, cost, pricing, default)
             used.update(candidate.toolchain for candidate in chosen)
             return chosen
 
@@ -156,25 +143,18 @@ class _Steps:
         self.register(used)
         return result
 
-    def measured(
-        self, stack: ExitStack, path: Path, records: Records | None
-    ) -> tuple[MeasuredCost, LowerBound]:
-        """What kernels take on this machine, until `stack` is closed, and at the least."""
+    def prepare(self) -> None:
+        """Before anything is measured. Raises the errors of a backend that is not installed."""
         backend_of = backends_of(self.specs, self.backends)
         for spec in self.specs:
             backend_of(spec.target).prepare()
-        store = stack.enter_context(CostStore(path))
-        measuring = MeasuredCost(backend_of, store, records=records, sizes=self.sizes)
-        cost = stack.enter_context(measuring)
-        self.pricing = cost
-        return cost, lower_bound(cost)
 
     def chosen(
         self,
         graph: Graph,
-        asked: MeasuredCost | Sources,
+        asked: Sources,
         cost: CostFunction,
-        bound: LowerBound | None,
+        pricing: Pricing,
         default: DefaultDevice,
     ) -> Sequence[CandidateKernel]:
         """The kernels for a graph. They cost what is `asked`, and `cost` adds that of copies."""
@@ -187,18 +167,12 @@ class _Steps:
 
         def searched() -> Plan:
             costs.clear()
+            bound = pricing.lower_bound(asked)
             space = regions(graph, found, recorded, self.specs, bound, asked.ahead)
             return space.plan(solve=as_far_as_possible)
 
-        def settle(groups: Iterable[Ways]) -> bool:
-            is_changed = self.pricing is not None and self.pricing.settle(groups)
-            if is_changed and isinstance(asked, Sources):
-                asked.refresh()
-            return is_changed
-
-        plan = without_ties(searched, lambda plan: plan, costs, settle)
-        plan = without_left_alone(plan)
-        return (with_variants(plan, self.pricing) if self.pricing else plan).candidates
+        plan = without_ties(searched, lambda plan: plan, costs, pricing.settling(asked))
+        return pricing.with_variants(without_left_alone(plan)).candidates
 
     def refusal(self, graph: Graph, default: DefaultDevice) -> Refusal:
         """Why a target may not run what a module has, beyond what its spec says."""
