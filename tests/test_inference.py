@@ -27,8 +27,8 @@ from collage_dsl.graph import Form, Graph, Node, OpaqueType, TensorType, Type
 from collage_dsl.graph.operators import literal_values, operators
 from collage_dsl.graph.types import tensors
 from collage_dsl.language import check, format_graph, parse_graph
-from collage_dsl.language.graphs.inference import infer
-from collage_dsl.language.graphs.shapes import Call, MismatchError
+from collage_dsl.language.inference.infer import infer
+from collage_dsl.language.inference.shapes import Call, MismatchError
 from collage_dsl.language.loading import patterns
 from collage_dsl.source import Source
 from collage_dsl.witness.example import NoExampleError, example

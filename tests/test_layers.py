@@ -57,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # The stages of the language. A module imports only those of its own stage and of stages before it;
 # what is directly in the package comes last.
-STAGES = ("messages", "syntax", "reasoning", "graphs", "resolve", "write", "")
+STAGES = ("messages", "syntax", "inference", "reasoning", "graphs", "resolve", "write", "")
 MAY_USE = {
     "lark": {"language"},
     "pathspec": {"cli"},

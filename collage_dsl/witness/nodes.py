@@ -7,10 +7,10 @@ from math import prod
 from collage_dsl.graph import Form, Node, OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import CALL_TIR, kind_of, literal_values, operators
 from collage_dsl.graph.types import long_dtype
-from collage_dsl.language.graphs.inference import infer
-from collage_dsl.language.graphs.shapes import Call as InferredCall
-from collage_dsl.language.graphs.shapes import MismatchError
 from collage_dsl.language.graphs.values import array, fits
+from collage_dsl.language.inference.infer import infer
+from collage_dsl.language.inference.shapes import Call as InferredCall
+from collage_dsl.language.inference.shapes import MismatchError
 from collage_dsl.rules.condition import DimAt, Dtype, Rank
 from collage_dsl.rules.pattern import Call, FieldOf, ListOf, Number, TupleOf
 from collage_dsl.witness.literals import literal_node, literals

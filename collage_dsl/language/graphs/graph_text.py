@@ -28,9 +28,9 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.operators import Operator, kind_of, literal_values
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
-from collage_dsl.language.graphs.inference import infer
-from collage_dsl.language.graphs.shapes import Call, MismatchError
 from collage_dsl.language.graphs.values import Scalar, array, fits
+from collage_dsl.language.inference.infer import infer
+from collage_dsl.language.inference.shapes import Call, MismatchError
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.attributes import check_attributes

@@ -44,6 +44,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0316": "an alternative is given twice",
         "W0317": "a tolerance that changes nothing",
         "W0318": "a shape with a number that models do not have",
+        "W0319": "a condition holds in no usual model",
         "E0320": "conditions that can never hold together",
         "E0321": "an attribute never has this value",
         "W0330": "a condition always holds",

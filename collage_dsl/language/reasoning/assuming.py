@@ -187,6 +187,12 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
             way.equal(left, right)
 
 
+def equate(way: Facts, left: Expression, right: Expression) -> None:
+    """Add that two expressions are equal where both are known."""
+    if way.possible:
+        _compare(way, "==", left, right)
+
+
 def _is_rounded(number: Expression, beside: Expression) -> bool:
     """Whether `number` may be rounded to the element type of the constant that it stands beside."""
     match number, beside:
@@ -251,11 +257,26 @@ def _is_same_shape(way: Facts, left: Expression, right: Expression) -> bool:
     """Whether two shapes are known to be equal."""
     match left, right:
         case (Shape(one), Shape(other)):
-            return way.representative(one) == way.representative(other)
+            return way.representative(one) == way.representative(other) or _are_equal(
+                way, one, other
+            )
         case (Shape(of), Constant(tuple() as dims)) | (Constant(tuple() as dims), Shape(of)):
             found = [way.of(DimAt(of, axis)).only() for axis in range(len(dims))]
             return way.of(Rank(of)).only() == len(dims) and found == list(dims)
     return False
+
+
+def _are_equal(way: Facts, one: str, other: str) -> bool:
+    """Whether two values are known to have the same dimensions."""
+    rank = way.of(Rank(one)).only()
+    if not isinstance(rank, int) or way.of(Rank(other)).only() != rank:
+        return False
+    dims = [(DimAt(one, axis), DimAt(other, axis)) for axis in range(rank)]
+    return all(
+        way.first(left) == way.first(right)
+        or way.of(left).only() == way.of(right).only() is not None
+        for left, right in dims
+    )
 
 
 def _bound(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:

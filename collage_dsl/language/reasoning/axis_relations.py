@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from collage_dsl.language.reasoning.differences import Difference
-from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.domain import divided_by, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, asked_list, differ
 from collage_dsl.language.reasoning.relations import Relation
@@ -163,6 +163,19 @@ def _joined(called: Called, facts: Facts) -> None:
         facts.narrow(DimAt(called.result, axis[0]), one_of((sum(known),)))
 
 
+def _stacked(called: Called, facts: Facts) -> None:
+    """The result of `stack` has an element along the axis for each of its tensors."""
+    axis, parts = asked_list(called, facts, "axis"), called.names.tuples.get(called.operands[0])
+    if axis is not None and parts is not None:
+        facts.narrow(DimAt(called.result, axis[0]), one_of((len(parts),)))
+
+
+def _grouped(called: Called, facts: Facts) -> None:
+    axis, groups = (asked_list(called, facts, name) for name in ("channel_axis", "num_groups"))
+    if axis is not None and groups is not None and groups[0] > 0:
+        facts.narrow(DimAt(called.operands[0], axis[0]), divided_by(groups[0], 0))
+
+
 def _at_least(facts: Facts, larger: DimAt, smaller: DimAt) -> None:
     if facts.possible:
         facts.differ(Difference(facts.first(larger), ">=", facts.first(smaller), 0))
@@ -184,5 +197,13 @@ _RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
     (
         frozenset({"concat"}),
         Relation("{op} gives as much along the axis as it takes", again=_joined),
+    ),
+    (
+        frozenset({"stack"}),
+        Relation("{op} gives as many along the axis as it takes tensors", again=_stacked),
+    ),
+    (
+        frozenset({"nn.group_norm"}),
+        Relation("{op} takes groups of as many channels each", again=_grouped),
     ),
 )

@@ -11,7 +11,7 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition, Premise
 from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.language.syntax import ast
-from collage_dsl.rules.condition import DimAt, Rank, Value
+from collage_dsl.rules.condition import Attr, Compare, Constant, DimAt, Rank, Value
 
 
 def notes_on(premises: Sequence[Premise]) -> tuple[Note, ...]:
@@ -79,6 +79,30 @@ def excluding(parts: Sequence[ast.Expression]) -> str:
         return hint
     texts = [" ".join(part.span.text.split()) for part in parts]
     return f"{listed(texts, 'and')} exclude each other"
+
+
+def assumed(conditions: Sequence[Condition]) -> str:
+    """What is usual, of conditions that `usual` has made."""
+    values: dict[str, Value] = {}
+    said = []
+    for each in conditions:
+        match each.expression:
+            case Compare("==", Attr(name), Constant(value)):
+                values[name.partition(".")[2]] = value
+            case _:
+                said = ["no dimension is 0"]
+    if values.get(_RESULT) in (values.get("layout"), values.get("data_layout")):
+        values.pop(_RESULT, None)
+    said = [f"`{name}` is `{_written(value)}`" for name, value in values.items()] + said
+    *first, last = said
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+_RESULT = "out_layout"
+
+
+def _written(value: Value) -> str:
+    return f'"{value}"' if isinstance(value, str) else _shown(value)
 
 
 _MOST_SHOWN = 6

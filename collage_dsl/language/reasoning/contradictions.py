@@ -7,6 +7,7 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import MAX_WARNINGS, Findings, quoted
 from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.contradiction_words import (
+    assumed,
     either,
     excluding,
     notes_on,
@@ -30,6 +31,7 @@ from collage_dsl.language.reasoning.premises import (
 from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import terms
+from collage_dsl.language.reasoning.usual import usual
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
     All,
@@ -127,6 +129,7 @@ class _Checker:
             expression = self.expression_of(condition)
             if expression is not None and condition not in said:
                 self.check_items(ways, condition, expression)
+        self.check_usual(ways)
 
     def related(self, ways: list[Facts]) -> list[Facts]:
         return related(ways, self.claims)
@@ -215,6 +218,21 @@ class _Checker:
         """A hint that says which values `left` has; empty if it has none beyond the usual."""
         values = values_of(way, left)
         return "" if values in (NATURAL, ANYTHING) else range_of(text, values)
+
+    def check_usual(self, ways: Sequence[Facts]) -> None:
+        """Warn of a condition that holds in no usual model."""
+        given = tuple(usual(self.calls, self.conditions, ways))
+        premises: tuple[Premise, ...] = (*self.claims, *given, *self.conditions)
+        if not given or not self.exclusion.contradicts(premises):
+            return
+        found = self.exclusion.needed(premises)
+        last = found[-1]
+        if self.exclusion.is_tired or not isinstance(last, Condition) or last in given:
+            return
+        said = assumed([each for each in found if each in given])
+        message = f"this never holds where {said}, as is usual"
+        others = [each for each in found[:-1] if each not in given]
+        self.findings.warning("W0319", last.span, message, says(found), notes_on(others))
 
     def is_of_one_call(self, found: Sequence[Premise]) -> bool:
         """Whether a pattern that is called says all this, so that it is reported there."""

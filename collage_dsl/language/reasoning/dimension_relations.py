@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
+from math import inf
 
-from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.rank_relations import asked_list
 from collage_dsl.language.reasoning.relations import (
@@ -63,6 +64,9 @@ def _axes_of(facts: Facts, name: str) -> int:
 
 def _broadcast(called: Called, facts: Facts) -> None:
     """From the last dimension on; if all have the same rank, also from the first one on."""
+    if len({facts.representative(name) for name in called.operands}) == 1:
+        facts.same_shape(called.operands[0], called.result)
+        return
     _broadcast_at(called, facts, range(-_axes_of(facts, called.result), 0))
     names = [*called.operands, called.result]
     if len({facts.first(Rank(name)) for name in called.operands}) == 1:
@@ -105,8 +109,10 @@ def _product(called: Called, facts: Facts) -> None:
     if rows is None:
         return
     facts.equal(DimAt(left, -1), DimAt(right, rows))
-    if rows == -2 and _has(facts, left, -2):
+    if rows == -2:
         facts.equal(DimAt(called.result, -1), DimAt(right, -1))
+        facts.narrow(Rank(called.result), between(1, inf))
+    if rows == -2 and _has(facts, left, -2):
         facts.equal(DimAt(called.result, -2), DimAt(left, -2))
         _broadcast_at(called, facts, range(-_axes_of(facts, called.result), -2))
 

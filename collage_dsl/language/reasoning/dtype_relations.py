@@ -10,7 +10,7 @@ from collage_dsl.language.reasoning.domain import Values, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import Dtype
+from collage_dsl.rules.condition import Dtype, Has
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 _OF_FLOATS = frozenset(
@@ -32,6 +32,11 @@ _INDEXED: Mapping[str, int] = {
 }
 """The operand with the indices of an operator, which TVM refuses if they are floats."""
 
+_MULTIPLYING = frozenset(
+    {"matmul", *(f"nn.conv{rank}d{sort}" for rank in (1, 2, 3) for sort in ("", "_transpose"))}
+)
+"""Operators that take two dtypes where an attribute says that of the result."""
+
 _QUANTIZED = ("i8", "u8", "i16", "u16", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -43,6 +48,9 @@ def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         places = agreeing.pop()
         said = "the tensors that {op} takes have one dtype, except those that are `bool`"
         yield Relation(said, again=partial(_agree, places), if_absent=True)
+    if all(op in _MULTIPLYING for op in ops):
+        said = "the tensors that {op} takes have one dtype, unless `out_dtype` says another one"
+        yield Relation(said, again=_agree_unless_said)
     for result in range(max(len(operator.dtypes) for operator in known)):
         if all(_is_constant(operator, result) for operator in known):
             dtypes = sorted({short_dtype(str(_dtype(operator, result))) for operator in known})
@@ -63,6 +71,8 @@ def _accepting(ops: tuple[str, ...]) -> Iterator[Relation]:
         yield Relation(said, once=_takes_truth)
     if set(ops) == {"quantize"}:
         yield Relation("{op} gives `i8`, `u8`, `i16`, `u16` or an 8-bit float", once=_quantizes)
+    if set(ops) == {"dequantize"}:
+        yield Relation("{op} gives `f16` or `f32`", once=_dequantizes)
 
 
 def _takes_floats(called: Called, facts: Facts) -> None:
@@ -81,6 +91,10 @@ def _takes_truth(called: Called, facts: Facts) -> None:
 
 def _quantizes(called: Called, facts: Facts) -> None:
     facts.narrow(called.attribute("out_dtype"), one_of(map(short_dtype, _QUANTIZED)))
+
+
+def _dequantizes(called: Called, facts: Facts) -> None:
+    facts.narrow(called.attribute("out_dtype"), one_of(("f16", "f32")))
 
 
 def _agreeing(operator: Operator) -> tuple[int, ...]:
@@ -157,6 +171,11 @@ def _agree(places: tuple[int, ...], called: Called, facts: Facts) -> None:
     no_bool = [name for name in tensors if _is_no_bool(name, facts)]
     for one, other in combinations(no_bool, 2):
         facts.equal(Dtype(one), Dtype(other))
+
+
+def _agree_unless_said(called: Called, facts: Facts) -> None:
+    if facts.of(Has(called.attribute("out_dtype").name)).only() is False:
+        _agree((0, 1), called, facts)
 
 
 def _is_no_bool(name: str, facts: Facts) -> bool:

@@ -319,9 +319,11 @@ def _is_related(term: Term) -> bool:
 
     Such a term represents the terms equal to it.
     """
-    if isinstance(term, Attr):
-        return term.name.endswith(_RELATED_ATTRIBUTES)
-    return isinstance(term, _RELATED)
+    match term:
+        case Attr(name) | Has(name):
+            return name.endswith(_RELATED_ATTRIBUTES)
+        case _:
+            return isinstance(term, _RELATED)
 
 
 COUNTED = ("strides", "dilation", "pool_size")
@@ -329,7 +331,8 @@ COUNTED = ("strides", "dilation", "pool_size")
 
 _RELATED_ATTRIBUTES = (
     *("axes", "axis", "groups", "keepdims", "layout", "pad_width", "padding", "sections"),
-    *("ceil_mode", "output_size", *COUNTED),
+    *("assume_inbound", "batch_dims", "ceil_mode", ".k", "out_dtype", "output_size"),
+    *("pooled_size", "reduction", "repeats", "ret_type", "upscale_factor", *COUNTED),
 )
 """The ends of the names of attributes from which operators derive more."""
 

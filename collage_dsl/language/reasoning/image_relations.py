@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.rank_relations import asked_list, layouts_of
@@ -24,13 +25,13 @@ def _channels(called: Called, facts: Facts) -> None:
     """A convolution takes as many channels as its weight is for, in each group."""
     data, weight = called.operands
     taken, per_group = _along(called, facts, data, "C"), _along(called, facts, weight, "I")
+    groups = facts.of(called.attribute("groups")).only()
+    if taken is not None and isinstance(groups, int) and groups > 0:
+        facts.narrow(taken, divided_by(groups, 0))
     if taken is None or per_group is None:
         return
-    groups = facts.of(called.attribute("groups")).only()
     if groups == 1:
         facts.equal(taken, per_group)
-    elif isinstance(groups, int) and groups > 0:
-        facts.narrow(taken, divided_by(groups, 0))
     all_channels, some = facts.of(taken).only(), facts.of(per_group).only()
     if isinstance(all_channels, int) and isinstance(some, int):
         if isinstance(groups, int):
@@ -83,23 +84,25 @@ def _slid(called: Called, facts: Facts) -> None:
     strides, dilation = (asked_list(called, facts, name) for name in ("strides", "dilation"))
     for at, letter in enumerate(letters):
         data = _along(called, facts, called.operands[0], letter)
-        size = None if data is None else facts.of(data).only()
+        result = _of_result(called, facts, letter)
         window = windows[at]
-        if not isinstance(size, int) or window is None:
+        if data is None or window is None:
             continue
         spread = dilation[at] if dilation is not None and len(dilation) == count else 1
-        left = size + padding[at] + padding[at + count] - spread * (window - 1) - 1
-        facts.possible &= left >= 0
-        result = _of_result(called, facts, letter)
-        if result is None or left < 0:
+        more = padding[at] + padding[at + count] - spread * (window - 1) - 1
+        size = facts.of(data).only()
+        left = size + more if isinstance(size, int) else None
+        if not _rounds_down(called, facts):
             continue
+        facts.possible &= left is None or left >= 0
+        if result is None or not facts.possible:
+            continue
+        facts.differ(Difference(facts.first(result), "<=", facts.first(data), more + 1))
         stride = strides[at] if strides is not None and len(strides) == count else None
-        exact = stride is not None and dilation is not None and _rounds_down(called, facts)
-        places = left // (stride or 1) + 1
-        if exact:
-            facts.narrow(result, one_of((places,)))
-        elif _rounds_down(called, facts):
-            facts.narrow(result, between(1, places))
+        if left is not None:
+            is_exact = stride is not None and dilation is not None
+            places = left // (stride or 1) + 1
+            facts.narrow(result, between(places if is_exact else 1, places))
 
 
 def _rounds_down(called: Called, facts: Facts) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from math import inf
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.reasoning.domain import between, one_of
+from collage_dsl.language.reasoning.domain import Values, between, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
@@ -89,8 +89,10 @@ def _sliced(called: Called, facts: Facts) -> None:
 
 
 def _within_rank(called: Called, facts: Facts) -> None:
-    """The axes of a slice are dimensions of what it takes."""
-    data, axes = called.operands[:2]
+    """The axes of a slice are dimensions of what it takes, along which no step is 0."""
+    data, axes, *_ = called.operands
+    for at in facts.asked_axes(called.operands[4:]):
+        facts.narrow(DimAt(called.operands[4], at), Values(excluded=frozenset({0})))
     length, (_, rank) = facts.of(Rank(axes)).only(), facts.of(Rank(data)).bounds()
     for at in range(length) if isinstance(length, int) else ():
         facts.narrow(DimAt(axes, at), between(-rank, rank - 1))
@@ -108,6 +110,8 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     ),
     (
         {"strided_slice"}.__contains__,
-        Relation("{op} cuts dimensions of what it takes", again=_within_rank),
+        Relation(
+            "{op} cuts dimensions of what it takes, with steps that are not 0", again=_within_rank
+        ),
     ),
 )

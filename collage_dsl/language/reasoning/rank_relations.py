@@ -55,8 +55,12 @@ _OF_IMAGES = {
     f"nn.{sort}{rank}d": rank + 2
     for sort in ("conv", "max_pool", "avg_pool", "adaptive_avg_pool")
     for rank in (1, 2, 3)
-}
+} | {f"nn.conv{rank}d_transpose": rank + 2 for rank in (1, 2, 3)}
 """The least rank of the data, the weight and the result. Blocked layouts have a higher rank."""
+
+
+_MAY_SCALE_ALL = frozenset({"dequantize", "quantize"})
+"""Operators that take a value of rank 0, whatever the axis is."""
 
 
 def rank_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
@@ -212,7 +216,6 @@ def _product_rank(called: Called, facts: Facts) -> None:
     left, right = (facts.of(Rank(name)).only() for name in called.operands)
     if isinstance(left, int) and isinstance(right, int):
         rank = max(left, right) if min(left, right) > 1 else max(left, right) - 1
-        rank -= left == right == 1
         facts.narrow(Rank(called.result), one_of((rank,)))
 
 
@@ -220,6 +223,9 @@ def _taken_rank(called: Called, facts: Facts) -> None:
     data, indices = (facts.of(Rank(name)).only() for name in called.operands)
     if isinstance(data, int) and isinstance(indices, int):
         facts.narrow(Rank(called.result), one_of((data + indices - 1,)))
+    elif isinstance(indices, int) and facts.possible:
+        result, taken = facts.first(Rank(called.result)), facts.first(Rank(called.operands[0]))
+        facts.differ(Difference(result, "==", taken, indices - 1))
 
 
 # Axes.
@@ -229,6 +235,8 @@ def _axes(attribute: str, more: int, called: Called, facts: Facts) -> None:
     """Add that an attribute names axes of the first operand, or of one with `more` axes."""
     term, rank = called.attribute(attribute), Rank(called.tensors(0)[0])
     if term not in facts.known:  # it may have no value
+        return
+    if 0 in facts.of(rank) and _MAY_SCALE_ALL.intersection(called.call.ops):
         return
     allowed = facts.of(term).allowed
     if allowed is None:
@@ -314,6 +322,15 @@ def _layouts(called: Called, facts: Facts) -> None:
             facts.narrow(Rank(operand), ranks)
 
 
+def _resized(called: Called, facts: Facts) -> None:
+    """What is taken and what is given have the same layout."""
+    data = Rank(called.operands[0])
+    facts.equal(data, Rank(called.result))
+    known = facts.of(called.attribute("layout")).allowed
+    if known is not None:
+        facts.narrow(data, one_of(rank_of_layout(str(text)) for text in known))
+
+
 def layouts_of(called: Called) -> dict[str, Attr]:
     """Each operand whose rank a layout determines, with the attribute of that layout."""
     if operators()[called.call.ops[0]].operands != ("data", "weight"):
@@ -382,5 +399,9 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (
         _OF_IMAGES.__contains__,
         Relation("{op} takes and gives images, of the ranks of their layouts", _images, _layouts),
+    ),
+    (
+        {"image.grid_sample", "image.resize2d", "image.resize3d"}.__contains__,
+        _again("{op} takes and gives images of one rank, that of the layout", _resized),
     ),
 )

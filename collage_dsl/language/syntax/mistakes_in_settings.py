@@ -50,6 +50,13 @@ MISTAKES = (
         "write `variants [{first}, {rest}];`",
     ),
     Mistake(
-        rf"^(?P<setting>{NAME}\s+{VALUE})\s*", r",", "write `{setting};`: a setting ends with `;`"
+        rf"^(?P<setting>{NAME}\s+{VALUE})\s*",
+        rf",|(?={'|'.join(SETTINGS)}\b)",
+        "write `{setting};`: a setting ends with `;`",
+    ),
+    Mistake(
+        rf"^(?P<setting>rules\s+{VALUE})\s*",
+        rf"(?:then|followed\s+by|and|with)\s+(?P<rest>{VALUE})\s*;",
+        "write `{setting}; after {rest};`",
     ),
 )

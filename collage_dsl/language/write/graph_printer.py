@@ -18,8 +18,8 @@ from collage_dsl.graph import (
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.language.graphs.graph_text import SHAPES
-from collage_dsl.language.graphs.inference import infer
-from collage_dsl.language.graphs.shapes import Call, MismatchError
+from collage_dsl.language.inference.infer import infer
+from collage_dsl.language.inference.shapes import Call, MismatchError
 from collage_dsl.language.write.quoting import quoted
 from collage_dsl.printable import printable, well_formed
 

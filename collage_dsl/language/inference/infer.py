@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from collage_dsl.graph import Kind, OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.graphs.moving import (
+from collage_dsl.language.inference.moving import (
     batch_flatten,
     broadcast_to,
     expand_dims,
@@ -29,10 +29,20 @@ from collage_dsl.language.graphs.moving import (
     splitting,
     squeeze,
     stacking,
+    summed_to,
     taking,
     triangle,
 )
-from collage_dsl.language.graphs.shapes import (
+from collage_dsl.language.inference.picking import (
+    finding_largest,
+    gathering_elements,
+    gathering_slices,
+    meshing,
+    pixel_shuffle,
+    repeating,
+    tiling,
+)
+from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
     Call,
     MismatchError,
@@ -49,12 +59,15 @@ from collage_dsl.language.graphs.shapes import (
     result,
     unknown,
 )
-from collage_dsl.language.graphs.windows import (
+from collage_dsl.language.inference.windows import (
     adaptive_pooling,
     convolution,
     count_groups,
     pooling,
+    pooling_regions,
     resize,
+    sampling,
+    transposed_convolution,
 )
 
 
@@ -71,6 +84,11 @@ def infer(call: Call) -> Type:
     except (IndexError, ZeroDivisionError):
         raise MismatchError("the attributes do not fit the shapes of the operands") from None
     return unknown(call)
+
+
+def has_rule(op: str) -> bool:
+    """Whether something is inferred of `op` that its kind does not say."""
+    return op in _RULES
 
 
 def _truth(call: Call) -> Type:
@@ -247,6 +265,28 @@ def _of_literals(call: Call) -> Type:
     return TensorType("unknown", None)
 
 
+def _scalar(call: Call) -> Type:
+    return result(call, ())
+
+
+def _loss(call: Call) -> Type:
+    return result(call, call.shape(1) if call.text("reduction") == "none" else ())
+
+
+def _like_second(call: Call) -> Type:
+    return result(call, call.shape(1))
+
+
+def _alike(call: Call) -> Type:
+    """All operands have the same shape."""
+    check_dtypes(call.types)
+    shapes = [shape for at in range(len(call.types)) if (shape := call.shape(at)) is not None]
+    for shape in shapes[1:]:
+        if are_different(shapes[0], shape):
+            raise MismatchError(f"{listed(shapes[0])} and {listed(shape)} differ")
+    return like_first(call)
+
+
 def _shape_of(call: Call) -> Type:
     return OpaqueType("shape")
 
@@ -264,6 +304,17 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     **dict.fromkeys(("nn.layer_norm", "nn.rms_norm"), _normalizing),
     **dict.fromkeys(("nn.group_norm", "nn.instance_norm"), _channel_norm),
     **dict.fromkeys(("argsort", "sort", "wrap_param"), like_first),
+    **dict.fromkeys(("index_put", "scatter_elements", "scatter_nd", "slice_scatter"), like_first),
+    **dict.fromkeys(("hint_on_device", "reverse_sequence", "to_vdevice"), like_first),
+    **dict.fromkeys(("ccl.allreduce", "ccl.broadcast_from_worker0"), like_first),
+    **dict.fromkeys(("grad.end_checkpoint", "grad.no_grad", "grad.start_checkpoint"), like_first),
+    **{f"grad.{sort}_pool2d_backward": _like_second for sort in ("avg", "max")},
+    **dict.fromkeys(("grad.nll_loss_backward", "grad.take_backward"), _like_second),
+    **dict.fromkeys(("collapse_sum_like", "collapse_sum_to"), summed_to),
+    "nn.cross_entropy_with_logits": _scalar,
+    "nn.nll_loss": _loss,
+    **{f"nn.conv{rank}d_transpose": transposed_convolution for rank in (1, 2, 3)},
+    **dict.fromkeys(("vision.roi_align", "vision.roi_pool"), pooling_regions),
     **dict.fromkeys(("ones", "zeros", "full"), of_shape),
     **dict.fromkeys(("sum", "mean", "max", "min", "prod", "std", "variance"), _reduction),
     **dict.fromkeys(("argmax", "argmin"), _arg_reduction),
@@ -289,6 +340,16 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     "take": taking,
     "nn.pad": padding,
     "image.resize2d": resize,
+    "image.resize3d": resize,
+    "image.grid_sample": sampling,
+    "ewise_fma": _alike,
+    "tile": tiling,
+    "repeat": repeating,
+    "topk": finding_largest,
+    "nn.pixel_shuffle": pixel_shuffle,
+    "gather_elements": gathering_elements,
+    "gather_nd": gathering_slices,
+    "meshgrid": meshing,
     "median": _median,
     "nn.dropout": _dropout,
     "nn.batch_norm": _batch_norm,

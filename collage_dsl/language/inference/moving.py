@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from collage_dsl.graph import Dim, TensorType, TupleType, Type
 from collage_dsl.graph.types import tensors
-from collage_dsl.language.graphs.shapes import (
+from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
     Call,
     MismatchError,
@@ -67,6 +67,12 @@ def of_shape(call: Call) -> Type:
     if call.shape(1):
         raise MismatchError("the value to fill with is to be a scalar")
     return result(call, wanted if isinstance(wanted, tuple) else None)
+
+
+def summed_to(call: Call) -> Type:
+    """The second operand is the shape of the result, or a tensor that has this shape."""
+    wanted = call.values[1]
+    return result(call, wanted if isinstance(wanted, tuple) else call.shape(1))
 
 
 def full_like(call: Call) -> Type:
@@ -150,7 +156,7 @@ def slicing(call: Call) -> Type:
         raise MismatchError("a slice has a begin, an end and a step for each axis")
     dims = list(shape)
     for at, *bounds in zip(axes_in(axes, len(shape)), begins, ends, steps, strict=True):
-        dims[at] = _sliced(shape[at], *bounds, exact=bool(call.attrs.get("assume_inbound")))
+        dims[at] = _sliced(call, shape[at], *bounds)
     return result(call, tuple(dims))
 
 
@@ -160,12 +166,14 @@ def _whole_numbers(value: object) -> tuple[int, ...] | None:
     return value
 
 
-def _sliced(dim: Dim, begin: int, end: int, step: int, *, exact: bool) -> Dim:
-    """With `exact`, the bounds are taken to be inside the dimension, so others say nothing."""
-    if not isinstance(dim, int) or step < 1:
+def _sliced(call: Call, dim: Dim, begin: int, end: int, step: int) -> Dim:
+    """With `assume_inbound`, the bounds are in the dimension, so others say nothing."""
+    if step == 0:
+        raise MismatchError("a slice with steps of 0 takes no elements")
+    if not isinstance(dim, int) or step < 0:
         return UNKNOWN_DIM
     first, last = (bound + dim if bound < 0 else bound for bound in (begin, end))
-    if exact and not 0 <= first <= last <= dim:
+    if not 0 <= first <= last <= dim and call.attrs.get("assume_inbound"):
         return UNKNOWN_DIM
     first, last = (max(0, min(bound, dim)) for bound in (first, last))
     if last < first:

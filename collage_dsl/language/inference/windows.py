@@ -1,15 +1,17 @@
-"""Infer the types of operators that move a window over their data, and of resizing."""
+"""Infer the types of operators that move a window over their data, of resizing and of sampling."""
 
 from collections.abc import Mapping, Sequence
 
 from collage_dsl.graph import Dim, Type
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.graphs.shapes import (
+from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
     Call,
     MismatchError,
     check_dtypes,
     closed,
+    differ,
+    is_no_multiple,
     listed,
     plus,
     result,
@@ -24,21 +26,88 @@ def convolution(call: Call) -> Type:
     if size is None or weight is None or output is None:
         return unknown(call)
     channels, per_group, found = size["C"], weight["I"], weight["O"]
-    groups = call.whole("groups") or 0
-    if groups < 1:
-        raise MismatchError(f"there are no {count_groups(groups)}")
-    if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
-        raise MismatchError(
-            f"{channels} channels in {count_groups(groups)} do not fit a weight for {per_group}"
-        )
-    if isinstance(found, int) and found % groups:
-        raise MismatchError(f"{found} channels cannot be made by {count_groups(groups)}")
+    groups = _groups(call)
+    if groups is not None:
+        taken = per_group * groups if isinstance(per_group, int) else UNKNOWN_DIM
+        if differ(channels, taken):
+            raise MismatchError(
+                f"{channels} channels in {count_groups(groups)} do not fit a weight for {per_group}"
+            )
+        if is_no_multiple(found, groups):
+            raise MismatchError(f"{found} channels cannot be made by {count_groups(groups)}")
     size |= _slide(call, size, [weight[axis] for axis in _spatial(size)]) | {"C": found}
     return result(call, tuple(size[axis] for axis in output))
 
 
+def _groups(call: Call) -> int | None:
+    groups = call.whole("groups")
+    if groups is not None and groups < 1:
+        raise MismatchError(f"there are no {count_groups(groups)}")
+    return groups
+
+
 def count_groups(groups: int) -> str:
     return "1 group" if groups == 1 else f"{groups} groups"
+
+
+def transposed_convolution(call: Call) -> Type:
+    check_dtypes(call.types)
+    size, weight = _sizes(call, 0, "data_layout"), _sizes(call, 1, "kernel_layout")
+    output = _layout(call, "out_layout")
+    if size is None or weight is None or output is None:
+        return unknown(call)
+    groups, found = _groups(call), weight["O"]
+    channels, taken = size["C"], weight["I"]
+    if differ(channels, taken):
+        raise MismatchError(f"{channels} channels do not fit a weight for {taken}")
+    if groups is not None and is_no_multiple(channels, groups):
+        raise MismatchError(f"{channels} channels do not make {count_groups(groups)}")
+    size |= _slide_back(call, size, [weight[axis] for axis in _spatial(size)])
+    if isinstance(found, int) and groups is not None:
+        size["C"] = found * groups
+    else:
+        size["C"] = UNKNOWN_DIM
+    return result(call, tuple(size[axis] for axis in output))
+
+
+def _slide_back(call: Call, size: Mapping[str, Dim], windows: Sequence[Dim]) -> dict[str, Dim]:
+    """The size of the data for which a window has the given number of positions."""
+    spatial = _spatial(size)
+    padding, strides = call.ints("padding") or (), call.ints("strides") or ()
+    dilation, more = call.ints("dilation") or (), call.ints("output_padding") or ()
+    befores, afters = padding[: len(spatial)], padding[len(spatial) :]
+    found: dict[str, Dim] = {}
+    for at, axis in enumerate(spatial):
+        dim, window = size[axis], windows[at]
+        if more[at] >= strides[at]:
+            raise MismatchError(f"an output padding of {more[at]} is no less than the stride")
+        found[axis] = UNKNOWN_DIM
+        if isinstance(dim, int) and isinstance(window, int):
+            added = dilation[at] * (window - 1) + 1 + more[at] - befores[at] - afters[at]
+            found[axis] = (dim - 1) * strides[at] + added
+    return found
+
+
+def pooling_regions(call: Call) -> Type:
+    """Regions are rows of the second operand."""
+    size, regions = _sizes(call, 0, "layout"), call.shape(1)
+    if size is None or regions is None:
+        return unknown(call)
+    if len(regions) != 2:
+        raise MismatchError(f"regions have 2 dimensions, not {len(regions)}")
+    size |= _of_axes(_spatial(size), call.ints("pooled_size") or ()) | {"N": regions[0]}
+    return result(call, tuple(size.values()))
+
+
+def sampling(call: Call) -> Type:
+    """The grid has the layout `[N, 2, H, W]`, whatever that of the data is."""
+    size, grid = _sizes(call, 0, "layout"), call.shape(1)
+    if size is None or grid is None:
+        return unknown(call)
+    if len(grid) != len(size):
+        raise MismatchError(f"a grid of {len(grid)} dimensions does not fit {len(size)} of data")
+    size |= _of_axes(_spatial(size), grid[2:])
+    return result(call, tuple(size.values()))
 
 
 def pooling(call: Call) -> Type:

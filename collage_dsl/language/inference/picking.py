@@ -1,0 +1,118 @@
+"""Infer the types of operators that gather, repeat and rearrange elements."""
+
+from collage_dsl.graph import Dim, TensorType, TupleType, Type
+from collage_dsl.language.inference.shapes import (
+    UNKNOWN_DIM,
+    Call,
+    MismatchError,
+    Shape,
+    axis_in,
+    check_dtypes,
+    closed,
+    is_no_multiple,
+    product,
+    result,
+    unknown,
+)
+
+
+def tiling(call: Call) -> Type:
+    """The shorter one of the shape and `repeats` is filled up with ones, from the front."""
+    shape, repeats = call.shape(), call.ints("repeats")
+    if shape is None or repeats is None:
+        return unknown(call)
+    rank = max(len(shape), len(repeats))
+    dims = (1,) * (rank - len(shape)) + shape
+    times = (1,) * (rank - len(repeats)) + repeats
+    return result(call, tuple(map(_times, dims, times)))
+
+
+def repeating(call: Call) -> Type:
+    shape, axis, times = call.shape(), call.whole("axis"), call.whole("repeats")
+    if shape is None or times is None:
+        return unknown(call)
+    if axis is None:
+        return result(call, (_times(product(shape), times),))
+    at = axis_in(axis, len(shape))
+    return result(call, _with(shape, at, _times(shape[at], times)))
+
+
+def _times(dim: Dim, times: int) -> Dim:
+    if isinstance(dim, int):
+        return dim * times
+    if dim == UNKNOWN_DIM or times == 1:
+        return dim
+    return f"{closed(dim)} * {times}"
+
+
+def _parts(dim: Dim, number: int) -> Dim:
+    """The dimension of one of `number` equal parts."""
+    if isinstance(dim, int):
+        return dim // number
+    return dim if dim == UNKNOWN_DIM or number == 1 else f"{closed(dim)} // {number}"
+
+
+def _with(shape: Shape, at: int, dim: Dim) -> Shape:
+    return (*shape[:at], dim, *shape[at + 1 :])
+
+
+def finding_largest(call: Call) -> Type:
+    """The `k` largest or smallest, their places, or both; all of them where `k` is below 1."""
+    shape, count, sort = call.shape(), call.whole("k"), call.text("ret_type")
+    tensor = call.tensor()
+    if shape is not None and count is not None:
+        at = axis_in(call.whole("axis") or 0, len(shape))
+        dim = shape[at]
+        least: Dim = min(count, dim) if isinstance(dim, int) else UNKNOWN_DIM
+        shape = _with(shape, at, least) if count > 0 else shape
+    values = TensorType(tensor.dtype if tensor else "unknown", shape)
+    places = TensorType(call.text("dtype") or "int32", shape)
+    both: dict[str, Type] = {"values": values, "indices": places}
+    return both.get(sort) or TupleType((values, places))
+
+
+def pixel_shuffle(call: Call) -> Type:
+    shape, factor = call.shape(), call.whole("upscale_factor")
+    if shape is None or factor is None:
+        return unknown(call)
+    if len(shape) < 3:
+        raise MismatchError("pixels are shuffled in at least 3 dimensions")
+    *rest, channels, height, width = shape
+    if factor < 1 or is_no_multiple(channels, factor**2):
+        raise MismatchError(f"{channels} channels are no multiple of {factor**2}")
+    left = _parts(channels, factor**2)
+    return result(call, (*rest, left, _times(height, factor), _times(width, factor)))
+
+
+def gathering_elements(call: Call) -> Type:
+    shape, places = call.shape(0), call.shape(1)
+    if shape is not None and places is not None:
+        axis_in(call.whole("axis") or 0, len(shape))
+        if len(shape) != len(places):
+            raise MismatchError(
+                f"{len(places)} dimensions of indices do not fit {len(shape)} of data"
+            )
+    return result(call, places)
+
+
+def gathering_slices(call: Call) -> Type:
+    """Each row of the last dimension of the indices is the place of a slice."""
+    shape, places, batch = call.shape(0), call.shape(1), call.whole("batch_dims") or 0
+    if shape is None or not places or not isinstance(places[-1], int):
+        return unknown(call)
+    if places[-1] + batch > len(shape):
+        raise MismatchError(f"{places[-1]} indices do not fit {len(shape)} dimensions")
+    return result(call, (*places[:-1], *shape[batch + places[-1] :]))
+
+
+def meshing(call: Call) -> Type:
+    if not isinstance(call.types[0], TupleType):
+        return unknown(call)
+    check_dtypes(call.types)
+    shapes = [each.shape for each in call.types[0].fields if isinstance(each, TensorType)]
+    known = [shape for shape in shapes if shape is not None]
+    if any(len(shape) != 1 for shape in known):
+        raise MismatchError("a mesh is made of tensors of one dimension")
+    dims = tuple(shape[0] for shape in known)
+    grid = result(call, dims if len(known) == len(shapes) else None)
+    return TupleType((grid,) * len(shapes))
