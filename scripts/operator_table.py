@@ -22,6 +22,8 @@ import operator_types
 import tvm
 from tvm import ir, relax
 
+from collage_dsl.graph.types import dtype_names, long_dtype
+
 OUTPUT = Path(__file__).parents[1] / "collage_dsl" / "graph" / "operators-0.27.json"
 
 INTERNAL = (
@@ -367,7 +369,10 @@ def remade(name: str, sample: Sample, **changed: Any) -> relax.Call:
 
 def asked(name: str, sample: Callable[[], Sample], attribute: str) -> operator_types.Asked:
     """The calls of a sample that say each dtype by `attribute`."""
-    calls = {d: remade(name, sample(), **{attribute: d}) for d in operator_types.DTYPES}
+    calls = {
+        dtype: remade(name, sample(), **{attribute: dtype})
+        for dtype in (str(long_dtype(each)) for each in dtype_names())
+    }
     return operator_types.Asked(attribute, calls)
 
 

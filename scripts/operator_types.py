@@ -12,6 +12,8 @@ from typing import Any
 
 from tvm import relax
 
+from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
+
 DTYPES = ("float32", "float16", "float64", "int8", "uint8", "int32", "int64", "bool")
 
 Column = dict[str, Any]
@@ -42,7 +44,8 @@ def columns(
     is written in the program, or "any" of these. `gives` is "tensor", "shape", or the number of
     tensors in the tuple; null if that depends on attributes. `same_dtype` lists the operands
     that must have one dtype. `dtypes` has, for each result, the operand whose dtype it has, or
-    the attribute that says it, in brackets, or the dtype that it always has.
+    the attribute that says it, in brackets, or the dtype that it always has. `accepts` has the
+    dtypes of each operand, and in brackets of each attribute, of which TVM refuses some.
     """
     call = samples[0]
     gives = {_gives(type_of(sample)) for sample in samples}
@@ -53,6 +56,8 @@ def columns(
     found["takes"] += ["any"] * (len(operands) - len(call.args))
     if agree := same_dtype(next((ask.calls[DTYPES[0]] for ask in asked), call)):
         found["same_dtype"] = [operands[at] for at in agree]
+    if accepts := dict(_accepts(call, operands, agree, asked)):
+        found["accepts"] = accepts
     of_samples = [list(_dtypes(each, agree, operands, asked)) for each in samples]
     if any(dtypes := _common(of_samples)):
         found["dtypes"] = dtypes
@@ -115,9 +120,9 @@ def with_operand(call: relax.Call, at: int, operand: Any) -> relax.Call:
 # Dtypes.
 
 
-def with_dtype(call: relax.Call, places: Sequence[int], dtype: str) -> relax.Call:
-    """`call` with tensors of `dtype` at `places`."""
-    for at in places:
+def with_dtype(call: relax.Call, places: Sequence[int], dtype: str | None) -> relax.Call:
+    """`call` with tensors of `dtype` at `places`; `call` itself for None."""
+    for at in places if dtype is not None else ():
         call = with_operand(call, at, _of_dtype(call.args[at].ty, dtype))
     return call
 
@@ -178,6 +183,40 @@ def _have_one_dtype(call: relax.Call, at: int) -> bool:
         if accepted(with_operand(call, at, relax.Tuple(fields))) is not None:
             return False
     return True
+
+
+def _accepts(
+    call: relax.Call, operands: Sequence[str], agree: Sequence[int], asked: Sequence[Asked]
+) -> Iterator[tuple[str, list[str]]]:
+    """
+    The dtypes that each operand can have, in a call like the sample: alone, together with those
+    that have the same one, or as all operands have; whatever dtype an attribute says.
+    """
+    every = [call, *(made for ask in asked for made in ask.calls.values())]
+    places = computed(call)
+    for at in places:
+        groups = [[at], places, *([agree] if at in agree else [])]
+        yield from _unless_all(operands[at], [(each, group) for each in every for group in groups])
+    for ask in asked:
+        taken = [
+            short_dtype(dtype)
+            for dtype, made in ask.calls.items()
+            if any(accepted(with_dtype(made, places, other)) for other in (*DTYPES, None))
+        ]
+        if taken and len(taken) < len(ask.calls):
+            yield f"[{ask.attribute}]", taken
+
+
+def _unless_all(
+    name: str, tried: Sequence[tuple[relax.Call, Sequence[int]]]
+) -> Iterator[tuple[str, list[str]]]:
+    taken = [
+        dtype
+        for dtype in dtype_names()
+        if any(accepted(with_dtype(call, at, str(long_dtype(dtype)))) for call, at in tried)
+    ]
+    if taken and len(taken) < len(dtype_names()):
+        yield name, taken
 
 
 def _dtypes(

@@ -97,6 +97,7 @@ soup = st.lists(TOKENS, max_size=40).map(" ".join)
 @example('"')
 @example("collage 1; target t on llvm { limits {")
 @example("collage 1; }}}")
+@example('collage 1; rule "" = host();')
 @example("collage 1; rule r = union(op_call_by_kind();\x00")
 @example("collage ᠑;")
 def test_any_text_gives_specs_or_diagnostics(text: str) -> None:

@@ -46,7 +46,8 @@ class Operator:
     it is a tuple whose tensors do. `dtypes` has the operand with the same dtype as each result,
     or in brackets the attribute that says it, or the dtype itself; None if it is not known.
     `axes` has the attributes that name dimensions of the first operand, if TVM refuses others, and
-    how many more dimensions they may name: 1 for a new one.
+    how many more dimensions they may name: 1 for a new one. `accepts` has the dtypes that an
+    operand may have, or in brackets those that an attribute may say, if TVM refuses others.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Operator:
     same_dtype: tuple[str, ...] = ()
     dtypes: tuple[str | None, ...] = ()
     axes: Mapping[str, int] = field(default_factory=dict, hash=False)
+    accepts: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -121,6 +123,7 @@ def relax_operators() -> Mapping[str, Operator]:
             tuple(row.get("same_dtype", ())),
             tuple(row.get("dtypes", ())),
             row.get("axes", {}),
+            {name: tuple(dtypes) for name, dtypes in row.get("accepts", {}).items()},
         )
         for name, row in table["operators"].items()
     }

@@ -270,9 +270,9 @@ class MeasuredCost:
         return before != [self._chosen(wanted) for wanted in again]
 
     def _is_slower(self) -> bool:
-        """Whether this machine is slower than usual, also after some waiting."""
+        """Whether this machine is slower than usual, also after some waiting; others may be."""
         if self.fleet is not None:
-            return False
+            return True
         pace = Pace(self.overheads.reference())
         pace.wait()
         return not pace.is_usual

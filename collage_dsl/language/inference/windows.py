@@ -102,10 +102,8 @@ def pooling_regions(call: Call) -> Type:
 def sampling(call: Call) -> Type:
     """The grid has the layout `[N, 2, H, W]`, whatever that of the data is."""
     size, grid = _sizes(call, 0, "layout"), call.shape(1)
-    if size is None or grid is None:
+    if size is None or grid is None or len(grid) != len(size):
         return unknown(call)
-    if len(grid) != len(size):
-        raise MismatchError(f"a grid of {len(grid)} dimensions does not fit {len(size)} of data")
     size |= _of_axes(_spatial(size), grid[2:])
     return result(call, tuple(size.values()))
 

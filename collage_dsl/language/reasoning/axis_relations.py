@@ -170,6 +170,18 @@ def _stacked(called: Called, facts: Facts) -> None:
         facts.narrow(DimAt(called.result, axis[0]), one_of((len(parts),)))
 
 
+def _scaled(called: Called, facts: Facts) -> None:
+    """There is one scale, or one for each element along the axis."""
+    data, *scales = called.operands
+    axis = asked_list(called, facts, "axis")
+    if axis is None:
+        return
+    for name in scales:
+        least, _ = facts.of(Rank(name)).bounds()
+        if least >= 1 and 1 not in facts.of(DimAt(name, 0)):
+            facts.equal(DimAt(name, 0), DimAt(data, axis[0]))
+
+
 def _grouped(called: Called, facts: Facts) -> None:
     axis, groups = (asked_list(called, facts, name) for name in ("channel_axis", "num_groups"))
     if axis is not None and groups is not None and groups[0] > 0:
@@ -201,6 +213,10 @@ _RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
     (
         frozenset({"stack"}),
         Relation("{op} gives as many along the axis as it takes tensors", again=_stacked),
+    ),
+    (
+        frozenset({"dequantize", "quantize"}),
+        Relation("{op} takes one scale, or one for each element along the axis", again=_scaled),
     ),
     (
         frozenset({"nn.group_norm"}),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
-from math import inf
+from math import inf, prod
 
 from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
@@ -14,6 +14,7 @@ from collage_dsl.language.reasoning.relations import (
     keeps_shape,
 )
 from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.language.reasoning.terms import Term
 from collage_dsl.rules.condition import Bytes, DimAt, Rank, Size
 
 MOST_AXES = 8
@@ -54,6 +55,43 @@ def _same_size(called: Called, facts: Facts) -> None:
 def _counted(called: Called, facts: Facts) -> None:
     for name in (called.result, called.operands[0]):
         facts.count_elements(name)
+    _same_product(called, facts)
+
+
+def _same_product(called: Called, facts: Facts) -> None:
+    """What is left of both shapes without their common dimensions has the same product."""
+    one, other = (_dims_of(facts, name) for name in (called.result, called.operands[0]))
+    if one is None or other is None:
+        return
+    for dim in list(one):
+        if dim in other and facts.of(dim).bounds()[0] >= 1:
+            one.remove(dim)
+            other.remove(dim)
+    shapes = one, other
+    known = [[facts.of(dim).only() for dim in dims] for dims in shapes]
+    numbers = [prod(each for each in dims if isinstance(each, int)) for dims in known]
+    left = [[dim for dim in dims if not isinstance(facts.of(dim).only(), int)] for dims in shapes]
+    match left:
+        case [[], []]:
+            facts.possible &= numbers[0] == numbers[1]
+        case [[dim], []] if numbers[0] > 0:
+            _divide(facts, dim, numbers[1], numbers[0])
+        case [[], [dim]] if numbers[1] > 0:
+            _divide(facts, dim, numbers[0], numbers[1])
+        case [[dim], [of]] if numbers[0] == numbers[1] > 0:
+            facts.equal(dim, of)
+
+
+def _dims_of(facts: Facts, name: str) -> list[Term] | None:
+    rank = facts.of(Rank(name)).only()
+    if not isinstance(rank, int) or rank > MOST_AXES:
+        return None
+    return [facts.first(DimAt(name, axis)) for axis in range(rank)]
+
+
+def _divide(facts: Facts, dim: Term, whole: int, by: int) -> None:
+    facts.possible &= whole % by == 0
+    facts.narrow(dim, one_of((whole // by,)))
 
 
 def _axes_of(facts: Facts, name: str) -> int:

@@ -1,43 +1,21 @@
 """The dtypes that operators give: those of their operands, of an attribute, or always the same."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from itertools import combinations
 
 from collage_dsl.graph.operators import Operator, operators
-from collage_dsl.graph.types import dtype_names, short_dtype
-from collage_dsl.language.reasoning.domain import Values, one_of
+from collage_dsl.graph.types import short_dtype
+from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Dtype, Has
 
-_FLOATS = ("f16", "bf16", "f32", "f64")
-_OF_FLOATS = frozenset(
-    {"acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log"}
-    | {"nn.batch_norm", "nn.gelu", "nn.gelu_tanh", "nn.group_norm", "nn.layer_norm"}
-    | {"nn.leakyrelu", "nn.log_softmax", "nn.prelu", "nn.rms_norm", "nn.selu", "nn.silu"}
-    | {"nn.softmax", "nn.softplus", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"}
-)
-"""Operators that TVM refuses for data that are no floats."""
-
-_INDEXED: Mapping[str, int] = {
-    "gather_elements": 1,
-    "gather_nd": 1,
-    "nn.nll_loss": 1,
-    "one_hot": 0,
-    "scatter_elements": 1,
-    "scatter_nd": 1,
-    "take": 1,
-}
-"""The operand with the indices of an operator, which TVM refuses if they are floats."""
-
 _MULTIPLYING = frozenset(
     {"matmul", *(f"nn.conv{rank}d{sort}" for rank in (1, 2, 3) for sort in ("", "_transpose"))}
 )
 """Operators that take two dtypes where an attribute says that of the result."""
-
-_QUANTIZED = ("i8", "u8", "i16", "u16", "float8_e4m3fn", "float8_e5m2")
 
 
 def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
@@ -62,39 +40,43 @@ def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
 
 
 def _accepting(ops: tuple[str, ...]) -> Iterator[Relation]:
-    if all(op in _OF_FLOATS for op in ops):
-        yield Relation("{op} takes `f16`, `bf16`, `f32` or `f64`", once=_takes_floats)
-    if all(op in _INDEXED for op in ops):
-        yield Relation("the indices of {op} are whole numbers, such as `i64`", once=_takes_indices)
-    if set(ops) == {"where"}:
-        said = "the condition of {op} is `bool`: compare, as `greater` does"
-        yield Relation(said, once=_takes_truth)
-    if set(ops) == {"quantize"}:
-        yield Relation("{op} gives `i8`, `u8`, `i16`, `u16` or an 8-bit float", once=_quantizes)
-    if set(ops) == {"dequantize"}:
-        yield Relation("{op} gives `f16` or `f32`", once=_dequantizes)
+    """What TVM refuses other dtypes for: operands by their place, and attributes."""
+    known = [operators()[op] for op in ops]
+    for at, name in enumerate(known[0].operands or ()):
+        accepted = [operator.accepts.get((operator.operands or ())[at]) for operator in known]
+        if all(accepted):
+            dtypes = tuple(dict.fromkeys(dtype for each in accepted for dtype in each or ()))
+            said = _says_accepted(name, at, dtypes)
+            yield Relation(said, once=partial(_takes_only, at, dtypes))
+    for attribute in known[0].attrs:
+        accepted = [operator.accepts.get(f"[{attribute}]") for operator in known]
+        if all(accepted):
+            dtypes = tuple(dict.fromkeys(dtype for each in accepted for dtype in each or ()))
+            said = f"`{attribute}` of {{op}} is {_listed(dtypes)}"
+            yield Relation(said, once=partial(_says_only, attribute, dtypes))
 
 
-def _takes_floats(called: Called, facts: Facts) -> None:
-    facts.narrow(Dtype(called.operands[0]), one_of(_FLOATS))
+def _says_accepted(name: str, at: int, dtypes: tuple[str, ...]) -> str:
+    if dtypes == ("bool",):
+        return f"the {name} of {{op}} is `bool`: compare, as `greater` does"
+    if all(dtype[0] in "iu" for dtype in dtypes) and len(dtypes) > 2:
+        return f"the {name} of {{op}} are whole numbers, such as `i64`"
+    return f"{{op}} takes {_listed(dtypes)}{f' for `{name}`' if at else ''}"
 
 
-def _takes_indices(called: Called, facts: Facts) -> None:
-    floats = {dtype for dtype in dtype_names() if dtype.startswith(("f", "bf"))}
-    no_index = Values(excluded=frozenset({*floats, "bool"}))
-    facts.narrow(Dtype(called.operands[_INDEXED[called.call.ops[0]]]), no_index)
+def _listed(dtypes: tuple[str, ...]) -> str:
+    *first, last = (f"`{dtype}`" for dtype in dtypes)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
-def _takes_truth(called: Called, facts: Facts) -> None:
-    facts.narrow(Dtype(called.operands[0]), one_of(("bool",)))
+def _takes_only(at: int, dtypes: tuple[str, ...], called: Called, facts: Facts) -> None:
+    if at < len(called.operands):
+        for name in called.tensors(at):
+            facts.narrow(Dtype(name), one_of(dtypes))
 
 
-def _quantizes(called: Called, facts: Facts) -> None:
-    facts.narrow(called.attribute("out_dtype"), one_of(map(short_dtype, _QUANTIZED)))
-
-
-def _dequantizes(called: Called, facts: Facts) -> None:
-    facts.narrow(called.attribute("out_dtype"), one_of(("f16", "f32")))
+def _says_only(attribute: str, dtypes: tuple[str, ...], called: Called, facts: Facts) -> None:
+    facts.narrow(called.attribute(attribute), one_of(dtypes))
 
 
 def _agreeing(operator: Operator) -> tuple[int, ...]:

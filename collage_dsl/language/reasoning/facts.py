@@ -155,9 +155,15 @@ class Facts:
         if not isinstance(rank, int) or rank > _MOST_FACTORS:
             return
         dims = [self.of(DimAt(name, axis)).only() for axis in range(rank)]
-        known = [dim for dim in dims if isinstance(dim, int)]
-        if len(known) == rank:
-            self.narrow(Size(name), one_of((prod(known),)))
+        known = prod(dim for dim in dims if isinstance(dim, int))
+        left = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
+        if not left:
+            self.narrow(Size(name), one_of((known,)))
+        elif known > 0:
+            self.narrow(Size(name), divided_by(known, 0))
+            size = self.of(Size(name)).only()
+            if len(left) == 1 and isinstance(size, int) and self.possible:
+                self.narrow(DimAt(name, left[0]), one_of((size // known,)))
 
     def count_bytes(self, name: str) -> None:
         """Add that the bytes of a value are those of its elements, if its dtype is known."""

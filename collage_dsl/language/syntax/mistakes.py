@@ -118,6 +118,8 @@ class Mistake:
             return Advice(words)
         template = " ".join(part for part in said.groups() if part)
         new = template.format_map({name: text or "" for name, text in groups.items()})
+        if not new:
+            return None
         end = after.end()
         if new[-1].isalpha() and re.match(r"\w", place.after[end:]):
             new += " "
