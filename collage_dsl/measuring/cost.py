@@ -32,7 +32,6 @@ from collage_dsl.measuring.kept import Kept
 from collage_dsl.measuring.key import kernel_key
 from collage_dsl.measuring.machine import this_machine
 from collage_dsl.measuring.overheads import LEAST_LAUNCH, MeasuringError, Overheads
-from collage_dsl.measuring.pace import Pace
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.recorded import BestRecords
 from collage_dsl.measuring.task import (
@@ -49,7 +48,6 @@ from collage_dsl.measuring.ways import (
     Wanted,
     Way,
     Ways,
-    at_usual_speed,
     by_variant,
     cheapest_of,
     close_variants,
@@ -60,9 +58,7 @@ from collage_dsl.measuring.ways import (
     margin_of,
     may_be_equal,
     runs,
-    timed_slower,
     variant_of,
-    was_slower,
 )
 from collage_dsl.measuring.work import measure
 from collage_dsl.measuring.worker import Job, Workers
@@ -162,7 +158,6 @@ class MeasuredCost:
         self._given_memory = memory
         self._known: dict[Key, tuple[Measurement, ...]] = {}
         self._equal: dict[Key, float] = {}
-        self._new_here: set[Key] = set()
         self._footprints: dict[int, tuple[Graph, int]] = {}
         self._kept = Kept(store, self.machine)
         self.overheads = Overheads(self._kept, self._limit, self._work_alone)
@@ -234,16 +229,12 @@ class MeasuredCost:
         a cost has changed. A cost that was raised for another plan stays so, or two plans might
         take turns for ever.
 
-        If this `measures`, kernels that were timed while the machine was slower are timed again
-        first, once, if it has its usual speed now; and then kernels of ways that may cost the same
-        are timed in turn, if they were not yet. If that changes a cost, all kernels cost what was
-        measured again: the next search is then the first one of a later run, which finds every cost
-        that it asks for in the store.
+        If this `measures`, kernels of ways that may cost the same are timed in turn first, if they
+        were not yet. If that changes a cost, all kernels cost what was measured again: the next
+        search is then the first one of a later run, which finds every cost that it asks for in the
+        store.
         """
         groups = list(groups)
-        if measures and self._are_changed_again(groups):
-            self._equal.clear()
-            return True
         unsure = joined(filter(is_unsure, map(self._close, groups))) if measures else []
         if self._are_changed_in_turn(unsure):
             self._equal.clear()
@@ -254,40 +245,6 @@ class MeasuredCost:
             for key, cost in made_equal(self._ways(group)):
                 self._equal[key] = max(cost, self._equal.get(key, cost))
         return before != list(map(self._cost, every))
-
-    def _are_changed_again(self, groups: Sequence[Ways]) -> bool:
-        """
-        Time kernels again that were timed while the machine was slower and may cost the least. This
-        is done once, for those that were timed since this began. Whether any costs something else.
-        """
-        slower = {w.key: w for group in groups for w in timed_slower(self._ways(group))}
-        again = [wanted for key, wanted in slower.items() if key in self._new_here]
-        if not again or self._is_slower():
-            return False
-        self._new_here.difference_update(slower)
-        before = [self._chosen(wanted) for wanted in again]
-        self._run([self._job_again(wanted) for wanted in again])
-        return before != [self._chosen(wanted) for wanted in again]
-
-    def _is_slower(self) -> bool:
-        """Whether this machine is slower than usual, also after some waiting; others may be."""
-        if self.fleet is not None:
-            return True
-        pace = Pace(self.overheads.reference())
-        pace.wait()
-        return not pace.is_usual
-
-    def _job_again(self, wanted: Wanted) -> Job[_Task, Any]:
-        """Time the variants of a kernel again that may cost the least at the usual speed."""
-        least, every = self._chosen(wanted).cost, []
-        assert not isinstance(least, Infeasible)
-        known = zip(wanted.offered, wanted.key[1], self._known[wanted.key], strict=True)
-        for candidate, context, old in known:
-            new = old
-            if was_slower(old) and at_usual_speed(old) <= least:
-                new = yield from self._new(candidate, wanted, context)
-            every.append(old if isinstance(new.cost, Infeasible) else new)
-        self._known[wanted.key] = tuple((yield from self._variants_in_turn(wanted, every)))
 
     def _are_changed_in_turn(self, groups: Sequence[Way]) -> bool:
         """Time the kernels of each group in turn; whether any costs something else now."""
@@ -485,7 +442,6 @@ class MeasuredCost:
             every.append(known or (yield from self._new(candidate, wanted, context)))
         every = yield from self._variants_in_turn(wanted, every)
         self._dates[wanted.key] = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
-        self._new_here.add(wanted.key)
         self._learned(wanted, every)
 
     def _variants_in_turn(

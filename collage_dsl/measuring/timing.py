@@ -23,6 +23,9 @@ PERCENTILE = Measuring().percentile
 _RETAKES = 3
 """How often a disturbed call is timed, at most."""
 
+_RETURNS = 2
+"""How often a call runs after others before it is timed, until it takes what it takes alone."""
+
 _LEAST, _MOST = 5, 200
 """The least and the most runs of calls that run interleaved."""
 
@@ -68,6 +71,16 @@ class Timed:
     def taken(self) -> float:
         """The seconds of one call that nothing disturbed, or of the last one that was tried."""
         return undisturbed(self.call, self.num_cores, self.before)
+
+    def taken_after_others(self) -> float:
+        """
+        The same, after some calls that are not timed. Caches and predictors keep what was used
+        again and again, so one call after others does not bring back what many calls have brought.
+        """
+        for _ in range(_RETURNS):
+            self.before()
+            self.call()
+        return self.taken()
 
     def is_settled(self, times: Sequence[float]) -> bool:
         """Whether there are as many times as wanted, or they tell the percentile exactly enough."""
@@ -129,13 +142,13 @@ def times_in_turn(
     seconds (by default what it takes now). While it is slower, they wait. If it stays slower, or
     changes all the time, the slower rounds count.
     """
-    pace = Pace(usual)
+    pace, others = Pace(usual), len(every) > 1
     rounds, slower = Rounds(every), Rounds(every)
     deadline = time.monotonic() + sum(each.measure.budget for each in every)
     while True:
         deadline += pace.wait()
         was_usual = pace.is_usual
-        times = [each.taken() for each in every]
+        times = [each.taken_after_others() for each in every] if others else [every[0].taken()]
         pace.read()
         (rounds if was_usual and pace.is_usual else slower).append(times)
         late = time.monotonic() - deadline

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import fsum, inf
+from math import fsum
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.variants import IN_PLACE
@@ -83,33 +83,6 @@ def close_ways(ways: Sequence[Way]) -> list[Way]:
 def close_variants(every: Sequence[Measurement], chosen: Measurement) -> list[Measurement]:
     """The variants of a kernel that run code and may cost as little as the chosen one."""
     return [each for each in every if runs(each) and may_be_equal([each], [chosen], _NEAR)]
-
-
-def timed_slower(ways: Sequence[Way]) -> Iterator[Wanted]:
-    """
-    The kernels that were timed while the machine was slower, of those ways that may cost the least
-    at its usual speed.
-    """
-    least = min(map(_total, ways), default=0.0)
-    for way in ways:
-        if fsum(at_usual_speed(measured) for _, measured in way) <= least:
-            yield from (wanted for wanted, measured in way if was_slower(measured))
-
-
-def was_slower(measured: Measurement) -> bool:
-    """Whether the machine was slower than usual when a kernel was timed."""
-    return measured.spread is not None and measured.spread.speed < 1
-
-
-def at_usual_speed(measured: Measurement) -> float:
-    """
-    What a kernel may take at the usual speed of the machine: some become slower by more than the
-    reference kernel does.
-    """
-    if isinstance(measured.cost, Infeasible):
-        return inf
-    speed = 1.0 if measured.spread is None else min(1.0, measured.spread.speed)
-    return measured.cost * speed**2
 
 
 def joined(groups: Iterable[Way]) -> list[Way]:
