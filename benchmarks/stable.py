@@ -55,8 +55,9 @@ def work(load: Callable[[], None]) -> None:
     """Work on the last core until the process that wants it has ended."""
     os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
     owner = os.getppid()
-    while os.getppid() == owner:
-        load()
+    with suppress(KeyboardInterrupt):
+        while os.getppid() == owner:
+            load()
 
 
 @contextmanager

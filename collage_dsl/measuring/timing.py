@@ -2,7 +2,7 @@
 
 import resource
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -25,6 +25,9 @@ _RETAKES = 3
 
 _RETURNS = 2
 """How often a call runs after others before it is timed, until it takes what it takes alone."""
+
+_READS = 3
+"""How often memory is read until it has its place in caches that keep what was used before it."""
 
 _LEAST, _MOST = 5, 200
 """The least and the most runs of calls that run interleaved."""
@@ -204,13 +207,15 @@ def evict() -> None:
 
 def read_other(count: int) -> None:
     """Read `count` bytes of other memory, as the rest of a model does between two runs."""
-    _buffer()[: count // 8].max(initial=0)
+    for _ in range(_READS):
+        _buffer()[: count // 8].max(initial=0)
 
 
-def read(arrays: Iterable[np.ndarray[Any, Any]]) -> None:
+def read(arrays: Sequence[np.ndarray[Any, Any]]) -> None:
     """Read all of some arrays, which have their places in the caches then."""
-    for array in arrays:
-        array.reshape(-1).view(np.uint8).max(initial=0)
+    for _ in range(_READS):
+        for array in arrays:
+            array.reshape(-1).view(np.uint8).max(initial=0)
 
 
 @cache
