@@ -9,7 +9,6 @@ much longer they take in turn, the median of all.
 """
 
 import argparse
-from collections.abc import Callable
 
 import numpy as np
 import suite
@@ -37,7 +36,7 @@ def main() -> None:
     timed = [prepared(task).timed for task in tasks]
     alone = [low(times_in_turn([each])[0][0]) for each in timed]
     in_turn = list(map(low, times_in_turn(timed)[0]))
-    at_once = _in_turn(timed, Timed.taken)
+    at_once = _at_once(timed)
     print("| kernel | alone | in turn | without runs that are not timed |")
     print("|---|---:|---:|---:|")
     for kernel, *seconds in zip(chosen, alone, in_turn, at_once, strict=True):
@@ -48,8 +47,9 @@ def main() -> None:
     )
 
 
-def _in_turn(every: list[Timed], taken: Callable[[Timed], float]) -> list[float]:
-    rounds = [[taken(each) for each in every] for _ in range(ROUNDS)]
+def _at_once(every: list[Timed]) -> list[float]:
+    """What calls take in turn that run once before they are timed."""
+    rounds = [[each.taken() for each in every] for _ in range(ROUNDS)]
     return [low(times) for times in zip(*rounds, strict=True)]
 
 

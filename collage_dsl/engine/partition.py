@@ -100,8 +100,10 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
         steps = fixed or steps_for(current_targets(module))
         with ExitStack() as stack:
             kept = existing_records(tuned, stack)
-            pricing = Pricing(stack, steps.backend_of, path, steps.sizes, {"records": kept})
-            pricing.prepare = cache(steps.prepare)
+            pricing = Pricing(
+                *(stack, steps.backend_of, path, steps.sizes, {"records": kept}),
+                prepare=cache(steps.prepare),
+            )
             given = () if cost is None else pricing.sources(cost).sources
             return steps.run(module, Sources([*given, pricing.measured()]), pricing)
 

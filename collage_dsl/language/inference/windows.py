@@ -20,12 +20,11 @@ from collage_dsl.language.inference.shapes import (
 
 
 def convolution(call: Call) -> Type:
-    check_dtypes(call.types)
-    size, weight = _sizes(call, 0, "data_layout"), _sizes(call, 1, "kernel_layout")
-    output = _layout(call, "out_layout")
-    if size is None or weight is None or output is None:
+    found = _convolved(call)
+    if found is None:
         return unknown(call)
-    channels, per_group, found = size["C"], weight["I"], weight["O"]
+    size, weight, output = found
+    channels, per_group, made = size["C"], weight["I"], weight["O"]
     groups = _groups(call)
     if groups is not None:
         taken = per_group * groups if isinstance(per_group, int) else UNKNOWN_DIM
@@ -33,9 +32,9 @@ def convolution(call: Call) -> Type:
             raise MismatchError(
                 f"{channels} channels in {count_groups(groups)} do not fit a weight for {per_group}"
             )
-        if is_no_multiple(found, groups):
-            raise MismatchError(f"{found} channels cannot be made by {count_groups(groups)}")
-    size |= _slide(call, size, [weight[axis] for axis in _spatial(size)]) | {"C": found}
+        if is_no_multiple(made, groups):
+            raise MismatchError(f"{made} channels cannot be made by {count_groups(groups)}")
+    size |= _slide(call, size, [weight[axis] for axis in _spatial(size)]) | {"C": made}
     return result(call, tuple(size[axis] for axis in output))
 
 
@@ -50,21 +49,28 @@ def count_groups(groups: int) -> str:
     return "1 group" if groups == 1 else f"{groups} groups"
 
 
-def transposed_convolution(call: Call) -> Type:
+def _convolved(call: Call) -> tuple[dict[str, Dim], Mapping[str, Dim], str] | None:
+    """The dimensions of data and weight by their letters, and the layout of the result."""
     check_dtypes(call.types)
     size, weight = _sizes(call, 0, "data_layout"), _sizes(call, 1, "kernel_layout")
     output = _layout(call, "out_layout")
-    if size is None or weight is None or output is None:
+    return None if size is None or weight is None or output is None else (size, weight, output)
+
+
+def transposed_convolution(call: Call) -> Type:
+    found = _convolved(call)
+    if found is None:
         return unknown(call)
-    groups, found = _groups(call), weight["O"]
+    size, weight, output = found
+    groups, made = _groups(call), weight["O"]
     channels, taken = size["C"], weight["I"]
     if differ(channels, taken):
         raise MismatchError(f"{channels} channels do not fit a weight for {taken}")
     if groups is not None and is_no_multiple(channels, groups):
         raise MismatchError(f"{channels} channels do not make {count_groups(groups)}")
     size |= _slide_back(call, size, [weight[axis] for axis in _spatial(size)])
-    if isinstance(found, int) and groups is not None:
-        size["C"] = found * groups
+    if isinstance(made, int) and groups is not None:
+        size["C"] = made * groups
     else:
         size["C"] = UNKNOWN_DIM
     return result(call, tuple(size[axis] for axis in output))

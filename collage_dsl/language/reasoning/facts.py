@@ -43,8 +43,8 @@ from collage_dsl.rules.condition import (
 _OF_SHAPE = (Rank, DimAt, Size)
 """Terms that are about the shape of a value."""
 
-_RELATED = (Rank, DimAt, Dtype)
-"""Terms of which new facts let operators derive more, beside some attributes."""
+_RELATED = (Attr, Has, Rank, DimAt, Dtype)
+"""Terms of which new facts let operators derive more."""
 
 _MOST_FACTORS = 8
 """The elements of a value with more dimensions are not counted."""
@@ -325,22 +325,11 @@ def _is_related(term: Term) -> bool:
 
     Such a term represents the terms equal to it.
     """
-    match term:
-        case Attr(name) | Has(name):
-            return name.endswith(_RELATED_ATTRIBUTES)
-        case _:
-            return isinstance(term, _RELATED)
+    return isinstance(term, _RELATED)
 
 
 COUNTED = ("strides", "dilation", "pool_size")
 """The ends of the names of attributes whose elements are at least 1."""
-
-_RELATED_ATTRIBUTES = (
-    *("axes", "axis", "groups", "keepdims", "layout", "pad_width", "padding", "sections"),
-    *("assume_inbound", "batch_dims", "ceil_mode", ".k", "out_dtype", "output_size"),
-    *("pooled_size", "reduction", "repeats", "ret_type", "upscale_factor", *COUNTED),
-)
-"""The ends of the names of attributes from which operators derive more."""
 
 
 def values_of(way: Facts, expression: Node) -> Values:

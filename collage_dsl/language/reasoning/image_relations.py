@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.rank_relations import asked_list, layouts_of
+from collage_dsl.language.reasoning.layout_relations import layouts_of
+from collage_dsl.language.reasoning.rank_relations import asked_list
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Attr, DimAt

@@ -12,6 +12,7 @@ from collage_dsl.language.reasoning.dtype_relations import dtype_relations
 from collage_dsl.language.reasoning.image_relations import image_relations
 from collage_dsl.language.reasoning.inferred_relations import inferred_relations
 from collage_dsl.language.reasoning.inner_uses import taken_claims, use_claims
+from collage_dsl.language.reasoning.layout_relations import layout_relations
 from collage_dsl.language.reasoning.list_relations import list_relations, lists_of
 from collage_dsl.language.reasoning.rank_relations import rank_relations
 from collage_dsl.language.reasoning.relations import Claim, claims
@@ -57,8 +58,8 @@ MOST_CALLS = 40
 """Only this many conditions and calls are examined. The rest cannot make a finding wrong."""
 
 ALL_RELATIONS = (
-    *(inferred_relations, dtype_relations, rank_relations, dimension_relations),
-    *(axis_relations, image_relations, list_relations),
+    *(inferred_relations, dtype_relations, rank_relations, layout_relations),
+    *(dimension_relations, axis_relations, image_relations, list_relations),
 )
 """
 What operators say of their calls. What they say first is shown first, and what they say last is

@@ -51,14 +51,6 @@ _SAME_RANK = frozenset(
 _SAME_RANK_ALONG_AXIS = frozenset({"cumprod", "cumsum", "repeat"})
 """Operators that give a list if no axis is said."""
 
-_OF_IMAGES = {
-    f"nn.{sort}{rank}d": rank + 2
-    for sort in ("conv", "max_pool", "avg_pool", "adaptive_avg_pool")
-    for rank in (1, 2, 3)
-} | {f"nn.conv{rank}d_transpose": rank + 2 for rank in (1, 2, 3)}
-"""The least rank of the data, the weight and the result. Blocked layouts have a higher rank."""
-
-
 _MAY_SCALE_ALL = frozenset({"dequantize", "quantize"})
 """Operators that take a value of rank 0, whatever the axis is."""
 
@@ -304,46 +296,6 @@ def _padded(called: Called, facts: Facts) -> None:
         facts.narrow(rank, one_of(len(value) // 2 for value in widths))
 
 
-# Layouts.
-
-
-def _images(called: Called, facts: Facts) -> None:
-    least = between(min(_OF_IMAGES[op] for op in called.call.ops), inf)
-    for name in (called.result, *layouts_of(called)):
-        facts.narrow(Rank(name), least)
-
-
-def _layouts(called: Called, facts: Facts) -> None:
-    named = {**layouts_of(called), called.result: called.attribute("out_layout")}
-    for operand, layout in named.items():
-        known = facts.of(layout).allowed
-        if known is not None:
-            ranks = one_of(rank_of_layout(str(text)) for text in known)
-            facts.narrow(Rank(operand), ranks)
-
-
-def _resized(called: Called, facts: Facts) -> None:
-    """What is taken and what is given have the same layout."""
-    data = Rank(called.operands[0])
-    facts.equal(data, Rank(called.result))
-    known = facts.of(called.attribute("layout")).allowed
-    if known is not None:
-        facts.narrow(data, one_of(rank_of_layout(str(text)) for text in known))
-
-
-def layouts_of(called: Called) -> dict[str, Attr]:
-    """Each operand whose rank a layout determines, with the attribute of that layout."""
-    if operators()[called.call.ops[0]].operands != ("data", "weight"):
-        return {called.operands[0]: called.attribute("layout")}
-    data, weight = called.operands
-    return {data: called.attribute("data_layout"), weight: called.attribute("kernel_layout")}
-
-
-def rank_of_layout(layout: str) -> int:
-    """The rank of a layout: 4 for `NCHW`, 5 for `NCHW16c`."""
-    return sum(map(str.isalpha, layout))
-
-
 def _again(says: str, apply: Apply, *, if_absent: bool = False) -> Relation:
     return Relation(says, again=apply, if_absent=if_absent)
 
@@ -395,13 +347,5 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (
         {"nn.pad"}.__contains__,
         _again("`pad_width` of {op} has 2 numbers a dimension", _padded),
-    ),
-    (
-        _OF_IMAGES.__contains__,
-        Relation("{op} takes and gives images, of the ranks of their layouts", _images, _layouts),
-    ),
-    (
-        {"image.grid_sample", "image.resize2d", "image.resize3d"}.__contains__,
-        _again("{op} takes and gives images of one rank, that of the layout", _resized),
     ),
 )

@@ -1,0 +1,67 @@
+"""The ranks of images, which their layouts say."""
+
+from collections.abc import Iterator
+from math import inf
+
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.reasoning.domain import between, one_of
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.rules.condition import Attr, Rank
+
+_OF_IMAGES = {
+    f"nn.{sort}{rank}d": rank + 2
+    for sort in ("conv", "max_pool", "avg_pool", "adaptive_avg_pool")
+    for rank in (1, 2, 3)
+} | {f"nn.conv{rank}d_transpose": rank + 2 for rank in (1, 2, 3)}
+"""The least rank of the data, the weight and the result. Blocked layouts have a higher rank."""
+
+_RESIZED = frozenset({"image.grid_sample", "image.resize2d", "image.resize3d"})
+"""Operators that give an image of the layout that they take."""
+
+
+def layout_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
+    if all(op in _OF_IMAGES for op in ops):
+        said = "{op} takes and gives images, of the ranks of their layouts"
+        yield Relation(said, _images, _layouts)
+    if all(op in _RESIZED for op in ops):
+        said = "{op} takes and gives images of one rank, that of the layout"
+        yield Relation(said, again=_resized)
+
+
+def _images(called: Called, facts: Facts) -> None:
+    least = between(min(_OF_IMAGES[op] for op in called.call.ops), inf)
+    for name in (called.result, *layouts_of(called)):
+        facts.narrow(Rank(name), least)
+
+
+def _layouts(called: Called, facts: Facts) -> None:
+    named = {**layouts_of(called), called.result: called.attribute("out_layout")}
+    for operand, layout in named.items():
+        known = facts.of(layout).allowed
+        if known is not None:
+            ranks = one_of(rank_of_layout(str(text)) for text in known)
+            facts.narrow(Rank(operand), ranks)
+
+
+def _resized(called: Called, facts: Facts) -> None:
+    """What is taken and what is given have the same layout."""
+    data = Rank(called.operands[0])
+    facts.equal(data, Rank(called.result))
+    known = facts.of(called.attribute("layout")).allowed
+    if known is not None:
+        facts.narrow(data, one_of(rank_of_layout(str(text)) for text in known))
+
+
+def layouts_of(called: Called) -> dict[str, Attr]:
+    """Each operand whose rank a layout determines, with the attribute of that layout."""
+    if operators()[called.call.ops[0]].operands != ("data", "weight"):
+        return {called.operands[0]: called.attribute("layout")}
+    data, weight = called.operands
+    return {data: called.attribute("data_layout"), weight: called.attribute("kernel_layout")}
+
+
+def rank_of_layout(layout: str) -> int:
+    """The rank of a layout: 4 for `NCHW`, 5 for `NCHW16c`."""
+    return sum(map(str.isalpha, layout))
