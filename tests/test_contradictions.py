@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from collage_dsl.graph import Form, Node, TensorType
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.graphs.values import array
+from collage_dsl.language.graphs.values import constant_values
 from collage_dsl.language.reasoning.assuming import OPPOSITE, assume
 from collage_dsl.language.reasoning.domain import (
     WHOLE,
@@ -177,7 +177,7 @@ constants = st.builds(
         "n",
         Form.CONSTANT,
         TensorType(dtype, (len(elements),)),
-        value=array(dtype, (len(elements),), elements),
+        value=constant_values(dtype, (len(elements),), elements),
     ),
     st.sampled_from(["float32", "float16", "int8"]),
     st.lists(small, max_size=3),

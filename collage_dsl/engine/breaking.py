@@ -10,6 +10,7 @@ from collage_dsl.engine.steps import proposed
 from collage_dsl.engine.stopped import StoppedWarning
 from collage_dsl.graph import Graph, OpSet, members
 from collage_dsl.language import format_graph
+from collage_dsl.language.graphs.values import with_arrays
 from collage_dsl.language.resolve.file import Contents
 from collage_dsl.language.resolve.rule_names import CheckedRule
 from collage_dsl.rules import FusionSpec, Pattern
@@ -82,8 +83,9 @@ def _graphs(files: Mapping[str, Contents], version: Version) -> dict[str, TestGr
     for file, contents in files.items():
         for test in contents.tests:
             if test.graph is not None:
-                on = TestGraph(file, test.name, test.graph, version)
-                found.setdefault(format_graph(test.graph), on)
+                graph = with_arrays(test.graph)
+                on = TestGraph(file, test.name, graph, version)
+                found.setdefault(format_graph(graph), on)
     return found
 
 

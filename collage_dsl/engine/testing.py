@@ -11,6 +11,7 @@ from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.engine import predicates
 from collage_dsl.engine.steps import UncoveredError, choose, explain_uncovered, proposed
 from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.language.graphs.values import with_arrays
 from collage_dsl.language.resolve.file import Contents
 from collage_dsl.language.resolve.questions import (
     Candidates,
@@ -69,7 +70,8 @@ def _failures(
     test: SpecTest, specs: Mapping[str, FusionSpec], lookup: Lookup
 ) -> Iterator[Diagnostic]:
     try:
-        asked = _Asked(test, specs, test.graph or _model(test), lookup)
+        graph = _model(test) if test.graph is None else with_arrays(test.graph)
+        asked = _Asked(test, specs, graph, lookup)
     except UnusableError as problem:
         yield Diagnostic("E0711", str(problem), test.span)
         return

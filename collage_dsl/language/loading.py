@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from collage_dsl.diagnostics import Diagnostic, RuleError
 from collage_dsl.language.messages.findings import Findings, without_too_many
@@ -20,9 +19,6 @@ from collage_dsl.reading import content_of
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules import FusionSpec, Pattern
 from collage_dsl.source import Source, Span
-
-if TYPE_CHECKING:
-    pass
 
 _MOST_BYTES = 4 * MAX_CHARACTERS + 4
 """More bytes than any text of MAX_CHARACTERS characters has."""

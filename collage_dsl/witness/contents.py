@@ -6,7 +6,7 @@ from itertools import islice
 from math import isfinite, isnan
 
 from collage_dsl.graph import Form, Node
-from collage_dsl.language.graphs.values import array, fits
+from collage_dsl.language.graphs.values import constant_values, fits
 from collage_dsl.language.reasoning.facts import values_of
 from collage_dsl.rules.condition import (
     All,
@@ -69,7 +69,7 @@ def _with_elements(node: Node, least: float, most: float) -> Node | None:
     if size is None or size > _MOST_ELEMENTS or (size < 2 and least != most):
         return None
     elements = [least] * max(0, size - 1) + [most] * (size > 0)
-    return replace(node, value=array(type_.dtype, type_.static_shape, elements))
+    return replace(node, value=constant_values(type_.dtype, type_.static_shape, elements))
 
 
 def _options(state: State, name: str, end: type[Min] | type[Max], node: Node) -> list[float]:

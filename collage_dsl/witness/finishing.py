@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import product
 
 from collage_dsl.graph import Form, Graph, Node, TupleType
+from collage_dsl.language.graphs.values import with_arrays
 from collage_dsl.rules.condition import Expression, Uses
 from collage_dsl.rules.condition import parts as parts_of
 from collage_dsl.witness.literals import operand_name
@@ -27,7 +28,7 @@ def graphs(state: State) -> Iterator[Graph]:
                 outputs.append(len(nodes))
                 type_ = TupleType((nodes[at].type,))
                 nodes.append(Node(f"other{len(nodes)}", Form.TUPLE, type_, (at,)))
-        yield Graph(nodes, outputs, name="graph")
+        yield with_arrays(Graph(nodes, outputs, name="graph"))
 
 
 def _asked(state: State) -> set[int]:

@@ -7,7 +7,7 @@ from math import prod
 from collage_dsl.graph import Form, Node, OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import CALL_TIR, kind_of, literal_values, operators
 from collage_dsl.graph.types import long_dtype
-from collage_dsl.language.graphs.values import array, fits
+from collage_dsl.language.graphs.values import constant_values, fits
 from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call as InferredCall
 from collage_dsl.language.inference.shapes import MismatchError
@@ -198,7 +198,7 @@ def _numbers(state: State, at: int, number: Number) -> Iterator[State]:
         value = int(number.value) if number.value == int(number.value) else number.value
         if type_.is_static and fits(value, type_.dtype) and (type_.size or 0) <= _MOST_FILLED:
             count = type_.size or 0
-            value_ = array(type_.dtype, type_.static_shape, [value] * count)
+            value_ = constant_values(type_.dtype, type_.static_shape, [value] * count)
             yield from _one(after, Node(_name(at), Form.CONSTANT, type_, value=value_))
 
 

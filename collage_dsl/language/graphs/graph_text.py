@@ -28,7 +28,7 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.operators import Operator, kind_of, literal_values
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
-from collage_dsl.language.graphs.values import Scalar, array, fits
+from collage_dsl.language.graphs.values import Scalar, constant_values, fits, with_arrays
 from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call, MismatchError
 from collage_dsl.language.messages.findings import Findings
@@ -59,11 +59,13 @@ def parse_graph(text: str, name: str = "graph") -> Graph:
         graph = build_graph(written, name, findings)
     findings.raise_errors()
     assert graph is not None
-    return graph
+    return with_arrays(graph)
 
 
 def build_graph(written: graph_ast.Graph, name: str, findings: Findings) -> Graph | None:
-    """The graph; None after reporting what is wrong in it."""
+    """
+    The graph, with `Values` in its constants; None after reporting what is wrong in it.
+    """
     return _Builder(written, findings).run(name)
 
 
@@ -275,7 +277,7 @@ class _Builder:
             type_ = TensorType(next(dtypes, "float32"), ())
             if not self.fit([value], type_, written.span):
                 return None
-            number = array(type_.dtype, (), [value])
+            number = constant_values(type_.dtype, (), [value])
             return self.derived(Node(f"{user}.const{place}", Form.CONSTANT, type_, value=number))
         literal_type = type_of_literal(value, operand)
         return self.derived(Node(f"{user}.{operand}", Form.LITERAL, literal_type, value=value))
@@ -311,7 +313,7 @@ class _Builder:
             message = f"{prod(shape)} numbers are needed here, not {len(elements)}"
             self.findings.error("E0603", written.value.span, message)
             return None
-        return Node(name, Form.CONSTANT, type_, value=array(type_.dtype, shape, elements))
+        return Node(name, Form.CONSTANT, type_, value=constant_values(type_.dtype, shape, elements))
 
     def fit(self, elements: Sequence[Scalar], type_: TensorType, span: Span) -> bool:
         for element in elements:

@@ -1,10 +1,11 @@
-"""Hold the elements of constants in a text, with or without numpy."""
+"""Hold the elements of constants in a text, without and with numpy."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, prod
 from typing import Any
 
+from collage_dsl.graph import Graph, Node
 from collage_dsl.graph.floats import FORMATS, rounded
 
 Scalar = bool | int | float
@@ -46,17 +47,33 @@ def fits(value: Scalar, dtype: str) -> bool:
     return -(1 << bits - 1) <= value < 1 << bits - 1
 
 
-def array(dtype: str, shape: tuple[int, ...], elements: Sequence[Scalar]) -> Any:
-    """
-    A numpy array if numpy is installed, as it is wherever graphs are run. Otherwise `Values`, so
-    that rules can be tested without numpy.
-    """
-    try:
-        import numpy as np
+def constant_values(dtype: str, shape: tuple[int, ...], elements: Sequence[Scalar]) -> Values:
+    """The elements as a constant of `dtype` has them."""
+    return Values(shape, tuple(rounded(element, dtype) for element in elements))
 
-        return np.array(elements, dtype=dtype).reshape(shape)
-    except (ImportError, TypeError):  # TypeError: numpy does not know the dtype
-        return Values(shape, tuple(rounded(element, dtype) for element in elements))
+
+def with_arrays(graph: Graph) -> Graph:
+    """
+    The graph with numpy arrays instead of `Values`, where numpy is installed and knows the dtype.
+    """
+    if not any(isinstance(node.value, Values) for node in graph.nodes):
+        return graph
+    try:
+        import numpy as np  # not needed to check a file, and slow to import
+    except ImportError:  # rules can be tested without it
+        return graph
+
+    def with_array(node: Node) -> Node:
+        if not isinstance(node.value, Values):
+            return node
+        try:
+            elements = np.array(node.value.elements, dtype=node.tensor.dtype)
+        except TypeError:  # numpy does not know the dtype
+            return node
+        return replace(node, value=elements.reshape(node.value.shape))
+
+    nodes = map(with_array, graph.nodes)
+    return Graph(nodes, graph.outputs, name=graph.name, returns_tuple=graph.returns_tuple)
 
 
 def _nested(shape: tuple[int, ...], elements: tuple[Scalar, ...]) -> Any:

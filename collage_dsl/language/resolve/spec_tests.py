@@ -29,7 +29,10 @@ from collage_dsl.source import Span
 
 @dataclass(frozen=True, slots=True)
 class SpecTest:
-    """A test: its graph or ONNX file, its expectations, and costs (s) by target and operator."""
+    """
+    A test: its graph, with `Values` in its constants, or its ONNX file; its expectations; and costs
+    (s) by target and operator.
+    """
 
     name: str
     graph: Graph | None
