@@ -15,6 +15,7 @@ from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.variants import VARIANTS, unpromising, unsuitable
 from collage_dsl.graph import Graph, Node, TensorType, Toolchain, cores_of, libraries
 from collage_dsl.graph.onnx_node import OnnxNode
+from collage_dsl.graph.operators import PACKED_CALLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ def _unsupported(graph: Graph, node: Node) -> str | None:
     """Why TVM makes no kernel with `node`; None if it does."""
     if isinstance(node.value, OnnxNode):
         return f"TVM has no operator for `{node.op}` at `{node.name}`"
+    if node.op in PACKED_CALLS:
+        return f"`{node.attrs['function']}` is a packed function, of which TVM has no code"
     known = _SORTING.get(node.op)
     data = graph.nodes[node.inputs[0]].type if known else None
     if known and isinstance(data, TensorType) and data.dtype not in known:

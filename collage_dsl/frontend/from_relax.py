@@ -19,7 +19,14 @@ from collage_dsl.frontend.onnx_kept import Kept, kept_node
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, type_of
 from collage_dsl.graph import Form, Graph, Kind, Node, OpaqueType, TupleType, Type
 from collage_dsl.graph.onnx_node import ONNX_CALL, OnnxNode
-from collage_dsl.graph.operators import CALL_TIR, kind_of, literal_values, operators
+from collage_dsl.graph.operators import (
+    CALL_DPS_PACKED,
+    CALL_PURE_PACKED,
+    CALL_TIR,
+    kind_of,
+    literal_values,
+    operators,
+)
 
 Names = Mapping[Any, str]
 """Names for variables and constants of Relax."""
@@ -249,6 +256,8 @@ class Reader:
             return self.add_call_tir(name, call)
         if is_onnx(call):
             return self.add_onnx(name, call)
+        if call.op in (_CALL_DPS_PACKED, _CALL_PURE_PACKED):
+            return self.add_call_packed(name, call)
         op = self.operator(name, call)
         inputs = self.operands(call.args, name, operand_names(op))
         inputs = tuple(self.spread(i, name) for i in inputs)
@@ -275,6 +284,19 @@ class Reader:
             kind,
             function,
         )
+        return self.add_checked(node, call)
+
+    def add_call_packed(self, name: str, call: Any) -> int:
+        """The call of a packed function."""
+        callee, *arguments = call.args
+        if not isinstance(callee, relax.ExternFunc):
+            raise UnsupportedRelax(f"`{name}` calls `{callee}`, which is not a packed function")
+        is_dps = call.op == _CALL_DPS_PACKED
+        inputs = self.operands(arguments[0].fields if is_dps else arguments, name)
+        inputs = tuple(self.spread(i, name) for i in inputs)
+        op = CALL_DPS_PACKED if is_dps else CALL_PURE_PACKED
+        attrs = {"function": str(callee.global_symbol)}
+        node = Node(name, Form.CALL, self.result_type(name, call), inputs, op, attrs, Kind.OPAQUE)
         return self.add_checked(node, call)
 
     def add_onnx(self, name: str, call: Any) -> int:
@@ -377,12 +399,13 @@ class Reader:
 
 
 _CALL_TIR = tvm.ir.Op.get("relax." + CALL_TIR)
-_CALL_PACKED = tvm.ir.Op.get("relax.call_pure_packed")
+_CALL_PURE_PACKED = tvm.ir.Op.get("relax." + CALL_PURE_PACKED)
+_CALL_DPS_PACKED = tvm.ir.Op.get("relax." + CALL_DPS_PACKED)
 
 
 def is_onnx(call: Any) -> bool:
     """Whether a call is that of an ONNX node, which `onnx_call` writes."""
-    if call.op != _CALL_PACKED or not isinstance(call.args[0], relax.ExternFunc):
+    if call.op != _CALL_PURE_PACKED or not isinstance(call.args[0], relax.ExternFunc):
         return False
     return str(call.args[0].global_symbol) == ONNX_CALL
 

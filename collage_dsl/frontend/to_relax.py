@@ -14,7 +14,7 @@ from collage_dsl.frontend.from_relax import onnx_call
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, relax_type
 from collage_dsl.graph import Form, Graph, Node, OpSet, Type, members
 from collage_dsl.graph.onnx_node import OnnxNode
-from collage_dsl.graph.operators import CALL_TIR
+from collage_dsl.graph.operators import CALL_DPS_PACKED, CALL_TIR, PACKED_CALLS
 
 _WINDOWED = ("conv", "avg_pool", "max_pool", "adaptive_avg_pool")
 _SLOWLY_INFERRED = frozenset(f"nn.{op}{rank}d" for op in _WINDOWED for rank in (1, 2, 3))
@@ -118,6 +118,8 @@ class _Writer:
             case Form.CALL if isinstance(node.value, OnnxNode):
                 type_ = relax_type(node.type, self.symbols)
                 return self.builder.normalize(onnx_call(node.value, operands, type_))
+            case Form.CALL if node.op in PACKED_CALLS:
+                return self.builder.normalize(self.packed(node, operands))
             case Form.CALL:
                 operator = tvm.ir.Op.get("relax." + node.op)
                 call = relax.Call(operator, operands, relax_attributes(node.op, node.attrs))
@@ -129,6 +131,13 @@ class _Writer:
             case Form.PROJECTION:
                 return self.builder.normalize(relax.TupleGetItem(operands[0], node.value))
         raise ValueError(f"`{node.name}` is not computed")
+
+    def packed(self, node: Node, operands: list[Any]) -> Any:
+        """The call of a packed function."""
+        function, type_ = str(node.attrs["function"]), relax_type(node.type, self.symbols)
+        if node.op == CALL_DPS_PACKED:
+            return relax.call_dps_packed(function, relax.Tuple(operands), type_)
+        return relax.call_pure_packed(function, *operands, ty_args=[type_])
 
     def is_written_in_its_user(self, index: int) -> bool:
         graph = self.graph

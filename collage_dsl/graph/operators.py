@@ -23,6 +23,16 @@ The operator of a node that calls a PrimFunc. It is not in the table. Its attrib
 the name of the PrimFunc, `op_pattern` its kind, and the value of the node is the PrimFunc itself.
 """
 
+CALL_PURE_PACKED, CALL_DPS_PACKED = "call_pure_packed", "call_dps_packed"
+"""
+The operators of nodes that call a packed function, which is registered with TVM under the name in
+their attribute `function`: one that returns its result, and one that writes it into memory that it
+is given. They are not in the table.
+"""
+
+PACKED_CALLS = frozenset({CALL_DPS_PACKED, CALL_PURE_PACKED})
+FUNCTION_CALLS = PACKED_CALLS | {CALL_TIR}
+
 
 Taken = Literal["tensor", "tuple", "list", "number", "any"]
 """What an operand is. Lists and numbers are written in the program."""
@@ -87,7 +97,8 @@ class Operator:
 def operators() -> Mapping[str, Operator]:
     """
     All operators by name: those of Relax without the `relax.` prefix, and those of ONNX, for nodes
-    that have no form in Relax: `onnx.LSTM`, `com.microsoft.FusedGelu`. And `call_tir`.
+    that have no form in Relax: `onnx.LSTM`, `com.microsoft.FusedGelu`. And the calls of functions
+    that are no operators: `call_tir`, `call_pure_packed`, `call_dps_packed`.
     """
     kinds = tuple(kind.name.lower() for kind in Kind)
     call_tir = Operator(
@@ -98,7 +109,11 @@ def operators() -> Mapping[str, Operator]:
         defaults={"op_pattern": "opaque"},
         values={"op_pattern": kinds},
     )
-    return {**relax_operators(), **_onnx_operators(), CALL_TIR: call_tir}
+    packed = {
+        name: Operator(name, None, {"function": "str"}, Kind.OPAQUE)
+        for name in sorted(PACKED_CALLS)
+    }
+    return {**relax_operators(), **_onnx_operators(), CALL_TIR: call_tir, **packed}
 
 
 @cache

@@ -22,7 +22,7 @@ from collage_dsl.graph import (
     opset,
     steers,
 )
-from collage_dsl.graph.operators import CALL_TIR
+from collage_dsl.graph.operators import FUNCTION_CALLS
 from collage_dsl.graph.sizes import Sizes, with_sizes
 from collage_dsl.realization.alone import called_functions
 from collage_dsl.realization.outline import Outlined
@@ -185,7 +185,7 @@ def kernel_task(
 def _check(candidate: CandidateKernel, outlined: Outlined, sizes: Sizes) -> Check | None:
     """What a kernel computes, with the constants bound that decide it; None if TVM alone knows."""
     graph, inside = candidate.graph, candidate.sub_graph.inside
-    if any(graph.nodes[index].op == CALL_TIR for index in members(inside & graph.calls)):
+    if any(graph.nodes[index].op in FUNCTION_CALLS for index in members(inside & graph.calls)):
         return None
     steering = opset(i for i in members(constants_of(graph, inside)) if steers(graph.nodes[i]))
     found = extract(graph, inside, steering)

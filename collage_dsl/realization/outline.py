@@ -212,10 +212,12 @@ def _typed(flow: Dataflow, index: int, value: Any) -> Any:
 
 
 def _call(call: Any, operands: list[Any]) -> Any:
-    if call.op == tvm.ir.Op.get("relax.call_tir"):
+    if call.op in (tvm.ir.Op.get("relax.call_tir"), tvm.ir.Op.get("relax.call_dps_packed")):
         operands = [call.args[0], relax.Tuple(operands)]
     elif is_onnx(call):
         operands = [*call.args[:2], *operands]
+    elif call.op == tvm.ir.Op.get("relax.call_pure_packed"):
+        operands = [call.args[0], *operands]
     return relax.Call(call.op, operands, call.attrs, call.ty_args)
 
 

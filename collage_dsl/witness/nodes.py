@@ -5,7 +5,7 @@ from itertools import islice
 from math import prod
 
 from collage_dsl.graph import Form, Node, OpaqueType, TensorType, TupleType, Type
-from collage_dsl.graph.operators import CALL_TIR, kind_of, literal_values, operators
+from collage_dsl.graph.operators import FUNCTION_CALLS, kind_of, literal_values, operators
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.graphs.values import constant_values, fits
 from collage_dsl.language.inference.infer import infer
@@ -88,7 +88,7 @@ def _results(state: State, at: int, part: Part, inferred: Type) -> Iterator[tupl
     if is_open and not _gives_tensor(part.op):
         yield from _written_results(state, at, part)
         return
-    if not is_open or not (_is_asked(state, name) or part.op == CALL_TIR):
+    if not is_open or not (_is_asked(state, name) or part.op in FUNCTION_CALLS):
         after = state.typed(name, inferred)
         if after is not None:
             yield after, inferred
