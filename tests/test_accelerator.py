@@ -38,6 +38,7 @@ LAYERS = {
     "dense": {"dense_stack": 2},
     "dense-quantized": {"quantized_matmul": 7},
     "spellings": {"gelu": 8, "gelu_tanh": 4, "quick_gelu": 1, "hard_swish": 7, "silu": 3},
+    "turns": {"interleaved_rotary": 4},
 }
 """How many of each fusion a model has, as it is built in `tests/accelerator/export.py`."""
 

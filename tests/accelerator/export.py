@@ -289,6 +289,50 @@ def spellings() -> Small:
     return Small(Spellings(), {"x": torch.randn(2, 4)})
 
 
+class Turns(nn.Module):
+    """
+    Rotary embedding of neighbours as people write it, and functions that look like it and are none.
+    Each is on a tensor of its own, with angles of its own.
+    """
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+        return tuple(
+            turn(x * number, cos * number, sin * number) for number, turn in enumerate(_TURNS, 2)
+        )
+
+
+def _interleaved(first: Tensor, second: Tensor) -> Tensor:
+    return torch.stack((first, second), -1).flatten(-2)
+
+
+def _apart(a: Tensor, b: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    cos, sin = cos[..., :2], sin[..., :2]
+    return _interleaved(a * cos - b * sin, a * sin + b * cos)
+
+
+def _pairs(x: Tensor) -> Tensor:
+    return x.reshape(*x.shape[:-1], -1, 2)
+
+
+_TURNS: tuple[Callable[[Tensor, Tensor, Tensor], Tensor], ...] = (
+    lambda x, cos, sin: x * cos + _interleaved(-x[..., 1::2], x[..., ::2]) * sin,
+    lambda x, cos, sin: _apart(x[..., ::2], x[..., 1::2], cos, sin),
+    lambda x, cos, sin: _apart(_pairs(x)[..., 0], _pairs(x)[..., 1], cos, sin),
+    lambda x, cos, sin: _apart(*_pairs(x).unbind(-1), cos, sin),
+    # None of them
+    lambda x, cos, sin: x * cos + _interleaved(x[..., 1::2], x[..., ::2]) * sin,
+    lambda x, cos, sin: x * cos + _interleaved(x[..., ::2], -x[..., 1::2]) * sin,
+    lambda x, cos, sin: _apart(x[..., 1::2], x[..., ::2], cos, sin),
+    lambda x, cos, sin: _apart(x[..., :2], x[..., 2:], cos, sin),
+    lambda x, cos, sin: x * cos + torch.cat((-x[..., 1::2], x[..., ::2]), -1) * sin,
+)
+
+
+def turns() -> Small:
+    x, angles = torch.randn(1, 2, 6, 4), torch.randn(2, 6, 4)
+    return Small(Turns(), {"x": x, "cos": angles[0], "sin": angles[1]})
+
+
 MODELS: Mapping[str, Callable[[], Small]] = {
     each.__name__: each
     for each in (
@@ -306,6 +350,7 @@ MODELS: Mapping[str, Callable[[], Small]] = {
         inception,
         dense,
         spellings,
+        turns,
     )
 }
 

@@ -16,11 +16,12 @@ import numpy as np
 import collage_dsl as collage
 from collage_dsl.graph import Graph
 from tests.fusions.activations import NUMBERS, activations
-from tests.fusions.attentions import attentions, causal_attentions, rotary
+from tests.fusions.attentions import attentions, causal_attentions
 from tests.fusions.layers import branches, dense_stacks
 from tests.fusions.nodes import Fusion
 from tests.fusions.norms import rms_norms
 from tests.fusions.quantized import quantized_products
+from tests.fusions.rotaries import interleaved_rotary, rotary
 
 SPEC = Path(__file__).parents[2] / "examples" / "accelerator.collage"
 
@@ -32,6 +33,7 @@ FUSIONS: Mapping[str, Callable[[Graph], set[Fusion]]] = {
     "silu": activations(NUMBERS["nn.silu"]),
     "rms_norm": rms_norms,
     "rotary": rotary,
+    "interleaved_rotary": interleaved_rotary,
     "attention": attentions,
     "causal_attention": causal_attentions,
     "dense_stack": dense_stacks,

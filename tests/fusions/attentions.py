@@ -1,61 +1,13 @@
-"""Find attention, and rotary embedding."""
+"""Find attention."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from collage_dsl.graph import Form, Graph
-from tests.fusions.nodes import Fusion, Nodes
-
-
-def rotary(graph: Graph) -> set[Fusion]:
-    """`x * cos + concat(-x[half:], x[:half]) * sin`, along the last axis."""
-    nodes = Nodes(graph)
-    return {found for concat in nodes.calls("concat") for found in _rotated(nodes, concat)}
-
-
-def _rotated(nodes: Nodes, concat: int) -> Iterator[Fusion]:
-    (pair,) = nodes.operands(concat)
-    rank = len(nodes.shape(concat))
-    if nodes[pair].form is not Form.TUPLE or len(nodes.operands(pair)) != 2:
-        return
-    negative, low = nodes.operands(pair)
-    if nodes[concat].attrs["axis"] not in (-1, rank - 1) or not nodes.is_call(negative, "negative"):
-        return
-    (high,) = nodes.operands(negative)
-    if not (nodes.is_call(high, "strided_slice") and nodes.is_call(low, "strided_slice")):
-        return
-    x = nodes.operands(low)[0]
-    size = nodes.shape(x)[-1]
-    if nodes.operands(high)[0] != x or not isinstance(size, int) or size % 2:
-        return
-    if _part(nodes, low) != (0, size // 2) or _part(nodes, high) != (size // 2, size):
-        return
-    for turned in nodes.following(concat, "multiply"):
-        for result in nodes.following(turned, "add"):
-            straight = nodes.other(result, turned)
-            if nodes.is_call(straight, "multiply") and x in nodes.operands(straight):
-                group = frozenset({low, high, negative, pair, concat, turned, straight, result})
-                if nodes.closed(group, result):
-                    yield group
-
-
-def _part(nodes: Nodes, index: int) -> tuple[int, int] | None:
-    """Where a slice with steps of one begins and ends on the last axis, if it is of that alone."""
-    x, *literals = nodes.operands(index)
-    axes, begins, ends, steps = (tuple(map(int, _listed(nodes[i].value))) for i in literals)
-    rank, size = len(nodes.shape(x)), int(nodes.shape(x)[-1])
-    if [axis % rank for axis in axes] != [rank - 1] or steps != (1,):
-        return None
-    begin, end = (each + size if each < 0 else each for each in (begins[0], ends[0]))
-    return min(begin, size), min(end, size)
-
-
-def _listed(value: object) -> Iterable[Any]:
-    return value if isinstance(value, (tuple, list)) else ()
+from collage_dsl.graph import Graph
+from tests.fusions.nodes import Fusion, Nodes, listed
 
 
 def attentions(graph: Graph) -> set[Fusion]:
@@ -173,4 +125,4 @@ def _transposed(nodes: Nodes, index: int) -> set[int] | None:
 
 def _written(nodes: Nodes, reshape: int) -> tuple[object, ...]:
     """The last two dimensions that a reshape is written with."""
-    return tuple(_listed(nodes[nodes.operands(reshape)[1]].value))[-2:]
+    return tuple(listed(nodes[nodes.operands(reshape)[1]].value))[-2:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import isclose
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,3 +93,8 @@ class Nodes:
 
     def shape(self, index: int) -> tuple[int | str, ...]:
         return self.nodes[index].tensor.shape or ()
+
+
+def listed(value: object) -> Iterable[Any]:
+    """The items of a literal list; none of anything else."""
+    return value if isinstance(value, (tuple, list)) else ()

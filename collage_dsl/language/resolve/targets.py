@@ -1,5 +1,6 @@
 """Check a `target` block and build its fusion spec."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from collage_dsl.diagnostics import Note
@@ -155,7 +156,7 @@ class _TargetChecker:
             ours = aliases.SETTINGS.get(name.text, name.text)
             if ours not in SETTINGS:
                 message = f"unknown setting `{name.text}`"
-                hint = did_you_mean(name.text, SETTINGS) or f"there are {listed(SETTINGS, 'and')}"
+                hint = _known(name.text, SETTINGS)
                 self.findings.error("E0501", name.span, message, hint)
             elif ours in found:
                 hint = "write `rules union(a, b);`" if ours == "rules" else ""
@@ -278,7 +279,7 @@ class _TargetChecker:
         for field in () if block is None else block.fields:
             name = field.name
             if name.text not in known:
-                hint = did_you_mean(name.text, known) or f"there are {listed(known, 'and')}"
+                hint = _known(name.text, known)
                 self.findings.error("E0501", name.span, f"unknown {what} `{name.text}`", hint)
             elif name.text in found:
                 self.twice(name, found[name.text].name.span)
@@ -307,3 +308,17 @@ class _TargetChecker:
             message = f"`{name}` takes no value"
             self.findings.error("E0503", setting.name.span, message, f"write `{name};`")
         return True
+
+
+_BLOCKS = {"limits": LIMIT_NAMES, "measure": MEASURES, "tune": TUNES}
+"""The settings that stand in the braces of another setting."""
+
+
+def _known(name: str, known: Sequence[str]) -> str:
+    """What to write instead of an unknown setting `name`, where those in `known` may stand."""
+    if name in SETTINGS:
+        return f"`{name}` is a setting of the target: write it outside these braces"
+    for block, inside in _BLOCKS.items():
+        if name in inside:
+            return f"write it in the braces of `{block}`: `{block} {{ {name} …; }}`"
+    return did_you_mean(name, known) or f"there are {listed(known, 'and')}"
