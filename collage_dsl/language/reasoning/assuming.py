@@ -5,7 +5,6 @@ from dataclasses import replace
 from math import inf
 from typing import assert_never
 
-from collage_dsl.graph.floats import FORMATS, rounded
 from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import (
     Number,
@@ -17,6 +16,7 @@ from collage_dsl.language.reasoning.domain import (
 )
 from collage_dsl.language.reasoning.facts import Facts, values_of
 from collage_dsl.language.reasoning.linear import difference
+from collage_dsl.language.reasoning.numbers import rounding
 from collage_dsl.language.reasoning.terms import without_none
 from collage_dsl.rules.condition import (
     All,
@@ -138,17 +138,42 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
             way.know(condition)
             if way.of(condition).allowed is not None:
                 way.narrow(condition, one_of((holds,)))
+        case Near(left, Constant(value), tolerance) if holds and is_number(value):
+            way.know(condition)
+            _near(way, left, value, tolerance)
         case Within() | Near():
             way.know(condition)
-        case All(Compare(operator, Element(of), Constant() as number)) if holds:
-            _compare_all(way, operator, of, number)
+        case All(inner) if holds:
+            _assume_of_all(way, inner)
 
 
-def _compare_all(way: Facts, operator: Comparison, of: str, number: Constant) -> None:
-    """Add what a comparison of each element says of the least and of the greatest one."""
-    for end, operators in ((Min(of), (">", ">=", "==")), (Max(of), ("<", "<=", "=="))):
-        if operator in operators and not _is_rounded(number, end):
-            _bound(way, operator, end, number)
+def _assume_of_all(way: Facts, condition: Expression) -> None:
+    """Add what a condition on each element of a constant says of the least and greatest one."""
+    match condition:
+        case And(left, right):
+            _assume_of_all(way, left)
+            _assume_of_all(way, right)
+        case Within(Element() as element, Range(least, greatest)):
+            _assume_of_all(way, Compare(">=", element, Constant(least)))
+            _assume_of_all(way, Compare("<=", element, Constant(greatest)))
+        case Compare(operator, Element(of), Constant() as number):
+            for end, operators in ((Min(of), (">", ">=", "==")), (Max(of), ("<", "<=", "=="))):
+                if operator in operators and way.possible:
+                    _bound(way, operator, end, number)
+            if ValueOf(of) in way.known and way.possible:
+                _bound(way, operator, ValueOf(of), number)
+
+
+def _near(way: Facts, left: Expression, value: float, tolerance: float) -> None:
+    """Add that `left` differs from `value` by at most `tolerance` times the greater of the two."""
+    beyond = abs(value) * tolerance / (1 - tolerance) * _EXACTLY
+    if isinstance(left, ValueOf | Min | Max):
+        beyond += rounding(value, way.of(Dtype(left.of)).allowed)
+    _narrow(way, left, between(value - beyond, value + beyond))
+
+
+_EXACTLY = 1 + 1e-9
+"""More than the rounding of a few operations."""
 
 
 def _narrow_to_choices(
@@ -158,7 +183,7 @@ def _narrow_to_choices(
         ranks = [len(choice) for choice in choices if isinstance(choice, tuple)]
         if holds:
             way.narrow(Rank(value.of), one_of(ranks))
-    elif any(_is_rounded(Constant(choice), value) for choice in choices):
+    elif any(_rounding(way, Constant(choice), value) for choice in choices):
         return
     elif holds:
         _narrow(way, value, one_of(choices))
@@ -173,12 +198,11 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
         elif _is_same_shape(way, left, right):
             way.possible = False
         return
-    if _is_rounded(left, right) or _is_rounded(right, left):
-        return
     left, right = _counted(way, left), _counted(way, right)
     _bound(way, operator, left, right)
     _bound(way, _MIRRORED[operator], right, left)
-    if way.possible and (found := _difference(way, operator, left, right)):
+    is_exact = not _rounding(way, left, right) and not _rounding(way, right, left)
+    if way.possible and is_exact and (found := _difference(way, operator, left, right)):
         way.differ(found)
     if isinstance(left, _TERMS) and isinstance(right, _TERMS):
         if way.first(left) == way.first(right):
@@ -193,12 +217,12 @@ def equate(way: Facts, left: Expression, right: Expression) -> None:
         _compare(way, "==", left, right)
 
 
-def _is_rounded(number: Expression, beside: Expression) -> bool:
-    """Whether `number` may be rounded to the element type of the constant that it stands beside."""
+def _rounding(way: Facts, number: Expression, beside: Expression) -> float:
+    """By how much `number` may change as an element of the constant that it stands beside."""
     match number, beside:
-        case Constant(float() as value), ValueOf() | Min() | Max():
-            return any(rounded(value, dtype) != value for dtype in FORMATS)
-    return False
+        case Constant(float() as value), ValueOf(of) | Min(of) | Max(of):
+            return rounding(value, way.of(Dtype(of)).allowed)
+    return 0.0
 
 
 def _counted(way: Facts, expression: Expression) -> Expression:
@@ -283,6 +307,9 @@ def _bound(way: Facts, operator: Comparison, left: Expression, right: Expression
     """Narrow the values of `left` by those of `right`."""
     values = values_of(way, right)
     least, most = values.bounds()
+    if slack := _rounding(way, right, left) or _rounding(way, left, right):
+        values, least, most = between(least - slack, most + slack), least - slack, most + slack
+        operator = _ROUNDED.get(operator, operator)
     match operator:
         case "==":
             _narrow(way, left, values)
@@ -300,6 +327,10 @@ def _bound(way: Facts, operator: Comparison, left: Expression, right: Expression
             _narrow(way, left, _without(between(least, inf), least))
         case _:
             assert_never(operator)
+
+
+_ROUNDED: Mapping[Comparison, Comparison] = {"<": "<=", ">": ">="}
+"""What remains of a comparison with a number that may have been rounded."""
 
 
 def _without(values: Values, end: Number) -> Values:

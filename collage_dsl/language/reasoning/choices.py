@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, quoted
-from collage_dsl.language.reasoning.contradiction_words import notes_on, says
+from collage_dsl.language.reasoning.contradiction_words import notes_on
 from collage_dsl.language.reasoning.exclusion import Effort, Exclusion
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.language.reasoning.premises import Condition, Premise, premises_of
@@ -16,10 +17,12 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Flat,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.source import Span
 
@@ -29,7 +32,10 @@ MOST_CHOOSING = 20_000
 
 _MOST_COUNTS = 4
 _MOST_REPEATED = 8
-"""Repetitions with more counts, or of more calls, are not examined."""
+"""Repetitions with more counts, or of more calls, are not examined; nor more fields of a tuple."""
+
+_ALTERNATIVES = "with any of the alternatives"
+_REPETITIONS = "with any number of repetitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ def check_choices(
     """
     count = 0
     for binding, choices, must in _parts(pattern):
-        refused: list[tuple[Choice, list[Premise]]] = []
+        refused: list[tuple[Choice, Refusal]] = []
         for choice in choices:
             count += 1
             if count > MOST_CHOICES or effort.choosing > MOST_CHOOSING:
@@ -63,16 +69,18 @@ def check_choices(
             if found := _excluded(_with(pattern, binding, choice.value), implied, effort):
                 refused.append((choice, found))
         if must and len(refused) == len(choices):
-            _never(refused[0][1], whole, pattern, findings)
+            _never(refused[0][1], whole, pattern, must, findings)
             return
         for choice, found in refused:
             _part(choice, found, findings)
 
 
-def _parts(pattern: Pattern) -> Iterator[tuple[Binding, list[Choice], bool]]:
-    """
-    The bindings with each way in which one part of them may match, and whether one of these has to.
-    """
+Choices = tuple[list[Choice], str]
+"""The ways in which a part may match; if one of these has to, words for all of them, else empty."""
+
+
+def _parts(pattern: Pattern) -> Iterator[tuple[Binding, list[Choice], str]]:
+    """The bindings with the choices of each part of them."""
     results = (pattern.result, *pattern.others)
     always = always_there(pattern.parameters, pattern.bindings, results)
     for binding in pattern.bindings:
@@ -81,14 +89,20 @@ def _parts(pattern: Pattern) -> Iterator[tuple[Binding, list[Choice], bool]]:
                 yield binding, choices, must
 
 
-def _choices(operand: Operand) -> Iterator[tuple[list[Choice], bool]]:
+def _choices(operand: Operand) -> Iterator[Choices]:
     match operand:
         case Call() | PatternCall():
             yield from _of_call(operand)
         case Either(alternatives):
-            yield [Choice(one, _span(one)) for one in alternatives], True
+            yield [Choice(one, _span(one)) for one in alternatives], _ALTERNATIVES
         case Repeat(call, least, most) if most - least < _MOST_COUNTS and most <= _MOST_REPEATED:
-            yield [Choice(_times(call, count)) for count in range(least, most + 1)], True
+            yield [Choice(_times(call, count)) for count in range(least, most + 1)], _REPETITIONS
+        case TupleOfEach(field, least, most) if most <= _MOST_REPEATED:
+            counts = range(least, most + 1)
+            yield [Choice(TupleOf((field,) * count)) for count in counts], _REPETITIONS
+        case PathFrom(ops, origin, least, most) if most <= _MOST_REPEATED and _is_chain(operand):
+            call = Call(ops, (origin,))
+            yield [Choice(_times(call, count)) for count in range(least, most + 1)], _REPETITIONS
         case Flat(operands=operands):
             for at, inner in enumerate(operands):
                 for choices, must in _choices(inner):
@@ -104,9 +118,9 @@ def _choices(operand: Operand) -> Iterator[tuple[list[Choice], bool]]:
                 yield [Choice(FieldOf(each.value, index), each.span) for each in choices], must
 
 
-def _of_call(call: Call | PatternCall) -> Iterator[tuple[list[Choice], bool]]:
+def _of_call(call: Call | PatternCall) -> Iterator[Choices]:
     if call.optional:
-        yield [Choice(replace(call, optional=False), call.span)], False
+        yield [Choice(replace(call, optional=False), call.span)], ""
     for at, inner in enumerate(call.operands[:1] if call.optional else call.operands):
         for choices, must in _choices(inner):
             yield [_inside(call, at, each) for each in choices], must
@@ -119,6 +133,12 @@ def _inside(call: Call | PatternCall | Flat, at: int, choice: Choice) -> Choice:
 
 def _span(operand: Operand) -> Span | None:
     return operand.span if isinstance(operand, Call | Flat | PatternCall) else None
+
+
+def _is_chain(path: PathFrom) -> bool:
+    """Whether all operators of a path take one operand, so that it is a chain of calls."""
+    taken = [operators()[op].operands for op in path.ops]
+    return not path.kinds and all(names is not None and len(names) == 1 for names in taken)
 
 
 def _times(call: Call | PatternCall, count: int) -> Operand:
@@ -134,34 +154,42 @@ def _with(pattern: Pattern, binding: Binding, value: Operand) -> Pattern:
     return replace(pattern, bindings=tuple(bindings))
 
 
-def _excluded(pattern: Pattern, implied: Sequence[Where], effort: Effort) -> list[Premise]:
-    """The few premises of `pattern` that exclude each other; empty if none are known to."""
+Refusal = tuple[Sequence[Premise], str]
+"""The few premises of a pattern that exclude each other, and why they do."""
+
+
+def _excluded(pattern: Pattern, implied: Sequence[Where], effort: Effort) -> Refusal | None:
+    """Why `pattern` never matches; None if that is not known."""
     premises = premises_of(pattern, implied)
     own = Effort()
     exclusion = Exclusion(premises, own)
-    excluded = exclusion.contradicts(premises.all)
-    found = exclusion.needed(premises.all) if excluded else []
+    found = None
+    if exclusion.contradicts(premises.all):
+        needed = exclusion.needed(premises.all)
+        found = needed, exclusion.why(needed)
     effort.choosing += own.explaining + len(premises.calls)
     return found
 
 
-def _never(found: Sequence[Premise], whole: Span, pattern: Pattern, findings: Findings) -> None:
+def _never(refusal: Refusal, whole: Span, pattern: Pattern, ways: str, findings: Findings) -> None:
+    found, why = refusal
     last = next((each for each in reversed(found) if isinstance(each, Condition)), None)
     if last is None:
-        message = f"`{pattern.name}` never matches, with any of its alternatives"
-        findings.error("E0320", whole, message, says(found), notes_on(found))
+        message = f"`{pattern.name}` never matches, {ways}"
+        findings.error("E0320", whole, message, why, notes_on(found))
         return
-    message = "this can never hold, with any of the alternatives"
+    message = f"this can never hold, {ways}"
     others = [each for each in found if each is not last]
-    findings.error("E0320", last.span, message, says(found), notes_on(others))
+    findings.error("E0320", last.span, message, why, notes_on(others))
 
 
-def _part(choice: Choice, found: Sequence[Premise], findings: Findings) -> None:
+def _part(choice: Choice, refusal: Refusal, findings: Findings) -> None:
     if choice.span is None:
         return
+    found, why = refusal
     others = [each for each in found if each.span != choice.span]
     named = next((each for each in reversed(others) if isinstance(each, Condition)), None)
     message = "this part never matches"
     if named is not None:
         message += f": {quoted(named.span, 'another condition')} excludes it"
-    findings.warning("W0314", choice.span, message, says(found), notes_on(others))
+    findings.warning("W0314", choice.span, message, why, notes_on(others))

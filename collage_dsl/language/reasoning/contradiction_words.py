@@ -11,7 +11,7 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition, Premise
 from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.language.syntax import ast
-from collage_dsl.rules.condition import Attr, Compare, Constant, DimAt, Rank, Value
+from collage_dsl.rules.condition import Attr, Compare, Constant, DimAt, Dtype, Rank, Value
 
 
 def notes_on(premises: Sequence[Premise]) -> tuple[Note, ...]:
@@ -89,6 +89,8 @@ def assumed(conditions: Sequence[Condition]) -> str:
         match each.expression:
             case Compare("==", Attr(name), Constant(value)):
                 values[name.partition(".")[2]] = value
+            case Compare("!=", Dtype()):
+                said = ["no tensor is `bool`"]
             case _:
                 said = ["no dimension is 0"]
     if values.get(_RESULT) in (values.get("layout"), values.get("data_layout")):

@@ -13,7 +13,6 @@ from collage_dsl.language.reasoning.contradiction_words import (
     notes_on,
     operators_of,
     range_of,
-    says,
     shape_of,
 )
 from collage_dsl.language.reasoning.domain import ANYTHING, NATURAL
@@ -163,7 +162,8 @@ class _Checker:
             message = f"no value has the dtype and rank that {names} and this one require"
             if {last.called} == {p.called for p in found if isinstance(p, Claim)}:
                 message = f"no call of {operators_of(found)} takes these operands"
-            self.findings.error("E0320", last.span, message, says(found), notes_on(others))
+            why = self.exclusion.why(found)
+            self.findings.error("E0320", last.span, message, why, notes_on(others))
             return
         if self.exclusion.is_tired:
             message = "this can never hold together with the other conditions"
@@ -181,7 +181,8 @@ class _Checker:
             if self.effort.explaining > MOST_LOOKING
             else self.needed_for([one for one in premises if one is not last], last)
         )
-        hint = "; ".join(filter(None, (self.either(named, last) or needed, says(found))))
+        why = self.exclusion.why(found)
+        hint = "; ".join(filter(None, (self.either(named, last) or needed, why)))
         notes = (*notes_on(others), *_called(last))
         self.findings.error("E0320", last.span, message, hint, notes)
 
@@ -232,7 +233,8 @@ class _Checker:
         said = assumed([each for each in found if each in given])
         message = f"this never holds where {said}, as is usual"
         others = [each for each in found[:-1] if each not in given]
-        self.findings.warning("W0319", last.span, message, says(found), notes_on(others))
+        why = self.exclusion.why(found)
+        self.findings.warning("W0319", last.span, message, why, notes_on(others))
 
     def is_of_one_call(self, found: Sequence[Premise]) -> bool:
         """Whether a pattern that is called says all this, so that it is reported there."""
@@ -309,28 +311,43 @@ class _Checker:
                 ) if not isinstance(value, Each | Shape):
                     named = zip(choices, (item.span for item in items), strict=True)
                     check_twice(list(named), self.findings)
-                    for choice, item in zip(choices, items, strict=True):
-                        self.check_item(ways, condition, value, choice, item.span)
+                    chosen = [
+                        Condition(Compare("==", value, Constant(choice)), item.span)
+                        for choice, item in zip(choices, items, strict=True)
+                    ]
+                    others = [c for c in self.conditions if c is not condition]
+                    self.check_chosen(ways, chosen, (*self.claims, *others))
 
-    def check_item(
-        self,
-        ways: Sequence[Facts],
-        condition: Condition,
-        value: Expression,
-        choice: Value,
-        span: Span,
+    def check_chosen(
+        self, ways: Sequence[Facts], chosen: Sequence[Condition], others: Sequence[Premise]
     ) -> None:
-        if self.vain > MAX_WARNINGS or any(way.may_be(value, choice) for way in ways):
+        """
+        Report those of the conditions `chosen`, of which one has to hold, that never do. If all of
+        them never hold, the pattern never matches.
+        """
+        if self.vain > MAX_WARNINGS:
             return
-        chosen = Condition(Compare("==", value, Constant(choice)), span)
+        vain = [each for each in chosen if self.is_vain(ways, each)]
+        if len(vain) == len(chosen) and not self.exclusion.is_tired:
+            last = vain[-1]
+            found = [one for one in self.exclusion.needed((*others, last)) if one is not last]
+            why = self.exclusion.why((*found, last))
+            message = "none of the values in this list can occur here"
+            self.findings.error("E0320", last.span, message, why, notes_on(found))
+            return
+        for each in vain:
+            self.vain += 1
+            message = f"{quoted(each.span, 'the other condition')} can never occur here"
+            notes = self.reason(others, each)
+            self.findings.warning("W0331", each.span, message, "remove it from the list", notes)
+
+    def is_vain(self, ways: Sequence[Facts], chosen: Condition) -> bool:
+        match chosen.expression:
+            case Compare(left=value, right=Constant(choice)):
+                if any(way.may_be(value, choice) for way in ways):
+                    return False
         copies = [way.copy() for way in ways]
-        if self.related(assume(copies, chosen.expression)):
-            return
-        others = [c for c in self.conditions if c is not condition]
-        notes = self.reason((*self.claims, *others), chosen)
-        self.vain += 1
-        message = f"{quoted(span, 'the other condition')} can never occur here"
-        self.findings.warning("W0331", span, message, "remove it from the list", notes)
+        return not self.related(assume(copies, chosen.expression))
 
 
 def _is_plain(expression: Expression) -> bool:

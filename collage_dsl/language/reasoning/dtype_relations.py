@@ -1,16 +1,18 @@
 """The dtypes that operators give: those of their operands, of an attribute, or always the same."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations
 
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import short_dtype
-from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.numbers import rounding
+from collage_dsl.language.reasoning.relations import Claim, Relation
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import Dtype, Has
+from collage_dsl.rules.condition import Dtype, Has, ValueOf
+from collage_dsl.rules.pattern import Number
 
 _MULTIPLYING = frozenset(
     {"matmul", *(f"nn.conv{rank}d{sort}" for rank in (1, 2, 3) for sort in ("", "_transpose"))}
@@ -62,6 +64,29 @@ def _says_accepted(name: str, at: int, dtypes: tuple[str, ...]) -> str:
     if all(dtype[0] in "iu" for dtype in dtypes) and len(dtypes) > 2:
         return f"the {name} of {{op}} are whole numbers, such as `i64`"
     return f"{{op}} takes {_listed(dtypes)}{f' for `{name}`' if at else ''}"
+
+
+def number_claims(called: Sequence[Called]) -> Iterator[Claim]:
+    """A number that is written for a tensor is one of its dtype."""
+    for each in called:
+        known = [] if each.call.kinds else [operators()[op] for op in each.call.ops]
+        for at, operand in enumerate(each.call.operands):
+            is_tensor = known and all(
+                op.takes[at : at + 1] in (("tensor",), ("any",)) for op in known
+            )
+            if isinstance(operand, Number) and is_tensor:
+                said = (
+                    f"{{op}} takes the number {operand.value:g}, of the dtype of the other operand"
+                )
+                yield Claim(Relation(said, again=partial(_is_number, at, operand)), each)
+
+
+def _is_number(at: int, number: Number, called: Called, facts: Facts) -> None:
+    dtypes = facts.of(Dtype(called.operands[at])).allowed
+    if dtypes is not None:
+        beyond = abs(number.value) * number.tolerance * 2 + rounding(number.value, dtypes)
+        numbers = between(number.value - beyond, number.value + beyond)
+        facts.narrow(ValueOf(called.operands[at]), numbers)
 
 
 def _listed(dtypes: tuple[str, ...]) -> str:
@@ -153,6 +178,9 @@ def _agree(places: tuple[int, ...], called: Called, facts: Facts) -> None:
     no_bool = [name for name in tensors if _is_no_bool(name, facts)]
     for one, other in combinations(no_bool, 2):
         facts.equal(Dtype(one), Dtype(other))
+    dtype = facts.of(Dtype(no_bool[0])).only() if no_bool else None
+    for name in tensors if dtype is not None else ():
+        facts.narrow(Dtype(name), one_of((dtype, "bool")))
 
 
 def _agree_unless_said(called: Called, facts: Facts) -> None:

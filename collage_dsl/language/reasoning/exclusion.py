@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collage_dsl.language.reasoning.assuming import assume
+from collage_dsl.language.reasoning.contradiction_words import says
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition, Premise, Premises
-from collage_dsl.language.reasoning.relations import Claim
-from collage_dsl.rules.condition import Has
+from collage_dsl.language.reasoning.relations import Claim, broadcasts
+from collage_dsl.rules.condition import Attr, Compare, Constant, Has
 
 MOST_LOOKING = 20_000
 """After this much effort in one file, the alternatives of an `or` are no longer examined."""
@@ -49,6 +50,8 @@ class Exclusion:
     def __init__(self, premises: Premises, effort: Effort) -> None:
         self.premises = premises
         self.effort = effort
+        self.mismatch = ""
+        """Why an operator did not take what it is given, in the premises examined last."""
         self.attributes = {
             name: values for call in premises.calls for name, values in call.attributes().items()
         }
@@ -82,8 +85,18 @@ class Exclusion:
                 if isinstance(premise, Condition):
                     self.effort.explaining += self.effort_of(ways, premise)
                     ways = assume(ways, premise.expression)
-            ways = related(ways, claims)
+            tried, ways = ways, related(ways, claims)
+            self.mismatch = next((way.mismatch for way in tried if way.mismatch), "")
+            if not ways:
+                break
         return ways
+
+    def why(self, premises: Sequence[Premise]) -> str:
+        """A hint that says why `premises`, which are found to exclude each other, do so."""
+        self.ways(premises)
+        said = self.mismatch or says(premises)
+        drops = any(_drops_dimensions(premise) for premise in premises)
+        return f"{said}; write `keepdims == true`" if drops and _broadcasts(premises) else said
 
     def needed(self, premises: Sequence[Premise], others: Sequence[Premise] = ()) -> list[Premise]:
         """
@@ -101,6 +114,20 @@ class Exclusion:
         middle = len(premises) // 2
         first = self.needed(premises[:middle], (*premises[middle:], *others))
         return first + self.needed(premises[middle:], (*first, *others))
+
+
+def _drops_dimensions(premise: Premise) -> bool:
+    match premise:
+        case Condition(Compare("==", Attr(name), Constant(False))):
+            return name.endswith(".keepdims")
+        case _:
+            return False
+
+
+def _broadcasts(premises: Sequence[Premise]) -> bool:
+    """Whether a call of `premises` broadcasts what it takes."""
+    claims = (premise for premise in premises if isinstance(premise, Claim))
+    return any(all(map(broadcasts, claim.called.call.ops)) for claim in claims)
 
 
 def related(ways: list[Facts], claims: Sequence[Claim]) -> list[Facts]:

@@ -19,6 +19,7 @@ from collage_dsl.language.reasoning.domain import (
     is_whole,
     one_of,
 )
+from collage_dsl.language.reasoning.numbers import of_dtypes
 from collage_dsl.language.reasoning.terms import Term, terms
 from collage_dsl.rules.condition import (
     Attr,
@@ -42,6 +43,9 @@ from collage_dsl.rules.condition import (
 
 _OF_SHAPE = (Rank, DimAt, Size)
 """Terms that are about the shape of a value."""
+
+_ELEMENTS = (ValueOf, Min, Max)
+"""Terms that are about the elements of a constant."""
 
 _RELATED = (Attr, Has, Rank, DimAt, Dtype)
 """Terms of which new facts let operators derive more."""
@@ -74,6 +78,8 @@ class Facts:
     """Whether what operators say (relations.py) has been applied to all that is known."""
     changes: int = 0
     """How often the values of a term, or what is equal, have changed."""
+    mismatch: str = ""
+    """Why a call does not take what it is given, if that is why this way is not possible."""
 
     def copy(self) -> "Facts":
         """A copy that can be changed independently. `self` must be possible."""
@@ -90,7 +96,10 @@ class Facts:
         return self.of_first(self.first(term))
 
     def of_first(self, term: Term) -> Values:
-        return self.values.get(term) or self.before(term)
+        values = self.values.get(term) or self.before(term)
+        if isinstance(term, _ELEMENTS):
+            return values.meet(of_dtypes(self.of(Dtype(term.of)).allowed))
+        return values
 
     def before(self, term: Term) -> Values:
         """The values that a term may have before any condition."""
@@ -219,6 +228,8 @@ class Facts:
         met = before.meet(values)
         if met is not before:
             self.set(first, met)
+        elif met.is_empty:
+            self.possible = False
 
     def set(self, first: Term, values: Values) -> None:
         """Store `values` for `first`, a term that represents itself."""
@@ -303,7 +314,7 @@ class Facts:
                 self.narrow(Rank(term.of), between(least, inf))
             if isinstance(term, DimAt | Size | Bytes):
                 self.known.add(Rank(term.of))
-            if isinstance(term, Min | Max | ValueOf):
+            if isinstance(term, _ELEMENTS):
                 self.order_elements(term)
             if isinstance(term, Size):
                 self.count_elements(term.of)

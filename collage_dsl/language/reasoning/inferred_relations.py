@@ -1,6 +1,7 @@
 """What the inference of graphs says of a call, as far as its operands are known."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -39,6 +40,10 @@ _COUNTS = frozenset({"groups", "num_groups"})
 """Attributes without which a shape can be inferred, although not all that they refuse is."""
 
 
+_NAME = re.compile(r"\bd[0-9]+\b")
+"""A name of `_Dims`, which no user knows."""
+
+
 class _UnknownError(Exception):
     """Something that the type of a call depends on is not known."""
 
@@ -64,8 +69,10 @@ def _inferred(called: Called, facts: Facts) -> None:
         found = infer(Call(called.call.ops[0], tuple(types), tuple(values), attributes))
     except _UnknownError:
         return
-    except MismatchError:
+    except MismatchError as problem:
         facts.possible = False
+        if not _NAME.search(str(problem)):
+            facts.mismatch = f"in `{called.call.ops[0]}`, {problem}"
         return
     if isinstance(found, TupleType):
         named = called.names.fields.get(called.result, {})
@@ -73,8 +80,10 @@ def _inferred(called: Called, facts: Facts) -> None:
     else:
         results = [(called.result, found)]
     for name, type_ in results:
-        if isinstance(type_, TensorType) and type_.shape is not None:
+        if isinstance(type_, TensorType) and type_.shape is not None and facts.possible:
             _has_shape(facts, name, type_.shape, dims)
+            if not facts.possible and not dims.terms:
+                facts.mismatch = f"`{called.call.ops[0]}` gives the shape {list(type_.shape)} here"
 
 
 def _operands(called: Called) -> Iterator[tuple[str, Operand]]:

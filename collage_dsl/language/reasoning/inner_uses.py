@@ -31,18 +31,29 @@ from collage_dsl.rules.pattern import (
 
 
 def taken_claims(called: Sequence[Called]) -> Iterator[Claim]:
-    """What a call takes is used at least once."""
+    """What a call takes is used by it, and by other calls that are of other operators."""
+    users: dict[str, list[Called]] = {}
     for each in called:
         if not each.call.optional:
-            yield Claim(_TAKEN, each)
+            for name in dict.fromkeys(each.operands):
+                others = users.setdefault(name, [])
+                if not others or all(_are_different(each, other) for other in others):
+                    others.append(each)
+    for name, some in users.items():
+        yield Claim(_taken(name, len(some)), some[-1])
 
 
-def _taken(called: Called, facts: Facts) -> None:
-    for name in called.operands:
-        facts.narrow(Uses(name), between(1, inf))
+def _are_different(one: Called, other: Called) -> bool:
+    """Whether two calls are never the same call of a graph."""
+    has_kinds = one.call.kinds or other.call.kinds
+    return not has_kinds and set(one.call.ops).isdisjoint(other.call.ops)
 
 
-_TAKEN = Relation("what {op} takes is used", once=_taken)
+def _taken(name: str, least: int) -> Relation:
+    said = "what {op} takes is used"
+    if least > 1:
+        said = f"{{op}} and {count(least - 1, 'other call')} use the same value"
+    return Relation(said, once=lambda _, facts: facts.narrow(Uses(name), between(least, inf)))
 
 
 def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:

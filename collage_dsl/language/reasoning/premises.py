@@ -8,7 +8,7 @@ from itertools import islice
 from collage_dsl.language.reasoning.attribute_values import PER_AXIS
 from collage_dsl.language.reasoning.axis_relations import axis_relations
 from collage_dsl.language.reasoning.dimension_relations import dimension_relations
-from collage_dsl.language.reasoning.dtype_relations import dtype_relations
+from collage_dsl.language.reasoning.dtype_relations import dtype_relations, number_claims
 from collage_dsl.language.reasoning.image_relations import image_relations
 from collage_dsl.language.reasoning.inferred_relations import inferred_relations
 from collage_dsl.language.reasoning.inner_uses import taken_claims, use_claims
@@ -93,7 +93,7 @@ def premises_of(pattern: Pattern, implied: Sequence[Where]) -> Premises:
     found, names = required_calls(whole.pattern, whole.required)
     calls = found[:MOST_CALLS]
     said = [claim for call in calls for claim in claims(call, ALL_RELATIONS)]
-    said += [*taken_claims(calls), *use_claims(pattern, calls)]
+    said += [*number_claims(calls), *taken_claims(calls), *use_claims(pattern, calls)]
     conditions = islice(_conditions(whole, calls, names, implied), MOST_CONDITIONS)
     optional = (parameter.name for parameter in pattern.parameters if parameter.optional)
     there = tuple(name for name in optional if name in whole.required)

@@ -8,7 +8,7 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import Term, terms
-from collage_dsl.rules.condition import Attr, Compare, Constant, DimAt, Rank, Size, Value
+from collage_dsl.rules.condition import Attr, Compare, Constant, DimAt, Dtype, Rank, Size, Value
 
 _ATTRIBUTES = frozenset(
     {"ceil_mode", "data_layout", "dilation", "kernel_layout", "layout", "out_layout"}
@@ -21,8 +21,15 @@ def usual(
 ) -> Iterator[Condition]:
     """
     Conditions of which the pattern says nothing: that attributes have their defaults, a result the
-    layout of the data, and that no dimension is 0. None if no condition is about shapes.
+    layout of the data, and that no dimension is 0. None if no condition is about shapes. And that
+    none of two tensors whose dtypes are said to differ is `bool`.
     """
+    for condition in conditions:
+        match condition.expression:
+            case Compare("!=", Dtype() as one, Dtype() as other):
+                for dtype in (one, other):
+                    if not any(way.of(dtype).only() for way in ways):
+                        yield Condition(Compare("!=", dtype, Constant("bool")), condition.span)
     spans = {term: c.span for c in conditions for term in terms(c.expression) if _is_of_shape(term)}
     if not spans:
         return

@@ -1,0 +1,51 @@
+"""The numbers that the elements of a constant may be, by its dtype."""
+
+from functools import lru_cache
+from math import inf
+
+from collage_dsl.graph.floats import FORMATS, rounded
+from collage_dsl.graph.types import bits_of, long_dtype
+from collage_dsl.language.reasoning.domain import ANYTHING, Number, Values, between
+from collage_dsl.rules.condition import Value
+
+
+@lru_cache(1024)
+def of_dtypes(dtypes: frozenset[Value] | None) -> Values:
+    """The numbers that are elements of one of some dtypes; None stands for any dtype."""
+    if not dtypes:
+        return ANYTHING
+    known = [_long(dtype) for dtype in dtypes]
+    lows, highs = zip(*map(_range, known), strict=True)
+    return between(min(lows), max(highs), whole=all(map(_is_whole, known)))
+
+
+def rounding(value: float, dtypes: frozenset[Value] | None) -> float:
+    """By how much `value` changes at most as an element of one of some dtypes; None for any."""
+    known = FORMATS if dtypes is None else map(_long, dtypes)
+    return max((abs(rounded(value, dtype) - value) for dtype in known), default=0.0)
+
+
+def _long(dtype: Value) -> str:
+    return long_dtype(str(dtype)) or str(dtype)
+
+
+def _range(dtype: str) -> tuple[Number, Number]:
+    """The least and the greatest element; infinite where a dtype is not known."""
+    if dtype == "bool":
+        return 0, 1
+    bits = bits_of(dtype)
+    if bits is not None and dtype.startswith("uint"):
+        return 0, (1 << bits) - 1
+    if bits is not None and dtype.startswith("int"):
+        return -(1 << bits - 1), (1 << bits - 1) - 1
+    if dtype in FORMATS and not _has_infinity(dtype):
+        return -FORMATS[dtype].largest, FORMATS[dtype].largest
+    return -inf, inf
+
+
+def _has_infinity(dtype: str) -> bool:
+    return "fn" not in dtype
+
+
+def _is_whole(dtype: str) -> bool:
+    return dtype == "bool" or dtype.startswith(("int", "uint"))
