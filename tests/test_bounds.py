@@ -187,7 +187,7 @@ def test_nothing_else_is_said_of_a_pattern_beyond_a_bound() -> None:
     )
 
     assert messages(chain(99)) == ["the result `a99` does not use `z`"]
-    assert messages(chain(100)) == ["the pattern is more than 100 operators deep here"]
+    assert messages(chain(100)) == ["the pattern is more than 100 levels deep here"]
     assert set(messages(large)) == {
         "an earlier alternative is the same, so this one adds nothing",
         "this pattern has more than 10000 calls, with those of called patterns",

@@ -52,6 +52,7 @@ from collage_dsl.language.inference.shapes import (
     axis_in,
     broadcast,
     check_dtypes,
+    check_multiplied,
     differ,
     is_no_multiple,
     like_first,
@@ -132,7 +133,7 @@ def _scaling(call: Call) -> Type:
 
 
 def _matmul(call: Call) -> Type:
-    check_dtypes(call.types)
+    check_multiplied(call)
     left, right = call.shape(0), call.shape(1)
     if left is None or right is None:
         return unknown(call)

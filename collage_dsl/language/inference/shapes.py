@@ -77,6 +77,12 @@ def check_dtypes(types: Iterable[Type]) -> None:
         raise MismatchError(f"the dtypes {' and '.join(sorted(map(short_dtype, dtypes)))} differ")
 
 
+def check_multiplied(call: Call) -> None:
+    """Raise MismatchError if dtypes differ, unless `out_dtype` says that of the result."""
+    if call.attrs.get("out_dtype") is None:
+        check_dtypes(call.types)
+
+
 def broadcast(shapes: list[Shape | None]) -> Shape | None:
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes) or not known:

@@ -8,7 +8,7 @@ from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
     Call,
     MismatchError,
-    check_dtypes,
+    check_multiplied,
     closed,
     differ,
     is_no_multiple,
@@ -51,7 +51,7 @@ def count_groups(groups: int) -> str:
 
 def _convolved(call: Call) -> tuple[dict[str, Dim], Mapping[str, Dim], str] | None:
     """The dimensions of data and weight by their letters, and the layout of the result."""
-    check_dtypes(call.types)
+    check_multiplied(call)
     size, weight = _sizes(call, 0, "data_layout"), _sizes(call, 1, "kernel_layout")
     output = _layout(call, "out_layout")
     return None if size is None or weight is None or output is None else (size, weight, output)

@@ -84,8 +84,9 @@ def check_size(pattern: Pattern, names: Names, scope: PatternScope, findings: Fi
         depths[name] += isinstance(binding.value, Reference)
         total += size(binding.value, scope.sizes)
         if depths[name] > MAX_DEPTH:
-            message = f"the pattern is more than {MAX_DEPTH} operators deep here"
-            findings.error("E0105", names.defined[name], message)
+            message = f"the pattern is more than {MAX_DEPTH} levels deep here"
+            hint = "operators, calls of patterns, alternatives, tuples and fields are levels"
+            findings.error("E0105", names.defined[name], message, hint)
             return False
         if total > MAX_SIZE:
             message = f"this pattern has more than {MAX_SIZE} calls, with those of called patterns"

@@ -1,7 +1,8 @@
 """The names of a pattern as far as it has been read, and what each stands for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, there_are
@@ -118,14 +119,31 @@ class Names:
             case _:
                 return False
 
-    def call_of(self, name: str) -> Call | None:
-        """The call that the value `name` is in every match; None if it need not be a call."""
-        binding = self.bindings.get(name)
-        while binding is not None and isinstance(binding.value, Reference):
-            binding = self.bindings.get(binding.value.name)
-        call = binding and binding.value
-        return call if isinstance(call, Call) and not call.optional else None
+    def operators_of(self, name: str) -> tuple[str, ...]:
+        """
+        The operators of one of which the value `name` is a call in every match; empty if it may be
+        something else.
+        """
+        return _operators_of(Reference(name), self.bindings)
 
     def calls(self) -> Iterator[Call]:
         for binding in self.bindings.values():
             yield from calls(binding.value)
+
+
+def _operators_of(operand: Operand, bindings: Mapping[str, Binding]) -> tuple[str, ...]:
+    match operand:
+        case Reference(name) if name in bindings:
+            return _operators_of(bindings[name].value, bindings)
+        case Call(ops, kinds=(), optional=False):
+            return ops
+        case PatternCall(pattern, optional=False):
+            inside = {binding.name: binding for binding in pattern.bindings}
+            return _operators_of(Reference(pattern.result), inside)
+        case Repeat(call, least) if least:
+            return _operators_of(call, bindings)
+        case Either(choices):
+            found = [_operators_of(choice, bindings) for choice in choices]
+            return tuple(dict.fromkeys(chain.from_iterable(found))) if all(found) else ()
+        case _:
+            return ()

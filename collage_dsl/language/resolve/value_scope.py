@@ -60,8 +60,8 @@ class ValueScope:
         return None
 
     def owners(self, attribute: ast.Name) -> tuple[Operator, ...]:
-        call = self.names.call_of(attribute.text.partition(".")[0])
-        return () if call is None else tuple(operators()[op] for op in call.ops)
+        names = self.names.operators_of(attribute.text.partition(".")[0])
+        return tuple(operators()[op] for op in names)
 
     def attribute_of(self, name: ast.Name) -> Typed | None:
         """`k.strides`, if all operators that `k` may be a call of have the attribute."""
@@ -82,7 +82,8 @@ class ValueScope:
             unknown_attribute(lacking[0], ast.Name(attribute, name.span), self.findings)
         else:
             message = f"`{of}` is not the call of an operator in every match"
-            hint = "only a call has attributes, such as `k` in `k = nn.conv2d(x, w);`"
+            hint = "only a call has attributes, such as `k` in `k = nn.conv2d(x, w);`, or a value "
+            hint += "of which each alternative is a call"
             self.findings.error("E0306", name.span, message, hint)
         return True
 
