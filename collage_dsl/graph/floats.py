@@ -55,6 +55,11 @@ def rounded(value: float, dtype: str) -> float:
     return FORMATS[dtype].rounded(value) if dtype in FORMATS else value
 
 
+def has_infinity(dtype: str) -> bool:
+    """Whether infinite numbers are elements of `dtype`."""
+    return "float" in dtype and "fn" not in dtype
+
+
 def precision(dtype: str) -> float:
     """By how much the rounding of a number of `dtype` may change it, relative to the number."""
     fraction = FORMATS[dtype].fraction if dtype in FORMATS else 52

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from math import inf
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -22,11 +23,15 @@ from collage_dsl.language.syntax.whole_text import EDITION
 from collage_dsl.printable import json_text, printable, printable_lines
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.condition import Constant
+from collage_dsl.rules.pattern import Number
 from collage_dsl.yaml_texts import MOST_CHARACTERS, YamlError, yaml_of
 
 Specs = Mapping[str, FusionSpec]
 
 _Value = TypeAliasType("_Value", "bool | int | float | str | list[_Value] | None")
+
+_INFINITE = "-inf"
+"""The infinite number of the language, of which JSON has none."""
 
 _TAGS = {"DFPattern": "dfpattern", "Tagged": "composite", "TupleOf": "tuple", "FieldOf": "field"}
 """Classes that the language calls by another name."""
@@ -145,7 +150,7 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
-    return value
+    return _INFINITE if value == -inf else value
 
 
 def _fields(cls: Any) -> list[Field[Any]]:
@@ -170,6 +175,8 @@ def _hints(cls: type) -> dict[str, Any]:
     hints = get_type_hints(cls)
     if cls is Constant:
         hints["value"] = _Value
+    if cls is Number:
+        hints["value"] = float | Literal[_INFINITE]
     return {field.name: hints[field.name] for field in _fields(cls)}
 
 
@@ -298,6 +305,8 @@ def _restored(value: Any, hint: Any) -> Any:
     if isinstance(value, list):
         inner = get_args(hint)[0] if get_origin(hint) is tuple else hint
         return tuple(_restored(each, inner) for each in value)
+    if value == _INFINITE and hint in (_Value, float | Literal[_INFINITE]):
+        return -inf
     for choice in (hint, *_choices(hint)):
         if isinstance(choice, type) and issubclass(choice, Enum) and value is not None:
             return choice[value.upper()]

@@ -191,11 +191,11 @@ def _numbers(state: State, at: int, number: Number) -> Iterator[State]:
     """A constant, or where a number is written in the program, a literal."""
     for user, place, kind in _taken(state, at):
         if kind in ("number", "list"):
-            value = int(number.value) if number.value == int(number.value) else number.value
+            value = int(number.value) if number.value.is_integer() else number.value
             yield from _one(state, literal_node(state, at, user, place, value))
             return
     for after, type_ in tensors(state, state.known.name(at), is_small=True):
-        value = int(number.value) if number.value == int(number.value) else number.value
+        value = int(number.value) if number.value.is_integer() else number.value
         if type_.is_static and fits(value, type_.dtype) and (type_.size or 0) <= _MOST_FILLED:
             count = type_.size or 0
             value_ = constant_values(type_.dtype, type_.static_shape, [value] * count)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf, prod
+from math import inf, isinf, prod
 from typing import Any
 
 from collage_dsl.graph import Graph, Node
-from collage_dsl.graph.floats import FORMATS, rounded
+from collage_dsl.graph.floats import FORMATS, has_infinity, rounded
 
 Scalar = bool | int | float
 
@@ -33,6 +33,8 @@ class Values:
 
 def fits(value: Scalar, dtype: str) -> bool:
     """Whether a constant of `dtype` can hold `value`; fractions may be rounded."""
+    if isinf(value):
+        return has_infinity(dtype)
     if dtype in FORMATS:
         return FORMATS[dtype].holds(value)
     if "float" in dtype or dtype == "unknown":

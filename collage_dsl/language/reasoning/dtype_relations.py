@@ -84,7 +84,8 @@ def number_claims(called: Sequence[Called]) -> Iterator[Claim]:
 def _is_number(at: int, number: Number, called: Called, facts: Facts) -> None:
     dtypes = facts.of(Dtype(called.operands[at])).allowed
     if dtypes is not None:
-        beyond = abs(number.value) * number.tolerance * 2 + rounding(number.value, dtypes)
+        beyond = rounding(number.value, dtypes)
+        beyond += abs(number.value) * number.tolerance * 2 if number.tolerance else 0
         numbers = between(number.value - beyond, number.value + beyond)
         facts.narrow(ValueOf(called.operands[at]), numbers)
 

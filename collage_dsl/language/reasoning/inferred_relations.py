@@ -93,7 +93,7 @@ def _operands(called: Called) -> Iterator[tuple[str, Operand]]:
 def _number(operand: Operand) -> int | None:
     """The whole number that the pattern writes for an operand."""
     match operand:
-        case Number(value, tolerance=0.0) if value == int(value):
+        case Number(value, tolerance=0.0) if value.is_integer():
             return int(value)
         case _:
             return None

@@ -1,9 +1,9 @@
 """The numbers that the elements of a constant may be, by its dtype."""
 
 from functools import lru_cache
-from math import inf
+from math import inf, isinf
 
-from collage_dsl.graph.floats import FORMATS, rounded
+from collage_dsl.graph.floats import FORMATS, has_infinity, rounded
 from collage_dsl.graph.types import bits_of, long_dtype
 from collage_dsl.language.reasoning.domain import ANYTHING, Number, Values, between
 from collage_dsl.rules.condition import Value
@@ -21,6 +21,8 @@ def of_dtypes(dtypes: frozenset[Value] | None) -> Values:
 
 def rounding(value: float, dtypes: frozenset[Value] | None) -> float:
     """By how much `value` changes at most as an element of one of some dtypes; None for any."""
+    if isinf(value):
+        return 0.0
     known = FORMATS if dtypes is None else map(_long, dtypes)
     return max((abs(rounded(value, dtype) - value) for dtype in known), default=0.0)
 
@@ -38,13 +40,9 @@ def _range(dtype: str) -> tuple[Number, Number]:
         return 0, (1 << bits) - 1
     if bits is not None and dtype.startswith("int"):
         return -(1 << bits - 1), (1 << bits - 1) - 1
-    if dtype in FORMATS and not _has_infinity(dtype):
+    if dtype in FORMATS and not has_infinity(dtype):
         return -FORMATS[dtype].largest, FORMATS[dtype].largest
     return -inf, inf
-
-
-def _has_infinity(dtype: str) -> bool:
-    return "fn" not in dtype
 
 
 def _is_whole(dtype: str) -> bool:

@@ -176,6 +176,8 @@ class _Before:
     begins: bool = False
     unary: bool = False
     item: str = ""
+    ends_type: bool = False
+    """Whether it ends the type of a constant, which a negative number may follow."""
 
     def is_name(self) -> bool:
         return self.kind == "word" and not self.begins and self.text not in _KEYWORDS
@@ -189,7 +191,7 @@ class _Scanned(NamedTuple):
 def _scan(text: str) -> list[_Scanned]:
     """Each token, with whether a space belongs before it."""
     found: list[_Scanned] = []
-    before, breaks, depth = _Before(), 2, 0
+    before, breaks, depth, in_type = _Before(), 2, 0, False
     for match in _TOKEN.finditer(text):
         kind, token = match.lastgroup or "", match[0]
         if kind == "space":
@@ -206,8 +208,10 @@ def _scan(text: str) -> list[_Scanned]:
         ours = _ours(token, before.item, begins, text, match.end())
         word = Word(ours, _space(before, token), called)
         found.append(_Scanned(word, breaks > 1))
-        unary = token == "-" and (before.kind != "number" and not _ends_value(before))
-        before = _Before(token, kind, begins, unary, before.item)
+        after_value = before.kind == "number" or _ends_value(before)
+        unary = token == "-" and (before.ends_type or not after_value)
+        in_type = token == "const" or (in_type and before.text != "]")
+        before = _Before(token, kind, begins, unary, before.item, in_type and token == "]")
         depth += (token == "{") - (token == "}")
         breaks = 0
     return found

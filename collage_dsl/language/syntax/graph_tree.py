@@ -1,5 +1,6 @@
 """Turn parse trees into the syntax of graphs."""
 
+from math import inf
 from typing import Any
 
 from lark import Token, Tree
@@ -85,6 +86,8 @@ class GraphBuilder(Reader):
         self.check_depth(tree, depth)
         span = self.span(tree)
         match tree.data, tree.children:
+            case "negative", [_]:
+                return ast.Literal(-inf, span)
             case "negative", [minus, number]:
                 return ast.Literal(self.number(number, minus), span)
             case "string", [text]:

@@ -1,6 +1,7 @@
 """Turn parse trees into the syntax of a file."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from lark import Token, Tree
@@ -126,6 +127,8 @@ class Builder(Reader):
         match tree.data, tree.children:
             case "name", [name]:
                 return self.name(name)
+            case "number", [_]:
+                return ast.Number(-inf, False, self.span(tree))
             case "number", [minus, number]:
                 return ast.Number(self.number(number, minus), False, self.span(tree))
             case "number", [_, minus, number, within]:
@@ -242,6 +245,8 @@ class Builder(Reader):
             case "range", [minus, least, other_minus, most]:
                 bounds = self.number(least, minus), self.number(most, other_minus)
                 return ast.Range(*bounds, span)
+            case "negative", [_]:
+                return ast.Literal(-inf, span)
             case "negative", [minus, number]:
                 return ast.Literal(self.number(number, minus), span)
             case "string", [text]:

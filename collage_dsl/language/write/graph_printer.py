@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from math import inf
 
 from collage_dsl.graph import (
     Attribute,
@@ -191,11 +192,17 @@ def _value(node: Node, filled: bool) -> str:
         written = written[:1]
     if len(written) > _MOST_ELEMENTS:
         return ""
-    if not all(isinstance(e, int) or (isinstance(e, float) and abs(e) < 1e300) for e in written):
+    if not all(map(_can_be_written, written)):
         return ""
     if len(written) == 1:
         return f" {_literal(written[0])}"
     return f" [{', '.join(map(_literal, written))}]"
+
+
+def _can_be_written(element: object) -> bool:
+    if isinstance(element, float):
+        return abs(element) < 1e300 or element == -inf
+    return isinstance(element, int)
 
 
 def _type(type_: Type) -> str:
