@@ -71,7 +71,7 @@ def tasks(candidate: CandidateKernel, backends: tuple[Backend, ...]) -> Iterator
         fitting = [name for name, reason in unsuitable(candidate, backend) if reason is None]
         offered = [with_variant(candidate, name) for name in fitting]
     for each in offered:
-        yield kernel_task(each, backend, {}, can_warm=True, libraries=tuple(libraries))
+        yield kernel_task(each, backend, {}, libraries=tuple(libraries))
 
 
 def check(task: KernelTask, spent: Spent) -> None:

@@ -71,7 +71,7 @@ def kernel(device: RemoteDevice) -> tuple[float, float, int]:
     candidate = CandidateKernel(
         graph, SubGraph(graph.calls), Toolchain("native", variants=("direct",))
     )
-    text = text_of(kernel_task(candidate, Tvm(), {}, can_warm=True))
+    text = text_of(kernel_task(candidate, Tvm(), {}))
     built(text, 600)
     start = perf_counter()
     library = built(text, 600)

@@ -32,7 +32,7 @@ def main() -> None:
     others = displaced(footprint(graph, {}))
     proposed = collage.propose(graph, collage.gather({"kind": "llvm"}))
     chosen = proposed[:: -(-len(proposed) // given.kernels)]
-    tasks = [kernel_task(each, Tvm(), {}, can_warm=True, others=others) for each in chosen]
+    tasks = [kernel_task(each, Tvm(), {}, others=others) for each in chosen]
     timed = [prepared(task).timed for task in tasks]
     alone = [low(times_in_turn([each])[0][0]) for each in timed]
     in_turn = list(map(low, times_in_turn(timed)[0]))

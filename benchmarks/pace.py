@@ -63,7 +63,7 @@ def kernels(graph: Graph) -> Iterator[CandidateKernel]:
 def followed(kernel: CandidateKernel) -> Followed:
     is_library = kernel.toolchain.compiler == ONNXRUNTIME
     backend = find_backend(ONNXRUNTIME if is_library else "tvm")
-    task = kernel_task(kernel, backend, {}, can_warm=True, others=OTHERS)
+    task = kernel_task(kernel, backend, {}, others=OTHERS)
     return Followed("all, by onnxruntime" if is_library else kernel.label, prepared(task).timed)
 
 

@@ -141,7 +141,7 @@ def test_a_measured_kernel_gets_the_same_threads() -> None:
             graph = parse_graph(TEXT)
             target = Toolchain("tvm", options={"num_cores": cores})
             kernel = CandidateKernel(graph, SubGraph(graph.calls), target)
-            task = kernel_task(kernel, Tvm(), {}, can_warm=True)
+            task = kernel_task(kernel, Tvm(), {})
             built(task, np.random.default_rng(0)).run()
             counts.append(len(helpers()))
         print(json.dumps(counts))

@@ -94,7 +94,7 @@ def kernels(count: int, toolchain: Toolchain = QUICK, width: int = 4) -> list[Ca
 
 def task(toolchain: Toolchain = QUICK) -> KernelTask:
     backend = Tvm() if toolchain.compiler is None else OnnxRuntime()
-    return kernel_task(kernels(1, toolchain)[0], backend, {}, can_warm=True)
+    return kernel_task(kernels(1, toolchain)[0], backend, {})
 
 
 def backend_of(toolchain: Toolchain) -> Any:
@@ -168,7 +168,7 @@ def test_what_a_kernel_computes_arrives_as_it_was_sent() -> None:
 def test_ranges_of_operands_arrive_as_they_were_sent() -> None:
     graph = collage.parse_graph("x: f32[4]; y = sqrt(x); return y;")
     sent = kernel_task(
-        CandidateKernel(graph, SubGraph(graph.set_of("y")), QUICK), OnnxRuntime(), {}, can_warm=True
+        CandidateKernel(graph, SubGraph(graph.set_of("y")), QUICK), OnnxRuntime(), {}
     )
 
     assert sent.ranges == {0: POSITIVE}

@@ -1,11 +1,10 @@
 """How much memory a model uses, and how much of it is displaced while a kernel is timed."""
 
-import numpy as np
 import pytest
 
 from collage_dsl.language import parse_graph
 from collage_dsl.measuring import footprint as measuring_footprint
-from collage_dsl.measuring.footprint import displaced, footprint, missed
+from collage_dsl.measuring.footprint import displaced, footprint
 
 MIB = 1 << 20
 
@@ -33,10 +32,10 @@ def test_a_constant_that_nothing_uses_does_not_count() -> None:
         (5 * MIB, 8 * MIB),
         (16 * MIB, 16 * MIB),
         (20 * MIB, 16 * MIB),
-        (32 * MIB, 16 * MIB),
-        (33 * MIB, 16 * MIB),
-        (44 * MIB, 24 * MIB),
-        (60 * MIB, 48 * MIB),
+        (32 * MIB, 24 * MIB),
+        (33 * MIB, 24 * MIB),
+        (44 * MIB, 32 * MIB),
+        (60 * MIB, 40 * MIB),
         (90 * MIB, 64 * MIB),
         (500 * MIB, 64 * MIB),
     ],
@@ -52,21 +51,3 @@ def test_a_model_that_fits_in_the_cache_displaces_part_of_it_and_a_larger_one_mo
 def test_the_cache_of_another_machine_may_be_given() -> None:
     assert displaced(5 * MIB, 8 * MIB) == 4 * MIB
     assert displaced(20 * MIB, 4 * MIB) == 8 * MIB
-
-
-@pytest.mark.parametrize("size", [0.5, 1.2, 1.5, 2.0, 4.0])
-def test_so_much_is_missed_where_lines_are_replaced_by_chance(size: float) -> None:
-    lines = 2_000
-    generator = np.random.default_rng(0)
-    places = np.full(lines, -1)
-    place_of: dict[int, int] = {}
-    misses = 0
-    for turn in range(30):
-        for data in range(int(size * lines)):
-            if data not in place_of:
-                misses += turn >= 20
-                place = int(generator.integers(lines))
-                place_of.pop(int(places[place]), None)
-                places[place], place_of[data] = data, place
-
-    assert misses / (10 * int(size * lines)) == pytest.approx(missed(size), abs=0.05)

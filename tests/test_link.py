@@ -387,7 +387,7 @@ def test_what_is_measured_is_what_is_built() -> None:
     for unpinned in candidates("onnxruntime"):
         backend, *libraries = makers(unpinned, BACKEND_OF)
         candidate = pinned(unpinned, backend)
-        task = kernel_task(candidate, backend, {}, can_warm=True, libraries=tuple(libraries))
+        task = kernel_task(candidate, backend, {}, libraries=tuple(libraries))
         measured = kernel_module(task, np.random.default_rng(0))["kernel"]
         rest = [
             CandidateKernel(candidate.graph, SubGraph(1 << index), candidate.toolchain)

@@ -230,7 +230,7 @@ def test_a_kernel_costs_what_its_target_says(
     monkeypatch.setattr(checked, "by_onnx", lambda _: None)
     monkeypatch.setattr(work, "tiny_runner", lambda *_, **__: lambda: None)
     toolchain = Toolchain("t", measure=replace(PATIENT, percentile=percentile))
-    task = kernel_task(kernel(toolchain), Tvm(), {}, can_warm=True)
+    task = kernel_task(kernel(toolchain), Tvm(), {})
 
     spread = Spread(1, 5, 5, f"percentile {percentile} of CPU times")
     assert done(measure(task)) == Timing(pytest.approx(seconds), spread=spread)
@@ -457,6 +457,6 @@ def test_a_constant_index_of_64_bits_is_measured_as_it_is() -> None:
     graph = collage.from_onnx(onnx.parser.parse_model(text))
     taken = CandidateKernel(graph, SubGraph(graph.set_of("y")), Toolchain("llvm"))
 
-    measured = done(measure(kernel_task(taken, Tvm(), {}, can_warm=True)))
+    measured = done(measure(kernel_task(taken, Tvm(), {})))
     assert isinstance(measured, Timing)
     assert measured.seconds > 0

@@ -46,7 +46,7 @@ def test_what_a_kernel_gives_is_finite(text: str) -> None:
     graph = collage.parse_graph(text)
     kernel = CandidateKernel(graph, SubGraph(graph.calls), Toolchain("llvm"))
 
-    made = built(kernel_task(kernel, Tvm(), {}, can_warm=True), np.random.default_rng(0))
+    made = built(kernel_task(kernel, Tvm(), {}), np.random.default_rng(0))
 
     (result,) = arrays_of(made.run())
     assert np.isfinite(result).all()

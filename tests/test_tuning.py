@@ -169,7 +169,7 @@ def test_without_a_reference_a_schedule_may_round_to_the_next_whole_number(
     candidate: CandidateKernel,
 ) -> None:
     recorded = replace(candidate, toolchain=replace(TARGET, record=record_of(candidate)))
-    task = kernel_task(with_variant(recorded, TUNED), Tvm(), {}, can_warm=False)
+    task = kernel_task(with_variant(recorded, TUNED), Tvm(), {})
     task = replace(task, check=None)
     kernel = built(task, np.random.default_rng(0))
     right, operands = right_of(task, kernel), dict(draws_of(task, kernel))["large"]

@@ -522,14 +522,12 @@ class MeasuredCost:
     def _task(self, candidate: CandidateKernel) -> KernelTask:
         """The task to time a candidate."""
         backend, *libraries = makers(candidate, self.backend_of)
-        launch = self.launch(candidate.toolchain, backend)
         given = self._values(candidate, kernel_view(candidate, backend))
         assert not isinstance(given, str)
         return kernel_task(
             candidate,
             backend,
             self.sizes,
-            can_warm=not isinstance(launch, Infeasible),
             libraries=tuple(libraries),
             given=given,
             others=self._others(candidate),

@@ -1,6 +1,6 @@
 """How much memory a model uses in a run, which decides what its kernels find in the caches."""
 
-from math import ceil, exp, log2
+from math import ceil, log2
 
 from collage_dsl.graph import Graph, TensorType, members, tensors
 from collage_dsl.graph.sizes import Sizes, size_of
@@ -32,31 +32,23 @@ def displaced(count: int, cache: int | None = None) -> int:
     How many bytes to read between two runs of a kernel, for a model that uses `count`. Models of
     about the same size get the same number, so that they share costs.
 
-    For a model that fits in the last-level cache, the next power of two, but at most half of the
-    cache: what reads of one kernel displace is not all that was there before, since caches do not
-    always replace what was used least recently. A larger model displaces what it misses in a run,
-    rounded to a quarter of the cache; at most twice the cache, of which nothing is left then.
+    For a model that uses at most half of the last-level cache, the next power of two. For a larger
+    one, the part `_READ` of it, rounded to a quarter of the cache: a part of its data is still in
+    the caches when a run needs it again. At most twice the cache, of which nothing is left then.
     The `cache` has so many bytes, by default as here.
     """
     cache = cache or last_level_cache_bytes()
-    if count <= cache:
-        return min(1 << ceil(log2(max(count, _LEAST))), cache // 2)
-    quarters = round(4 * count * missed(count / cache) / cache)
+    if count <= cache // 2:
+        return 1 << ceil(log2(max(count, _LEAST)))
+    quarters = round(4 * _READ * count / cache)
     return min(max(quarters, 2), 8) * cache // 4
 
 
-def missed(size: float) -> float:
-    """
-    The part of the accesses that miss, where the same data is read again and again, in the same
-    order, which is `size` times as large as a cache that replaces any of its lines by chance.
-
-    A line stays while n others are replaced with the probability exp(-n / lines). Between two reads
-    of a line, the misses among all other reads are replaced: `m = 1 - exp(-size * m)`.
-    """
-    part = 1.0
-    for _ in range(100):
-        part = 1 - exp(-size * part)
-    return part
+_READ = 0.7
+"""
+With this part, the kernels of plans together take what the plans take: docs/measuring.md has the
+numbers.
+"""
 
 
 def _bytes(type_: TensorType, sizes: Sizes) -> int:

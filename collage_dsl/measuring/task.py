@@ -45,11 +45,10 @@ class KernelTask:
     is put into users' modules, but without most of its weights, so that it is small. It has
     `weights` parameters for them, after the other parameters and before that of dimensions.
     Its parameters at the positions `constants` are constants of the model too, with a value where
-    that may decide what is computed. `sizes` are the numbers of its symbolic dimensions. `can_warm`
-    says that the backend can run the small kernel that measures overheads. `libraries` are the
-    backends of the libraries that the kernel is linked to. `given` are the values of the parameters
-    at these positions, since their types do not say what to draw. `check` is what its results are
-    compared with, if there is something. `others` are the bytes that the
+    that may decide what is computed. `sizes` are the numbers of its symbolic dimensions.
+    `libraries` are the backends of the libraries that the kernel is linked to. `given` are the
+    values of the parameters at these positions, since their types do not say what to draw. `check`
+    is what its results are compared with, if there is something. `others` are the bytes that the
     model reads besides between two runs of the kernel; None if the kernel finds all in memory.
     `reference` are the seconds of the reference kernel at the usual speed of the machine, if known.
     `ranges` are those from which the parameters are drawn, if not the usual ones.
@@ -60,7 +59,6 @@ class KernelTask:
     sizes: Sizes
     toolchain: Toolchain
     backend: Backend
-    can_warm: bool
     libraries: tuple[Backend, ...] = ()
     constants: tuple[tuple[int, Array | None], ...] = ()
     given: Mapping[int, Any] = field(default_factory=dict, hash=False)
@@ -144,7 +142,6 @@ def kernel_task(
     backend: Backend,
     sizes: Sizes,
     *,
-    can_warm: bool,
     libraries: tuple[Backend, ...] = (),
     given: Mapping[int, Any] | None = None,
     others: int | None = None,
@@ -171,7 +168,6 @@ def kernel_task(
         sizes,
         candidate.toolchain,
         backend,
-        can_warm,
         libraries,
         tuple(_constants(candidate.graph, outlined.arguments)),
         {p: given[i] for p, i in enumerate(outlined.arguments) if given and i in given},

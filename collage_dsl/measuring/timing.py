@@ -23,11 +23,8 @@ PERCENTILE = Measuring().percentile
 _RETAKES = 3
 """How often a disturbed call is timed, at most."""
 
-_RETURNS = 2
+_RETURNS = 4
 """How often a call runs after others before it is timed, until it takes what it takes alone."""
-
-_READS = 3
-"""How often memory is read until it has its place in caches that keep what was used before it."""
 
 _LEAST, _MOST = 5, 200
 """The least and the most runs of calls that run interleaved."""
@@ -207,15 +204,13 @@ def evict() -> None:
 
 def read_other(count: int) -> None:
     """Read `count` bytes of other memory, as the rest of a model does between two runs."""
-    for _ in range(_READS):
-        _buffer()[: count // 8].max(initial=0)
+    _buffer()[: count // 8].max(initial=0)
 
 
 def read(arrays: Sequence[np.ndarray[Any, Any]]) -> None:
     """Read all of some arrays, which have their places in the caches then."""
-    for _ in range(_READS):
-        for array in arrays:
-            array.reshape(-1).view(np.uint8).max(initial=0)
+    for array in arrays:
+        array.reshape(-1).view(np.uint8).max(initial=0)
 
 
 @cache

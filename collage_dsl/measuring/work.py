@@ -99,25 +99,26 @@ def prepared(task: KernelTask, made: Path | None = None) -> Prepared:
     kernel = built(task, np.random.default_rng(0), made)
     run, taken = kernel.run, memory_of(kernel.inputs)
     error = error_of(task, kernel)
-    usual = task.toolchain.by()
-    if task.can_warm:
-        warm = tiny_runner(usual, task.backend, kernels=1)
-    else:
-        warm = tiny_runner(native_of(usual), Tvm(), kernels=1)
+    before = tiny_runner(native_of(task.toolchain.by()), Tvm(), kernels=1)
     how, cores = task.toolchain.measure, num_cores(task.toolchain)
+    result = run()
 
     def ready() -> None:
+        nonlocal result
         if task.others is None:
             evict()
         else:
-            result = run()
             read_other(task.others)
             read((*taken, *memory_of(result)))
-            del result  # The next result is in the same memory.
-        warm()
+        result = None  # The next result is in the same memory.
+        before()
         wake(cores)  # While a model runs, the threads are awake when a kernel begins.
 
-    return Prepared(Timed(ready, run, cores, how), error, task.reference)
+    def call() -> None:
+        nonlocal result
+        result = run()
+
+    return Prepared(Timed(ready, call, cores, how), error, task.reference)
 
 
 def memory_of(values: Any) -> list[Array]:
