@@ -43,7 +43,7 @@ from collage_dsl.rules.condition import (
 _OF_SHAPE = (Rank, DimAt, Size)
 """Terms that are about the shape of a value."""
 
-_RELATED = (Attr, Has, Rank, DimAt, Dtype)
+_RELATED = (Attr, Each, Item, Has, Rank, DimAt, Dtype)
 """Terms of which new facts let operators derive more."""
 
 _MOST_FACTORS = 8
