@@ -13,20 +13,26 @@ from collections.abc import Callable, Mapping
 
 from collage_dsl.graph import Kind, OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
+from collage_dsl.language.inference.einsum import einsum
+from collage_dsl.language.inference.losses import cross_entropy, nll_loss
+from collage_dsl.language.inference.making import (
+    affine_grid,
+    counting,
+    eye_matrix,
+    full_like,
+    of_shape,
+    one_hot,
+    window,
+)
 from collage_dsl.language.inference.moving import (
     batch_flatten,
     broadcast_to,
     expand_dims,
-    eye_matrix,
     flatten,
-    full_like,
     joining,
-    of_shape,
     padding,
     permute_dims,
     reshape,
-    slicing,
-    splitting,
     squeeze,
     stacking,
     summed_to,
@@ -42,12 +48,16 @@ from collage_dsl.language.inference.picking import (
     repeating,
     tiling,
 )
+from collage_dsl.language.inference.scattering import (
+    reversing,
+    scattering_elements,
+    scattering_slices,
+)
 from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
     Call,
     MismatchError,
     Shape,
-    are_different,
     axes_in,
     axis_in,
     broadcast,
@@ -59,6 +69,12 @@ from collage_dsl.language.inference.shapes import (
     listed,
     result,
     unknown,
+)
+from collage_dsl.language.inference.slicing import (
+    dynamic_slicing,
+    scattering_slice,
+    slicing,
+    splitting,
 )
 from collage_dsl.language.inference.windows import (
     adaptive_pooling,
@@ -140,8 +156,7 @@ def _matmul(call: Call) -> Type:
     if not left or not right:
         raise MismatchError("a scalar cannot be multiplied as a matrix")
     columns, rows = left[-1], right[-2:][0]
-    if differ(columns, rows):
-        raise MismatchError(f"{columns} columns cannot be multiplied with {rows} rows")
+    call.agree(columns, rows, f"{columns} columns cannot be multiplied with {rows} rows")
     shape = broadcast([left[:-2], right[:-2]]) or ()
     shape += left[-2:-1]
     shape += right[-1:] if len(right) > 1 else ()
@@ -158,11 +173,11 @@ def _attention(call: Call) -> Type:
     query, key, value, *bias = known
     pairs = [(query[0], key[0]), (query[0], value[0]), (key[1], value[1]), (query[3], key[3])]
     for each in bias:
-        pairs += [(dim, of) for dim, of in zip(each[:3], _scores(query), strict=True) if dim != 1]
+        scores = zip(each[:3], _scores(query), strict=True)
+        pairs += [(dim, of) for dim, of in scores if isinstance(dim, int) and dim != 1]
         pairs.append((each[3], key[1]))
     for one, other in pairs:
-        if differ(one, other):
-            raise MismatchError(f"the dimensions {one} and {other} are to be the same")
+        call.agree(one, other, f"the dimensions {one} and {other} are to be the same")
     for heads in (key[2], value[2]):
         if is_no_multiple(query[2], heads):
             raise MismatchError(f"{query[2]} heads are no multiple of {heads}")
@@ -209,10 +224,9 @@ def _check_weights(call: Call, axes: tuple[int, ...]) -> None:
         return
     wanted = tuple(shape[at] for at in axes_in(axes, len(shape)))
     for given in (call.shape(at) for at in range(1, len(call.types))):
-        if given is not None and are_different(given, wanted):
-            raise MismatchError(
-                f"a weight of {listed(given)} does not fit dimensions of {listed(wanted)}"
-            )
+        if given is not None:
+            said = f"a weight of {listed(given)} does not fit dimensions of {listed(wanted)}"
+            call.agree_all(given, wanted, said)
 
 
 def _reduction(call: Call) -> Type:
@@ -250,6 +264,9 @@ def _dropout(call: Call) -> Type:
 
 
 def _bucketize(call: Call) -> Type:
+    bounds = call.shape(1)
+    if bounds is not None and len(bounds) != 1:
+        raise MismatchError(f"boundaries have 1 dimension, not {len(bounds)}")
     return result(call, call.shape(), "int32" if call.attrs.get("out_int32") else "int64")
 
 
@@ -261,19 +278,6 @@ def _size(call: Call) -> Type:
     return TensorType("int64", ())
 
 
-def _of_literals(call: Call) -> Type:
-    """The dtype is unknown: it does not follow from the operands that are tensors."""
-    return TensorType("unknown", None)
-
-
-def _scalar(call: Call) -> Type:
-    return result(call, ())
-
-
-def _loss(call: Call) -> Type:
-    return result(call, call.shape(1) if call.text("reduction") == "none" else ())
-
-
 def _like_second(call: Call) -> Type:
     return result(call, call.shape(1))
 
@@ -283,8 +287,7 @@ def _alike(call: Call) -> Type:
     check_dtypes(call.types)
     shapes = [shape for at in range(len(call.types)) if (shape := call.shape(at)) is not None]
     for shape in shapes[1:]:
-        if are_different(shapes[0], shape):
-            raise MismatchError(f"{listed(shapes[0])} and {listed(shape)} differ")
+        call.agree_all(shapes[0], shape, f"{listed(shapes[0])} and {listed(shape)} differ")
     return like_first(call)
 
 
@@ -305,15 +308,18 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     **dict.fromkeys(("nn.layer_norm", "nn.rms_norm"), _normalizing),
     **dict.fromkeys(("nn.group_norm", "nn.instance_norm"), _channel_norm),
     **dict.fromkeys(("argsort", "sort", "wrap_param"), like_first),
-    **dict.fromkeys(("index_put", "scatter_elements", "scatter_nd", "slice_scatter"), like_first),
-    **dict.fromkeys(("hint_on_device", "reverse_sequence", "to_vdevice"), like_first),
+    **dict.fromkeys(("hint_on_device", "index_put", "to_vdevice"), like_first),
     **dict.fromkeys(("ccl.allreduce", "ccl.broadcast_from_worker0"), like_first),
     **dict.fromkeys(("grad.end_checkpoint", "grad.no_grad", "grad.start_checkpoint"), like_first),
     **{f"grad.{sort}_pool2d_backward": _like_second for sort in ("avg", "max")},
     **dict.fromkeys(("grad.nll_loss_backward", "grad.take_backward"), _like_second),
     **dict.fromkeys(("collapse_sum_like", "collapse_sum_to"), summed_to),
-    "nn.cross_entropy_with_logits": _scalar,
-    "nn.nll_loss": _loss,
+    "nn.cross_entropy_with_logits": cross_entropy,
+    "nn.nll_loss": nll_loss,
+    "scatter_elements": scattering_elements,
+    "scatter_nd": scattering_slices,
+    "slice_scatter": scattering_slice,
+    "reverse_sequence": reversing,
     **{f"nn.conv{rank}d_transpose": transposed_convolution for rank in (1, 2, 3)},
     **dict.fromkeys(("vision.roi_align", "vision.roi_pool"), pooling_regions),
     **dict.fromkeys(("ones", "zeros", "full"), of_shape),
@@ -330,6 +336,7 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     "eye": eye_matrix,
     "reshape": reshape,
     "strided_slice": slicing,
+    "dynamic_strided_slice": dynamic_slicing,
     "permute_dims": permute_dims,
     "concat": joining,
     "stack": stacking,
@@ -356,7 +363,11 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     "nn.batch_norm": _batch_norm,
     "bucketize": _bucketize,
     "nonzero": _places,
-    "one_hot": _of_literals,
+    "one_hot": one_hot,
+    "arange": counting,
+    "hamming_window": window,
+    "image.affine_grid": affine_grid,
+    "einsum": einsum,
     "size": _size,
     "shape_of": _shape_of,
     "tensor_to_shape": _shape_of,

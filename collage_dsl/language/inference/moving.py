@@ -1,7 +1,4 @@
-"""Infer the types of operators that move, join, split and repeat elements, or make tensors."""
-
-from functools import reduce
-from itertools import pairwise
+"""Infer the types of operators that move, join and pad elements, or give a value another shape."""
 
 from collage_dsl.graph import Dim, TensorType, TupleType, Type
 from collage_dsl.graph.types import tensors
@@ -22,11 +19,9 @@ from collage_dsl.language.inference.shapes import (
     plus,
     product,
     result,
+    total,
     unknown,
 )
-
-MOST_PARTS = 10_000
-"""The most parts that a value may be split into."""
 
 
 def reshape(call: Call) -> Type:
@@ -61,24 +56,10 @@ def _what_is_left(size: int | None, wanted: Shape) -> Dim:
     return size // given if size is not None and isinstance(given, int) else UNKNOWN_DIM
 
 
-def of_shape(call: Call) -> Type:
-    """The first operand is the shape of the result."""
-    wanted = call.values[0]
-    if call.shape(1):
-        raise MismatchError("the value to fill with is to be a scalar")
-    return result(call, wanted if isinstance(wanted, tuple) else None)
-
-
 def summed_to(call: Call) -> Type:
     """The second operand is the shape of the result, or a tensor that has this shape."""
     wanted = call.values[1]
     return result(call, wanted if isinstance(wanted, tuple) else call.shape(1))
-
-
-def full_like(call: Call) -> Type:
-    if call.shape(1):
-        raise MismatchError("the value to fill with is to be a scalar")
-    return like_first(call)
 
 
 def broadcast_to(call: Call) -> Type:
@@ -88,11 +69,6 @@ def broadcast_to(call: Call) -> Type:
     if shape is not None and are_different(broadcast([shape, wanted]) or (), wanted):
         raise MismatchError(f"{listed(shape)} cannot be broadcast to {listed(wanted)}")
     return result(call, wanted)
-
-
-def eye_matrix(call: Call) -> Type:
-    rows, columns = (n if isinstance(n, int) else UNKNOWN_DIM for n in call.values[:2])
-    return result(call, (rows, columns))
 
 
 def permute_dims(call: Call) -> Type:
@@ -114,11 +90,8 @@ def joining(call: Call) -> Type:
     if axis is None and any(len(shape) != 1 for shape in known):
         raise MismatchError("without an axis, only tensors of one dimension are joined")
     at = axis_in(axis or 0, len(known[0]))
-    rest = reduce(_joined, (_without(shape, at) for shape in known))
-    dims = [shape[at] for shape in known]
-    static = [dim for dim in dims if isinstance(dim, int)]
-    total: Dim = sum(static) if len(static) == len(dims) else UNKNOWN_DIM
-    return result(call, (*rest[:at], total, *rest[at:]))
+    rest = _alike(call, [_without(shape, at) for shape in known])
+    return result(call, (*rest[:at], total(shape[at] for shape in known), *rest[at:]))
 
 
 def stacking(call: Call) -> Type:
@@ -126,7 +99,7 @@ def stacking(call: Call) -> Type:
     known = [shape for shape in shapes if shape is not None]
     if not known:
         return unknown(call)
-    shape = reduce(_joined, known)
+    shape = _alike(call, known)
     at = axis_in(call.whole("axis") or 0, len(shape) + 1)
     return result(call, (*shape[:at], len(shapes), *shape[at:]))
 
@@ -138,83 +111,13 @@ def _field_shapes(call: Call) -> list[Shape | None]:
     return [tensor.shape for tensor in tensors(call.types[0])]
 
 
-def _joined(left: Shape, right: Shape) -> Shape:
-    """The more exact of two descriptions of the same shape, dimension by dimension."""
-    if are_different(left, right):
-        raise MismatchError("tensors of these shapes cannot be joined")
-    return tuple(map(more_exact, left, right))
-
-
-def slicing(call: Call) -> Type:
-    """A dimension is known if its bounds are numbers, with a step forward."""
-    shape, lists = call.shape(), [_whole_numbers(value) for value in call.values[1:]]
-    steps = lists[3] if len(lists) > 3 else (1,) * len(lists[0] or ())
-    axes, begins, ends = lists[:3]
-    if shape is None or axes is None or begins is None or ends is None or steps is None:
-        return unknown(call)
-    if not len(axes) == len(begins) == len(ends) == len(steps):
-        raise MismatchError("a slice has a begin, an end and a step for each axis")
-    dims = list(shape)
-    for at, *bounds in zip(axes_in(axes, len(shape)), begins, ends, steps, strict=True):
-        dims[at] = _sliced(call, shape[at], *bounds)
-    return result(call, tuple(dims))
-
-
-def _whole_numbers(value: object) -> tuple[int, ...] | None:
-    if not isinstance(value, tuple) or not all(isinstance(item, int) for item in value):
-        return None
-    return value
-
-
-def _sliced(call: Call, dim: Dim, begin: int, end: int, step: int) -> Dim:
-    """With `assume_inbound`, the bounds are in the dimension, so others say nothing."""
-    if step == 0:
-        raise MismatchError("a slice with steps of 0 takes no elements")
-    if not isinstance(dim, int) or step < 0:
-        return UNKNOWN_DIM
-    first, last = (bound + dim if bound < 0 else bound for bound in (begin, end))
-    if not 0 <= first <= last <= dim and call.attrs.get("assume_inbound"):
-        return UNKNOWN_DIM
-    first, last = (max(0, min(bound, dim)) for bound in (first, last))
-    if last < first:
-        raise MismatchError(f"the slice ends at {end}, before its begin {begin}")
-    return -(-(last - first) // step)
-
-
-def splitting(call: Call) -> Type:
-    shape = call.shape()
-    if shape is None:
-        found = [unknown(call) for _ in _section_sizes(call, UNKNOWN_DIM)]
-    else:
-        at = axis_in(call.whole("axis") or 0, len(shape))
-        sizes = _section_sizes(call, shape[at])
-        found = [result(call, (*shape[:at], size, *shape[at + 1 :])) for size in sizes]
-    return found[0] if len(found) == 1 else TupleType(tuple(found))
-
-
-def _section_sizes(call: Call, dim: Dim) -> list[Dim]:
-    cuts, count = call.ints("indices_or_sections"), call.whole("indices_or_sections")
-    if cuts is None:
-        raise MismatchError("where to split is not said")
-    return _cut(dim, cuts) if count is None else _parts(dim, count)
-
-
-def _parts(dim: Dim, count: int) -> list[Dim]:
-    if 0 < count <= MOST_PARTS:
-        if not isinstance(dim, int):
-            return [UNKNOWN_DIM] * count
-        size = -(-dim // count)
-        last = dim - size * (count - 1)
-        if last >= 0:
-            return [*[size] * (count - 1), last]
-    raise MismatchError(f"a dimension of {dim} cannot be split into {count} parts")
-
-
-def _cut(dim: Dim, cuts: tuple[int, ...]) -> list[Dim]:
-    if not isinstance(dim, int):
-        return [UNKNOWN_DIM] * (len(cuts) + 1)
-    ends = [max(0, min(end, dim)) for end in (0, *cuts, dim)]
-    return [max(0, end - begin) for begin, end in pairwise(ends)]
+def _alike(call: Call, shapes: list[Shape]) -> Shape:
+    """The most exact description of one shape, dimension by dimension."""
+    found = shapes[0]
+    for shape in shapes[1:]:
+        call.agree_all(found, shape, "tensors of these shapes cannot be joined")
+        found = tuple(map(more_exact, found, shape))
+    return found
 
 
 def flatten(call: Call) -> Type:

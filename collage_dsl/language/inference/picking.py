@@ -12,6 +12,7 @@ from collage_dsl.language.inference.shapes import (
     is_no_multiple,
     product,
     result,
+    times,
     unknown,
 )
 
@@ -23,26 +24,18 @@ def tiling(call: Call) -> Type:
         return unknown(call)
     rank = max(len(shape), len(repeats))
     dims = (1,) * (rank - len(shape)) + shape
-    times = (1,) * (rank - len(repeats)) + repeats
-    return result(call, tuple(map(_times, dims, times)))
+    counts = (1,) * (rank - len(repeats)) + repeats
+    return result(call, tuple(map(times, dims, counts)))
 
 
 def repeating(call: Call) -> Type:
-    shape, axis, times = call.shape(), call.whole("axis"), call.whole("repeats")
-    if shape is None or times is None:
+    shape, axis, count = call.shape(), call.whole("axis"), call.whole("repeats")
+    if shape is None or count is None:
         return unknown(call)
     if axis is None:
-        return result(call, (_times(product(shape), times),))
+        return result(call, (product((*shape, count)),))
     at = axis_in(axis, len(shape))
-    return result(call, _with(shape, at, _times(shape[at], times)))
-
-
-def _times(dim: Dim, times: int) -> Dim:
-    if isinstance(dim, int):
-        return dim * times
-    if dim == UNKNOWN_DIM or times == 1:
-        return dim
-    return f"{closed(dim)} * {times}"
+    return result(call, _with(shape, at, times(shape[at], count)))
 
 
 def _parts(dim: Dim, number: int) -> Dim:
@@ -66,7 +59,7 @@ def finding_largest(call: Call) -> Type:
         least: Dim = min(count, dim) if isinstance(dim, int) else UNKNOWN_DIM
         shape = _with(shape, at, least) if count > 0 else shape
     values = TensorType(tensor.dtype if tensor else "unknown", shape)
-    places = TensorType(call.text("dtype") or "int32", shape)
+    places = TensorType(call.text("dtype") or values.dtype, shape)
     both: dict[str, Type] = {"values": values, "indices": places}
     return both.get(sort) or TupleType((values, places))
 
@@ -81,7 +74,7 @@ def pixel_shuffle(call: Call) -> Type:
     if factor < 1 or is_no_multiple(channels, factor**2):
         raise MismatchError(f"{channels} channels are no multiple of {factor**2}")
     left = _parts(channels, factor**2)
-    return result(call, (*rest, left, _times(height, factor), _times(width, factor)))
+    return result(call, (*rest, left, times(height, factor), times(width, factor)))
 
 
 def gathering_elements(call: Call) -> Type:

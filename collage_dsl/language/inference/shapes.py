@@ -1,7 +1,7 @@
 """A call whose type is inferred, and what the rules of several operators need."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
 
@@ -10,6 +10,9 @@ from collage_dsl.graph.types import short_dtype, tensors
 
 UNKNOWN_DIM = "?"
 """An unknown dimension of a shape whose rank is known."""
+
+_MOST_SYMBOLS = 8
+"""A dimension is unknown if more symbolic ones are added or multiplied."""
 
 Shape = tuple[Dim, ...]
 
@@ -20,12 +23,16 @@ class MismatchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Everything that the type of a call depends on. `values` are those of literal operands."""
+    """
+    Everything that the type of a call depends on. `values` are those of literal operands. `agreed`
+    has the dimensions of operands that must be equal, as far as that was looked at.
+    """
 
     op: str
     types: tuple[Type, ...]
     values: tuple[object, ...]
     attrs: Mapping[str, Attribute]
+    agreed: list[tuple[Dim, Dim]] = field(default_factory=list, compare=False, repr=False)
 
     def tensor(self, at: int = 0) -> TensorType | None:
         type_ = self.types[at] if at < len(self.types) else None
@@ -50,6 +57,19 @@ class Call:
 
     def text(self, name: str) -> str:
         return str(self.attrs.get(name) or "")
+
+    def agree(self, one: Dim, other: Dim, otherwise: str) -> None:
+        """Raise MismatchError, which says `otherwise`, if two dimensions differ."""
+        if differ(one, other):
+            raise MismatchError(otherwise)
+        self.agreed.append((one, other))
+
+    def agree_all(self, one: Shape, other: Shape, otherwise: str) -> None:
+        """Raise MismatchError, which says `otherwise`, if two shapes differ."""
+        if len(one) != len(other):
+            raise MismatchError(otherwise)
+        for left, right in zip(one, other, strict=True):
+            self.agree(left, right, otherwise)
 
 
 def dtype_of(call: Call) -> str:
@@ -117,6 +137,13 @@ def are_different(left: Shape, right: Shape) -> bool:
     return len(left) != len(right) or any(map(differ, left, right))
 
 
+def more_exact_shape(left: Shape | None, right: Shape | None) -> Shape | None:
+    """The more exact of two descriptions of the same shape."""
+    if left is None or right is None:
+        return right if left is None else left
+    return tuple(map(more_exact, left, right))
+
+
 def listed(shape: Shape) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
@@ -136,8 +163,35 @@ def is_no_multiple(number: Dim, of: Dim) -> bool:
 
 
 def product(shape: Shape) -> Dim:
-    static = [dim for dim in shape if isinstance(dim, int)]
-    return prod(static) if len(static) == len(shape) else UNKNOWN_DIM
+    """`n * m * 6`: the product of symbolic dimensions and of all numbers."""
+    symbols = [dim for dim in shape if isinstance(dim, str)]
+    number = prod(dim for dim in shape if isinstance(dim, int))
+    if not symbols or number == 0:
+        return number
+    if UNKNOWN_DIM in symbols or len(symbols) > _MOST_SYMBOLS:
+        return UNKNOWN_DIM
+    if len(symbols) == 1 and number == 1:
+        return symbols[0]
+    return " * ".join([*map(closed, symbols), *([str(number)] if number != 1 else [])])
+
+
+def times(dim: Dim, number: int) -> Dim:
+    return product((dim, number))
+
+
+def total(dims: Iterable[Dim]) -> Dim:
+    """`n + m + 6`: the sum of symbolic dimensions and of all numbers."""
+    given = tuple(dims)
+    symbols = [dim for dim in given if isinstance(dim, str)]
+    number = sum(dim for dim in given if isinstance(dim, int))
+    if not symbols:
+        return number
+    if UNKNOWN_DIM in symbols or len(symbols) > _MOST_SYMBOLS:
+        return UNKNOWN_DIM
+    if len(symbols) == 1:
+        return plus(symbols[0], number)
+    sum_of_symbols = " + ".join(map(closed, symbols))
+    return f"{sum_of_symbols} + {number}" if number else sum_of_symbols
 
 
 def axis_in(axis: int, rank: int) -> int:

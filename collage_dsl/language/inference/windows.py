@@ -10,11 +10,12 @@ from collage_dsl.language.inference.shapes import (
     MismatchError,
     check_multiplied,
     closed,
-    differ,
     is_no_multiple,
     listed,
     plus,
     result,
+    times,
+    total,
     unknown,
 )
 
@@ -27,11 +28,8 @@ def convolution(call: Call) -> Type:
     channels, per_group, made = size["C"], weight["I"], weight["O"]
     groups = _groups(call)
     if groups is not None:
-        taken = per_group * groups if isinstance(per_group, int) else UNKNOWN_DIM
-        if differ(channels, taken):
-            raise MismatchError(
-                f"{channels} channels in {count_groups(groups)} do not fit a weight for {per_group}"
-            )
+        said = f"{channels} channels in {count_groups(groups)} do not fit a weight for {per_group}"
+        call.agree(channels, times(per_group, groups), said)
         if is_no_multiple(made, groups):
             raise MismatchError(f"{made} channels cannot be made by {count_groups(groups)}")
     size |= _slide(call, size, [weight[axis] for axis in _spatial(size)]) | {"C": made}
@@ -64,15 +62,11 @@ def transposed_convolution(call: Call) -> Type:
     size, weight, output = found
     groups, made = _groups(call), weight["O"]
     channels, taken = size["C"], weight["I"]
-    if differ(channels, taken):
-        raise MismatchError(f"{channels} channels do not fit a weight for {taken}")
+    call.agree(channels, taken, f"{channels} channels do not fit a weight for {taken}")
     if groups is not None and is_no_multiple(channels, groups):
         raise MismatchError(f"{channels} channels do not make {count_groups(groups)}")
     size |= _slide_back(call, size, [weight[axis] for axis in _spatial(size)])
-    if isinstance(made, int) and groups is not None:
-        size["C"] = made * groups
-    else:
-        size["C"] = UNKNOWN_DIM
+    size["C"] = UNKNOWN_DIM if groups is None else times(made, groups)
     return result(call, tuple(size[axis] for axis in output))
 
 
@@ -88,19 +82,28 @@ def _slide_back(call: Call, size: Mapping[str, Dim], windows: Sequence[Dim]) -> 
         if more[at] >= strides[at]:
             raise MismatchError(f"an output padding of {more[at]} is no less than the stride")
         found[axis] = UNKNOWN_DIM
-        if isinstance(dim, int) and isinstance(window, int):
+        if isinstance(window, int):
             added = dilation[at] * (window - 1) + 1 + more[at] - befores[at] - afters[at]
-            found[axis] = (dim - 1) * strides[at] + added
+            found[axis] = total((times(dim, strides[at]), added - strides[at]))
     return found
+
+
+_REGION_LAYOUTS = {"vision.roi_align": ("NCHW", "NHWC"), "vision.roi_pool": ("NCHW",)}
 
 
 def pooling_regions(call: Call) -> Type:
     """Regions are rows of the second operand."""
-    size, regions = _sizes(call, 0, "layout"), call.shape(1)
+    regions = call.shape(1)
+    if regions is not None:
+        if len(regions) != 2:
+            raise MismatchError(f"regions have 2 dimensions, not {len(regions)}")
+        call.agree(regions[1], 5, f"a region is a batch and 4 bounds, not {regions[1]} numbers")
+    layout, known = call.text("layout"), _REGION_LAYOUTS[call.op]
+    if layout not in known:
+        raise MismatchError(f"regions are taken of data in {' or '.join(known)}, not {layout}")
+    size = _sizes(call, 0, "layout")
     if size is None or regions is None:
         return unknown(call)
-    if len(regions) != 2:
-        raise MismatchError(f"regions have 2 dimensions, not {len(regions)}")
     size |= _of_axes(_spatial(size), call.ints("pooled_size") or ()) | {"N": regions[0]}
     return result(call, tuple(size.values()))
 

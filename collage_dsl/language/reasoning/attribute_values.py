@@ -33,6 +33,9 @@ _BLOCKED = re.compile(r"[A-Z]+([0-9]+[a-z])+")
 PER_AXIS = frozenset({"strides", "padding", "dilation", "output_padding", "pool_size"})
 """Attributes stored with as many numbers as their default has, except in gradients."""
 
+_READ_PER_AXIS = frozenset({"output_size", "pooled_size"})
+"""Attributes of which TVM reads a number for each axis of an image. It may store more."""
+
 
 def check_values(where: Where, operators: tuple[Operator, ...], findings: Findings) -> None:
     """Report values in `where` that the compared attribute of `operators` never has."""
@@ -112,6 +115,17 @@ def stored_length(operator: Operator, name: str) -> int | None:
         return None  # gradients store the list as given
     default = operator.defaults.get(name)
     return len(default) if name in PER_AXIS and isinstance(default, tuple) else None
+
+
+def read_length(operator: Operator, name: str) -> int | None:
+    """
+    How many numbers TVM reads of the attribute `name`, if it has a value; None if that varies. At
+    least so many are stored.
+    """
+    layout = operator.defaults.get("layout")
+    if name in _READ_PER_AXIS and isinstance(layout, str):
+        return sum(letter in "DHW" for letter in layout)
+    return stored_length(operator, name)
 
 
 def _compared(expression: Expression) -> Iterator[tuple[str, Value]]:

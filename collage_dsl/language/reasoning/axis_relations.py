@@ -1,23 +1,37 @@
 """The dimensions along and beside the axes that attributes name, where ranks may be unknown."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, reduce
 
+from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import divided_by, one_of
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, asked_list, differ
+from collage_dsl.language.reasoning.list_values import asked_list, is_none
+from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, differ
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import DimAt, Rank, Value
+from collage_dsl.rules.condition import Calculate, Constant, DimAt, Expression, Rank, Size, Value
 
 _SCANS = frozenset({"cumprod", "cumsum"})
 """Operators whose result has the shape of the operand, if an axis is said."""
+
+
+_MOST_ADDED = 8
+"""More lengths that are not known are not added."""
 
 
 def axis_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     for of, relation in _RELATIONS:
         if all(op in of for op in ops):
             yield relation
+
+
+def _reduced_to_one(called: Called, facts: Facts) -> None:
+    if is_none(called, facts, "axis"):
+        for result in called.results.values():
+            facts.narrow(Size(result), one_of((1,)))
+            _ones(facts, result, facts.asked_axes((result,)))
 
 
 def _reduced(called: Called, facts: Facts) -> None:
@@ -28,7 +42,7 @@ def _reduced(called: Called, facts: Facts) -> None:
     for result in called.results.values():
         if keeps:
             _ones(facts, result, axes)
-            for at in _beside(facts, (data, result), axes):
+            for at in beside(facts, (data, result), axes):
                 facts.equal(DimAt(result, at), DimAt(data, at))
         else:
             _without(facts, data, result, axes)
@@ -54,7 +68,7 @@ def _ones(facts: Facts, name: str, axes: Iterable[int]) -> None:
         facts.narrow(DimAt(name, axis), one_of((1,)))
 
 
-def _beside(facts: Facts, names: Sequence[str], axes: Sequence[int]) -> Iterator[int]:
+def beside(facts: Facts, names: Sequence[str], axes: Sequence[int]) -> Iterator[int]:
     """
     The axes that are none of `axes`, of values of the same rank. If the rank is not known, these
     are axes that anything was asked of, counted from the end from which all `axes` are counted.
@@ -71,7 +85,7 @@ def _without(facts: Facts, whole: str, rest: str, axes: Sequence[int]) -> None:
     """`rest` has the dimensions of `whole` without those along `axes`."""
     rank = facts.of(Rank(whole)).only()
     if isinstance(rank, int):
-        left = list(_beside(facts, (whole,), axes))
+        left = list(beside(facts, (whole,), axes))
         pairs = list(enumerate(left))
     elif end := _end(axes):
         asked = [at for at in facts.asked_axes((whole,)) if end(at) and at not in axes]
@@ -111,7 +125,7 @@ def _beside_axis(called: Called, facts: Facts) -> None:
     """All dimensions are equal, except those along the axis."""
     first, *others = (*called.tensors(0), *called.results.values())
     axis = asked_list(called, facts, "axis")
-    for at in _beside(facts, (first, *others), axis) if axis is not None else ():
+    for at in beside(facts, (first, *others), axis) if axis is not None else ():
         for name in others:
             facts.equal(DimAt(first, at), DimAt(name, at))
 
@@ -127,7 +141,7 @@ def _split(called: Called, facts: Facts) -> None:
     if axis is None:
         return
     for name in called.results.values():
-        _at_least(facts, DimAt(data, axis[0]), DimAt(name, axis[0]))
+        at_least(facts, DimAt(data, axis[0]), DimAt(name, axis[0]))
     whole = facts.of(DimAt(data, axis[0])).only()
     cuts = facts.of(called.attribute("indices_or_sections")).only()
     if not isinstance(whole, int) or isinstance(cuts, bool):
@@ -152,22 +166,40 @@ def _ends(whole: int, cuts: Value) -> list[int]:
 
 def _joined(called: Called, facts: Facts) -> None:
     """The result of `concat` is as long as its tensors together."""
-    axis = asked_list(called, facts, "axis")
+    axis = (0,) if is_none(called, facts, "axis") else asked_list(called, facts, "axis")
     if axis is None or called.operands[0] not in called.names.tuples:
         return
-    for name in called.tensors(0):
-        _at_least(facts, DimAt(called.result, axis[0]), DimAt(name, axis[0]))
-    lengths = [facts.of(DimAt(name, axis[0])).only() for name in called.tensors(0)]
-    known = [length for length in lengths if isinstance(length, int)]
-    if len(known) == len(lengths):
-        facts.narrow(DimAt(called.result, axis[0]), one_of((sum(known),)))
+    whole, parts = DimAt(called.result, axis[0]), [DimAt(n, axis[0]) for n in called.tensors(0)]
+    for part in parts:
+        at_least(facts, whole, part)
+    known = [facts.of(part).only() for part in parts]
+    number = Constant(sum(each for each in known if isinstance(each, int)))
+    left = [part for part, only in zip(parts, known, strict=True) if not isinstance(only, int)]
+    if len(left) <= _MOST_ADDED:
+        equate(facts, whole, _sum(number, left))
+
+
+def _sum(number: Expression, terms: Iterable[Expression]) -> Expression:
+    return reduce(partial(Calculate, "+"), terms, number)
 
 
 def _stacked(called: Called, facts: Facts) -> None:
     """The result of `stack` has an element along the axis for each of its tensors."""
-    axis, parts = asked_list(called, facts, "axis"), called.names.tuples.get(called.operands[0])
+    axis = (0,) if is_none(called, facts, "axis") else asked_list(called, facts, "axis")
+    parts = called.names.tuples.get(called.operands[0])
     if axis is not None and parts is not None:
         facts.narrow(DimAt(called.result, axis[0]), one_of((len(parts),)))
+        for part in parts:
+            _without(facts, called.result, part, axis)
+
+
+def _one_hot(called: Called, facts: Facts) -> None:
+    axis, depth = (asked_list(called, facts, name) for name in ("axis", "depth"))
+    if axis is None:
+        return
+    if depth is not None:
+        facts.narrow(DimAt(called.result, axis[0]), one_of(depth))
+    _without(facts, called.result, called.operands[0], axis)
 
 
 def _scaled(called: Called, facts: Facts) -> None:
@@ -188,13 +220,14 @@ def _grouped(called: Called, facts: Facts) -> None:
         facts.narrow(DimAt(called.operands[0], axis[0]), divided_by(groups[0], 0))
 
 
-def _at_least(facts: Facts, larger: DimAt, smaller: DimAt) -> None:
+def at_least(facts: Facts, larger: DimAt, smaller: DimAt) -> None:
     if facts.possible:
         facts.differ(Difference(facts.first(larger), ">=", facts.first(smaller), 0))
 
 
 _RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
     (REDUCTIONS, Relation("{op} keeps the dimensions that `axis` does not name", again=_reduced)),
+    (REDUCTIONS, Relation("{op} gives one element, if there is no `axis`", again=_reduced_to_one)),
     (frozenset({"expand_dims"}), Relation("{op} adds dimensions of 1", again=_expanded)),
     (frozenset({"squeeze"}), Relation("{op} takes out dimensions of 1", again=_squeezed)),
     (_SCANS, Relation("{op} keeps the shape", again=_scanned)),
@@ -213,6 +246,10 @@ _RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
     (
         frozenset({"stack"}),
         Relation("{op} gives as many along the axis as it takes tensors", again=_stacked),
+    ),
+    (
+        frozenset({"one_hot"}),
+        Relation("{op} gives `depth` elements along a new axis", again=_one_hot),
     ),
     (
         frozenset({"dequantize", "quantize"}),

@@ -6,7 +6,7 @@ from math import inf, prod
 
 from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.rank_relations import asked_list
+from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.relations import (
     Relation,
     broadcasts,
@@ -163,9 +163,16 @@ def _rows(facts: Facts, name: str) -> int | None:
 
 
 def _permuted(called: Called, facts: Facts) -> None:
+    """Without `axes`, they are in reverse order."""
+    result, data = called.result, called.operands[0]
     axes = asked_list(called, facts, "axes")
     for at, axis in enumerate(axes or ()):
-        facts.equal(DimAt(called.result, at), DimAt(called.operands[0], axis % len(axes or ())))
+        facts.equal(DimAt(result, at), DimAt(data, axis % len(axes or ())))
+    if is_none(called, facts, "axes"):
+        for at in facts.asked_axes((result,)):
+            facts.equal(DimAt(result, at), DimAt(data, -1 - at))
+        for at in facts.asked_axes((data,)):
+            facts.equal(DimAt(result, -1 - at), DimAt(data, at))
 
 
 _WEIGHED = {
@@ -199,6 +206,15 @@ def _attention(called: Called, facts: Facts) -> None:
     facts.equal(DimAt(called.result, 3), DimAt(value, 3))
 
 
+def _biased(called: Called, facts: Facts) -> None:
+    """The bias is `[batch, heads, sequence, sequence of the keys]`; all but the last may be 1."""
+    query, key, _, bias = called.operands
+    facts.equal(DimAt(bias, 3), DimAt(key, 1))
+    for axis, of in enumerate((0, 2, 1)):
+        if 1 not in facts.of(DimAt(bias, axis)):
+            facts.equal(DimAt(bias, axis), DimAt(query, of))
+
+
 _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (broadcasts, Relation("{op} takes dimensions that are equal, or 1", again=_broadcast)),
     (
@@ -210,6 +226,10 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (
         {"nn.attention", "nn.attention_bias"}.__contains__,
         Relation("{op} takes `[batch, sequence, heads, size]` three times", once=_attention),
+    ),
+    (
+        {"nn.attention_bias"}.__contains__,
+        Relation("{op} takes a bias for each key, and for each query or for all", again=_biased),
     ),
     ({"permute_dims"}.__contains__, Relation("{op} reorders the dimensions", again=_permuted)),
     (

@@ -8,6 +8,7 @@ from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.list_values import is_none
 from collage_dsl.language.reasoning.numbers import rounding
 from collage_dsl.language.reasoning.relations import Claim, Relation
 from collage_dsl.language.reasoning.required_calls import Called
@@ -39,6 +40,9 @@ def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         followed = {_followed(operator, result) for operator in known}
         if len(followed) == 1 and None not in followed:
             yield from _following(known[0], result)
+            yield from _without_attribute(known, result)
+    if set(ops) == {"bucketize"}:
+        yield Relation("{op} gives `i64`, or `i32` with `out_int32`", again=_bucketized)
 
 
 def _accepting(ops: tuple[str, ...]) -> Iterator[Relation]:
@@ -142,6 +146,39 @@ def _following(operator: Operator, result: int) -> Iterator[Relation]:
                 yield Relation(said, again=partial(_unless_bool, result, place), if_absent=True)
             else:
                 yield Relation(said, once=partial(_same, result, place), if_absent=place == 0)
+
+
+def _without_attribute(known: list[Operator], result: int) -> Iterator[Relation]:
+    """What holds if the attribute that says the dtype is `none`."""
+    name, *others = {str(_dtype(operator, result)).strip("[]") for operator in known}
+    places = {_first_tensor(operator) for operator in known}
+    if others or len(places) > 1 or not all(name in operator.may_be_none for operator in known):
+        return
+    place = places.pop()
+    if place is None:
+        yield Relation(f"`{name}` of {{op}} is a dtype", again=partial(_refused_without, name))
+    else:
+        said = f"{{op}} gives the dtype of the tensor that it takes, if `{name}` is `none`"
+        yield Relation(said, again=partial(_same_without, name, result, place))
+
+
+def _first_tensor(operator: Operator) -> int | None:
+    return operator.takes.index("tensor") if "tensor" in operator.takes else None
+
+
+def _refused_without(attribute: str, called: Called, facts: Facts) -> None:
+    facts.possible &= not is_none(called, facts, attribute)
+
+
+def _same_without(attribute: str, result: int, place: int, called: Called, facts: Facts) -> None:
+    if is_none(called, facts, attribute):
+        _same(result, place, called, facts)
+
+
+def _bucketized(called: Called, facts: Facts) -> None:
+    is_short = facts.of(called.attribute("out_int32"))
+    dtypes = [dtype for dtype, short in (("i32", True), ("i64", False)) if short in is_short]
+    facts.narrow(Dtype(called.result), one_of(dtypes))
 
 
 def _constant(result: int, dtypes: list[str], called: Called, facts: Facts) -> None:

@@ -47,7 +47,7 @@ _OF_SHAPE = (Rank, DimAt, Size)
 _ELEMENTS = (ValueOf, Min, Max)
 """Terms that are about the elements of a constant."""
 
-_RELATED = (Attr, Has, Rank, DimAt, Dtype)
+_RELATED = (Attr, Each, Item, Has, Rank, DimAt, Dtype)
 """Terms of which new facts let operators derive more."""
 
 _MOST_FACTORS = 8

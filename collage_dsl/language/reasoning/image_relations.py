@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Iterator
 
+from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.layout_relations import layouts_of
-from collage_dsl.language.reasoning.rank_relations import asked_list
+from collage_dsl.language.reasoning.list_values import asked_list
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import Attr, DimAt
+from collage_dsl.rules.condition import Attr, Calculate, Constant, DimAt
 
 _CONVOLUTIONS = frozenset({"nn.conv1d", "nn.conv2d", "nn.conv3d"})
+_TRANSPOSED = frozenset(f"nn.conv{rank}d_transpose" for rank in (1, 2, 3))
 _POOLS = frozenset(f"nn.{sort}_pool{rank}d" for sort in ("avg", "max") for rank in (1, 2, 3))
 _ADAPTIVE = frozenset(f"nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3))
 
@@ -51,6 +53,30 @@ def _made(called: Called, facts: Facts) -> None:
         facts.narrow(weight, divided_by(groups, 0))
     if result := _of_result(called, facts, "C"):
         facts.equal(result, weight)
+
+
+def _channels_back(called: Called, facts: Facts) -> None:
+    """A transposed convolution takes as many channels as its weight."""
+    data, weight = called.operands
+    taken, channels = _along(called, facts, data, "C"), _along(called, facts, weight, "I")
+    groups = facts.of(called.attribute("groups")).only()
+    for each in (taken, channels):
+        if each is not None and isinstance(groups, int) and groups > 0:
+            facts.narrow(each, divided_by(groups, 0))
+    if taken is not None and channels is not None:
+        facts.equal(taken, channels)
+
+
+def _made_back(called: Called, facts: Facts) -> None:
+    """A transposed convolution gives the channels of its weight in each group."""
+    weight, result = _along(called, facts, called.operands[1], "O"), _of_result(called, facts, "C")
+    if weight is None or result is None:
+        return
+    groups, made = facts.of(called.attribute("groups")).only(), facts.of(weight).only()
+    if isinstance(groups, int):
+        equate(facts, result, Calculate("*", weight, Constant(groups)))
+    elif isinstance(made, int) and made > 0:
+        facts.narrow(result, divided_by(made, 0))
 
 
 def _kept(letters: str) -> Callable[[Called, Facts], None]:
@@ -157,7 +183,15 @@ _RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
         _CONVOLUTIONS,
         Relation("{op} gives the channels of its weight, equally many in a group", again=_made),
     ),
-    (_CONVOLUTIONS, Relation("{op} keeps the batch", again=_kept("N"))),
+    (
+        _TRANSPOSED,
+        Relation("{op} takes the channels that its weight is for", again=_channels_back),
+    ),
+    (
+        _TRANSPOSED,
+        Relation("{op} gives the channels of its weight, in each group", again=_made_back),
+    ),
+    (_CONVOLUTIONS | _TRANSPOSED, Relation("{op} keeps the batch", again=_kept("N"))),
     (_POOLS | _ADAPTIVE, Relation("{op} keeps the batch and the channels", again=_kept("NC"))),
     (_ADAPTIVE, Relation("{op} gives what `output_size` says", again=_adapted)),
     (_CONVOLUTIONS, Relation(_SLIDES, again=_slid)),

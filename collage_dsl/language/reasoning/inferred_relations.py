@@ -13,6 +13,7 @@ from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_relations import lists_of
+from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import Term
@@ -25,19 +26,21 @@ from collage_dsl.rules.condition import (
     Has,
     Rank,
 )
-from collage_dsl.rules.pattern import Number, Operand
 
 _UNKNOWN = "unknown"
 
 _ALL_DIMS = frozenset({"squeeze"})
 """Operators of which the rule takes a dimension that is not known to be a symbolic one."""
 
-_NOT_OF_SHAPES = frozenset({"dtype", "out_dtype", "ret_type"})
+_NOT_OF_SHAPES = frozenset({"dtype", "out_dtype", "out_int32", "ret_type"})
 """Attributes that say nothing of a shape, or of the shapes in a tuple."""
 
 
-_COUNTS = frozenset({"groups", "num_groups"})
+_COUNTS = frozenset({"depth", "groups", "num_groups"})
 """Attributes without which a shape can be inferred, although not all that they refuse is."""
+
+_MOST_WAYS = 8
+"""A call is inferred for at most this many combinations of values of its attributes."""
 
 
 _NAME = re.compile(r"\bd[0-9]+\b")
@@ -45,58 +48,139 @@ _NAME = re.compile(r"\bd[0-9]+\b")
 
 
 class _UnknownError(Exception):
-    """Something that the type of a call depends on is not known."""
+    """An attribute that the type of a call depends on is not known; the message is its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Inferred:
+    """What is inferred in one way; the type is None if it is not known."""
+
+    type: Type | None
+    agreed: tuple[tuple[Dim, Dim], ...]
 
 
 def inferred_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     if len(ops) == 1 and has_rule(ops[0]):
-        yield Relation("{op} gives the shape that follows from what it takes", again=_inferred)
+        yield Relation("{op} gives the shape that follows from what it takes", again=_infer)
 
 
-def _inferred(called: Called, facts: Facts) -> None:
+def _infer(called: Called, facts: Facts) -> None:
     dims = _Dims(facts)
-    lists = {name for _, name in lists_of(called)}
-    types = [_type_of(called, name, dims, name in lists) for name in called.operands]
-    numbers = {name: _number(operand) for name, operand in _operands(called)}
-    is_any_known = bool(lists) or any(map(_is_known, types)) or any(numbers.values())
-    if not is_any_known or any(map(_is_missing, operators()[called.call.ops[0]].takes, types)):
+    part = _known_part(called, facts, dims)
+    if part is None or (dims.terms and part.op in _ALL_DIMS):
         return
-    if dims.terms and called.call.ops[0] in _ALL_DIMS:
-        return
-    values = [dims.of(name) if name in lists else numbers[name] for name in called.operands]
-    attributes = _Attributes(called, facts)
-    try:
-        found = infer(Call(called.call.ops[0], tuple(types), tuple(values), attributes))
-    except _UnknownError:
-        return
-    except MismatchError as problem:
+    found = tuple(part.ways({}, _MOST_WAYS))
+    if not found:
         facts.possible = False
-        if not _NAME.search(str(problem)):
-            facts.mismatch = f"in `{called.call.ops[0]}`, {problem}"
+        facts.mismatch = part.mismatch()
         return
-    if isinstance(found, TupleType):
-        named = called.names.fields.get(called.result, {})
-        results = [(named[at], each) for at, each in enumerate(found.fields) if at in named]
-    else:
-        results = [(called.result, found)]
-    for name, type_ in results:
-        if isinstance(type_, TensorType) and type_.shape is not None and facts.possible:
-            _has_shape(facts, name, type_.shape, dims)
-            if not facts.possible and not dims.terms:
-                facts.mismatch = f"`{called.call.ops[0]}` gives the shape {list(type_.shape)} here"
+    for one, other in _agreed_in_all(found):
+        left, right = dims.expression(one), dims.expression(other)
+        if left is not None and right is not None:
+            equate(facts, left, right)
+    for name, shapes in _shapes(called, found).items():
+        _has_one_of(facts, name, shapes, dims)
+        if not facts.possible:
+            facts.mismatch = _gives(part.op, shapes)
+            return
 
 
-def _operands(called: Called) -> Iterator[tuple[str, Operand]]:
-    return zip(called.operands, called.call.operands, strict=True)
+def _gives(op: str, shapes: Sequence[Sequence[Dim]]) -> str:
+    """Words for the shape that a call gives, if it is known and the only one."""
+    (first, *others) = (tuple(shape) for shape in shapes)
+    is_known = all(isinstance(dim, int) for dim in first) and set(others) <= {first}
+    return f"`{op}` gives the shape {list(first)} here" if is_known else ""
 
 
-def _number(operand: Operand) -> int | None:
-    """The whole number that the pattern writes for an operand."""
-    match operand:
-        case Number(value, tolerance=0.0) if value.is_integer():
-            return int(value)
-        case _:
-            return None
+def _known_part(called: Called, facts: Facts, dims: "_Dims") -> "_Part | None":
+    """What is known of a call; None if that is nothing, or too little."""
+    lists = {name for _, name in lists_of(called)}
+    types = tuple(_type_of(called, name, dims, name in lists) for name in called.operands)
+    numbers = tuple(called.written(at) for at in range(len(called.operands)))
+    values = tuple(
+        dims.of(name) if name in lists else number
+        for name, number in zip(called.operands, numbers, strict=True)
+    )
+    is_any_known = lists or any(map(_is_known, types)) or set(numbers) - {None}
+    if not is_any_known or any(map(_is_missing, operators()[called.call.ops[0]].takes, types)):
+        return None
+    return _Part(called, facts, types, values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is known of the operands of a call, and of its attributes by `facts`."""
+
+    called: Called
+    facts: Facts
+    types: tuple[Type, ...]
+    values: tuple[object, ...]
+    problems: list[str] = field(default_factory=list)
+    """Why operands do not fit."""
+
+    @property
+    def op(self) -> str:
+        return self.called.call.ops[0]
+
+    def ways(self, assumed: Mapping[str, Attribute], most: int) -> Iterator[_Inferred]:
+        """
+        What is inferred with the `assumed` attributes. If another one is needed that has few
+        values, this is inferred for each. None of `most` ways is left if no operands fit.
+        """
+        attributes = _Attributes(self.called, self.facts, assumed)
+        call = Call(self.op, self.types, self.values, attributes)
+        try:
+            yield _Inferred(infer(call), tuple(call.agreed))
+        except MismatchError as problem:
+            self.problems.append(str(problem))
+        except _UnknownError as unknown:
+            name = str(unknown)
+            choices = self.choices(name)
+            if not 0 < len(choices) <= most:
+                yield _Inferred(None, tuple(call.agreed))
+            else:
+                for value in choices:
+                    yield from self.ways({**assumed, name: value}, most // len(choices))
+
+    def mismatch(self) -> str:
+        """Why no operands fit, in words without names that no user knows."""
+        known = (each for each in self.problems if not _NAME.search(each))
+        return next((f"in `{self.op}`, {problem}" for problem in known), "")
+
+    def choices(self, name: str) -> list[Attribute]:
+        """The values that an attribute may have, if they are few."""
+        attribute = self.called.attribute(name)
+        values = self.facts.of(attribute)
+        has_value = self.facts.of(Has(attribute.name)).only() is True
+        if name in operators()[self.op].may_be_none and not has_value:
+            return []
+        return sorted((value for value in values.allowed or () if value in values), key=str)
+
+
+def _agreed_in_all(found: Sequence[_Inferred]) -> Iterator[tuple[Dim, Dim]]:
+    first, *others = found
+    for pair in dict.fromkeys(first.agreed):
+        if pair[0] != pair[1] and all(pair in other.agreed for other in others):
+            yield pair
+
+
+def _shapes(called: Called, found: Sequence[_Inferred]) -> Mapping[str, list[Sequence[Dim]]]:
+    """The shapes that each result may have; without those of which nothing is known."""
+    shapes: dict[str, list[Sequence[Dim]]] = {}
+    for each in found:
+        for name, type_ in _results(called, each.type):
+            if isinstance(type_, TensorType) and type_.shape is not None:
+                shapes.setdefault(name, []).append(type_.shape)
+    return {name: known for name, known in shapes.items() if len(known) == len(found)}
+
+
+def _results(called: Called, type_: Type | None) -> Iterator[tuple[str, Type]]:
+    match type_:
+        case TupleType(fields):
+            named = called.names.fields.get(called.result, {})
+            yield from ((named[at], each) for at, each in enumerate(fields) if at in named)
+        case TensorType():
+            yield called.result, type_
 
 
 def _is_missing(takes: str | None, type_: Type) -> bool:
@@ -121,14 +205,18 @@ def _is_known(type_: Type) -> bool:
     return any(isinstance(each, TensorType) and each.shape is not None for each in fields)
 
 
-def _has_shape(facts: Facts, name: str, shape: Sequence[Dim], dims: "_Dims") -> None:
-    facts.narrow(Rank(name), one_of((len(shape),)))
-    for axis, dim in enumerate(shape):
+def _has_one_of(facts: Facts, name: str, shapes: Sequence[Sequence[Dim]], dims: "_Dims") -> None:
+    ranks = {len(shape) for shape in shapes}
+    facts.narrow(Rank(name), one_of(ranks))
+    if len(ranks) > 1:
+        return
+    for axis, each in enumerate(zip(*shapes, strict=True)):
         if not facts.possible:
             return
-        if isinstance(dim, int):
-            facts.narrow(DimAt(name, axis), one_of((dim,)))
-        elif (found := dims.expression(dim)) is not None:
+        numbers = [dim for dim in each if isinstance(dim, int)]
+        if len(numbers) == len(each):
+            facts.narrow(DimAt(name, axis), one_of(numbers))
+        elif len(set(each)) == 1 and (found := dims.expression(each[0])) is not None:
             equate(facts, DimAt(name, axis), found)
 
 
@@ -155,8 +243,10 @@ class _Dims:
             self.terms.append(first)
         return f"d{self.terms.index(first)}"
 
-    def expression(self, dim: str) -> Expression | None:
-        """What a dimension of a result is in terms of known values; None if that is not known."""
+    def expression(self, dim: Dim) -> Expression | None:
+        """What a dimension is in terms of known values; None if that is not known."""
+        if isinstance(dim, int):
+            return Constant(dim)
         return None if dim == UNKNOWN_DIM else self._parsed(ast.parse(dim, mode="eval").body)
 
     def _parsed(self, node: ast.expr) -> Expression | None:
@@ -185,19 +275,26 @@ _OPERATORS: Mapping[type[ast.operator], Arithmetic] = {
 
 
 class _Attributes(Mapping[str, Attribute]):
-    """The attributes of a call. One that is read and not known raises `_UnknownError`."""
+    """
+    The attributes of a call, some of which have `assumed` values. One that is read and not known
+    raises `_UnknownError`.
+    """
 
-    def __init__(self, called: Called, facts: Facts) -> None:
+    def __init__(self, called: Called, facts: Facts, assumed: Mapping[str, Attribute]) -> None:
         self._called = called
         self._facts = facts
+        self._assumed = assumed
 
     def __getitem__(self, name: str) -> Attribute:
         if name not in operators()[self._called.call.ops[0]].attrs:
             raise KeyError(name)
-        attribute = self._called.attribute(name)
-        if self._facts.of(Has(attribute.name)).only() is False:
+        if name in self._assumed:
+            return self._assumed[name]
+        if is_none(self._called, self._facts, name):
             return None
-        value = self._facts.of(attribute).only()
+        value = self._facts.of(self._called.attribute(name)).only()
+        if value is None:
+            value = asked_list(self._called, self._facts, name)
         if value is not None:
             return value
         if name in _NOT_OF_SHAPES:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from math import inf
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.reasoning.domain import Values, between, one_of
+from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
@@ -77,41 +77,8 @@ def _sized(called: Called, facts: Facts) -> None:
     facts.narrow(Rank(called.operands[1]), one_of((_LENGTHS[called.call.ops[0]],)))
 
 
-def _sliced(called: Called, facts: Facts) -> None:
-    """All lists of a slice have an item for each axis, and there are no more axes than the rank."""
-    data, axes, *bounds = called.operands
-    for each in bounds:
-        facts.equal(Rank(each), Rank(axes))
-    _, most = facts.of(Rank(data)).bounds()
-    facts.narrow(Rank(axes), between(0, most))
-    least, _ = facts.of(Rank(axes)).bounds()
-    facts.narrow(Rank(data), between(least, inf))
-
-
-def _within_rank(called: Called, facts: Facts) -> None:
-    """The axes of a slice are dimensions of what it takes, along which no step is 0."""
-    data, axes, *_ = called.operands
-    for at in facts.asked_axes(called.operands[4:]):
-        facts.narrow(DimAt(called.operands[4], at), Values(excluded=frozenset({0})))
-    length, (_, rank) = facts.of(Rank(axes)).only(), facts.of(Rank(data)).bounds()
-    for at in range(length) if isinstance(length, int) else ():
-        facts.narrow(DimAt(axes, at), between(-rank, rank - 1))
-        low, high = facts.of(DimAt(axes, at)).bounds()
-        facts.narrow(Rank(data), between(max(low + 1, -high), inf))
-
-
 _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (_takes_lists, Relation("the lists of {op} are written in the program", once=_written)),
     (_GIVE.__contains__, Relation("{op} gives the shape in its list", once=_gives)),
     (_LENGTHS.__contains__, Relation("{op} takes a size for each axis of an image", once=_sized)),
-    (
-        {"strided_slice"}.__contains__,
-        Relation("the lists of {op} have an item for each axis that is cut", again=_sliced),
-    ),
-    (
-        {"strided_slice"}.__contains__,
-        Relation(
-            "{op} cuts dimensions of what it takes, with steps that are not 0", again=_within_rank
-        ),
-    ),
 )

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from collage_dsl.language.reasoning.attribute_values import PER_AXIS
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.reasoning.attribute_values import read_length
 from collage_dsl.language.reasoning.axis_relations import axis_relations
 from collage_dsl.language.reasoning.dimension_relations import dimension_relations
 from collage_dsl.language.reasoning.dtype_relations import dtype_relations, number_claims
@@ -14,9 +15,12 @@ from collage_dsl.language.reasoning.inferred_relations import inferred_relations
 from collage_dsl.language.reasoning.inner_uses import taken_claims, use_claims
 from collage_dsl.language.reasoning.layout_relations import layout_relations
 from collage_dsl.language.reasoning.list_relations import list_relations, lists_of
+from collage_dsl.language.reasoning.named_axes import named_axes
+from collage_dsl.language.reasoning.operand_relations import operand_relations
 from collage_dsl.language.reasoning.rank_relations import rank_relations
 from collage_dsl.language.reasoning.relations import Claim, claims
 from collage_dsl.language.reasoning.required_calls import Called, Names, required_calls
+from collage_dsl.language.reasoning.slice_relations import slice_relations
 from collage_dsl.language.reasoning.terms import renamed
 from collage_dsl.language.reasoning.written_out import WrittenOut, written_out
 from collage_dsl.language.syntax import ast
@@ -58,8 +62,9 @@ MOST_CALLS = 40
 """Only this many conditions and calls are examined. The rest cannot make a finding wrong."""
 
 ALL_RELATIONS = (
-    *(inferred_relations, dtype_relations, rank_relations, layout_relations),
-    *(dimension_relations, axis_relations, image_relations, list_relations),
+    *(inferred_relations, dtype_relations, rank_relations, named_axes, layout_relations),
+    *(operand_relations, dimension_relations, axis_relations),
+    *(image_relations, list_relations, slice_relations),
 )
 """
 What operators say of their calls. What they say first is shown first, and what they say last is
@@ -122,21 +127,24 @@ def _conditions(
     for call in calls:
         if not call.call.optional:
             for where in call.call.attributes:
-                if where.span is not None and _has_elements(where.condition):
-                    expression = _named(_numbered(where.condition, call), names, calls)
+                expression = _named(_numbered(where.condition, call), names, calls)
+                if where.span is not None and _has_elements(expression, calls):
                     yield condition(where, expression, where.span)
     for where in written.pattern.conditions:
-        if where.span is not None:
-            yield condition(where, _named(where.condition, names, calls), where.span)
+        expression = _named(where.condition, names, calls)
+        if where.span is not None and _has_elements(expression, calls):
+            yield condition(where, expression, where.span)
 
 
-def _has_elements(expression: Expression) -> bool:
+def _has_elements(expression: Expression, calls: Sequence[Called]) -> bool:
     """Whether no `name[*]` in it can be an empty list, of which every condition holds."""
     match expression:
-        case Each(Attr(name)):
-            return name in PER_AXIS
+        case Each(Attr(numbered)):
+            number, _, name = numbered.partition(".")
+            ops = next(call.call.ops for call in calls if str(call.number) == number)
+            return bool(ops) and all(read_length(operators()[op], name) for op in ops)
         case _:
-            return all(map(_has_elements, parts(expression)))
+            return all(_has_elements(part, calls) for part in parts(expression))
 
 
 def _numbered(expression: Expression, call: Called) -> Expression:

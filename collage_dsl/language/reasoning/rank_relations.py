@@ -1,4 +1,4 @@
-"""The ranks of what operators take and give, and the axes that attributes may name."""
+"""The ranks of what operators take and give."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -8,34 +8,48 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import Number, between, is_infinite, one_of
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import Attr, Rank, Value
+from collage_dsl.rules.condition import Rank
 
 REDUCTIONS = frozenset(
     {"argmax", "argmin", "max", "mean", "median", "min", "prod", "std", "sum", "variance"}
 )
 
 _FIXED: Mapping[str, int] = {
+    "arange": 1,
     "eye": 2,
     "flatten": 1,
+    "hamming_window": 1,
     "nn.attention": 4,
     "nn.attention_bias": 4,
     "nn.batch_flatten": 2,
+    "nn.cross_entropy_with_logits": 0,
     "nonzero": 2,
     "outer": 2,
     "size": 0,
+    "vision.roi_align": 4,
+    "vision.roi_pool": 4,
 }
 """Operators whose result always has the same rank."""
 
 _TAKES: Mapping[str, tuple[tuple[Number, Number], ...]] = {
+    "bucketize": ((0, inf), (1, 1)),
+    "dynamic_strided_slice": ((0, inf), (1, 1), (1, 1), (1, 1)),
+    "image.affine_grid": ((3, 3),),
     "nn.attention": ((4, 4),) * 3,
     "nn.attention_bias": ((4, 4),) * 4,
     "nn.batch_flatten": ((2, inf),),
+    "nn.nll_loss": ((1, inf), (0, inf), (1, 1)),
     "matmul": ((1, inf),) * 2,
     "outer": ((1, 1),) * 2,
+    "reverse_sequence": ((1, inf), (1, 1)),
+    "scatter_nd": ((0, inf), (1, inf)),
     "tril": ((2, inf),),
     "triu": ((2, inf),),
+    "vision.roi_align": ((4, 4), (2, 2)),
+    "vision.roi_pool": ((4, 4), (2, 2)),
 }
 """The least and the greatest rank of operands."""
 
@@ -51,29 +65,30 @@ _SAME_RANK = frozenset(
 _SAME_RANK_ALONG_AXIS = frozenset({"cumprod", "cumsum", "repeat"})
 """Operators that give a list if no axis is said."""
 
-_MAY_SCALE_ALL = frozenset({"dequantize", "quantize"})
-"""Operators that take a value of rank 0, whatever the axis is."""
-
 
 def rank_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     for holds, relation in _RELATIONS:
         if all(map(holds, ops)):
             yield relation
     if all(op in _TAKES for op in ops):
-        least, most = _TAKES[ops[0]][0]
-        rank = f"{least}" if least == most else f"{least} or more"
-        yield Relation(f"{{op}} takes values of rank {rank}", once=_taken)
+        yield Relation(f"{{op}} takes {_said_of_ranks(ops[0])}", once=_taken)
     if all(op in _FIXED for op in ops):
         ranks = sorted({_FIXED[op] for op in ops})
         said = f"{{op}} gives a value of rank {' or '.join(map(str, ranks))}"
         yield Relation(said, once=partial(_fixed, ranks))
-    for attribute in sorted(set.intersection(*(set(operators()[op].axes) for op in ops))):
-        more = {operators()[op].axes[attribute] for op in ops}
-        if len(more) == 1:
-            beyond = more.pop()
-            of = "gives" if beyond else "takes"
-            said = f"`{attribute}` of {{op}} names dimensions of what it {of}, each once"
-            yield Relation(said, again=partial(_axes, attribute, beyond))
+
+
+def _said_of_ranks(op: str) -> str:
+    """`values of rank 4`, or the names of the operands with their ranks."""
+    bounds, names = _TAKES[op], operators()[op].operands or ()
+    if len(set(bounds)) == 1:
+        return f"values of rank {_range(*bounds[0])}"
+    said = (f"`{name}` of rank {_range(*each)}" for name, each in zip(names, bounds, strict=False))
+    return " and ".join(each for each, (least, _) in zip(said, bounds, strict=True) if least)
+
+
+def _range(least: Number, most: Number) -> str:
+    return f"{least}" if least == most else f"{least} or more"
 
 
 def _fixed(ranks: list[int], called: Called, facts: Facts) -> None:
@@ -109,8 +124,16 @@ def _same_rank(called: Called, facts: Facts) -> None:
 
 
 def _same_rank_along_axis(called: Called, facts: Facts) -> None:
-    if called.attribute("axis") in facts.known:
+    if is_none(called, facts, "axis"):
+        facts.narrow(Rank(called.result), one_of((1,)))
+    elif called.attribute("axis") in facts.known:
         _same_rank(called, facts)
+
+
+def _listed_without_axis(called: Called, facts: Facts) -> None:
+    if is_none(called, facts, "axis"):
+        for name in called.tensors(0):
+            facts.narrow(Rank(name), one_of((1,)))
 
 
 def differ(
@@ -173,16 +196,11 @@ def _reduced(called: Called, facts: Facts) -> None:
         differ(facts, called.operands[0], name, least, most)
 
 
-def asked_list(called: Called, facts: Facts, attribute: str) -> tuple[int, ...] | None:
-    """The numbers in an attribute, or the only one; None if they are not known."""
-    match facts.of(called.attribute(attribute)).only():
-        case bool():
-            return None
-        case int() as number:
-            return (number,)
-        case tuple() as numbers:
-            return tuple(number for number in numbers if isinstance(number, int))
-    return None
+def _reduced_to_one(called: Called, facts: Facts) -> None:
+    is_kept = facts.of(called.attribute("keepdims")).only()
+    for name in called.results.values():
+        if is_kept is False and is_none(called, facts, "axis"):
+            facts.narrow(Rank(name), one_of((0,)))
 
 
 def _broadcast_rank(called: Called, facts: Facts) -> None:
@@ -220,82 +238,6 @@ def _taken_rank(called: Called, facts: Facts) -> None:
         facts.differ(Difference(result, "==", taken, indices - 1))
 
 
-# Axes.
-
-
-def _axes(attribute: str, more: int, called: Called, facts: Facts) -> None:
-    """Add that an attribute names axes of the first operand, or of one with `more` axes."""
-    term, rank = called.attribute(attribute), Rank(called.tensors(0)[0])
-    if term not in facts.known:  # it may have no value
-        return
-    if 0 in facts.of(rank) and _MAY_SCALE_ALL.intersection(called.call.ops):
-        return
-    allowed = facts.of(term).allowed
-    if allowed is None:
-        _one_axis(term, rank, more, facts)
-        return
-    _, most = facts.of(rank).bounds()
-    fit = {value: _least_rank(value, more) for value in allowed if value in facts.of(term)}
-    fit = {value: least for value, least in fit.items() if least <= most}
-    fit = {
-        value: least
-        for value, least in fit.items()
-        if _is_distinct(value, facts.of(rank).only(), more)
-    }
-    facts.narrow(term, one_of(fit))
-    if fit:
-        facts.narrow(rank, between(min(fit.values()), inf))
-
-
-def _one_axis(term: Attr, rank: Rank, more: int, facts: Facts) -> None:
-    _, most = facts.of(rank).bounds()
-    facts.narrow(term, between(-most - more, most + more - 1))
-    low, high = facts.of(term).bounds()
-    facts.narrow(rank, between(max(low + 1, -high) - more, inf))
-
-
-def _numbers(value: Value) -> tuple[int, ...]:
-    numbers = value if isinstance(value, tuple) else (value,)
-    return tuple(number for number in numbers if isinstance(number, int))
-
-
-def _least_rank(value: Value, more: int) -> int:
-    """The least rank of a value with these axes."""
-    axes = _numbers(value)
-    return max((axis + 1 if axis >= 0 else -axis for axis in axes), default=0) - more * len(axes)
-
-
-def _is_distinct(value: Value, rank: Value | None, more: int) -> bool:
-    axes = _numbers(value)
-    if isinstance(rank, int):
-        axes = tuple(axis % max(1, rank + more * len(axes)) for axis in axes)
-    return len(set(axes)) == len(axes)
-
-
-def _permuted(called: Called, facts: Facts) -> None:
-    """Add that the axes are each of the first operand once."""
-    term, rank = called.attribute("axes"), Rank(called.operands[0])
-    allowed = facts.of(term).allowed
-    if allowed is not None:
-        orders = [value for value in allowed if isinstance(value, tuple) and _is_order(value)]
-        facts.narrow(term, one_of(v for v in orders if len(v) in facts.of(rank)))
-        facts.narrow(rank, one_of(map(len, orders)))
-
-
-def _is_order(axes: tuple[Value, ...]) -> bool:
-    return {axis % len(axes) for axis in axes if isinstance(axis, int)} == set(range(len(axes)))
-
-
-def _padded(called: Called, facts: Facts) -> None:
-    """Add that there are two widths for each dimension."""
-    term, rank = called.attribute("pad_width"), Rank(called.operands[0])
-    allowed = facts.of(term).allowed
-    if allowed is not None:
-        widths = [value for value in allowed if isinstance(value, tuple) and len(value) % 2 == 0]
-        facts.narrow(term, one_of(v for v in widths if len(v) // 2 in facts.of(rank)))
-        facts.narrow(rank, one_of(len(value) // 2 for value in widths))
-
-
 def _again(says: str, apply: Apply, *, if_absent: bool = False) -> Relation:
     return Relation(says, again=apply, if_absent=if_absent)
 
@@ -312,7 +254,11 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     ),
     (
         _SAME_RANK_ALONG_AXIS.__contains__,
-        _again("{op} keeps the rank, if there is an `axis`", _same_rank_along_axis),
+        _again("{op} keeps the rank along an `axis`, else gives rank 1", _same_rank_along_axis),
+    ),
+    (
+        {"concat", "take"}.__contains__,
+        _again("{op} takes data of rank 1, if there is no `axis`", _listed_without_axis),
     ),
     (
         {"broadcast_to", "tile"}.__contains__,
@@ -330,6 +276,12 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
         _again("{op} takes out the dimensions that `axis` names, unless `keepdims`", _reduced),
     ),
     (
+        REDUCTIONS.__contains__,
+        _again(
+            "{op} gives a value of rank 0 if there is no `axis`, unless `keepdims`", _reduced_to_one
+        ),
+    ),
+    (
         broadcasts,
         _again("{op} gives the larger rank of its operands", _broadcast_rank, if_absent=True),
     ),
@@ -342,10 +294,5 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (
         {"take"}.__contains__,
         _again("{op} puts the dimensions of the indices in the place of one", _taken_rank),
-    ),
-    ({"permute_dims"}.__contains__, _again("`axes` of {op} names each dimension once", _permuted)),
-    (
-        {"nn.pad"}.__contains__,
-        _again("`pad_width` of {op} has 2 numbers a dimension", _padded),
     ),
 )

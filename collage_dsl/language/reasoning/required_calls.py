@@ -13,6 +13,7 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Flat,
     ListOf,
+    Number,
     Operand,
     Pattern,
     PatternCall,
@@ -25,6 +26,10 @@ _OF_TYPE = {"int": WHOLE, "bool": TRUTH}
 
 _COUNTS = frozenset({"groups", "num_groups"})
 """Whole numbers that are at least 1."""
+
+
+_LARGEST = 2**53
+"""Larger whole numbers are not exact where they are stored as floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,14 @@ class Called:
     def tensors(self, at: int) -> tuple[str, ...]:
         """The operand at the place `at`, or the tensors of the tuple that is written there."""
         return self.names.tuples.get(self.operands[at], (self.operands[at],))
+
+    def written(self, at: int) -> int | None:
+        """The whole number that the pattern writes for the operand at the place `at`."""
+        match self.call.operands[at]:
+            case Number(value, tolerance=0.0) if abs(value) < _LARGEST and value == int(value):
+                return int(value)
+            case _:
+                return None
 
     def attribute(self, name: str) -> Attr:
         return Attr(f"{self.number}.{name}")

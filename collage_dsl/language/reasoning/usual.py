@@ -11,7 +11,8 @@ from collage_dsl.language.reasoning.terms import Term, terms
 from collage_dsl.rules.condition import Attr, Compare, Constant, DimAt, Dtype, Rank, Size, Value
 
 _ATTRIBUTES = frozenset(
-    {"ceil_mode", "data_layout", "dilation", "kernel_layout", "layout", "out_layout"}
+    {"assume_inbound", "ceil_mode", "data_layout", "dilation", "kernel_layout", "layout"}
+    | {"out_layout"}
 )
 """Attributes that have their default in nearly all models."""
 
