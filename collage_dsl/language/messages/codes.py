@@ -96,6 +96,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0701": "a test has no graph, several, or expects nothing",
         "E0702": "something that cannot be expected",
         "E0703": "a plan is asked for without costs",
+        "W0704": "a price that is never used",
         "E0710": "an expectation does not hold",
         "E0711": "a test cannot be run",
         # Comments that ignore warnings.
