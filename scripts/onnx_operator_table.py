@@ -5,7 +5,8 @@ Write the table of ONNX operators to `collage_dsl/graph/onnx-operators.json`.
     python scripts/onnx_operator_table.py --check    # exit 1 if it would change
 
 The operators of ONNX come from the schemas of the installed onnx package: the operands of the
-newest version, and the attributes of all versions. Those of `com.microsoft` come from onnxruntime.
+newest version, and the attributes and the greatest number of outputs of all versions. Those of
+`com.microsoft` come from onnxruntime.
 """
 
 import argparse
@@ -57,13 +58,19 @@ def row(schemas: Iterable[Any]) -> dict[str, Any]:
     found = {n: value for n, value in defaults(newest) if n in attrs}
     always = set.intersection(*map(required, ordered)) | found.keys()
     may_be_none = [name for name in attrs if name not in always]
+    most = max(schema.max_output for schema in ordered)
     return {
         "operands": None if is_variadic else names,
         "optional": 0 if is_variadic else max(0, len(names) - least),
         "attrs": attrs,
         "defaults": found,
+        **({"results": most} if most < _ANY_NUMBER else {}),
         **({"may_be_none": may_be_none} if may_be_none else {}),
     }
+
+
+_ANY_NUMBER = 2**31 - 1
+"""The number of outputs of an operator that has any number of them."""
 
 
 def attributes(schema: Any) -> Iterator[tuple[str, str]]:

@@ -73,7 +73,7 @@ def test_explain_alone_lists_all_codes() -> None:
 
 
 def test_explain_knows_what_a_code_was_meant_to_be() -> None:
-    done = collage("explain", "W0703")
+    done = collage("explain", "W0603")
 
     assert (done.code, done.out) == (2, "")
-    assert "there is no code `W0703`; did you mean `E0703`?" in done.err
+    assert "there is no code `W0603`; did you mean `E0603`?" in done.err

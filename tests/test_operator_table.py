@@ -79,6 +79,13 @@ def test_some_attributes_may_have_no_value() -> None:
     assert operators()["nn.conv2d"].attribute_type("strides") == "ints"
 
 
+def test_an_operator_of_onnx_has_so_many_results_at_most() -> None:
+    known = {"onnx.TopK": 2, "onnx.GRU": 2, "onnx.LSTM": 3, "onnx.Relu": 1, "onnx.Split": None}
+
+    assert {name: operators()[name].most_results for name in known} == known
+    assert operators()["topk"].most_results is None
+
+
 def test_an_attribute_of_onnx_may_have_no_value_if_it_has_no_default_and_is_not_required() -> None:
     lstm = operators()["onnx.LSTM"]
 

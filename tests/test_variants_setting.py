@@ -8,7 +8,7 @@ import pytest
 import collage_dsl as collage
 from collage_dsl import builder as build
 from collage_dsl.graph import Toolchain
-from collage_dsl.graph.variants import NATIVE_VARIANTS
+from collage_dsl.graph.variants import COMPUTED, NATIVE_VARIANTS
 from collage_dsl.language import parse_graph
 from collage_dsl.language.forms import from_json, from_yaml, to_form, to_json, to_yaml
 from collage_dsl.language.messages.explanations import explanation
@@ -102,6 +102,51 @@ def test_native_kernels_have_no_variant_that_a_spec_cannot_name() -> None:
     from collage_dsl.backends.variants import VARIANTS
 
     assert set(VARIANTS) <= set(NATIVE_VARIANTS)
+
+
+OF_ONE_CALL = {
+    "nn.relu": "y = nn.relu(x);",
+    "nn.softmax": "y = nn.softmax(x);",
+    "concat": "t = (x, z); y = concat(t) [axis = 0];",
+    "matmul": "y = matmul(m, v);",
+    "nn.conv1d": "y = nn.conv1d(s, k);",
+    "nn.conv2d": "y = nn.conv2d(x, w);",
+    "nn.conv2d_transpose": "y = nn.conv2d_transpose(x, w);",
+}
+INPUTS = """x: f32[1, 16, 8, 8]; z: f32[1, 16, 8, 8]; m: f32[4, 8]; v: f32[8, 8];
+  s: f32[1, 16, 8]; k: f32[16, 16, 3]; w: f32[16, 16, 3, 3];"""
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("op", OF_ONE_CALL)
+def test_a_variant_computes_no_kernel_that_the_checker_says_it_never_does(op: str) -> None:
+    from collage_dsl.backends.variants import VARIANTS
+
+    graph = parse_graph(f"graph {{ {INPUTS} {OF_ONE_CALL[op]} return y; }}")
+    able = {name for name, unsuitable in VARIANTS.items() if unsuitable(graph) is None}
+
+    for name in able & COMPUTED.keys():
+        assert op in COMPUTED[name].ops
+        assert COMPUTED[name].least == 1
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("variant", COMPUTED)
+def test_a_variant_computes_a_kernel_as_the_checker_says(variant: str) -> None:
+    from collage_dsl.backends.variants import VARIANTS
+
+    kernels = {
+        **{op: f"{text} return y;" for op, text in OF_ONE_CALL.items()},
+        "depthwise": "a = nn.conv2d(x, p); y = nn.conv2d(a, d) [groups = 16]; return y;",
+    }
+    pointwise = "p: f32[16, 16, 1, 1]; d: f32[16, 1, 3, 3];"
+    able = [
+        name
+        for name, text in kernels.items()
+        if VARIANTS[variant](parse_graph(f"graph {{ {INPUTS} {pointwise} {text} }}")) is None
+    ]
+
+    assert able
 
 
 # What the engine makes of them.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from collage_dsl.graph import Graph, Kind, Node, TensorType, members
+from collage_dsl.graph.variants import CONVOLUTION
 
-CONVOLUTION = "nn.conv2d"
 STRIDES = ((1, 1), (2, 2))
 LEAST_LANES = 4
 """The channels of the depthwise convolution are whole vectors, of at least so many."""

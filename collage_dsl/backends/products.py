@@ -7,11 +7,10 @@ from functools import partial
 from math import prod
 
 from collage_dsl.graph import Graph, Node, TensorType, members
+from collage_dsl.graph.variants import CONVOLUTIONS, PRODUCTS
 
 FEW_ROWS = 4
 """The most rows of a product that takes the time of reading its weights."""
-
-CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 Check = Callable[[Graph, Node], str | None]
 OfConvolution = Callable[[Node, tuple[int, ...]], str | None]
@@ -37,7 +36,7 @@ def unsuitable_for_gemv(graph: Graph) -> str | None:
 
 def _unsuitable(variant: str, graph: Graph, refused: Check) -> str | None:
     calls = [graph.nodes[index] for index in members(graph.calls)]
-    products = [node for node in calls if node.op == "matmul" or node.op in CONVOLUTIONS]
+    products = [node for node in calls if node.op in PRODUCTS]
     if not products:
         return f"{variant} computes matrix products and convolutions, here is none"
     reasons = [refused(graph, node) for node in products]

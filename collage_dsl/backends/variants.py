@@ -6,16 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from math import prod
 
 from collage_dsl.backends import depthwise, products, winograd
-from collage_dsl.backends.products import CONVOLUTIONS
 from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
 from collage_dsl.graph.tuning import TUNED
-from collage_dsl.graph.variants import DIRECT
+from collage_dsl.graph.variants import CONVOLUTIONS, DIRECT, PRODUCTS
 
 IN_PLACE = "in_place"
 """The variant of a concatenation whose operands are written to its result. It runs nothing."""
-
-PRODUCTS = (*CONVOLUTIONS, "matmul")
-"""The operators whose second operand is a weight that a variant may take in another form."""
 
 
 def unsuitable(variant: str, graph: Graph, weights: Collection[int]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from collage_dsl.graph import Form, Graph, Kind, Node, TensorType, members
+from collage_dsl.graph.variants import CONVOLUTION
 
 LEAST_CHANNELS = 8
 """Of a group. The transforms work on vectors of channels, and the sums have to pay for them."""
@@ -100,8 +101,6 @@ def _groups(convolution: Node, weight: Node) -> str | None:
         return f"needs groups of {LEAST_CHANNELS} channels or more, here they have {channels}"
     return None
 
-
-CONVOLUTION = "nn.conv2d"
 
 CHECKS = {name: partial(unsuitable, variant=name) for name in SIDES}
 """The check of each variant, by its name."""

@@ -51,7 +51,8 @@ class Operator:
     value; all others always have one.
 
     `takes` says what each operand is, and `gives` what a call is: "tensor", "shape", or the number
-    of tensors in a tuple. `gives` is None if that depends on attributes, or is not known.
+    of tensors in a tuple. `gives` is None if that depends on attributes, or is not known. An
+    operator of ONNX gives at most `most_results` values, as a tuple if several of them are used.
     Operands in `same_dtype` have one dtype, except those that are `bool`; if only one is named,
     it is a tuple whose tensors do. `dtypes` has the operand with the same dtype as each result,
     or in brackets the attribute that says it, or the dtype itself; None if it is not known.
@@ -76,6 +77,7 @@ class Operator:
     dtypes: tuple[str | None, ...] = ()
     axes: Mapping[str, int] = field(default_factory=dict, hash=False)
     accepts: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    most_results: int | None = None
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -144,6 +146,7 @@ def relax_operators() -> Mapping[str, Operator]:
     }
 
 
+@cache
 def _onnx_operators() -> Mapping[str, Operator]:
     """Their last operands may be left out; those in the middle that are, are not counted."""
     path = Path(__file__).with_name("onnx-operators.json")
@@ -157,6 +160,7 @@ def _onnx_operators() -> Mapping[str, Operator]:
             optional=row["optional"],
             defaults={attr: _attribute(value) for attr, value in row["defaults"].items()},
             may_be_none=frozenset(row.get("may_be_none", ())),
+            most_results=row.get("results"),
         )
         for name, row in table["operators"].items()
     }
@@ -165,6 +169,12 @@ def _onnx_operators() -> Mapping[str, Operator]:
 def _attribute(value: Any) -> Attribute:
     """An attribute from JSON, with tuples instead of lists."""
     return tuple(map(_attribute, value)) if isinstance(value, list) else value
+
+
+@cache
+def without_code() -> frozenset[str]:
+    """The operators of which TVM has no code: those of ONNX, and calls of packed functions."""
+    return frozenset(PACKED_CALLS | _onnx_operators().keys())
 
 
 def is_commutative(op: str) -> bool:

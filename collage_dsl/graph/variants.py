@@ -1,6 +1,7 @@
 """Which variants may compute something, and the names of those of native kernels."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from collage_dsl.graph.tuning import TUNED
@@ -21,6 +22,44 @@ NATIVE_VARIANTS: Mapping[str, str] = MappingProxyType(
     }
 )
 """What each variant is. Which of them can compute a kernel is for the native backend to say."""
+
+CONVOLUTION = "nn.conv2d"
+
+CONVOLUTIONS = ("nn.conv1d", CONVOLUTION, "nn.conv3d")
+
+PRODUCTS = (*CONVOLUTIONS, "matmul")
+"""The operators whose second operand is a weight that a variant may take in another form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """
+    The kernels that a variant computes at most: those with `least` to `most` calls of `ops`. A
+    kernel has no other calls unless `others`, and none of kind `reduce` or higher unless
+    `other_sums`.
+    """
+
+    ops: tuple[str, ...]
+    least: int = 1
+    most: int | None = None
+    others: bool = True
+    other_sums: bool = True
+
+
+COMPUTED: Mapping[str, Computed] = MappingProxyType(
+    {
+        "in_place": Computed(("concat",), most=1, others=False),
+        "gemm": Computed(PRODUCTS),
+        "gemv": Computed(PRODUCTS),
+        "depthwise": Computed((CONVOLUTION,), least=2, most=3, other_sums=False),
+        "winograd2": Computed((CONVOLUTION,), most=1, other_sums=False),
+        "winograd4": Computed((CONVOLUTION,), most=1, other_sums=False),
+    }
+)
+"""
+By variant. Those that are not named compute kernels of any operators. The native backend also
+says which shapes and attributes a variant needs.
+"""
 
 Variants = frozenset[str] | None
 """The variants that may compute something; None for any."""

@@ -60,8 +60,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0406": "rules or patterns grow too large when written out",
         "E0410": "a predicate comes from something that is not code",
         "W0420": "a rule that is never chosen",
-        "W0421": "a limit refuses every match of a pattern",
-        "W0422": "a limit refuses what a pattern allows",
+        "W0421": "a limit refuses all that a pattern or rule proposes",
+        "W0422": "a limit refuses what a pattern allows or a rule joins",
         "E0423": "limits that nothing can keep to",
         "W0424": "a rule may propose too many candidates",
         "W0425": "a rule that does nothing",
@@ -80,6 +80,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0541": "an option that TVM does not take",
         "W0542": "a composite that the target gives to no library",
         "W0543": "a compiler whose name is almost that of a known one",
+        "W0544": "a call of which the target has no code",
         # Graphs in the text notation.
         "E0601": "a graph returns nothing",
         "E0602": "an attribute without a default has no value",
@@ -96,6 +97,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0701": "a test has no graph, several, or expects nothing",
         "E0702": "something that cannot be expected",
         "E0703": "a plan is asked for without costs",
+        "W0704": "a price that is never used",
         "E0710": "an expectation does not hold",
         "E0711": "a test cannot be run",
         # Comments that ignore warnings.

@@ -1,6 +1,6 @@
 """Word what is said of conditions that exclude each other: names, notes and hints."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from collage_dsl.diagnostics import Note
@@ -11,7 +11,16 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition, Premise
 from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.language.syntax import ast
-from collage_dsl.rules.condition import Attr, Compare, Constant, DimAt, Dtype, Rank, Value
+from collage_dsl.rules.condition import (
+    Attr,
+    Compare,
+    Comparison,
+    Constant,
+    DimAt,
+    Dtype,
+    Rank,
+    Value,
+)
 
 
 def notes_on(premises: Sequence[Premise]) -> tuple[Note, ...]:
@@ -127,6 +136,24 @@ def shape_of(text: str, name: str, facts: Facts) -> str:
         return ""
     dims = [facts.of(DimAt(name, axis)).only() for axis in range(rank)]
     return f"`{text}` is `{_shown(tuple(dims))}` here" if None not in dims else ""
+
+
+ORDERS: tuple[Comparison, ...] = ("<", "==", ">")
+
+_COMPARED: Mapping[frozenset[Comparison], str] = {
+    frozenset({"<"}): "is always less than",
+    frozenset({"=="}): "always equals",
+    frozenset({">"}): "is always greater than",
+    frozenset({"<", "=="}): "is at most",
+    frozenset({"==", ">"}): "is at least",
+    frozenset({"<", ">"}): "never equals",
+}
+
+
+def compared(left: str, right: str, possible: frozenset[Comparison]) -> str:
+    """A hint that says how two numbers compare, of which only `possible` can hold."""
+    said = _COMPARED.get(possible)
+    return f"{left} {said} {right}" if said else ""
 
 
 def range_of(text: str, values: Values) -> str:

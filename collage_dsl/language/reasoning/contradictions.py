@@ -7,7 +7,9 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import MAX_WARNINGS, Findings, quoted
 from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.contradiction_words import (
+    ORDERS,
     assumed,
+    compared,
     either,
     excluding,
     notes_on,
@@ -38,6 +40,7 @@ from collage_dsl.rules.condition import (
     AttrOf,
     Calculate,
     Compare,
+    Comparison,
     Constant,
     DimAt,
     Each,
@@ -45,9 +48,12 @@ from collage_dsl.rules.condition import (
     Has,
     Holds,
     Item,
+    Max,
+    Min,
     Not,
     Shape,
     Value,
+    ValueOf,
     Where,
     Within,
     parts,
@@ -204,15 +210,20 @@ class _Checker:
     ) -> str:
         if len(ways) != 1:
             return ""
+        way = ways[0].copy()
+        for asked in parts(part):
+            way.know(asked)
+        if not way.possible:
+            return ""
         match part, place:
             case Compare("==", Shape(of), _), ast.Operation(_, side, _) if side:
-                return shape_of(quoted(side.span).strip("`"), of, ways[0])
-            case Compare("==", left, Constant(value)), _ if value in values_of(ways[0], left):
+                return shape_of(quoted(side.span).strip("`"), of, way)
+            case Compare("==", left, Constant(value)), _ if value in values_of(way, left):
                 return ""
             case ((Compare(left=left) | Within(left, _)), ast.Operation(_, side, _)) if side:
-                return self.bounded(quoted(side.span).strip("`"), left, ways[0])
+                return self.bounded(quoted(side.span).strip("`"), left, way)
             case Compare("==", DimAt(of, axis) as left, Constant()), None if ":" not in of:
-                return self.bounded(f"dim({of}, {axis})", left, ways[0])
+                return self.bounded(f"dim({of}, {axis})", left, way)
         return ""
 
     def bounded(self, text: str, left: Expression, way: Facts) -> str:
@@ -266,7 +277,16 @@ class _Checker:
             case Compare(left=left, right=Constant()), ast.Operation(_, side, _) if side:
                 values = values_of(self.exclusion.start(()), left)
                 return range_of(quoted(side.span, "the left side").strip("`"), values)
+            case Compare(left=left, right=right), ast.Operation(_, one, other) if one:
+                said = compared(quoted(one.span), quoted(other.span), self.possible(left, right))
+                return said and said + _of_all_elements(left, right)
         return ""
+
+    def possible(self, left: Expression, right: Expression) -> frozenset[Comparison]:
+        """Those of `<`, `==` and `>` that can hold between two numbers."""
+        place = self.conditions[0].span
+        tried = {each: Condition(Compare(each, left, right), place) for each in ORDERS}
+        return frozenset(o for o, each in tried.items() if not self.exclusion.contradicts((each,)))
 
     def either(self, one: Condition | None, other: Condition) -> str:
         first = None if one is None else self.expression_of(one)
@@ -367,6 +387,15 @@ def _has_value(term: object, calls: Sequence[Called]) -> bool:
     call = next(call for call in calls if str(call.number) == number)
     known = [operators()[op].defaults for op in call.call.ops]
     return all(name not in defaults or defaults[name] is not None for defaults in known)
+
+
+def _of_all_elements(left: Expression, right: Expression) -> str:
+    """What to ask in place of a comparison with `value(c)`, which is every element of `c`."""
+    match left, right:
+        case (ValueOf(of), Min() | Max()) | (Min() | Max(), ValueOf(of)):
+            return f"; `min({of}) != max({of})` asks whether its elements differ"
+        case _:
+            return ""
 
 
 def _called(condition: Condition) -> tuple[Note, ...]:

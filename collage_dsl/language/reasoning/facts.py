@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import inf, prod
+from math import gcd, inf, prod
 
 from collage_dsl.graph.types import bits_of, long_dtype
 from collage_dsl.language.reasoning.differences import Difference, Differences, Node, limits
@@ -12,10 +12,12 @@ from collage_dsl.language.reasoning.domain import (
     NATURAL,
     TRUTH,
     WHOLE,
+    Number,
     Values,
     between,
     calculated,
     divided_by,
+    is_infinite,
     is_whole,
     one_of,
 )
@@ -52,6 +54,10 @@ _RELATED = (Attr, Each, Item, Has, Rank, DimAt, Dtype)
 
 _MOST_FACTORS = 8
 """The elements of a value with more dimensions are not counted."""
+
+
+WIDTHS = frozenset({1, 2, 4, 6, 8, 16, 32, 64, 128})
+"""The bits of an element of any dtype that a model may have."""
 
 
 @dataclass(slots=True)
@@ -175,16 +181,29 @@ class Facts:
                 self.narrow(DimAt(name, left[0]), one_of((size // known,)))
 
     def count_bytes(self, name: str) -> None:
-        """Add that the bytes of a value are those of its elements, if its dtype is known."""
-        bits = bits_of(long_dtype(str(self.of(Dtype(name)).only())) or "")
-        if bits is None or bits % 8:
+        """Add that the bytes of a value are those of its elements, each as wide as its dtype."""
+        widths = self.widths(name)
+        if not widths or not self.possible:
             return
-        width = bits // 8
-        self.narrow(Bytes(name), divided_by(width, 0))
+        narrow, wide = min(widths), max(widths)
         least, most = self.of(Bytes(name)).bounds()
-        self.narrow(Size(name), between(-(-least // width), most // width))
+        self.narrow(Size(name), between((least - 1) * 8 // wide + 1, _floor(most * 8, narrow)))
         least, most = self.of(Size(name)).bounds()
-        self.narrow(Bytes(name), between(least * width, most * width))
+        self.narrow(Bytes(name), between(least * narrow // 8, -_floor(-most * wide, 8)))
+        size = self.of(Size(name)).only()
+        if isinstance(size, int):
+            self.narrow(Bytes(name), one_of({-(-size * width // 8) for width in widths}))
+        elif (common := gcd(*widths)) % 8 == 0:
+            self.narrow(Bytes(name), divided_by(common // 8, 0))
+
+    def widths(self, name: str) -> frozenset[int]:
+        """The numbers of bits that an element of a value may have; empty if one is not known."""
+        dtypes = self.of(Dtype(name))
+        if dtypes.allowed is None:
+            return WIDTHS
+        left = (str(dtype) for dtype in dtypes.allowed if dtype in dtypes)
+        widths = [bits_of(long_dtype(dtype) or "") for dtype in left]
+        return frozenset(w for w in widths if w) if None not in widths else frozenset()
 
     def order_elements(self, term: Min | Max | ValueOf) -> None:
         """Add how the least and the greatest element of a constant compare: it has elements."""
@@ -320,7 +339,12 @@ class Facts:
                 self.count_elements(term.of)
             if isinstance(term, Bytes):
                 self.known |= {Size(term.of), Dtype(term.of)}
+                self.count_elements(term.of)
                 self.count_bytes(term.of)
+
+
+def _floor(number: Number, by: int) -> Number:
+    return number if is_infinite(number) else number // by
 
 
 def _has_element(value: Value, index: int, allowed: Values) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, count
-from collage_dsl.language.reasoning.largest import largest
 from collage_dsl.language.reasoning.pattern_shape import calls, references
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.rules import (
@@ -29,21 +28,15 @@ def check_fit(
     limits: Limits,
     written: Mapping[str, Span],
     findings: Findings,
-    *,
-    keeps_single: bool = False,
 ) -> None:
     """
-    Report patterns whose matches are all too large or too small for `limits`, and patterns that
-    expressly allow matches which `limits` refuse (several results, inner values used outside).
-
-    `written` are the spans of the limits. With `keeps_single`, the limits keep every candidate of
-    one operator call.
+    Report patterns whose matches are all too large for `limits`, and patterns that expressly allow
+    matches which `limits` refuse (several results, inner values used outside). `written` are the
+    spans of the limits.
     """
     for pattern, joined in dict.fromkeys(_leaves(rule, joined=False)):
         if name := _excess(pattern, limits):
             _too_large(pattern, limits, name, written[name], findings)
-        elif not joined and _is_too_small(pattern, limits, keeps_single=keeps_single):
-            _too_small(pattern, limits, written["min_nodes"], findings)
         elif not joined:
             _refused(pattern, limits, written, findings)
 
@@ -90,18 +83,6 @@ def _too_large(
     least_allowed = least.nodes if limit == "max_nodes" else least.depth
     hint = f"write `{limit} {least_allowed}` or more"
     findings.warning("W0421", span, message, hint, (Note(has, pattern.span),))
-
-
-def _is_too_small(pattern: Pattern, limits: Limits, *, keeps_single: bool) -> bool:
-    if limits.min_nodes is None or largest(pattern) >= limits.min_nodes:
-        return False
-    return not keeps_single or smallest(pattern).nodes > 1
-
-
-def _too_small(pattern: Pattern, limits: Limits, span: Span, findings: Findings) -> None:
-    has = f"a match of `{pattern.name}` has {count(largest(pattern), 'operator')} or fewer"
-    message = f"`min_nodes` {limits.min_nodes} refuses every match of `{pattern.name}`"
-    findings.warning("W0421", span, message, notes=(Note(has, pattern.span),))
 
 
 def _refused(

@@ -195,6 +195,21 @@ class Sorts:
             return None
         return reduce(common, (self.given(operators()[op], call) for op in call.ops))
 
+    def most_results(self, operand: Operand) -> int | None:
+        """How many values a node of ONNX gives at most, as one or as a tuple; None if unknown."""
+        match operand:
+            case Reference(name):
+                values = (b.value for b in self.pattern.bindings if b.name == name)
+                return next(map(self.most_results, values), None)
+            case Call(ops=ops, optional=False, kinds=()):
+                most = [operators()[op].most_results for op in ops]
+                known = [number for number in most if number is not None]
+                return max(known) if len(known) == len(most) else None
+            case PatternCall(pattern=pattern, optional=False):
+                return self.inside(pattern).most_results(Reference(pattern.result))
+            case _:
+                return None
+
     def given(self, operator: Operator, call: Call) -> Sort:
         match operator.gives:
             case "tensor":

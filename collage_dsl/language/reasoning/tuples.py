@@ -98,6 +98,7 @@ class _Checker:
                     self.operand(one, place, certain=certain)
             case FieldOf(inner, index), ast.FieldOf(of):
                 self.field(self.sorts.of(inner), index, written, certain=certain)
+                self.result(self.sorts.most_results(inner), index, written, certain=certain)
                 self.operand(inner, of, certain=certain)
             case Repeat(call, least), ast.Repeat():
                 absent = replace(call, optional=call.optional or least == 0)
@@ -155,6 +156,19 @@ class _Checker:
             message = f"{text} is a tuple of {len(of.fields)} and has no field {index}"
             hint = f"fields are counted from 0: the last is `.{len(of.fields) - 1}`"
             hint = hint if of.fields else ""
+            self.report("E0313", written.span, message, hint, certain=certain)
+
+    def result(self, most: int | None, index: int, written: ast.FieldOf, *, certain: bool) -> None:
+        """Report a field that a node of ONNX with at most so many results does not have."""
+        if most is None or (index < most and most > 1):
+            return
+        text = quoted(written.of.span)
+        if most == 1:
+            message = f"{text} has only one result, which has no field {index}"
+            self.report("E0312", written.span, message, f"remove `.{index}`", certain=certain)
+        else:
+            message = f"{text} has at most {most} results and no field {index}"
+            hint = f"fields are counted from 0: the last is `.{most - 1}`"
             self.report("E0313", written.span, message, hint, certain=certain)
 
     def condition(self, where: Where) -> None:

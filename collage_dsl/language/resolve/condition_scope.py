@@ -31,6 +31,9 @@ class Scope(Protocol):
     def is_value(self, name: str) -> bool:
         """Whether `name` is a value of the pattern."""
 
+    def is_dimension(self, name: str) -> bool:
+        """Whether `name` is a named dimension of the pattern."""
+
     def constant(self, of: ast.Name) -> bool:
         """Whether the value `of` is always a constant; reports that it is not."""
 
@@ -41,10 +44,18 @@ class Scope(Protocol):
 class AttributeScope:
     """The names inside the brackets of a call: the attributes that all its operators have."""
 
-    def __init__(self, operators: tuple[Operator, ...], findings: Findings, values: Scope) -> None:
+    def __init__(
+        self,
+        operators: tuple[Operator, ...],
+        findings: Findings,
+        values: Scope,
+        elsewhere: str,
+    ) -> None:
+        """`elsewhere` says where a condition about a dimension stands."""
         self.operators = operators
         self.findings = findings
         self.values = values
+        self.elsewhere = elsewhere
 
     def name(self, name: ast.Name) -> Typed | None:
         if "." in name.text:
@@ -56,7 +67,9 @@ class AttributeScope:
         if lacking:
             dtype = dtype_of(name)
             if dtype is None:
-                hint = truth_meant(name.text)
+                hint: str = truth_meant(name.text)
+                if self.is_dimension(name.text):
+                    hint = f"`{name.text}` is a dimension: {self.elsewhere}"
                 unknown_attribute(lacking[0], name, self.findings, hint)
             return dtype
         sort = OF_ATTRIBUTE.get(types[0] or "", Sort.ANY)
@@ -73,6 +86,9 @@ class AttributeScope:
 
     def is_value(self, name: str) -> bool:
         return self.values.is_value(name)
+
+    def is_dimension(self, name: str) -> bool:
+        return self.values.is_dimension(name)
 
     def constant(self, of: ast.Name) -> bool:
         return self.values.constant(of)

@@ -1,82 +1,121 @@
 """Report expectations of a test that can never hold, and those that always do."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import inf
 
+from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Form, Graph
 from collage_dsl.language.messages.findings import Findings, count, listed
 from collage_dsl.language.reasoning.largest import largest
 from collage_dsl.language.reasoning.smallest import smallest
+from collage_dsl.language.resolve.answers import Asked, contradicted, wanted
 from collage_dsl.language.resolve.questions import (
     Expectation,
+    Kernels,
     Matches,
     Proposes,
     Question,
+    TargetOf,
     WhyNot,
 )
+
+_MOST_NOTES = 3
 
 _OUTSIDE = (Form.INPUT, Form.CONSTANT, Form.LITERAL)
 
 
 def check_expectations(
-    expectations: Sequence[Expectation], graph: Graph | None, findings: Findings
+    expectations: Sequence[Expectation], asked: Asked, findings: Findings
 ) -> None:
-    """Report those that no graph meets, alone or together. Those of a model have no `graph`."""
-    answers: dict[Matches, tuple[float, float]] = {}
+    """Report those that no graph meets, alone or together. Those of a model have no graph."""
+    right = []
     for each in expectations:
         if isinstance(each.value, str):
-            if each.value == "" and isinstance(each.question, WhyNot) and each.operator == "==":
-                hint = "to expect a match, write `matches(…)`"
-                findings.error("E0702", each.span, "a reason is never empty", hint)
-            continue
-        least, most = _wanted(each)
-        if (least, most) == (0, inf) and each.operator in (">", ">="):
-            message = "this always holds: a count is never below 0"
-            findings.warning("W0330", each.span, message, "write `>= 1`, or `== 1`")
-        elif most < 0:
-            hint = "write `not matches(…)` for none"
-            findings.error("E0702", each.span, "a count is never below 0", hint)
-        elif least > 0 and (why := _impossible(each.question, graph)):
-            findings.error("E0702", each.span, why, _instead(each.question, graph))
-        elif isinstance(each.question, Matches):
-            asked = _at_only_call(each.question, graph)
-            low, high = answers.get(asked, (0, inf))
-            answers[asked] = max(low, least), min(high, most)
-            if max(low, least) > min(high, most):
-                message = "this contradicts another expectation of the test"
-                findings.error("E0702", each.span, message, "remove one of them")
+            is_right = _check_text(each, asked, findings)
+        else:
+            is_right = _check_count(each, asked, findings)
+        if is_right:
+            right.append(each)
+    for each, others in contradicted(right, asked):
+        message = "this contradicts another expectation of the test"
+        if len(others) > 1:
+            message = "this contradicts other expectations of the test"
+        notes = tuple(Note("together with this", other.span) for other in others[:_MOST_NOTES])
+        hint = "remove one of them" if others else _possible(each.question, asked)
+        message = message if others else "this holds for no plan of the graph"
+        findings.error("E0702", each.span, message, hint, notes)
 
 
-def _at_only_call(question: Matches, graph: Graph | None) -> Matches:
-    """`question` at the call of a graph that has only one, which is all that can match."""
-    nodes = () if graph is None else graph.nodes
-    calls = [node.name for node in nodes if node.form not in _OUTSIDE]
-    return replace(question, at=calls[0]) if len(calls) == 1 else question
-
-
-def _wanted(each: Expectation) -> tuple[float, float]:
-    """The least and the greatest count that meets an expectation."""
-    value = each.value
-    assert isinstance(value, int)
-    match each.operator:
-        case "==":
-            return value, value
-        case "<":
-            return 0, value - 1
-        case "<=":
-            return 0, value
-        case ">":
-            return max(0, value + 1), inf
-        case ">=":
-            return max(0, value), inf
+def _check_text(each: Expectation, asked: Asked, findings: Findings) -> bool:
+    """Whether the answer, a reason or a target, can be given; reports that it cannot."""
+    is_equal = each.operator == "=="
+    match each.question:
+        case WhyNot() if each.value == "" and is_equal:
+            hint = "to expect a match, write `matches(…)`"
+            findings.error("E0702", each.span, "a reason is never empty", hint)
+            return False
+        case TargetOf(node) if _is_outside(node, asked.graph):
+            message = f"`{node}` is no call, so that no target runs it"
+        case TargetOf() if each.value not in asked.targets:
+            message = _without_costs(str(each.value))
         case _:
-            return (1, inf) if value == 0 else (0, inf)
+            return True
+    if is_equal:
+        findings.error("E0702", each.span, message, _other_target(each, asked))
+    else:
+        findings.warning("W0330", each.span, f"this always holds: {message}", "remove it")
+    return False
 
 
-def _impossible(question: Question, graph: Graph | None) -> str:
+def _check_count(each: Expectation, asked: Asked, findings: Findings) -> bool:
+    """Whether the answer, a number, can be given; reports that it cannot, or always is."""
+    least, most = wanted(each)
+    if (least, most) == (0, inf) and each.operator in (">", ">="):
+        message = "this always holds: a count is never below 0"
+        findings.warning("W0330", each.span, message, "write `>= 1`, or `== 1`")
+    elif most < 0:
+        hint = "write `not matches(…)` for none"
+        findings.error("E0702", each.span, "a count is never below 0", hint)
+    elif why := _zero(each.question, asked):
+        if least > 0:
+            findings.error("E0702", each.span, why, _instead(each.question, asked))
+        elif isinstance(each.question, Kernels):
+            findings.warning("W0330", each.span, f"this always holds: {why}", "remove it")
+    else:
+        return True
+    return False
+
+
+def _without_costs(target: str) -> str:
+    return f"`{target}` has no costs in this test, so that it runs nothing"
+
+
+def _costs_of(target: str) -> str:
+    return f'write `{target} {{ "*": 10us; }}` in `costs`'
+
+
+def _other_target(each: Expectation, asked: Asked) -> str:
+    if isinstance(each.question, TargetOf) and _is_outside(each.question.node, asked.graph):
+        calls = [] if asked.graph is None else _calls(asked.graph)
+        return f"write `target_of({calls[-1]})`" if calls else ""
+    return _costs_of(str(each.value))
+
+
+def _possible(question: Question, asked: Asked) -> str:
+    """What can be expected of a plan, where one expectation by itself cannot hold."""
+    if isinstance(question, TargetOf):
+        have = "has" if len(asked.targets) == 1 else "have"
+        return f"only {listed(asked.targets, 'and')} {have} costs"
+    calls = 0 if asked.graph is None else asked.graph.calls.bit_count()
+    return f"a plan of {count(calls, 'call')} has 1 to {count(calls, 'kernel')}"
+
+
+def _zero(question: Question, asked: Asked) -> str:
     """Why the answer to `question` is always 0; empty if it need not be."""
+    graph = asked.graph
     match question:
+        case Kernels(str() as target) if target not in asked.targets:
+            return _without_costs(target)
         case Matches(pattern, at, nodes):
             if at is not None and _is_outside(at, graph):
                 return f"`{at}` is no call, so that no pattern matches there"
@@ -91,17 +130,24 @@ def _impossible(question: Question, graph: Graph | None) -> str:
     return ""
 
 
-def _instead(question: Question, graph: Graph | None) -> str:
+def _instead(question: Question, asked: Asked) -> str:
+    graph = asked.graph
     match question:
+        case Kernels(str() as target):
+            return _costs_of(target)
         case Proposes(_, names):
             inside = sorted(name for name in names if not _is_outside(name, graph))
             return f"write `[{', '.join(inside)}]`" if inside else ""
         case Matches(at=str() as at) if graph is not None and _is_outside(at, graph):
-            calls = [node.name for node in graph.nodes if node.form is Form.CALL]
+            calls = _calls(graph)
             return f"write `at: {calls[-1]}`" if calls else ""
         case Matches(pattern):
             return f"write `nodes: {smallest(pattern).nodes}`"
     return ""
+
+
+def _calls(graph: Graph) -> list[str]:
+    return [node.name for node in graph.nodes if node.form is Form.CALL]
 
 
 def _is_outside(name: str, graph: Graph | None) -> bool:

@@ -1,12 +1,14 @@
-"""Composites that their target gives to no library."""
+"""Composites that their target gives to no library, and calls that nothing in it can run."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Toolchain
-from collage_dsl.language.messages.findings import Findings
+from collage_dsl.graph.operators import PACKED_CALLS, without_code
+from collage_dsl.language.messages.findings import Findings, listed
+from collage_dsl.language.reasoning.always import always_called
 from collage_dsl.language.syntax import ast
-from collage_dsl.rules import FusionRule, Tagged, sub_rules
+from collage_dsl.rules import DFPattern, FusionRule, OpPredicate, Tagged, sub_rules
 from collage_dsl.source import Span
 
 NATIVE = "tvm"
@@ -36,6 +38,42 @@ def check_libraries(
         hint = f'write `libs: ["{library}"]` in the target\'s options, or `compiler "{library}";`'
         notes = (Note("the target", written.span),)
         findings.warning("W0542", places.get(label, rules), message, hint, notes)
+
+
+def check_code(rule: FusionRule, target: Toolchain, rules: Span, findings: Findings) -> None:
+    """
+    Report calls of which TVM has no code, and which are in every candidate of a part of the rule of
+    a native target.
+    """
+    match rule:
+        case DFPattern(pattern):
+            for call in always_called(pattern):
+                if not call.kinds and without_code().issuperset(call.ops):
+                    notes = (Note("the call", call.span),)
+                    said = f"a match of `{pattern.name}`"
+                    _without_code(said, call.ops, target, rules, findings, notes)
+                    return
+        case OpPredicate(_, ops) if ops and without_code().issuperset(ops):
+            _without_code("what `op_predicate` proposes", ops, target, rules, findings, ())
+        case _:
+            for inner in sub_rules(rule):
+                check_code(inner, target, rules, findings)
+
+
+def _without_code(
+    what: str,
+    ops: Sequence[str],
+    target: Toolchain,
+    rules: Span,
+    findings: Findings,
+    notes: tuple[Note, ...],
+) -> None:
+    packed = PACKED_CALLS.issuperset(ops)
+    sort = "a packed function" if packed else listed(ops[:3])
+    message = f"TVM has no code of {sort}, so target `{target.name}` cannot run {what}"
+    compiler = "…" if packed else "onnxruntime"
+    hint = f'name a compiler that has it: write `compiler "{compiler}";` in the target'
+    findings.warning("W0544", rules, message, hint, notes)
 
 
 def _libs(target: Toolchain) -> Collection[str]:

@@ -6,13 +6,12 @@ from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator, Taken
 from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.language.messages.hints import write
-from collage_dsl.language.reasoning.attribute_values import check_values
 from collage_dsl.language.reasoning.calls import check_count, check_kind_count
 from collage_dsl.language.reasoning.contradictions import check_twice
 from collage_dsl.language.reasoning.excluded import comes_from
 from collage_dsl.language.reasoning.operand_order import check_order
-from collage_dsl.language.resolve.condition_scope import AttributeScope, Scope
-from collage_dsl.language.resolve.conditions import Checker
+from collage_dsl.language.resolve.brackets import check_attributes
+from collage_dsl.language.resolve.condition_scope import Scope
 from collage_dsl.language.resolve.excluded import named_members
 from collage_dsl.language.resolve.flat_calls import flat_call
 from collage_dsl.language.resolve.pattern_names import Names
@@ -61,13 +60,16 @@ class OperandChecker:
     scope: PatternScope
     findings: Findings
 
-    def operand(self, written: ast.Operand, wish: str = "list") -> Operand | None:
-        """`wish` is the name of a list with named items, if it is free."""
+    def operand(self, written: ast.Operand, wish: str = "list", needed: str = "") -> Operand | None:
+        """
+        `wish` is the name of a list with named items, if it is free. `needed` says what is to be
+        written here, unless it is any value.
+        """
         match written:
             case ast.Name("_"):
                 return Anything()
             case ast.Name(text):
-                return Reference(text) if self.names.is_known(written) else None
+                return Reference(text) if self.names.is_known(written, needed) else None
             case ast.Number():
                 return self.number(written)
             case ast.OperatorCall():
@@ -209,19 +211,20 @@ class OperandChecker:
         complete = len(found) == len(written.operators) and None not in found
         wishes = (known[0].operands if known else None) or ()
         operands = [
-            self.operand(operand, wishes[at] if at < len(wishes) else "list")
+            self.operand(
+                operand, wishes[at] if at < len(wishes) else "list", _needed(known, kinds, at)
+            )
             for at, operand in enumerate(written.operands)
         ]
         if complete and not kinds:
             self.check_literals(known, written, operands)
             check_order(known, written, operands, self.names.parameters, self.findings)
-        attributes: list[Where | None] = []
+        conditions: tuple[Where, ...] = ()
         if kinds:
             self.no_attributes(written, kinds[0])
         elif known:
-            attributes = [self.attribute(known, each) for each in written.attributes]
+            conditions = check_attributes(known, written, self.names, self.values, self.findings)
         present = tuple(operand for operand in operands if operand is not None)
-        conditions = tuple(where for where in attributes if where is not None)
         takes_none = kinds or any(op.operands is None for op in known)
         if written.optional and not written.operands and takes_none:
             message = "an optional operator needs at least one operand"
@@ -347,23 +350,21 @@ class OperandChecker:
                 message = f"a shape in a model has the number itself here, not {item.span.text}"
                 self.findings.warning("W0318", item.span, message, write("_", ", or a name"))
 
-    def attribute(self, known: tuple[Operator, ...], written: ast.Expression) -> Where | None:
-        if isinstance(written, ast.Literal) and type(written.value) is int:
-            message = "a condition is needed here, but this is a number"
-            hint = f"write `.{written.value}` for a field of a tuple"
-            self.findings.error("E0303", written.span, message, hint)
-            return None
-        where = Checker(self.findings, AttributeScope(known, self.findings, self.values)).condition(
-            written
-        )
-        if where is not None:
-            check_values(where, known, self.findings)
-        return where
-
 
 def _take(known: tuple[Operator, ...], at: int, taken: Taken) -> bool:
     """Whether all operators take a list, or a number, at the place `at`."""
     return all(operator.takes[at : at + 1] == (taken,) for operator in known)
+
+
+def _needed(known: tuple[Operator, ...], kinds: tuple[Kind, ...], at: int) -> str:
+    """What to write for an operand that is a number or a list of the program; else empty."""
+    if not known or kinds or not known[0].operands:
+        return ""
+    for taken in ("number", "list"):
+        if _take(known, at, taken):
+            what = f"`{known[0].operands[at]}` of `{known[0].name}` is a {taken}"
+            return f"{what} that the program writes: write one, or `_` for any"
+    return ""
 
 
 def _names(written: ast.ListOf) -> list[ast.Name]:

@@ -51,6 +51,10 @@ class Names:
     """The bindings that never stand for an unchanged parameter."""
     defined: dict[str, Span] = field(default_factory=dict)
     dimensions: Dimensions = field(default_factory=Dimensions)
+    reported: set[str] = field(default_factory=set)
+    """Unknown names, each of which is reported once."""
+    current: ast.Binding | None = None
+    """The equation that is being read."""
 
     def define(self, name: ast.Name) -> bool:
         if why := reserved(name.text):
@@ -71,16 +75,24 @@ class Names:
             name = f"{wish}_{number}"
         return name
 
-    def is_known(self, name: ast.Name) -> bool:
+    def name_of(self, call: ast.OperatorCall) -> tuple[str, bool]:
+        """The name of the value of a call, or one that it could get, and whether it has it."""
+        if self.current is not None and self.current.value is call:
+            return self.current.name.text, True
+        return self.free("k"), False
+
+    def is_known(self, name: ast.Name, advice: str = "") -> bool:
+        """Whether there is such a value; else reports it with `advice`, if no name is similar."""
         if name.text in self.defined:
             return True
-        if name.text in self.broken or ANY_NAME in self.broken:
+        if name.text in self.broken or ANY_NAME in self.broken or name.text in self.reported:
             return False
+        self.reported.add(name.text)
         if name.text in self.everything:
             message = f"`{name.text}` is used before it is defined"
             self.findings.error("E0206", name.span, message)
         else:
-            hint = did_you_mean(name.text, self.defined) or there_are(self.defined)
+            hint = did_you_mean(name.text, self.defined) or advice or there_are(self.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return False
 

@@ -152,6 +152,7 @@ class _PatternChecker:
             self.demands.append(replace(where, span=span))
 
     def binding(self, written: ast.Binding) -> None:
+        self.names.current = written
         value = self.value(written)
         if self.names.define(written.name) and value is not None:
             self.names.bindings[written.name.text] = Binding(written.name.text, value)

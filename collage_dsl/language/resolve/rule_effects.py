@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.reasoning.effects import check_growing, check_joining, check_size
 from collage_dsl.language.reasoning.fitting import check_fit
 from collage_dsl.language.reasoning.growth import check_rule_growth
+from collage_dsl.language.reasoning.joining import check_growing, check_joined, check_joining
 from collage_dsl.language.reasoning.repeated import check_repeated
+from collage_dsl.language.reasoning.too_small import check_least, check_size
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import (
     CombineByPrimitives,
@@ -48,7 +49,9 @@ def check_rule(
         case OnlyValid(inner, limits):
             places = {name: named[name].span if name in named else place for name in LIMIT_NAMES}
             check_fit(inner, limits, places, findings)
-            check_size(inner, limits, places, findings)
+            if not check_size(inner, limits, places, findings):
+                check_least(inner, limits, places, findings)
+            check_joined(inner, limits, places, findings)
         case OpCallByKind() | DFPattern() | OpPredicate() | Host() | Tagged():
             pass
         case Horizontal() | OnlyVariants() | MaxCoalesce():

@@ -7,7 +7,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.syntax import ast
-from collage_dsl.rules import FusionRule, Pattern
+from collage_dsl.rules import FusionRule, OnlyVariants, Pattern
 from collage_dsl.source import Span
 
 
@@ -37,6 +37,8 @@ class RuleNames:
     """Where the labels of composites are first written."""
     variants: dict[str, Span] = field(default_factory=dict)
     """Where the names of variants are first written."""
+    lists: dict[OnlyVariants, Span] = field(default_factory=dict)
+    """Where the first variant of each such rule is first written."""
     used: set[str] = field(default_factory=set)
     active: list[str] = field(default_factory=list)
     """The rules that are being checked, each used by the one before it."""

@@ -11,7 +11,7 @@ from collage_dsl.language.resolve.rule_effects import check_rule
 from collage_dsl.language.resolve.rule_names import CheckedRule, RuleNames
 from collage_dsl.language.resolve.substitution import substituted
 from collage_dsl.language.syntax import aliases, ast
-from collage_dsl.rules import FusionRule
+from collage_dsl.rules import FusionRule, OnlyVariants
 from collage_dsl.rules.rule_functions import RULES, Argument, RuleFunction, Sort
 from collage_dsl.source import Span
 
@@ -204,6 +204,8 @@ class _Expression:
         if function.made is None:
             return values["rule"]  # type: ignore[no-any-return]
         found: FusionRule = function.made(**values)
+        if isinstance(found, OnlyVariants) and isinstance(plain[1], ast.List):
+            self.scope.lists.setdefault(found, plain[1].items[0].span)
         check_rule(found, written, plain, named, self.findings)
         return found
 

@@ -8,8 +8,10 @@ from collage_dsl.graph import Graph, Toolchain
 from collage_dsl.language.graphs.graph_text import build_graph
 from collage_dsl.language.messages.findings import Findings, listed, there_are
 from collage_dsl.language.messages.hints import Hint, did_you_mean
+from collage_dsl.language.resolve.answers import Asked
 from collage_dsl.language.resolve.arguments import bind, whole_number
 from collage_dsl.language.resolve.expectations import check_expectations
+from collage_dsl.language.resolve.prices import prices_of
 from collage_dsl.language.resolve.questions import (
     Candidates,
     Expectation,
@@ -99,7 +101,8 @@ class _TestChecker:
         whole = [each for each in found if each is not None]
         if len(whole) < len(found):
             return None
-        check_expectations(whole, self.graph, self.findings)
+        asked = Asked(self.graph, {name: self.specs.get(name) for name in costs})
+        check_expectations(whole, asked, self.findings)
         span = self.written.name_span
         return SpecTest(self.written.name, self.graph, model, costs, tuple(whole), span)
 
@@ -122,7 +125,8 @@ class _TestChecker:
         for statement in self.written.statements:
             for table in statement.targets if isinstance(statement, ast.Costs) else ():
                 self.is_target(table.target)
-                prices = {price.operators: price.seconds for price in table.prices}
+                is_of_graph = self.graph is not None
+                prices = prices_of(table.prices, self.findings, is_of_graph=is_of_graph)
                 if table.target.text in found or not prices:
                     message = "a target needs one table of costs, with at least one price"
                     self.findings.error("E0502", table.target.span, message)

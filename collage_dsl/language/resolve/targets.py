@@ -7,12 +7,15 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Measuring, Option, Toolchain, Tuning
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import Hint, did_you_mean
+from collage_dsl.language.reasoning.computing import Places, check_computed
 from collage_dsl.language.reasoning.coverage import check_fallback
-from collage_dsl.language.reasoning.effects import check_proposing, check_siblings
+from collage_dsl.language.reasoning.effects import check_proposing
 from collage_dsl.language.reasoning.fitting import check_fit
+from collage_dsl.language.reasoning.joining import check_joined, check_merging
+from collage_dsl.language.reasoning.too_small import check_least
 from collage_dsl.language.resolve.arguments import bind, named_arguments
 from collage_dsl.language.resolve.compilers import check_compiler, check_libs
-from collage_dsl.language.resolve.libraries import NATIVE, check_libraries
+from collage_dsl.language.resolve.libraries import NATIVE, check_code, check_libraries
 from collage_dsl.language.resolve.limits import check_limits
 from collage_dsl.language.resolve.measuring import MEASURES, check_measuring
 from collage_dsl.language.resolve.rules import RuleScope
@@ -69,16 +72,19 @@ class _TargetChecker:
         if rule is None or self.findings.errors > errors:
             return None
         places = self.places(settings)
-        check_fit(rule, limits, places, self.findings, keeps_single=fallback)
-        check_siblings(rule, limits, places, self.findings)
+        check_fit(rule, limits, places, self.findings)
+        check_least(rule, limits, places, self.findings, keeps_single=fallback)
+        check_joined(rule, limits, places, self.findings)
+        if coalesce:
+            check_merging(rule, limits, settings["after"].name.span, self.findings)
         check_proposing(self.written.name.text, rule, self.rules_span(settings), self.findings)
         if fallback:
             self.check_fallback(rule, limits, settings)
         name, kind = self.written.name.text, self.written.kind.text
         target = Toolchain(name, kind, compiler, options, priority, measure, variants, tune)
         self.check_libraries(rule, target, settings)
-        named, rules = self.scope.variants, self.rules_span(settings)
-        check_allowed(rule, target, named, rules, self.findings)
+        lists, rules = self.scope.lists, self.rules_span(settings)
+        check_allowed(rule, target, lists, rules, self.findings)
         if compiler in (None, NATIVE):
             self.check_native(rule, target, settings)
         return FusionSpec(target, rule, limits, coalesce, fallback)
@@ -116,11 +122,14 @@ class _TargetChecker:
         settings: dict[str, ast.Field | ast.Block],
     ) -> None:
         """Check what concerns only targets without a library."""
-        name, places, rules = self.written.name, self.scope.variants, self.rules_span(settings)
-        check_rule_variants(rule, name, places, rules, self.findings)
+        name, rules = self.written.name, self.rules_span(settings)
+        check_rule_variants(rule, name, self.scope.variants, rules, self.findings)
+        check_code(rule, target, rules, self.findings)
+        variants = settings["variants"].name.span if "variants" in settings else rules
+        places = Places(name.span, variants, rules, self.scope.lists)
+        check_computed(rule, target, places, self.findings, merges="after" in settings)
         if "variants" in settings and "fallback" in settings:
-            variants, fallback = (settings[said].name.span for said in ("variants", "fallback"))
-            check_direct(target, variants, fallback, self.findings)
+            check_direct(target, variants, settings["fallback"].name.span, self.findings)
 
     def rules_span(self, settings: dict[str, ast.Field | ast.Block]) -> Span:
         """Where the rule of the target is written."""

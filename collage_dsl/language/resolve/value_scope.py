@@ -52,7 +52,8 @@ class ValueScope:
         elif any(name.text in self.attributes_of(call) for call in self.names.calls()):
             message = f"the attribute `{name.text}` cannot be asked here"
             self.findings.error("E0306", name.span, message, "ask it in brackets after the call")
-        elif not self.names.broken & {name.text, ANY_NAME}:
+        elif not self.names.broken & {name.text, ANY_NAME} and name.text not in self.names.reported:
+            self.names.reported.add(name.text)
             hint = function_meant(name.text, FUNCTIONS) or dtype_meant(name.text)
             hint = hint or truth_meant(name.text) or no_attribute(name.text)
             hint = hint or did_you_mean(name.text, self.names.defined)
@@ -89,6 +90,9 @@ class ValueScope:
 
     def is_value(self, name: str) -> bool:
         return name in self.names.defined
+
+    def is_dimension(self, name: str) -> bool:
+        return name in self.names.dimensions.places and name not in self.names.everything
 
     def constant(self, of: ast.Name) -> bool:
         found = self.names.parameters.get(of.text)

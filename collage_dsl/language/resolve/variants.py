@@ -56,18 +56,35 @@ def check_rule_variants(
 def check_allowed(
     rule: FusionRule,
     target: Toolchain,
-    places: Mapping[str, Span],
+    places: Mapping[OnlyVariants, Span],
     rules: Span,
     findings: Findings,
 ) -> None:
-    """Report parts of the rule that name no variant which the target allows."""
-    allowed = target.variants
-    if isinstance(rule, OnlyVariants) and allowed and not set(rule.variants) & set(allowed):
-        message = f"target `{target.name}` allows none of these variants"
-        hint = f"it allows {listed(allowed, 'and')}, not {listed(rule.variants)}"
-        findings.warning("W0425", places.get(rule.variants[0], rules), message, hint)
+    """
+    Report parts of the rule that name no variant which the target and the rules around allow.
+    `places` are those of the variants in this file; others are reported at `rules`.
+    """
+    _check_allowed(rule, target.variants, f"target `{target.name}`", places, rules, findings)
+
+
+def _check_allowed(
+    rule: FusionRule,
+    allowed: tuple[str, ...],
+    by: str,
+    places: Mapping[OnlyVariants, Span],
+    rules: Span,
+    findings: Findings,
+) -> None:
+    if isinstance(rule, OnlyVariants):
+        both = tuple(name for name in rule.variants if name in allowed or not allowed)
+        if not both:
+            message = f"{by} allows none of these variants"
+            hint = f"it allows {listed(allowed, 'and')}, not {listed(rule.variants)}"
+            findings.warning("W0425", places.get(rule, rules), message, hint)
+        elif both != allowed:
+            allowed, by = both, "the rule around this one"
     for inner in sub_rules(rule):
-        check_allowed(inner, target, places, rules, findings)
+        _check_allowed(inner, allowed, by, places, rules, findings)
 
 
 def check_direct(target: Toolchain, variants: Span, fallback: Span, findings: Findings) -> None:

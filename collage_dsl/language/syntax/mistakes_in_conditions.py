@@ -91,6 +91,22 @@ MISTAKES = (
         r"",
         "write `{of}[*]` for each element, or compare with a list: `{of} == [1, 1]`",
     ),
+    # Fields of tuples.
+    Mistake(
+        rf"\b(?P<fact>{_FACT}|value|min|max)\(\s*(?P<of>{NAME})\s*",
+        r"\.\s*(?P<at>\d+)",
+        "give the field a name, `{free} = {of}.{at};`, and ask `{fact}({free})`",
+    ),
+    Mistake(
+        rf"\b(?P<fact>dim|shape)\(\s*(?P<of>{NAME})\s*",
+        r"\.\s*(?P<at>\d+)\s*,\s*(?P<axis>-?\d+)",
+        "give the field a name, `{free} = {of}.{at};`, and ask `dim({free}, {axis})`",
+    ),
+    Mistake(
+        rf"^where\b.*(?<![\w.])(?P<of>{NAME})\s*",
+        r"\.\s*(?P<at>\d+)",
+        "give the field a name, `{free} = {of}.{at};`, and ask about `{free}`",
+    ),
     # Lists and ranges.
     Mistake(
         rf"\bin\s+(?P<first>{VALUE})\s*", rf",\s*(?P<rest>{_ITEMS})", "write `in [{first}, {rest}]`"

@@ -224,7 +224,10 @@ class Builder(Reader):
         found = (price.children for price in prices)
         return ast.TargetCosts(
             self.name(name),
-            tuple(ast.Price(self.string(ops), self.seconds(price)) for ops, price in found),
+            tuple(
+                ast.Price(self.string(ops), self.seconds(price), self.span_of(ops))
+                for ops, price in found
+            ),
         )
 
     # Expressions.

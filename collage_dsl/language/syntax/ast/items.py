@@ -80,10 +80,11 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """`"nn.conv2d": 1ms;`, in seconds."""
+    """`"nn.conv2d": 1ms;`, in seconds. `span` is that of the operators."""
 
     operators: str
     seconds: float
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)

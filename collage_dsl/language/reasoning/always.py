@@ -1,0 +1,77 @@
+"""Find the operator calls that every match of a pattern has, also those of patterns it calls."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from collage_dsl.rules.pattern import (
+    Anything,
+    Call,
+    Either,
+    FieldOf,
+    Flat,
+    ListOf,
+    Number,
+    Operand,
+    PathFrom,
+    Pattern,
+    PatternCall,
+    Reference,
+    Repeat,
+    TupleOf,
+    TupleOfEach,
+)
+
+
+def always_called(pattern: Pattern) -> Iterator[Call]:
+    """
+    Calls that are in every match. Two of them may be the same node. Those in alternatives, and
+    those of `flat` calls, are left out.
+    """
+    frame = _Frame(pattern)
+    for name in (pattern.result, *pattern.others):
+        yield from frame.named(name)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A pattern, and those of its values whose calls have been found."""
+
+    pattern: Pattern
+    seen: set[str] = field(default_factory=set)
+
+    def named(self, name: str) -> Iterator[Call]:
+        if name in self.seen:
+            return
+        self.seen.add(name)
+        for binding in self.pattern.bindings:
+            if binding.name == name:
+                yield from self.within(binding.value)
+
+    def within(self, operand: Operand) -> Iterator[Call]:
+        match operand:
+            case Reference(name):
+                yield from self.named(name)
+            case Call(optional=True) | PatternCall(optional=True):
+                yield from self.within(operand.operands[0])
+            case Repeat(call, least):
+                yield from self.within(call if least else call.operands[0])
+            case Call(operands=operands):
+                yield operand
+                yield from self.all(operands)
+            case PatternCall(pattern, operands):
+                yield from always_called(pattern)
+                given = zip(pattern.parameters, operands, strict=True)
+                yield from self.all(inner for parameter, inner in given if not parameter.optional)
+            case TupleOf(operands) | Flat(_, operands):
+                yield from self.all(operands)
+            case FieldOf(inner) | PathFrom(_, inner) | TupleOfEach(inner):
+                yield from self.within(inner)
+            case Either() | Anything() | Number() | ListOf():
+                pass
+            case _:
+                assert_never(operand)
+
+    def all(self, operands: Iterable[Operand]) -> Iterator[Call]:
+        for operand in operands:
+            yield from self.within(operand)
