@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.messages.findings import MAX_WARNINGS, Findings, quoted
+from collage_dsl.language.messages.findings import Findings, quoted
 from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.contradiction_words import (
     ORDERS,
@@ -20,6 +20,7 @@ from collage_dsl.language.reasoning.contradiction_words import (
 from collage_dsl.language.reasoning.domain import ANYTHING, NATURAL
 from collage_dsl.language.reasoning.exclusion import MOST_LOOKING, Effort, Exclusion, related
 from collage_dsl.language.reasoning.facts import Facts, values_of
+from collage_dsl.language.reasoning.list_items import ListItems
 from collage_dsl.language.reasoning.premises import (
     Condition,
     Premise,
@@ -52,14 +53,12 @@ from collage_dsl.rules.condition import (
     Min,
     Not,
     Shape,
-    Value,
     ValueOf,
     Where,
     Within,
     parts,
 )
 from collage_dsl.rules.pattern import Pattern
-from collage_dsl.source import Span
 
 
 def check_contradictions(
@@ -79,17 +78,6 @@ def check_contradictions(
     _Checker(exclusion, by_span(written), findings).run()
 
 
-def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None:
-    """Report each value that is named a second time."""
-    first: dict[Value, Span] = {}
-    for value, span in named:
-        if value in first:
-            note = Note("named here first", first[value])
-            message = f"{quoted(span, 'the other condition')} is in the list twice"
-            findings.warning("W0316", span, message, "remove one of them", (note,))
-        first.setdefault(value, span)
-
-
 class _Checker:
     def __init__(
         self,
@@ -104,7 +92,6 @@ class _Checker:
         self.calls = exclusion.premises.calls
         self.claims = exclusion.premises.claims
         self.conditions = exclusion.premises.conditions
-        self.vain = 0
 
     def run(self) -> None:
         ways = self.related([self.exclusion.start(self.claims)])
@@ -130,10 +117,11 @@ class _Checker:
         if not ways:
             self.contradiction((*self.claims, *self.conditions))
             return
+        items = ListItems(self.exclusion, self.conditions, self.findings)
         for condition in self.conditions:
             expression = self.expression_of(condition)
             if expression is not None and condition not in said:
-                self.check_items(ways, condition, expression)
+                items.check(ways, condition, expression)
         self.check_usual(ways)
 
     def related(self, ways: list[Facts]) -> list[Facts]:
@@ -144,13 +132,6 @@ class _Checker:
         return MOST_WAYS if self.effort.looking <= MOST_LOOKING else 1
 
     # Conditions that can never hold.
-
-    def reason(self, premises: Sequence[Premise], last: Condition) -> tuple[Note, ...]:
-        """Notes on the premises that contradict `last`; none if the search takes too long."""
-        if self.exclusion.is_tired:
-            return ()
-        found = [one for one in self.exclusion.needed((*premises, last)) if one is not last]
-        return () if self.exclusion.is_tired else notes_on(found)
 
     def expression_of(self, condition: Condition) -> ast.Expression | None:
         """The written `condition`; None if the pattern does not say it itself."""
@@ -314,60 +295,9 @@ class _Checker:
 
     def needless(self, condition: Condition, before: Sequence[Premise]) -> None:
         opposite = Condition(Not(condition.expression), condition.span)
-        notes = self.reason(before, opposite)
+        notes = notes_on(self.exclusion.reason(before, opposite))
         message = "this condition always holds"
         self.findings.warning("W0330", condition.span, message, notes=notes)
-
-    # List items that are impossible.
-
-    def check_items(
-        self, ways: Sequence[Facts], condition: Condition, written: ast.Expression
-    ) -> None:
-        pairs = zip(parts_of(condition.expression), written_parts(written), strict=False)
-        for part, expression in pairs:
-            match part, expression:
-                case Within(value, Constant(tuple() as choices)), ast.Operation(
-                    "in", _, ast.List(items)
-                ) if not isinstance(value, Each | Shape):
-                    named = zip(choices, (item.span for item in items), strict=True)
-                    check_twice(list(named), self.findings)
-                    chosen = [
-                        Condition(Compare("==", value, Constant(choice)), item.span)
-                        for choice, item in zip(choices, items, strict=True)
-                    ]
-                    others = [c for c in self.conditions if c is not condition]
-                    self.check_chosen(ways, chosen, (*self.claims, *others))
-
-    def check_chosen(
-        self, ways: Sequence[Facts], chosen: Sequence[Condition], others: Sequence[Premise]
-    ) -> None:
-        """
-        Report those of the conditions `chosen`, of which one has to hold, that never do. If all of
-        them never hold, the pattern never matches.
-        """
-        if self.vain > MAX_WARNINGS:
-            return
-        vain = [each for each in chosen if self.is_vain(ways, each)]
-        if len(vain) == len(chosen) and not self.exclusion.is_tired:
-            last = vain[-1]
-            found = [one for one in self.exclusion.needed((*others, last)) if one is not last]
-            why = self.exclusion.why((*found, last))
-            message = "none of the values in this list can occur here"
-            self.findings.error("E0320", last.span, message, why, notes_on(found))
-            return
-        for each in vain:
-            self.vain += 1
-            message = f"{quoted(each.span, 'the other condition')} can never occur here"
-            notes = self.reason(others, each)
-            self.findings.warning("W0331", each.span, message, "remove it from the list", notes)
-
-    def is_vain(self, ways: Sequence[Facts], chosen: Condition) -> bool:
-        match chosen.expression:
-            case Compare(left=value, right=Constant(choice)):
-                if any(way.may_be(value, choice) for way in ways):
-                    return False
-        copies = [way.copy() for way in ways]
-        return not self.related(assume(copies, chosen.expression))
 
 
 def _is_plain(expression: Expression) -> bool:

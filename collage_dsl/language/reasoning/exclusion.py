@@ -91,6 +91,13 @@ class Exclusion:
                 break
         return ways
 
+    def reason(self, premises: Sequence[Premise], last: Condition) -> list[Premise]:
+        """The few premises that exclude `last`; none if the search takes too long."""
+        if self.is_tired:
+            return []
+        found = [one for one in self.needed((*premises, last)) if one is not last]
+        return [] if self.is_tired else found
+
     def why(self, premises: Sequence[Premise]) -> str:
         """A hint that says why `premises`, which are found to exclude each other, do so."""
         self.ways(premises)

@@ -1,0 +1,86 @@
+"""Report items of a list that never occur where the rest of a pattern holds."""
+
+from collections.abc import Sequence
+
+from collage_dsl.diagnostics import Note
+from collage_dsl.language.messages.findings import MAX_WARNINGS, Findings, quoted
+from collage_dsl.language.reasoning.assuming import assume
+from collage_dsl.language.reasoning.contradiction_words import notes_on
+from collage_dsl.language.reasoning.exclusion import Exclusion, related
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.premises import Condition, Premise, parts_of, written_parts
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules.condition import Compare, Constant, Each, Shape, Value, Within
+from collage_dsl.source import Span
+
+
+def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None:
+    """Report each value that is named a second time."""
+    first: dict[Value, Span] = {}
+    for value, span in named:
+        if value in first:
+            note = Note("named here first", first[value])
+            message = f"{quoted(span, 'the other condition')} is in the list twice"
+            findings.warning("W0316", span, message, "remove one of them", (note,))
+        first.setdefault(value, span)
+
+
+class ListItems:
+    """The items of the lists that some conditions of a pattern name."""
+
+    def __init__(
+        self, exclusion: Exclusion, conditions: Sequence[Condition], findings: Findings
+    ) -> None:
+        self.exclusion = exclusion
+        self.claims = exclusion.premises.claims
+        self.conditions = conditions
+        self.findings = findings
+        self.vain = 0
+
+    def check(self, ways: Sequence[Facts], condition: Condition, written: ast.Expression) -> None:
+        """Report what is wrong in the lists of a condition. All of them hold in `ways`."""
+        pairs = zip(parts_of(condition.expression), written_parts(written), strict=False)
+        for part, expression in pairs:
+            match part, expression:
+                case Within(value, Constant(tuple() as choices)), ast.Operation(
+                    "in", _, ast.List(items)
+                ) if not isinstance(value, Each | Shape):
+                    named = zip(choices, (item.span for item in items), strict=True)
+                    check_twice(list(named), self.findings)
+                    chosen = [
+                        Condition(Compare("==", value, Constant(choice)), item.span)
+                        for choice, item in zip(choices, items, strict=True)
+                    ]
+                    others = [c for c in self.conditions if c is not condition]
+                    self.check_chosen(ways, chosen, (*self.claims, *others))
+
+    def check_chosen(
+        self, ways: Sequence[Facts], chosen: Sequence[Condition], others: Sequence[Premise]
+    ) -> None:
+        """
+        Report those of the conditions `chosen`, of which one has to hold, that never do. If all of
+        them never hold, the pattern never matches.
+        """
+        if self.vain > MAX_WARNINGS:
+            return
+        vain = [each for each in chosen if self.is_vain(ways, each)]
+        if len(vain) == len(chosen) and not self.exclusion.is_tired:
+            last = vain[-1]
+            found = [one for one in self.exclusion.needed((*others, last)) if one is not last]
+            why = self.exclusion.why((*found, last))
+            message = "none of the values in this list can occur here"
+            self.findings.error("E0320", last.span, message, why, notes_on(found))
+            return
+        for each in vain:
+            self.vain += 1
+            message = f"{quoted(each.span, 'the other condition')} can never occur here"
+            notes = notes_on(self.exclusion.reason(others, each))
+            self.findings.warning("W0331", each.span, message, "remove it from the list", notes)
+
+    def is_vain(self, ways: Sequence[Facts], chosen: Condition) -> bool:
+        match chosen.expression:
+            case Compare(left=value, right=Constant(choice)):
+                if any(way.may_be(value, choice) for way in ways):
+                    return False
+        copies = [way.copy() for way in ways]
+        return not related(assume(copies, chosen.expression), self.claims)
