@@ -14,6 +14,7 @@ _STARTS_A_VALUE = _VALUE_WORDS | {
     "_PATH",
     "NOT",
     "MINUS",
+    "INFINITE",
     "APPROXIMATE",
     "LSQB",
     "LPAR",
@@ -69,6 +70,8 @@ def expectation(accepted: frozenset[str], start: str) -> str:
         left -= _SOUGHT_LAST
     if "NAME" in left:
         left -= {"QUOTED"}
+    if "MINUS" in left:
+        left -= {"INFINITE"}
     words += sorted(_WORDS.get(name) or f"`{spellings(start)[name]}`" for name in left)
     if len(words) > 1:
         return f"{', '.join(words[:-1])} or {words[-1]}"
