@@ -350,7 +350,9 @@ def test_what_a_graph_cannot_hold_is_named() -> None:
         @R.function
         def called(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
             with R.dataflow():
-                y = R.call_dps_packed("f", (x,), out_ty=R.Tensor((2,), "float32"))
+                y = R.call_inplace_packed(
+                    "f", x, inplace_indices=[0], ty_args=[R.Tensor((2,), "float32")]
+                )
                 R.output(y)
             return y
 
@@ -362,7 +364,7 @@ def test_what_a_graph_cannot_hold_is_named() -> None:
     assert refusal(Module) == "the module has no function `main`"
     assert refusal(Module, "conditional") == "`y` is an if, which cannot be represented"
     assert refusal(Module, "calling") == "`y` calls the function `called`"
-    assert refusal(Module, "called") == "`y` is a `call_dps_packed`, not the call of an operator"
+    assert refusal(Module, "called") == "`y` is a `call_inplace_packed`, not the call of an operator"
     assert refusal(Module, "printing") == "`p` calls `print`, which has side effects"
 
 
