@@ -364,7 +364,9 @@ def test_what_a_graph_cannot_hold_is_named() -> None:
     assert refusal(Module) == "the module has no function `main`"
     assert refusal(Module, "conditional") == "`y` is an if, which cannot be represented"
     assert refusal(Module, "calling") == "`y` calls the function `called`"
-    assert refusal(Module, "called") == "`y` is a `call_inplace_packed`, not the call of an operator"
+    assert (
+        refusal(Module, "called") == "`y` is a `call_inplace_packed`, not the call of an operator"
+    )
     assert refusal(Module, "printing") == "`p` calls `print`, which has side effects"
 
 
