@@ -165,6 +165,18 @@ def compiled_functions() -> list[FusionSpec]:
     return [target("acme", "llvm", rules=dfpattern(block.yields(y)))]
 
 
+@section("Packed functions")
+def packed_functions() -> list[FusionSpec]:
+    block = PatternBuilder("attention")
+    q, k = block.value("q"), block.value("k")
+    scores = build.attribute("function") == "acme.scores"
+    softmax = build.attribute("function").one_of("acme.softmax", "acme.softmax2")
+    s = block.bind("s", one("call_dps_packed")(q, k, where=(scores,)))
+    y = block.bind("y", one("call_pure_packed")(one("nn.relu")(s), where=(softmax,)))
+    rules = composite("acme.attention", dfpattern(block.yields(y)))
+    return [target("acme", "llvm", compiler="acme", rules=rules)]
+
+
 @section("None")
 def none() -> list[FusionSpec]:
     block = PatternBuilder("attention")

@@ -73,14 +73,15 @@ KINDS = [
     pytest.param(
         "pattern p(x) { y = nn.relu(x); where dim(x, 0) % 2 == 0; yield y; }",
         RELU.replace("4, 8", "n, 8"),
-        "p.collage:2:38: the condition: unknown at `y`\ndim(x, 0) is unknown (`n` is symbolic)",
+        "p.collage:2:38: `dim(x, 0) % 2 == 0` is unknown (at `y`)\n"
+        "dim(x, 0) is unknown (`n` is symbolic)",
         "2:38 ? where dim(x, 0) % 2 == 0 dim(x, 0) is unknown (`n` is symbolic)",
         id="symbolic dimension",
     ),
     pytest.param(
         "pattern p(x) { y = nn.relu(x); where rank(x) == 2; yield y; }",
         RELU.replace("4, 8", "*"),
-        "p.collage:2:38: the condition: unknown at `y`\n"
+        "p.collage:2:38: `rank(x) == 2` is unknown (at `y`)\n"
         "rank(x) is unknown (the rank of `x` is not known)",
         "2:38 ? where rank(x) == 2 rank(x) is unknown (the rank of `x` is not known)",
         id="unknown rank",
@@ -109,7 +110,7 @@ KINDS = [
     pytest.param(
         "pattern p(x) { y = sum(x) [axis == [1]]; yield y; }",
         "x: f32[4]; y = sum(x); return y;",
-        "p.collage:2:28: the condition: unknown at `y`\naxis is none",
+        "p.collage:2:28: `axis == [1]` is unknown (at `y`)\naxis is none",
         "2:28 ? axis == [1] axis is none",
         id="attribute that has no value to compare",
     ),
@@ -123,8 +124,8 @@ KINDS = [
     pytest.param(
         "pattern p(x) { y = multiply(x, 0.5); yield y; }",
         "x: f32[4]; y = multiply(x, 0.25); return y;",
-        "p.collage:2:20: `y.const1` is not 0.5",
-        "2:20 ✗ 0.5 y.const1: constant, f32[] `y.const1` is not 0.5",
+        "p.collage:2:20: `y.const1` is 0.25, not 0.5",
+        "2:20 ✗ 0.5 y.const1: constant, f32[] `y.const1` is 0.25, not 0.5",
         id="number",
     ),
     pytest.param(
@@ -159,7 +160,7 @@ KINDS = [
     pytest.param(
         "pattern p(x, b?) { k = nn.relu(x); y = add?(k, b); where rank(b) == 1; yield y; }",
         RELU,
-        "p.collage:2:58: the condition: unknown at `y`\nrank(b) is unknown (it is not there)",
+        "p.collage:2:58: `rank(b) == 1` is unknown (at `y`)\nrank(b) is unknown (it is not there)",
         "2:58 ? where rank(b) == 1 rank(b) is unknown (it is not there)",
         id="fact of what is absent",
     ),

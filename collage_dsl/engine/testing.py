@@ -10,7 +10,9 @@ from typing import Any, assert_never
 from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.engine import predicates
 from collage_dsl.engine.steps import UncoveredError, choose, explain_uncovered, proposed
-from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.graph import CandidateKernel, Graph, Node
+from collage_dsl.graph.types import short_dtype, tensors
+from collage_dsl.language.graphs.inferred import not_inferred
 from collage_dsl.language.graphs.values import with_arrays
 from collage_dsl.language.resolve.file import Contents
 from collage_dsl.language.resolve.questions import (
@@ -25,6 +27,7 @@ from collage_dsl.language.resolve.questions import (
 )
 from collage_dsl.language.resolve.spec_tests import SpecTest
 from collage_dsl.rules import FusionSpec
+from collage_dsl.rules.explain import Answer, Asked, explain
 from collage_dsl.rules.matcher import Attempt, Matcher, matches
 from collage_dsl.rules.predicate import Lookup, PredicateError
 from collage_dsl.search import NoPlanError, Plan
@@ -77,7 +80,7 @@ def _failures(
         return
     for expectation in test.expectations:
         try:
-            failure = _failure(expectation, asked.answer(expectation.question))
+            failure = _failure(expectation, asked)
         except (UnusableError, UncoveredError, PredicateError) as problem:
             message, *more = str(problem).splitlines()
             notes = tuple(Note(line.strip()) for line in more)
@@ -86,11 +89,13 @@ def _failures(
             yield failure
 
 
-def _failure(expectation: Expectation, answer: "_Answer") -> Diagnostic | None:
+def _failure(expectation: Expectation, asked: "_Asked") -> Diagnostic | None:
+    answer = asked.answer(expectation.question)
     if _HOLDS[expectation.operator](answer.value, expectation.value):
         return None
-    notes = (Note(answer.remark),) if answer.remark else ()
-    return Diagnostic("E0710", f"found {answer.found}", expectation.span, notes=notes)
+    unknown, hint = asked.unknown(expectation.question)
+    notes = tuple(Note(text) for text in (answer.remark, *unknown) if text)
+    return Diagnostic("E0710", f"found {answer.found}", expectation.span, hint, notes=notes)
 
 
 def _model(test: SpecTest) -> Graph:
@@ -175,6 +180,20 @@ class _Asked:
         reason = attempt.reason or attempt.because
         return _Answer(reason, f'"{reason}"')
 
+    def unknown(self, question: Question) -> tuple[tuple[str, ...], str]:
+        """The unknown facts because of which nothing matches, and how they become known."""
+        if not isinstance(question, Matches | WhyNot) or question.at is None:
+            return (), ""
+        root = self.index(question.at)
+        reason = explain(question.pattern, self.graph, root, self.lookup).reason
+        if not isinstance(reason, Asked) or reason.answer is not Answer.UNKNOWN:
+            return (), ""
+        unknown = [fact for fact in reason.facts if fact.unknown]
+        nodes = (self.graph.index(fact.node) for fact in unknown if fact.node)
+        causes = (not_inferred(self.graph, node) for node in nodes if not self.test.model)
+        cause = next((cause for cause in causes if cause is not None), None)
+        return tuple(map(str, unknown)), "" if cause is None else _write_type(cause)
+
     def refuse_stopped(self, root: int, attempt: Attempt) -> None:
         if attempt.stopped:
             node = self.graph.nodes[root].name
@@ -203,6 +222,14 @@ class _Asked:
             return choose(self.graph, found, cost=cost, merge=self.specs)
         except NoPlanError as error:
             raise explain_uncovered(self.graph, self.specs, cost, self.lookup, error) from error
+
+
+def _write_type(node: Node) -> str:
+    """A hint to write the type of a call in the graph of a test."""
+    dtypes = [each.dtype for each in tensors(node.type)]
+    type_ = f"{short_dtype(dtypes[0]) if dtypes else 'f32'}[…]"
+    said = f"the shape of `{node.name}` is not inferred from `{node.op}`; write it: "
+    return f"{said}`{node.name}: {type_} = {node.op}(…)`"
 
 
 def _sizes(sizes: Sequence[int]) -> str:

@@ -557,12 +557,14 @@ class Backtracking:
             said = world.said
         observer.asked(where, index, given, held, said)
         node = self.graph.nodes[index]
+        written = "a condition" if where.span is None else f"`{where.span.text}`"
         if held is UNKNOWN:
-            reason = where.reason or "the condition"
-            _refuse(observer, so_far, f"{reason}: unknown at `{node.name}`", where.span)
+            because = f"{written} is unknown (at `{node.name}`)"
+            if where.reason:
+                because = f"{where.reason}: unknown at `{node.name}`"
+            _refuse(observer, so_far, because, where.span)
         elif not held:
-            written = where.span.text if where.span else "a condition"
-            reason = where.reason or said or f"`{written}` does not hold"
+            reason = where.reason or said or f"{written} does not hold"
             _refuse(observer, so_far, f"{reason} (at `{node.name}`)", where.span, where.reason)
         return held is not UNKNOWN and bool(held)
 
@@ -579,9 +581,13 @@ class Backtracking:
             return False
         wanted = rounded(number.value, getattr(node.type, "dtype", "float32"))
         allowed = number.tolerance * abs(number.value)
-        if all(value == wanted or abs(value - number.value) <= allowed for value in values):
+        others = (v for v in values if not (v == wanted or abs(v - number.value) <= allowed))
+        other = next(others, None)
+        if other is None:
             return True
-        _refuse(observer, so_far, f"`{node.name}` is not {number.value:g}")
+        what = "" if len(values) == 1 else "an element of "
+        found = f"{what}`{node.name}` is {_other_than_number(other, number)}"
+        _refuse(observer, so_far, found)
         return False
 
 
@@ -626,6 +632,15 @@ def _other_number(node: Node, flat: Flat, wanted: Together, way: Flattened) -> s
         return f"the {noun} `{node.name}` has no number, not {wanted.number:g}"
     found = f"the numbers of the {noun} `{node.name}` make {combined(flat.op, way.numbers):g}"
     return f"{found}, not {wanted.number:g}" if flat.numbers else f"{found}: the pattern has none"
+
+
+def _other_than_number(value: float, number: Number) -> str:
+    """Like "0.25, not 0.5 within 0.01". Numbers that are near each other have all their digits."""
+    found, wanted = f"{value:g}", f"{number.value:g}"
+    if found == wanted:
+        found, wanted = repr(value), repr(number.value)
+    within = f" within {number.tolerance:g}" if number.tolerance else ""
+    return f"{found}, not {wanted}{within}"
 
 
 def _is_of(kinds: tuple[Kind, ...], node: Node) -> bool:

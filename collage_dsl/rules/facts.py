@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from collage_dsl.graph import Node, TensorType
+from collage_dsl.graph.sizes import UNKNOWN as UNKNOWN_DIM
 from collage_dsl.rules.condition import (
     UNKNOWN,
     All,
@@ -41,11 +42,15 @@ Leaf = Attr | AttrOf | All | Question
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """The question, as in the language, and its value; `unknown` says why the value is unknown."""
+    """
+    The question, as in the language, and its value. If the value is unknown, `unknown` says why,
+    and `node` is the name of the node that the question is about.
+    """
 
     of: str
     value: str
     unknown: str = ""
+    node: str = ""
 
     def __str__(self) -> str:
         return f"{self.of} is {self.value}" + (f" ({self.unknown})" if self.unknown else "")
@@ -108,7 +113,8 @@ def _attribute(asked: str, leaf: Attr | AttrOf, given: Given) -> Fact:
 def _fact(leaf: Question, given: Given) -> Fact:
     value = evaluate(leaf, given)
     if value is UNKNOWN:
-        return Fact(_asked(leaf), "unknown", _why_unknown(leaf, given.bound.get(leaf.of)))
+        node = given.bound.get(leaf.of)
+        return Fact(_asked(leaf), "unknown", _why_unknown(leaf, node), node.name if node else "")
     is_dtype = isinstance(leaf, Dtype)
     return Fact(_asked(leaf), str(value) if is_dtype else _text(value, names=True))
 
@@ -153,14 +159,20 @@ def _why_unknown(leaf: Question, node: Node | None) -> str:
     shape = node.type.shape if isinstance(node.type, TensorType) else items
     if shape is None:
         return f"the rank of `{node.name}` is not known"
+    if isinstance(leaf, Dtype):
+        return f"the dtype of `{node.name}` is not known"
     if isinstance(leaf, DimAt):
         if not -len(shape) <= leaf.axis < len(shape):
             return f"`{node.name}` has {len(shape)} dimension{'s' * (len(shape) != 1)}"
-        return f"`{shape[leaf.axis]}` is symbolic"
+        return _unknown_dim(str(shape[leaf.axis]))
     if items is not None:
         return f"`{node.name}` is a list"
     symbolic = next((dim for dim in shape if isinstance(dim, str)), None)
-    return f"`{symbolic}` is symbolic" if symbolic else "its dtype has no known width"
+    return _unknown_dim(symbolic) if symbolic else "its dtype has no known width"
+
+
+def _unknown_dim(dim: str) -> str:
+    return "a dimension is not known" if dim == UNKNOWN_DIM else f"`{dim}` is symbolic"
 
 
 def _text(value: object, *, names: bool = False) -> str:

@@ -211,7 +211,7 @@ class _Builder:
         operator = find_operator(written.operator, self.findings)
         if operator is None:
             return None
-        given = len(written.operands)
+        given = [operand.span.text for operand in written.operands]
         errors = self.findings.errors
         check_count(operator, given, written.span, "the graph", self.findings)
         attrs = check_attributes(operator, written, self.findings)

@@ -1,6 +1,6 @@
 """Check that a call in a pattern or a graph names a known operator with the right operands."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from collage_dsl.graph import Kind
@@ -13,6 +13,7 @@ from collage_dsl.language.messages.advice import (
 )
 from collage_dsl.language.messages.findings import Findings, count, listed
 from collage_dsl.language.messages.hints import Hint, did_you_mean
+from collage_dsl.language.reasoning.extra_operands import as_attributes
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.flattening import COMBINING
 from collage_dsl.source import Span
@@ -45,9 +46,14 @@ def refuse(name: ast.Name, refused: Mapping[str, str], findings: Findings) -> No
     findings.error("E0811", name.span, message, hint)
 
 
-def check_count(operator: Operator, given: int, span: Span, who: str, findings: Findings) -> bool:
-    """Whether `operator` takes `given` operands; the message says that `who` gives them."""
-    names = operator.operands
+def check_count(
+    operator: Operator, written: Sequence[str], span: Span, who: str, findings: Findings
+) -> bool:
+    """
+    Whether `operator` takes as many operands as are `written`. The message says that `who` gives
+    them.
+    """
+    names, given = operator.operands, len(written)
     if names is None or len(names) - operator.optional <= given <= len(names):
         return True
     takes = f"takes {count(len(names), 'operand')}"
@@ -60,7 +66,10 @@ def check_count(operator: Operator, given: int, span: Span, who: str, findings: 
         after = Span(span.source, span.end, span.end)
         findings.error("E0203", span, message, hint, place=after)
         return False
-    if names and who == "the pattern":
+    more = names is not None and given > len(names)
+    if more and (attributes := as_attributes(operator, written, _SIGNS[who])):
+        hint = f"attributes stand in brackets: `{attributes}`"
+    elif names and who == "the pattern":
         hint = _written(operator, given, names)
     elif names:
         hint = f"it takes {listed(names, 'and')}"
@@ -68,6 +77,8 @@ def check_count(operator: Operator, given: int, span: Span, who: str, findings: 
     return False
 
 
+_SIGNS = {"the pattern": "==", "the graph": "="}
+"""What stands between an attribute and its value."""
 _WITH_BIAS = {"nn.attention": "nn.attention_bias"}
 _WEIGHED = "nn.conv"
 
@@ -111,6 +122,8 @@ def unknown_attribute(
 ) -> None:
     known = operator.attrs
     hint = hint or none_meant(name.text) or did_you_mean(name.text, known)
+    if not hint and name.text in (operator.operands or ()):
+        hint = f"it is an operand: `{operator.name}({', '.join(operator.operands or ())})`"
     if not hint:
         hint = f"it has {listed(known, 'and')}" if known else "it has no attributes"
     message = f"`{operator.name}` has no attribute `{name.text}`"

@@ -45,13 +45,21 @@ def bind(
         message = f"`{function}` takes {wanted}{named_too}, not {len(plain)}"
         compared = _compared(plain, keywords)
         if compared is None:
-            findings.error("E0403", written.span, message)
+            unnamed = plain[most:] if most is not None and "at" in keywords else ()
+            hint = f"write `{', '.join(map(_of_match, unnamed))}`" if unnamed else ""
+            findings.error("E0403", written.span, message, hint)
         else:
             name, value = compared
             hint = write(f"{name.text}: {value.span.text}")
             place = Span(name.span.source, name.span.start, value.span.end)
             findings.error("E0403", written.span, message, hint, place=place)
     return None if findings.errors > errors else (plain, named)
+
+
+def _of_match(argument: ast.Expression) -> str:
+    """`at: y` for the name of a node, `nodes: 3` for a number."""
+    is_number = isinstance(argument, ast.Literal) and not isinstance(argument.value, str)
+    return f"{'nodes' if is_number else 'at'}: {argument.span.text}"
 
 
 def _compared(

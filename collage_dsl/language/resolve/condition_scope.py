@@ -10,6 +10,7 @@ from collage_dsl.language.reasoning.calls import unknown_attribute
 from collage_dsl.language.resolve.sorts import OF_ATTRIBUTE, Sort, Typed, dtype_of
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as rules
+from collage_dsl.rules.pattern import Parameter
 from collage_dsl.rules.predicate import Predicate
 
 
@@ -33,6 +34,9 @@ class Scope(Protocol):
 
     def is_dimension(self, name: str) -> bool:
         """Whether `name` is a named dimension of the pattern."""
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter `name`; None if no parameter is named so."""
 
     def constant(self, of: ast.Name) -> bool:
         """Whether the value `of` is always a constant; reports that it is not."""
@@ -73,7 +77,13 @@ class AttributeScope:
                 unknown_attribute(lacking[0], name, self.findings, hint)
             return dtype
         sort = OF_ATTRIBUTE.get(types[0] or "", Sort.ANY)
-        return Typed(rules.Attr(name.text), sort, name.span, attribute=name.text)
+        return Typed(
+            rules.Attr(name.text),
+            sort,
+            name.span,
+            attribute=name.text,
+            owner=self.operators[0],
+        )
 
     def fact(self, function: ast.Name, of: ast.Name) -> bool:
         return self.values.fact(function, of)
@@ -89,6 +99,9 @@ class AttributeScope:
 
     def is_dimension(self, name: str) -> bool:
         return self.values.is_dimension(name)
+
+    def parameter(self, name: str) -> Parameter | None:
+        return self.values.parameter(name)
 
     def constant(self, of: ast.Name) -> bool:
         return self.values.constant(of)

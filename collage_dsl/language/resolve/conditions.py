@@ -4,10 +4,12 @@ from dataclasses import dataclass, field, replace
 
 from collage_dsl.language.messages.advice import fact_meant, function_meant, method_meant
 from collage_dsl.language.messages.findings import count, listed
-from collage_dsl.language.messages.hints import did_you_mean
+from collage_dsl.language.messages.hints import did_you_mean, write
+from collage_dsl.language.messages.idioms import idiom, some_element
 from collage_dsl.language.reasoning.attribute_values import stored_length
 from collage_dsl.language.resolve.condition_scope import Scope
 from collage_dsl.language.resolve.functions import ARGUMENTS, FUNCTIONS, OF_CONSTANTS, fact_of
+from collage_dsl.language.resolve.lists_of_names import first_name, instead_of_list
 from collage_dsl.language.resolve.operations import Operations
 from collage_dsl.language.resolve.sorts import (
     Sort,
@@ -18,6 +20,8 @@ from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as rules
 from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.source import Span
+
+_PLAIN_ITEMS = "a list can contain only numbers, strings, dtypes and lists of them"
 
 
 @dataclass(slots=True)
@@ -76,6 +80,8 @@ class Checker(Operations):
                 return Typed(rules.Not(operand.value), Sort.TRUTH, span)
             case ast.Operation(operator, left, right, span):
                 assert left is not None
+                if self.has_names_in_list(operator, left, right, span):
+                    return None
                 sides = self.expression(left), self.expression(right)
                 if sides[0] is None or sides[1] is None:
                     return None
@@ -104,12 +110,28 @@ class Checker(Operations):
             if item is None:
                 return None
             if not isinstance(item.value, rules.Constant):
-                message = "a list can contain only numbers, strings, dtypes and lists of them"
-                self.findings.error("E0303", item.span, message)
+                self.findings.error("E0303", item.span, _PLAIN_ITEMS)
                 return None
             values.append(item.value.value)
         present = tuple(item for item in items if item is not None)
         return Typed(rules.Constant(tuple(values)), Sort.LIST, span, present)
+
+    def has_names_in_list(
+        self, operator: str, left: ast.Expression, right: ast.Expression, span: Span
+    ) -> bool:
+        """Whether numbers are compared with a list in which names stand; reports it."""
+        if isinstance(left, ast.List) and operator != "in":
+            left, right = right, left
+        if operator not in ("==", "!=", "in") or not isinstance(right, ast.List):
+            return False
+        name = first_name(right)
+        of = name and self.expression(left)
+        if name is None or (of and of.sort not in (Sort.NUMBER, Sort.NUMBERS)):
+            return False
+        if of:
+            hint = instead_of_list(operator, of, right, self.scope)
+            self.findings.error("E0303", name.span, _PLAIN_ITEMS, hint, place=span)
+        return True
 
     def each(self, of: ast.Name, span: Span) -> Typed | None:
         attribute = self.attribute_with_elements(of, span)
@@ -137,6 +159,10 @@ class Checker(Operations):
         if self.scope.is_value(of.text):
             message = f"the elements of `{of.text}` are known only when the model runs"
             hint = f"write `dim({of.text}, {index})` for a dimension"
+            if (parameter := self.scope.parameter(of.text)) and parameter.constant:
+                message = "conditions cannot ask for a single element of a constant"
+                hint = f"ask for `value({of.text})`, `min({of.text})` or `all({of.text} == 0)`"
+                hint += f"; `dim({of.text}, {index})` is a dimension"
             self.findings.error("E0306", span, message, hint)
             return True
         meant = function_meant(of.text, FUNCTIONS) if self.scope.is_value(value) else ""
@@ -155,7 +181,9 @@ class Checker(Operations):
         is_attribute = isinstance(typed.value, rules.Attr | rules.AttrOf)
         if not is_attribute or typed.sort not in (Sort.NUMBERS, Sort.ANY):
             message = f"`{of.text}` is {typed.sort.value}, which has no elements"
-            self.findings.error("E0303", span, message)
+            is_element = isinstance(typed.value, rules.Element)
+            hint = write(of.text, ", which is each element") if is_element else ""
+            self.findings.error("E0303", span, message, hint)
             return None
         assert isinstance(typed.value, rules.Attr | rules.AttrOf)
         return typed.value
@@ -181,8 +209,12 @@ class Checker(Operations):
             if method := method_meant(name.text, said, FUNCTIONS):
                 self.findings.error("E0401", name.span, message, method, place=written.span)
                 return None
-            hint: str = fact_meant(name.text) or did_you_mean(name.text, known)
-            hint = hint or f"there are {listed(known, 'and')}"
+            if some := some_element(name.text, said):
+                self.findings.error("E0401", name.span, message, some, place=written.span)
+                return None
+            instead = idiom(name.text, said)
+            hint: str = "" if instead else fact_meant(name.text) or did_you_mean(name.text, known)
+            hint = hint or f"there are {listed(known, 'and')}" + f"; {instead}" * bool(instead)
             self.findings.error("E0401", name.span, message, hint)
             return None
         arguments = written.arguments
@@ -235,9 +267,13 @@ class Checker(Operations):
             message = f"`{function}` takes {count(wanted, 'argument')}, not {len(given)}"
             is_dim = function in ("dim", "shape") and given
             hint = f"write `dim({given[0].value.span.text}, 0)`" if is_dim else ""
-            if len(given) > wanted > 0 and not is_dim:
-                kept = ", ".join(each.value.span.text for each in given[:wanted])
-                hint = f"write `{function}({kept})`"
+            texts = [each.value.span.text for each in given]
+            if function in ("min", "max") and len(given) > 1:
+                which = "least" if function == "min" else "greatest"
+                hint = f"`{function}(c)` is the {which} element of a constant; "
+                hint += f"compare numbers: `{texts[0]} >= {texts[1]}`"
+            elif len(given) > wanted > 0 and not is_dim:
+                hint = f"write `{function}({', '.join(texts[:wanted])})`"
             self.findings.error("E0403", written.span, message, hint)
         return named is None and len(given) == wanted
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import Operator, Taken
+from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.language.messages.hints import write
 from collage_dsl.language.reasoning.calls import check_count, check_kind_count
@@ -14,6 +14,7 @@ from collage_dsl.language.resolve.brackets import check_attributes
 from collage_dsl.language.resolve.condition_scope import Scope
 from collage_dsl.language.resolve.excluded import named_members
 from collage_dsl.language.resolve.flat_calls import flat_call
+from collage_dsl.language.resolve.literal_operands import check_literals, is_tuple_for_list, needed
 from collage_dsl.language.resolve.pattern_names import Names
 from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.resolve.scope import (
@@ -212,12 +213,14 @@ class OperandChecker:
         wishes = (known[0].operands if known else None) or ()
         operands = [
             self.operand(
-                operand, wishes[at] if at < len(wishes) else "list", _needed(known, kinds, at)
+                operand, wishes[at] if at < len(wishes) else "list", needed(known, kinds, at)
             )
-            for at, operand in enumerate(written.operands)
+            if not is_tuple_for_list(known, at, operand, self.findings)
+            else None
+            for at, operand in enumerate(_taken(written))
         ]
         if complete and not kinds:
-            self.check_literals(known, written, operands)
+            check_literals(known, written, operands, self.names, self.findings)
             check_order(known, written, operands, self.names.parameters, self.findings)
         conditions: tuple[Where, ...] = ()
         if kinds:
@@ -247,10 +250,10 @@ class OperandChecker:
     def class_of(self, name: ast.Name, call: ast.OperatorCall) -> tuple[Member, ...] | None:
         """What `name` in a call stands for: one operator, or the members of a class."""
         found = self.scope.class_of(name)
-        given = len(call.operands)
+        given = [operand.span.text for operand in call.operands]
         for each in found or ():
             if isinstance(each, Kind):
-                fits = check_kind_count(each, given, call.span, self.findings)
+                fits = check_kind_count(each, len(given), call.span, self.findings)
             else:
                 fits = check_count(each, given, call.span, "the pattern", self.findings)
             if not fits:
@@ -315,56 +318,14 @@ class OperandChecker:
             return None
         return PatternCall(pattern, present, written.optional, _of_operators(written))
 
-    def check_literals(
-        self,
-        known: tuple[Operator, ...],
-        written: ast.OperatorCall,
-        operands: list[Operand | None],
-    ) -> None:
-        """Report computed operands in places of shapes and bounds, which are always literals."""
-        for at, (operand, place) in enumerate(zip(operands, written.operands, strict=True)):
-            names = [op.operands[at] for op in known if op.operands]
-            literal = bool(names) and all(
-                op.operands and op.operands[at] in op.literals for op in known
-            )
-            if literal and operand is not None and self.names.is_computed(operand):
-                message = f"`{names[0]}` of `{known[0].name}` is neither computed nor a constant"
-                hint = "it is a shape or number written in the program; match it with `_`"
-                self.findings.error("E0301", place.span, message, hint)
-            elif isinstance(operand, Number) and _take(known, at, "list"):
-                message = f"`{names[0]}` of `{known[0].name}` must be a list, not a number"
-                hint = write(f"[{place.span.text}]") if operand.value % 1 == 0 else ""
-                self.findings.error("E0301", place.span, message, hint or "match it with `_`")
-            elif isinstance(place, ast.ListOf) and _take(known, at, "number"):
-                message = f"`{names[0]}` of `{known[0].name}` must be a number, not a list"
-                only = place.items[0].span.text if len(place.items) == 1 else ""
-                hint = write(only) if only.lstrip("-").isdigit() else "match it with `_`"
-                self.findings.error("E0301", place.span, message, hint)
-            elif isinstance(place, ast.ListOf) and {op.name for op in known} == {"reshape"}:
-                self.check_dimensions(place)
 
-    def check_dimensions(self, written: ast.ListOf) -> None:
-        """Warn of what stands for a dimension in ONNX; in a graph it has been computed."""
-        for item in written.items:
-            if isinstance(item, ast.Literal) and item.value in (-1, 0):
-                message = f"a shape in a model has the number itself here, not {item.span.text}"
-                self.findings.warning("W0318", item.span, message, write("_", ", or a name"))
-
-
-def _take(known: tuple[Operator, ...], at: int, taken: Taken) -> bool:
-    """Whether all operators take a list, or a number, at the place `at`."""
-    return all(operator.takes[at : at + 1] == (taken,) for operator in known)
-
-
-def _needed(known: tuple[Operator, ...], kinds: tuple[Kind, ...], at: int) -> str:
-    """What to write for an operand that is a number or a list of the program; else empty."""
-    if not known or kinds or not known[0].operands:
-        return ""
-    for taken in ("number", "list"):
-        if _take(known, at, taken):
-            what = f"`{known[0].operands[at]}` of `{known[0].name}` is a {taken}"
-            return f"{what} that the program writes: write one, or `_` for any"
-    return ""
+def _taken(written: ast.OperatorCall) -> tuple[ast.Operand, ...]:
+    """The operands without those that are too many, which are attributes by mistake."""
+    names = {operator.text for operator in written.operators if isinstance(operator, ast.Name)}
+    known = [operators()[name].operands for name in names if name in operators()]
+    if len(known) < len(written.operators) or None in known:
+        return written.operands
+    return written.operands[: max(len(each or ()) for each in known)]
 
 
 def _names(written: ast.ListOf) -> list[ast.Name]:

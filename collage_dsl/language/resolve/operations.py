@@ -13,6 +13,7 @@ from collage_dsl.language.resolve.sorts import (
     comparable,
     elements,
     meant,
+    possible_values,
 )
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as rules
@@ -126,7 +127,7 @@ class Operations:
         if typed.sort in (Sort.TRUTH, Sort.ANY):
             return True
         message = f"a condition is needed here, but this is {typed.sort.value}"
-        self.findings.error("E0303", typed.span, message)
+        self.findings.error("E0303", typed.span, message, possible_values(typed))
         return False
 
     def is_number(self, typed: Typed, operator: str) -> bool:

@@ -91,6 +91,14 @@ class Names:
         if name.text in self.everything:
             message = f"`{name.text}` is used before it is defined"
             self.findings.error("E0206", name.span, message)
+        elif self.dimensions.place(name.text):
+            message = f"`{name.text}` is a dimension, not a value"
+            hint = "a number of the model is a constant: `c: const`, and `where value(c) == …`"
+            self.findings.error("E0306", name.span, message, hint)
+        elif name.text == "const":
+            message = "`const` is not a value"
+            hint = "a constant is a parameter: `c: const`; a number is written alone: `1.0`"
+            self.findings.error("E0206", name.span, message, hint)
         else:
             hint = did_you_mean(name.text, self.defined) or advice or there_are(self.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)

@@ -9,7 +9,10 @@ from collage_dsl.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """`matches(p, at: y, nodes: 3)`: how often `pattern` matches; without `at`, anywhere."""
+    """
+    `matches(p, at: y, nodes: 3)`: how often `pattern` matches with that many operator calls;
+    without `at`, anywhere.
+    """
 
     pattern: Pattern
     at: str | None = None

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.language.messages.advice import without_quotes
+from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.reasoning.attribute_values import PER_AXIS
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as rules
@@ -49,6 +51,8 @@ class Typed:
     span: Span
     items: tuple["Typed", ...] = ()
     attribute: str = ""
+    owner: Operator | None = None
+    """If this is an attribute, an operator that has it."""
 
 
 def dtype_of(name: ast.Name) -> Typed | None:
@@ -103,6 +107,8 @@ def meant(named: Typed, other: Typed) -> str:
     """A hint what to write instead of `named == other`, or empty."""
     if Sort.NONE in (named.sort, other.sort):
         return "only a whole attribute can be compared with `none`: `axis == none`"
+    if other.sort is Sort.TRUTH and (hint := possible_values(named)):
+        return hint
     match other.value:
         case rules.Constant("none"):
             return without_quotes("none")
@@ -121,6 +127,19 @@ def meant(named: Typed, other: Typed) -> str:
         case Sort.DTYPE, _:
             return "write a dtype, such as `f32`"
     return ""
+
+
+def possible_values(named: Typed) -> str:
+    """A hint which values an attribute may have; empty if they are not known."""
+    if named.owner is None:
+        return ""
+    name = named.attribute.rpartition(".")[2]
+    hints = []
+    if known := named.owner.values.get(name):
+        hints.append("write " + listed(f'"{value}"' for value in known))
+    if name in named.owner.may_be_none:
+        hints.append(f"`{named.attribute} != none` asks whether there is a value")
+    return "; ".join(hints)
 
 
 def elements(attribute: str) -> str:

@@ -11,7 +11,7 @@ from collage_dsl.language.messages.advice import (
     truth_meant,
 )
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.messages.hints import did_you_mean
+from collage_dsl.language.messages.hints import Hint, did_you_mean
 from collage_dsl.language.reasoning.calls import unknown_attribute
 from collage_dsl.language.resolve.functions import FUNCTIONS
 from collage_dsl.language.resolve.pattern_names import ANY_NAME, Names
@@ -19,7 +19,7 @@ from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.resolve.sorts import OF_ATTRIBUTE, Sort, Typed, dtype_of
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import AttrOf
-from collage_dsl.rules.pattern import Call, Reference
+from collage_dsl.rules.pattern import Call, Parameter, Reference
 from collage_dsl.rules.predicate import Predicate
 
 
@@ -44,7 +44,8 @@ class ValueScope:
         if name.text in self.names.defined:
             message = f"the value of `{name.text}` is known only when the model runs"
             hint = f"ask for `dtype({name.text})`, `shape({name.text})` or `dim({name.text}, 0)`"
-            if name.text in self.names.parameters and self.names.parameters[name.text].constant:
+            if (parameter := self.parameter(name.text)) and parameter.constant:
+                message = f"`{name.text}` is a constant, not a number"
                 hint = f"ask for `value({name.text})`, or `all({name.text} >= 0)` of its elements"
             self.findings.error("E0306", name.span, message, hint)
         elif self.is_no_attribute(name):
@@ -67,11 +68,18 @@ class ValueScope:
     def attribute_of(self, name: ast.Name) -> Typed | None:
         """`k.strides`, if all operators that `k` may be a call of have the attribute."""
         of, _, attribute = name.text.partition(".")
-        types = [operator.attrs.get(attribute) for operator in self.owners(name)]
+        owners = self.owners(name)
+        types = [operator.attrs.get(attribute) for operator in owners]
         if not types or None in types:
             return None
         sort = OF_ATTRIBUTE.get(types[0] or "", Sort.ANY)
-        return Typed(AttrOf(of, attribute), sort, name.span, attribute=name.text)
+        return Typed(
+            AttrOf(of, attribute),
+            sort,
+            name.span,
+            attribute=name.text,
+            owner=owners[0],
+        )
 
     def is_no_attribute(self, name: ast.Name) -> bool:
         """Whether `name` is written like an attribute of a value, but is none; reports it."""
@@ -94,6 +102,9 @@ class ValueScope:
     def is_dimension(self, name: str) -> bool:
         return name in self.names.dimensions.places and name not in self.names.everything
 
+    def parameter(self, name: str) -> Parameter | None:
+        return self.names.parameters.get(name)
+
     def constant(self, of: ast.Name) -> bool:
         found = self.names.parameters.get(of.text)
         binding = self.names.bindings.get(of.text)
@@ -114,6 +125,16 @@ class ValueScope:
         return {name for op in call.ops for name in operators()[op].attrs}
 
     def fact(self, function: ast.Name, of: ast.Name) -> bool:
+        place = self.names.dimensions.place(of.text)
+        if place is not None and of.text not in self.names.everything:
+            message = f"`{of.text}` is a dimension, not a value"
+            hint = f"write `{of.text}` alone, which is a number"
+            if function.text in ("min", "max"):
+                hint = "dimensions are numbers: compare them with `>=`"
+            elif function.text == "has":
+                hint = self.instead_of_dimension(of.text, place.of)
+            self.findings.error("E0306", of.span, message, hint)
+            return False
         if not self.names.is_known(of):
             return False
         if function.text == "has" and of.text in self.names.bindings:
@@ -122,6 +143,14 @@ class ValueScope:
             self.always_there(of)
             return False
         return True
+
+    def instead_of_dimension(self, name: str, of: str) -> str:
+        """What `has` can ask about instead of the dimension `name` of `of`."""
+        if of not in self.names.everything:
+            return "give its list a name, as in `s = [b, n];`, and ask `has(s)`"
+        if of in self.names.parameters and not self.names.is_optional(of):
+            return f"`{name}` is a dimension of `{of}`, which is always there"
+        return Hint(f"write `has({of})`", of)
 
     def predicates(self) -> Mapping[str, Predicate | None]:
         return self.scope.predicates

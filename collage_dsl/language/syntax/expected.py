@@ -47,11 +47,7 @@ _HINTS = {
 """What to write instead of a character, where a token of the kind may stand."""
 _COMMENTS = ("//", "/*", "--", ";;")
 """What comments begin with in other languages."""
-_IN_OPERANDS = {
-    "=": "attributes stand in brackets after the operands: `[groups == 1]`",
-    ":": "`const` is said once, of the parameter: `pattern f(x, w: const)`",
-}
-"""What to write instead of a character between the operands of a call."""
+_IN_OPERANDS = "attributes stand in brackets after the operands"
 
 
 def expectation(accepted: frozenset[str], start: str) -> str:
@@ -98,8 +94,8 @@ def _hint(found: str, accepted: frozenset[str], start: str) -> str:
         return "write a duration as one word, such as `1.5s`"
     if found == ";" and "_ONLY" in accepted:
         return "say what to import: `only (act)`, or everything with `as std`"
-    if "RPAR" in accepted and not accepted & {"PLUS", "COLON"} and found[:1] in _IN_OPERANDS:
-        return _IN_OPERANDS[found[:1]]
+    if "RPAR" in accepted and not accepted & {"PLUS", "COLON"} and found in ("=", ":"):
+        return _IN_OPERANDS
     if accepted <= {"COMMA", "RSQB"} and found in ("+", "-", "*", "/", "%"):
         return "name the number, and say in `where` what it is: `where half * 2 == d`"
     if not found.isidentifier():

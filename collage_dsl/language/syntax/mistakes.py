@@ -29,6 +29,10 @@ CALL = rf"{NAME}\??\s*{ARGUMENTS}(?:\s*\[[^\[\]]*+\])?"
 VALUE = rf"(?:{CALL}|{NAME}|{NUMBER})"
 """A name, a number or a call, also with attributes and with calls as operands."""
 
+HAS = rf"has\(\s*{NAME}\s*\)"
+ARROW = r"(?:->|=>|\|>)"
+"""What other languages write between a value and a name, or between a value and what takes it."""
+
 REST = r"(?P<rest>[^;{}]*[^;{}\s])"
 """What is left of the statement."""
 DTYPE = rf"(?:{'|'.join((*dtype_names(), *map(str, map(long_dtype, dtype_names()))))})\b"
@@ -102,9 +106,15 @@ class Mistake:
     help: str
     exact: bool = True
     """Whether the file can be read on, once what `help` says to write is written there."""
+    new: str = ""
+    """What to write, where `help` has more words around it."""
+    instead_of: str = ""
+    """The kind of token that could stand at the place. The mistake is found only there."""
 
     def advice_at(self, place: Place) -> Advice | None:
         """What to write instead; None if this is another mistake."""
+        if self.instead_of and self.instead_of not in place.accepted:
+            return None
         after = _compiled(self.after).match(place.after)
         if after is None:
             return None
@@ -112,11 +122,10 @@ class Mistake:
         if before is None:
             return None
         groups = {**before.groupdict(), **after.groupdict(), "free": place.free_name()}
-        words = self.help.format_map({name: _shown(text or "") for name, text in groups.items()})
-        said = _WRITE.fullmatch(self.help) if self.exact else None
-        if said is None or ("{free}" in self.help and groups["free"] == "…"):
+        words = self.help.format_map({name: shown(text or "") for name, text in groups.items()})
+        template = self.template()
+        if not template or ("{free}" in self.help and groups["free"] == "…"):
             return Advice(words)
-        template = " ".join(part for part in said.groups() if part)
         new = template.format_map({name: text or "" for name, text in groups.items()})
         if not new:
             return None
@@ -126,6 +135,11 @@ class Mistake:
         if new.endswith((";", "}")) and (semicolon := re.compile(r"\s*;").match(place.after, end)):
             end = semicolon.end()
         return Advice(Hint(words, new), len(place.before) - _start(before, template), end)
+
+    def template(self) -> str:
+        """What to write, with the names of groups in braces; empty if `help` leaves that open."""
+        said = _WRITE.fullmatch(self.help) if self.exact else None
+        return self.new or " ".join(part for part in (said.groups() if said else ()) if part)
 
 
 Table = tuple[Mistake, ...]
@@ -151,7 +165,7 @@ def _start(before: re.Match[str], template: str) -> int:
     return before.start(next((name for name in names if name in before.re.groupindex), 0))
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """`text` on one line."""
     line = " ".join(text.split())
     return line if len(line) <= MOST_SHOWN else "…"

@@ -1,10 +1,77 @@
 """Mistakes in conditions, rules and the values of settings, which share one notation."""
 
-from collage_dsl.language.syntax.mistakes import NAME, NUMBER, REST, VALUE, Mistake, signs
+from collage_dsl.language.syntax.mistakes import HAS, NAME, NUMBER, REST, VALUE, Mistake, signs
 
 _FACT = r"(?:dtype|rank|size|bytes|uses|has)"
 _COMPARED = r"(?:==|!=|<=|>=|<|>)"
 _ITEMS = r"[^(){}\[\];]*[^(){}\[\];,\s]"
+
+_BEGINS = r"(?:\b(?:where|and|or)\s+|[(\[,]\s*)(?P<start>)"
+"""What stands before a comparison that is a condition of its own."""
+_HALF = r"(?:0?\.50*|1\s*/\s*2)\b"
+
+_POWERS = tuple(
+    mistake
+    for first, second in ((r"\*", r"\*"), ("", r"\^"))
+    for mistake in (
+        Mistake(
+            rf"(?P<left>{VALUE})\s*(?P<sign>~=|≈|==)\s*(?P<of>{VALUE})\s*{first}",
+            rf"{second}\s*\(?\s*-\s*{_HALF}",
+            "square both sides: `{left} * {left} * {of} {sign} 1`",
+        ),
+        Mistake(
+            rf"(?P<left>{VALUE})\s*(?P<sign>~=|≈|==)\s*(?P<of>{VALUE})\s*{first}",
+            rf"{second}\s*\(?\s*{_HALF}",
+            "square both sides: `{left} * {left} {sign} {of}`",
+        ),
+        Mistake(rf"(?P<of>{VALUE})\s*{first}", rf"{second}\s*2\b", "write `({of} * {of})`"),
+        Mistake(
+            rf"(?P<of>{VALUE})\s*{first}",
+            second,
+            "conditions have no powers: multiply, as in `{of} * {of}`",
+        ),
+    )
+)
+
+_IMPLIED = (
+    Mistake(
+        rf"^where\s+(?P<start>)(?P<fact>{HAS})\s*-?",
+        rf"(?:->|=>|>|(?:implies|then)\b)\s*{REST}",
+        "write `not {fact} or {rest}`",
+    ),
+    Mistake(
+        r"^where\s+(?P<start>)(?:if|when)\s+",
+        rf"(?P<fact>{HAS})\s*(?:(?:then|implies)\b|:|,|->|=>)\s*{REST}",
+        "write `not {fact} or {rest}`",
+    ),
+    Mistake(
+        r"^where\s++(?P<start>)(?P<rest>.*\S)\s*+",
+        rf"(?:if|when)\s+(?P<fact>{HAS})",
+        "write `not {fact} or {rest}`",
+    ),
+    Mistake(r"^where\b.*-", ">", "write `not a or b` for `a -> b`"),
+    Mistake(r"^where\b.*", r"(?:->|implies\b)", "write `not a or b` for `a -> b`"),
+)
+
+_RANGES = (
+    *(
+        Mistake(
+            rf"{_BEGINS}(?P<of>{VALUE})\s+in\s+{before}",
+            rf"{after}(?!\s*[-+*/%(.])",
+            "write `{of} >= {least} and {of} <= {most}`",
+        )
+        for before, after in (
+            (rf"(?P<least>{VALUE})\s*\.\.\s*", rf"(?P<most>{VALUE})"),
+            (rf"(?P<least>{VALUE})\s*", rf"\.\.\s*(?P<most>{VALUE})"),
+        )
+    ),
+    Mistake(
+        r"\bin\b.*\.\.\s*",
+        r"[\w(]",
+        "a range has only numbers: compare with `>=` and `<=`",
+    ),
+    Mistake(r"\bin\b.*", r"\.\.", "a range has only numbers: compare with `>=` and `<=`"),
+)
 
 MISTAKES = (
     # Arguments.
@@ -18,6 +85,8 @@ MISTAKES = (
         rf"(?P<value>{NUMBER}|{NAME}|\"[^\"]*\")(?=\s*[,)])",
         "write `{name}: {value}`",
     ),
+    *_POWERS,
+    *_IMPLIED,
     # Words and signs.
     Mistake(
         rf"^(?:rule|rules)\b.*[(,=]\s*(?P<start>)(?P<left>{VALUE})\s*",
@@ -109,6 +178,15 @@ MISTAKES = (
     ),
     # Lists and ranges.
     Mistake(
+        rf"(?P<start>)\[\s*(?P<least>{NUMBER})\s*",
+        rf"\.\.+\s*(?P<most>{NUMBER})\s*\]",
+        "write `{least}..{most}`, without brackets",
+    ),
+    Mistake(
+        rf"(?P<least>{NUMBER})\s*\.\.\s*", rf"\.\s*(?P<most>{NUMBER})", "write `{least}..{most}`"
+    ),
+    *_RANGES,
+    Mistake(
         rf"\bin\s+(?P<first>{VALUE})\s*", rf",\s*(?P<rest>{_ITEMS})", "write `in [{first}, {rest}]`"
     ),
     Mistake(
@@ -126,14 +204,7 @@ MISTAKES = (
     Mistake(
         "", rf"\{{\s*(?P<items>{_ITEMS})\s*,?\s*\}}", "a list stands in brackets: write `[{items}]`"
     ),
-    Mistake(
-        rf"(?P<start>)\[\s*(?P<least>{NUMBER})\s*",
-        rf"\.\.+\s*(?P<most>{NUMBER})\s*\]",
-        "write `{least}..{most}`, without brackets",
-    ),
-    Mistake(
-        rf"(?P<least>{NUMBER})\s*\.\.\s*", rf"\.\s*(?P<most>{NUMBER})", "write `{least}..{most}`"
-    ),
     Mistake(r"^where\b[^()]*(?:\([^()]*\)[^()]*)*", ",", "write `and` between conditions"),
     Mistake("", r"=", "compare with `==`"),
+    Mistake(rf"^(?:where\b|{NAME}\s*=).*(?P<start>)", ":", "compare with `==`"),
 )

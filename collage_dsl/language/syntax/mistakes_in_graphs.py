@@ -2,7 +2,9 @@
 
 from collage_dsl.language.syntax.mistakes import (
     ARGUMENTS,
+    ARROW,
     BEGINS,
+    CALL,
     DTYPE,
     NAME,
     NUMBER,
@@ -11,12 +13,69 @@ from collage_dsl.language.syntax.mistakes import (
     calls,
     signs,
 )
-from collage_dsl.language.syntax.mistakes_in_patterns import BINARY, UNARY
+from collage_dsl.language.syntax.mistakes_in_patterns import (
+    BINARY,
+    FIELDS_TOGETHER,
+    RESULTS_LAST,
+    UNARY,
+)
 
 _NAMES = rf"{NAME}(?:\s*,\s*{NAME})*+"
+_DIMS = rf"{BEGINS}(?P<dtype>{DTYPE})\s*\[\s*"
+"""A type up to its first dimension."""
+_ITEMS = r"^[^(]*+\(.*\[\s*"
+"""A list among operands up to its first item."""
+_FIRST = (("(?P<start>)", ""), (r"(?P<first>(?:[^\[\],;]++,\s*+)++)(?P<start>)", "{first} "))
+"""The items before the place, and how they are shown: there are none, or some."""
+_LAST = r"\s*(?P<last>(?:,[^\[\];]*)?)\]"
+_SIGN = r"(?P<sign>\*\*|//|[-+*/%])\s*(?P<right>[^,\[\];`\"]*[^,\[\];`\"\s])"
+_QUOTED = r"[`\"](?P<text>[^`\"\n]++)[`\"]"
+_CALCULATED = r"(?P<text>[^,\[\];`\"]*[^,\[\];`\"\s])"
 _TYPE = rf"(?P<type>{DTYPE}\s*\[[^\]]*\])"
 
+_DIMENSIONS = (
+    *(
+        Mistake(
+            rf"{_DIMS}{first}",
+            rf"-\s*1{_LAST}",
+            "write `?` for a dimension that is not known",
+            new="?{last}]",
+        )
+        for first, _ in _FIRST
+    ),
+    *(
+        Mistake(
+            rf"{_DIMS}{first}{before}",
+            rf"{after}{_LAST}",
+            f"a calculated dimension stands in backticks: {{dtype}}[{shown}`{text}`{{last}}]",
+            new=f"`{text}`{{last}}]",
+        )
+        for first, shown in _FIRST
+        for before, after, text in (
+            (r"(?P<left>\w+)\s*", _SIGN, "{left} {sign} {right}"),
+            ("", _QUOTED, "{text}"),
+            ("", r"(?=[-+(])" + _CALCULATED, "{text}"),
+        )
+    ),
+    *(
+        Mistake(
+            rf"{_ITEMS}{first}{before}",
+            rf"{after}{_LAST}",
+            f'a calculated item stands in double quotes: `[{shown}"{text}"{{last}}]`',
+            new=f'"{text}"{{last}}]',
+        )
+        for first, shown in _FIRST
+        for before, after, text in (
+            (r"(?P<left>\w+)\s*", _SIGN, "{left} {sign} {right}"),
+            ("", _QUOTED, "{text}"),
+            ("", r"(?=[+(])" + _CALCULATED, "{text}"),
+        )
+    ),
+)
+"""Dimensions of types and items of lists that depend on symbols."""
+
 MISTAKES = (
+    *_DIMENSIONS,
     # Inputs and constants.
     Mistake(
         rf"^(?P<name>{NAME})\s*:\s*const\s+",
@@ -50,7 +109,21 @@ MISTAKES = (
         "write `{name} = {rest};`, without `{word}`",
     ),
     Mistake(rf"^(?P<name>{NAME})\s*:\s*", rf"=\s*{REST}", "write `{name} = {rest};`"),
-    Mistake(rf"^(?P<name>{NAME})\s*=", rf"=\s*{REST}", "write `{name} = {rest};`"),
+    Mistake(rf"^(?P<name>{NAME})\s*=", rf"[=>]\s*{REST}", "write `{name} = {rest};`"),
+    *RESULTS_LAST,
+    *FIELDS_TOGETHER,
+    *(
+        Mistake(
+            before,
+            rf"{first},[^=;{{}}]*=\s*(?P<rest>{CALL})",
+            "write `fields = {rest};`, then `{name} = fields.0;`",
+            exact=False,
+        )
+        for before, first in (
+            (rf"^(?P<name>{NAME})\s*", ""),
+            ("^", rf"[(\[]\s*(?P<name>{NAME})\s*"),
+        )
+    ),
     Mistake(rf"^(?P<name>{NAME})\s*", rf"<-\s*{REST}", "write `{name} = {rest};`"),
     Mistake(
         rf"^return\s+(?P<name>{NAME})\s*",
@@ -67,6 +140,11 @@ MISTAKES = (
         "name this value first: write `{free} = {name}{rest};`",
     ),
     Mistake(
+        rf"\(.*{BEGINS}(?P<of>{NAME})\s*",
+        r"(?:\.\s*(?P<field>\d+)|\[\s*(?P<item>\d+)\s*\])",
+        "name this value first: write `{free} = {of}.{field}{item};`",
+    ),
+    Mistake(
         r"[(,]\s*",
         r"\((?P<rest>[^()]*,[^()]*)\)",
         "name the tuple first: write `{free} = ({rest});`",
@@ -78,6 +156,7 @@ MISTAKES = (
     Mistake(
         r"\[.*=\s*", r"\(\s*(?P<items>[^()]*[^()\s,])\s*,?\s*\)", "write `[{items}]` for a list"
     ),
+    Mistake("=.*", ARROW, "a call is written `exp(x)`, and a statement ends with `;`"),
     # Signs between values.
     *signs(
         rf"(?P<left>{NAME})\s*",

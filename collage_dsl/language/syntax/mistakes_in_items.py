@@ -1,6 +1,6 @@
 """Mistakes outside of braces: in definitions, parameters, and the beginnings of blocks."""
 
-from collage_dsl.language.syntax.mistakes import DTYPE, NAME, REST, VALUE, Mistake
+from collage_dsl.language.syntax.mistakes import CALL, DTYPE, NAME, REST, VALUE, Mistake
 
 _DIMS = r"\[(?P<dims>[^\]]*)\]"
 _OF = rf"\b(?P<name>{NAME})\s*:\s*"
@@ -43,6 +43,11 @@ _PARAMETERS = tuple(
         (rf"[(,]\s*(?P<name>{NAME})\s*", _DIMS, "write `{name}: [{dims}]`"),
         # Where values come from.
         (_OF, rf"(?:!|~|-|no\b|non\b|except\b)\s*(?P<what>{NAME})", "write `{name}: not {what}`"),
+        (
+            rf"[(,]\s*(?P<name>{NAME})\s*(?::[^,()]*)?",
+            "=",
+            "a parameter has no default value; `{name}?` may be absent",
+        ),
         # Constants.
         (r"[(,]\s*(?P<start>)const\s+", rf"(?P<name>{NAME})", "write `{name}: const`"),
         (rf"[(,]\s*(?P<name>{NAME})\s+", r"const\b", "write `{name}: const`"),
@@ -50,6 +55,12 @@ _PARAMETERS = tuple(
 )
 
 _PATTERNS = (
+    Mistake(
+        r"^pattern\s+(?P<head>.*\))\s*",
+        rf"(?:->|=>|:)\s*\(?\s*(?P<names>{NAME}(?:\s*,\s*{NAME})*+)\s*\)?\s*\{{",
+        "write `pattern {head} {{`, and `yield {names};` at the end",
+        new="pattern {head} {{",
+    ),
     Mistake(
         r"^pattern\s+(?P<head>.*\))\s*",
         rf"{_IS}\{{",
@@ -140,6 +151,15 @@ _TARGETS = (
     ),
 )
 
+_PLACEMENTS = tuple(
+    Mistake(
+        rf"^(?P<word>{word})\s+(?P<what>{CALL})\s*",
+        rf"(?:->|=>|:|(?:to|on|in|at|for)\b)?\s*(?P<target>{NAME})",
+        f"write `{{word}} {{what}} {link} {{target}}`",
+    )
+    for word, link in (("pin", "to"), ("forbid", "on"))
+)
+
 _WORDS = tuple(
     Mistake(r"^", rf"(?:{theirs})\s+(?P<name>{NAME})", said, exact=False)
     for theirs, said in (
@@ -165,4 +185,5 @@ MISTAKES = (
     *_PATTERNS,
     *_RULES,
     *_TARGETS,
+    *_PLACEMENTS,
 )

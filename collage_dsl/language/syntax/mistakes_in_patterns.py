@@ -2,8 +2,12 @@
 
 from collage_dsl.language.syntax.mistakes import (
     ARGUMENTS,
+    ARROW,
     CALL,
+    DTYPE,
+    HAS,
     NAME,
+    NUMBER,
     REST,
     VALUE,
     Mistake,
@@ -40,7 +44,46 @@ UNARY = {"!": "logical_not", "~": "bitwise_not"}
 _OPERAND = rf"(?:{ARGUMENTS}\??\s*{ARGUMENTS}|{VALUE}|{ARGUMENTS})"
 _NAMES = rf"{NAME}(?:\s*,\s*{NAME})*+"
 _FACT = r"(?:dtype|rank|shape|dim|size|bytes|uses|has)"
+_MODIFIER = r"(?P<word>shared|ordered|flat)\b"
 _FIELDS = "write `fields = {rest};`: they are `fields.0` and `fields.1`"
+
+RESULTS_LAST = (
+    Mistake(
+        rf"^(?P<name>{NAME})\s*",
+        rf"(?P<rest>{ARGUMENTS})\s*{ARROW}\s*(?P<to>{NAME})\s*;",
+        "write `{to} = {name}{rest};`",
+    ),
+    Mistake(
+        rf"^(?P<name>{NAME})\s*", rf"{ARROW}\s*(?P<rest>{CALL})\s*;", "write `{name} = {rest};`"
+    ),
+    Mistake(
+        rf"^(?P<name>{NAME})\s*",
+        rf"{ARROW}\s*(?P<op>{NAME})\s*{ARROW}\s*(?P<to>{NAME})\s*;",
+        "write `{to} = {op}({name});`",
+    ),
+)
+"""Arrows between values, in patterns and graphs."""
+
+FIELDS_TOGETHER = tuple(
+    mistake
+    for before, first, last in (
+        (rf"^(?P<name>{NAME})\s*", "", ""),
+        ("^", rf"[(\[]\s*(?P<name>{NAME})\s*", r"\s*,?\s*[)\]]"),
+    )
+    for mistake in (
+        Mistake(
+            before,
+            rf"{first},\s*(?P<second>{NAME}){last}\s*=\s*(?P<of>{NAME})\s*;",
+            "write `{name} = {of}.0;`, then `{second} = {of}.1;`",
+        ),
+        Mistake(
+            before,
+            rf"{first},[^=;{{}}]*=\s*(?P<of>{NAME})\s*;",
+            "each field is named by itself: write `{name} = {of}.0;`",
+        ),
+    )
+)
+"""Names for several fields of a tuple in one statement, in patterns and graphs."""
 
 STATEMENTS = (
     # Conditions.
@@ -48,6 +91,17 @@ STATEMENTS = (
         rf"^(?P<fact>{_FACT})\s*",
         rf"(?P<rest>{ARGUMENTS}\s*(?:[=!<>%]|in\b)[^;{{}}]*)",
         "write `where {fact}{rest};`",
+    ),
+    Mistake(
+        r"^(?:if|when)\s+",
+        rf"(?P<fact>{HAS})\s*(?::|then\b)\s*{REST}",
+        "write `where not {fact} or {rest};`",
+    ),
+    Mistake(
+        r"^(?:if|when)\s+",
+        rf"(?P<fact>{HAS})\s*\{{\s*(?:where\s+)?{REST}",
+        "write `where not {fact} or {rest};`",
+        exact=False,
     ),
     Mistake(
         r"^(?:if|when|require|requires|assert|check|assume|given|filter)\s+",
@@ -91,7 +145,9 @@ STATEMENTS = (
         "write `{name} = {rest};`; `where dtype({name}) == f32;` asks for a dtype",
     ),
     Mistake(rf"^(?P<name>{NAME})\s*", rf"(?::=|<-|:)\s*{REST}", "write `{name} = {rest};`"),
-    Mistake(rf"^(?P<name>{NAME})\s*=", rf"=\s*{REST}", "write `{name} = {rest};`"),
+    Mistake(rf"^(?P<name>{NAME})\s*=", rf"[=>]\s*{REST}", "write `{name} = {rest};`"),
+    *RESULTS_LAST,
+    Mistake("^", rf"{ARROW}\s*(?P<rest>{_NAMES})\s*;", "write `yield {rest};`"),
     Mistake(rf"^(?P<name>{NAME})\s+", rf"(?P<rest>{CALL})\s*;", "write `{name} = {rest};`"),
     Mistake(
         rf"^(?P<name>{NAME})\s*",
@@ -99,7 +155,8 @@ STATEMENTS = (
         "write `{free} = {name}{rest};`",
     ),
     Mistake(rf"^{NAME}\s*", rf",[^=;{{}}]*=\s*(?P<rest>{CALL})", _FIELDS),
-    Mistake(r"^", rf"\(\s*{NAME}\s*,[^=;{{}}]*=\s*(?P<rest>{CALL})", _FIELDS),
+    Mistake(r"^", rf"[(\[]\s*{NAME}\s*,[^=;{{}}]*=\s*(?P<rest>{CALL})", _FIELDS),
+    *FIELDS_TOGETHER,
     Mistake(
         rf"^(?P<name>{NAME})\s*",
         rf"(?P<sign>\*\*|//|[-+*/])=\s*(?P<rest>{VALUE})\s*;",
@@ -110,6 +167,47 @@ STATEMENTS = (
 
 OPERANDS = (
     Mistake(rf"(?P<of>{CALL}|{NAME})\s*", r"\[\s*(?P<field>\d+)\s*\]", "write `{of}.{field}`"),
+    Mistake(
+        r"[(,=]\s*(?P<start>)const\s+",
+        rf"(?:{DTYPE}\s*\[\s*\]\s*)?(?P<number>{NUMBER})",
+        "write `{number}`, without `const`",
+    ),
+    # Calls that may be absent.
+    Mistake(
+        rf"^(?P<name>{NAME})\s*=\s*(?P<op>{NAME})\??\s*(?P<rest>{ARGUMENTS})\s*",
+        rf"if\s+{HAS}[^;{{}}]*",
+        "write `{name} = {op}?{rest}`",
+    ),
+    # Alternatives.
+    Mistake(r"\|", r"\|", "write `|`"),
+    Mistake("", r"or\b", "write `|`", instead_of="VBAR"),
+    Mistake(
+        rf"=\s*(?P<left>{NAME})\s*",
+        rf"(?:or\b|\|\|)\s*(?P<right>{NAME})\s*;",
+        "write `({left} | {right})` for either of them, or `logical_or({left}, {right})`",
+    ),
+    Mistake(
+        rf"(?P<left>{_OPERAND})\s*",
+        rf"(?:or\b|\|\|?)\s*(?P<right>{_OPERAND})",
+        "write `({left} | {right})`",
+    ),
+    Mistake(
+        rf"=\s*(?P<start>)\(\s*(?P<first>{NAME})\s*,\s*(?P<second>{NAME})\s*\)\s*",
+        rf"(?P<rest>{ARGUMENTS})",
+        "write `({first} | {second}){rest}`",
+    ),
+    # Words after calls.
+    Mistake(
+        rf"\(\s*(?P<first>{CALL})\s*\|\s*(?P<second>{CALL})\s*\)\s*",
+        _MODIFIER,
+        "write `({first} {word} | {second} {word})`",
+    ),
+    Mistake("", _MODIFIER, "`{word}` stands after the call of an operator: `exp(x) {word}`"),
+    Mistake(
+        rf"(?P<of>{_OPERAND})\s*",
+        rf"{ARROW}\s*(?P<op>{NAME})",
+        "a call is written `{op}({of})`, and a statement ends with `;`",
+    ),
     *signs(
         rf"(?P<left>{_OPERAND})\s*",
         calls(BINARY, "{left}, {right}"),
@@ -128,10 +226,5 @@ OPERANDS = (
         r"=.*[\w)\]]\s*",
         calls(BINARY, "…, …"),
         r"\s*[\w(]",
-    ),
-    Mistake(
-        rf"(?P<left>{_OPERAND})\s*",
-        rf"\|\s*(?P<right>{_OPERAND})",
-        "write `({left} | {right})`",
     ),
 )

@@ -22,6 +22,7 @@ MISTAKES = (
         "write `{name} {number}{unit};`",
     ),
     Mistake(rf"^(?P<name>{NAME})\s*", rf"{_SIGN}\s*{REST}", "write `{name} {rest};`"),
+    Mistake(rf"^(?P<name>{NAME})\s*-", rf">\s*{REST}", "write `{name} {rest};`"),
     Mistake(rf"^(?P<name>{NAME})\s*", _SIGN, "write `{name} …;`"),
     Mistake(
         rf"^(?P<name>limits|measure|tune)\s*[(\[]\s*(?P<first>{NAME})\s*",

@@ -8,6 +8,11 @@ MISTAKES = (
     Mistake(r"^(?P<word>graph|costs)\s*", r"(?::=|[:=])\s*\{", "write `{word} {{ … }}`"),
     Mistake(r"^(?P<word>model|expect)\s*", rf"(?::=|[:=])\s*{REST}", "write `{word} {rest};`"),
     Mistake(r"^", rf"(?:assert|check|expects|require)\b\s*{REST}", "write `expect {rest};`"),
+    Mistake(
+        rf"\b(?P<call>(?:matches|why_not)\(\s*{NAME})\s*\)\s*",
+        rf"at\s*:?\s*(?P<node>{NAME})",
+        "write `{call}, at: {node})`",
+    ),
     # Costs.
     Mistake(rf"^(?P<name>{NAME})\s*", r"(?::=|[:=])\s*\{", "write `{name} {{ … }}`"),
     Mistake(r'^(?P<ops>"[^"]*")\s*', rf"(?::=|=|->)?\s*{_PRICE}", "write `{ops}: {number}{unit};`"),
