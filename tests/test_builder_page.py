@@ -173,7 +173,7 @@ def packed_functions() -> list[FusionSpec]:
     softmax = build.attribute("function").one_of("acme.softmax", "acme.softmax2")
     s = block.bind("s", one("call_dps_packed")(q, k, where=(scores,)))
     y = block.bind("y", one("call_pure_packed")(one("nn.relu")(s), where=(softmax,)))
-    rules = composite("acme.attention", dfpattern(block.yields(y)))
+    rules = build.composite("acme.attention", dfpattern(block.yields(y)))
     return [target("acme", "llvm", compiler="acme", rules=rules)]
 
 
