@@ -156,6 +156,10 @@ def compared(left: str, right: str, possible: frozenset[Comparison]) -> str:
     return f"{left} {said} {right}" if said else ""
 
 
+_ENORMOUS = 1 << 63
+"""Whole numbers from here on are not named."""
+
+
 def range_of(text: str, values: Values) -> str:
     """A hint that says which numbers `text` can be; empty if it may be any."""
     if values.allowed is not None:
@@ -165,6 +169,8 @@ def range_of(text: str, values: Values) -> str:
     least, most = values.whole_bounds() if values.whole else values.bounds()
     if least == most:
         return f"`{text}` is `{least}` here"
+    least = -inf if least <= -_ENORMOUS else least
+    most = inf if most >= _ENORMOUS - 1 else most
     if not values.whole and least == -inf:
         return ""
     said = "a whole number" if values.whole else "a number"
