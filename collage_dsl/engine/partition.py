@@ -1,6 +1,6 @@
 """`CollagePartition`: a pass of TVM that runs the four steps on any Relax module."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,7 @@ from collage_dsl.graph import (
     members,
     tensors,
 )
-from collage_dsl.graph.operators import CALL_TIR
+from collage_dsl.graph.operators import CALL_TIR, PACKED_CALLS
 from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.realization.generators import offer_code_generator
@@ -181,11 +181,14 @@ class _Steps:
         is_misplaced = misplaced(graph, self.given, default)
         backends = {spec.name: self.backend_of(spec.target) for spec in self.specs}
         libraries = {n for n, each in backends.items() if each.placement is Placement.CODEGEN}
-        present = {n for n in libraries if not isinstance(backends[n], Absent)}
+        absent = {n for n in libraries if isinstance(backends[n], Absent)}
+        present = libraries - absent
 
         def refusal(target: str, inside: OpSet) -> str:
-            if target in libraries and (name := _compiled_in(graph, inside)):
+            if target in libraries and (name := _called_in(graph, inside, {CALL_TIR})):
                 return f"`{name}` has been compiled by TVM already"
+            if target not in absent and (name := _called_in(graph, inside, PACKED_CALLS)):
+                return f"`{name}` is a packed function, of which only a library can have code"
             if target in present and (dim := _without_tensor(graph, inside)):
                 return f"no tensor that the kernel is given has the dimension `{dim}`"
             return is_misplaced(target, inside)
@@ -215,10 +218,10 @@ def _without_tensor(graph: Graph, inside: OpSet) -> str:
     return next((name for dim in used for name in sorted(names_in(dim) - given)), "")
 
 
-def _compiled_in(graph: Graph, inside: OpSet) -> str:
-    """The compiled function that a kernel would call; empty if there is none."""
+def _called_in(graph: Graph, inside: OpSet, ops: Collection[str]) -> str:
+    """The function that a kernel would call by one of `ops`; empty if there is none."""
     nodes = (graph.nodes[index] for index in members(inside))
-    return next((str(node.attrs["function"]) for node in nodes if node.op == CALL_TIR), "")
+    return next((str(node.attrs["function"]) for node in nodes if node.op in ops), "")
 
 
 def _symbolic_in(graph: Graph, inside: OpSet) -> str:
