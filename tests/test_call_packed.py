@@ -123,5 +123,5 @@ def test_what_is_wrong_in_a_graph_is_said() -> None:
 
 def test_the_name_of_a_function_has_to_be_text() -> None:
     text = SPEC.replace('== "acme.scores"', "== 3")
-    with pytest.raises(RuleError):
+    with pytest.raises(RuleError, match="`function` is a string"):
         collage.load(text=text)

@@ -170,6 +170,18 @@ def bits_of(dtype: str) -> int | None:
     return 8 if dtype == "bool" else int(width[1]) if width else None
 
 
+def whole_range(dtype: str) -> tuple[int, int] | None:
+    """The least and the greatest element of a dtype of whole numbers, or `bool`; else None."""
+    bits = bits_of(dtype)
+    if dtype == "bool":
+        return 0, 1
+    if bits is not None and dtype.startswith("uint"):
+        return 0, (1 << bits) - 1
+    if bits is not None and dtype.startswith("int"):
+        return -(1 << bits - 1), (1 << bits - 1) - 1
+    return None
+
+
 def short_dtype(dtype: str) -> str:
     """The dtype as the language writes it: `f32` for `float32`."""
     return _SHORT.get(dtype, dtype)

@@ -46,8 +46,7 @@ def displaced(count: int, cache: int | None = None) -> int:
 
 _READ = 0.7
 """
-With this part, the kernels of plans together take what the plans take: docs/measuring.md has the
-numbers.
+With this part, kernels take about what they take in their plan: `benchmarks/displaced.py` shows it.
 """
 
 

@@ -14,6 +14,15 @@ from collage_dsl.source import Span
 Scalar = bool | int | float | str | None
 Value = Scalar | tuple["Value", ...]
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
+OPPOSITE: Mapping[Comparison, Comparison] = {
+    "==": "!=",
+    "!=": "==",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+}
+"""The comparison that holds where another one does not."""
 Arithmetic = Literal["+", "-", "*", "/", "%"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from collage_dsl.graph import Graph, Node
 from collage_dsl.graph.floats import FORMATS, has_infinity, rounded
+from collage_dsl.graph.types import whole_range
 
 Scalar = bool | int | float
 
@@ -41,12 +42,8 @@ def fits(value: Scalar, dtype: str) -> bool:
         return abs(value) < inf
     if dtype == "bool" or isinstance(value, bool):
         return value in (0, 1)
-    if isinstance(value, float):
-        return False
-    bits = int(dtype.removeprefix("u").removeprefix("int"))
-    if dtype.startswith("u"):
-        return 0 <= value < 1 << bits
-    return -(1 << bits - 1) <= value < 1 << bits - 1
+    whole = whole_range(dtype)
+    return isinstance(value, int) and whole is not None and whole[0] <= value <= whole[1]
 
 
 def constant_values(dtype: str, shape: tuple[int, ...], elements: Sequence[Scalar]) -> Values:

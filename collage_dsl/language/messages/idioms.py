@@ -1,15 +1,16 @@
 """How conditions say what other languages have functions for."""
 
 import re
+from typing import cast
 
 from collage_dsl.language.messages.hints import Hint, write
+from collage_dsl.rules.condition import OPPOSITE, Comparison
 
 _POWERS = ("pow", "power", "square", "sqr")
 _QUOTIENTS = ("floor", "floordiv", "floor_divide", "int", "trunc", "div")
 _REMAINDERS = ("mod", "fmod", "floor_mod", "remainder")
 _SOME = ("any", "exists", "some")
 
-_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _COMPARED = re.compile(r"([^=!<>~]*[^=!<>~\s])\s*(==|!=|<=|>=|<|>)\s*([^=!<>~]*)")
 _JOINED = re.compile(r"\b(?:and|or|not|in)\b")
 
@@ -44,4 +45,4 @@ def some_element(function: str, condition: str) -> Hint:
     if compared is None or _JOINED.search(condition):
         return write(f"not all(not ({condition}))")
     left, sign, right = compared.groups()
-    return write(f"not all({left} {_OPPOSITE[sign]} {right})")
+    return write(f"not all({left} {OPPOSITE[cast(Comparison, sign)]} {right})")

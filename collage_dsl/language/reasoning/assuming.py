@@ -19,6 +19,7 @@ from collage_dsl.language.reasoning.linear import difference
 from collage_dsl.language.reasoning.numbers import rounding
 from collage_dsl.language.reasoning.terms import without_none
 from collage_dsl.rules.condition import (
+    OPPOSITE,
     All,
     And,
     Attr,
@@ -52,14 +53,6 @@ from collage_dsl.rules.condition import (
 MOST_WAYS = 32
 """Conditions with `or` are examined in at most this many ways; one that needs more is ignored."""
 
-OPPOSITE: Mapping[Comparison, Comparison] = {
-    "==": "!=",
-    "!=": "==",
-    "<": ">=",
-    ">=": "<",
-    ">": "<=",
-    "<=": ">",
-}
 _MIRRORED: Mapping[Comparison, Comparison] = {
     "==": "==",
     "!=": "!=",

@@ -4,7 +4,7 @@ from functools import lru_cache
 from math import inf, isinf
 
 from collage_dsl.graph.floats import FORMATS, has_infinity, rounded
-from collage_dsl.graph.types import bits_of, long_dtype
+from collage_dsl.graph.types import long_dtype, whole_range
 from collage_dsl.language.reasoning.domain import ANYTHING, Number, Values, between
 from collage_dsl.rules.condition import Value
 
@@ -16,7 +16,7 @@ def of_dtypes(dtypes: frozenset[Value] | None) -> Values:
         return ANYTHING
     known = [_long(dtype) for dtype in dtypes]
     lows, highs = zip(*map(_range, known), strict=True)
-    return between(min(lows), max(highs), whole=all(map(_is_whole, known)))
+    return between(min(lows), max(highs), whole=all(map(whole_range, known)))
 
 
 def rounding(value: float, dtypes: frozenset[Value] | None) -> float:
@@ -33,17 +33,6 @@ def _long(dtype: Value) -> str:
 
 def _range(dtype: str) -> tuple[Number, Number]:
     """The least and the greatest element; infinite where a dtype is not known."""
-    if dtype == "bool":
-        return 0, 1
-    bits = bits_of(dtype)
-    if bits is not None and dtype.startswith("uint"):
-        return 0, (1 << bits) - 1
-    if bits is not None and dtype.startswith("int"):
-        return -(1 << bits - 1), (1 << bits - 1) - 1
     if dtype in FORMATS and not has_infinity(dtype):
         return -FORMATS[dtype].largest, FORMATS[dtype].largest
-    return -inf, inf
-
-
-def _is_whole(dtype: str) -> bool:
-    return dtype == "bool" or dtype.startswith(("int", "uint"))
+    return whole_range(dtype) or (-inf, inf)

@@ -26,6 +26,7 @@ from collage_dsl.language.resolve.questions import (
 from collage_dsl.language.resolve.rules import RuleScope
 from collage_dsl.language.syntax import ast, graph_ast
 from collage_dsl.rules import DFPattern, FusionSpec, Pattern
+from collage_dsl.rules.condition import OPPOSITE
 from collage_dsl.source import Span
 
 
@@ -58,14 +59,6 @@ def check_test(
     return _TestChecker(written, scope, specs, targets, findings).run()
 
 
-_OPPOSITE: Mapping[Operator, Operator] = {
-    "==": "!=",
-    "!=": "==",
-    "<": ">=",
-    ">=": "<",
-    ">": "<=",
-    "<=": ">",
-}
 _FUNCTIONS = ("matches", "why_not", "candidates", "proposes", "kernels", "target_of")
 _HINT = "there are " + listed(_FUNCTIONS, "and")
 
@@ -150,7 +143,7 @@ class _TestChecker:
                 return self.expectations(left, True) + self.expectations(right, True)
             case ast.Operation("or", left, right) if not holds and left:
                 return self.expectations(left, False) + self.expectations(right, False)
-            case ast.Operation(operator, left, right) if left and operator in _OPPOSITE:
+            case ast.Operation(operator, left, right) if left and operator in OPPOSITE:
                 return [self.compared(cast(Operator, operator), left, right, holds, written.span)]
             case ast.Application():
                 return [self.alone(written, holds)]
@@ -170,7 +163,7 @@ class _TestChecker:
         if question is None:
             return None
         value = self.value(question, operator, right)
-        operator = operator if holds else _OPPOSITE[operator]
+        operator = operator if holds else OPPOSITE[operator]
         return None if value is None else Expectation(question, operator, value, span)
 
     def value(
