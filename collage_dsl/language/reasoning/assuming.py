@@ -70,7 +70,8 @@ def assume(
     The ways that remain possible if `condition` holds, or if not `holds`, is known to be false.
 
     `ways` are changed in place if there is only one alternative. Alternatives (of an `or`) are
-    examined as long as there are at most `most` ways.
+    examined as long as there are at most `most` ways. If that is 0, only the first of them that is
+    possible is taken.
     """
     condition = without_none(condition)
     match condition:
@@ -81,6 +82,9 @@ def assume(
         case Or(left, right) if not holds:
             some = assume(ways, left, holds=False, most=most)
             return assume(some, right, holds=False, most=most)
+        case And(left, right) | Or(left, right) if most == 0:
+            first = assume([way.copy() for way in ways], left, holds=holds, most=0)
+            return first or assume(ways, right, holds=holds, most=0)
         case And(left, right) | Or(left, right):
             if _alternatives(condition, holds) > most:
                 return ways

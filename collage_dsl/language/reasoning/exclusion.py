@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collage_dsl.language.reasoning.assuming import assume
+from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.contradiction_words import says
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
@@ -74,17 +74,17 @@ class Exclusion:
         return len(ways) * (condition.size + len(self.premises.calls))
 
     def contradicts(self, premises: Sequence[Premise]) -> bool:
-        return not self.ways(premises)
+        return not self.ways(premises, most=0) and not self.ways(premises)
 
-    def ways(self, premises: Sequence[Premise]) -> list[Facts]:
-        """The ways in which `premises` can hold together."""
+    def ways(self, premises: Sequence[Premise], most: int = MOST_WAYS) -> list[Facts]:
+        """The ways in which `premises` can hold together, as far as `assume` examines `most`."""
         claims = tuple(premise for premise in premises if isinstance(premise, Claim))
         ways = [self.start(claims)]
         for _ in range(2):
             for premise in premises:
                 if isinstance(premise, Condition):
                     self.effort.explaining += self.effort_of(ways, premise)
-                    ways = assume(ways, premise.expression)
+                    ways = assume(ways, premise.expression, most=most)
             tried, ways = ways, related(ways, claims)
             self.mismatch = next((way.mismatch for way in tried if way.mismatch), "")
             if not ways:
