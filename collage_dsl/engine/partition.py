@@ -36,7 +36,7 @@ from collage_dsl.graph import (
     members,
     tensors,
 )
-from collage_dsl.graph.operators import CALL_TIR, PACKED_CALLS
+from collage_dsl.graph.operators import CALL_TIR
 from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.realization.generators import offer_code_generator
@@ -102,6 +102,7 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
             kept = existing_records(tuned, stack)
             pricing = Pricing(
                 *(stack, steps.backend_of, path, steps.sizes, {"records": kept}),
+                is_built=True,
                 prepare=cache(steps.prepare),
             )
             given = () if cost is None else pricing.sources(cost).sources
@@ -181,14 +182,11 @@ class _Steps:
         is_misplaced = misplaced(graph, self.given, default)
         backends = {spec.name: self.backend_of(spec.target) for spec in self.specs}
         libraries = {n for n, each in backends.items() if each.placement is Placement.CODEGEN}
-        absent = {n for n in libraries if isinstance(backends[n], Absent)}
-        present = libraries - absent
+        present = {name for name in libraries if not isinstance(backends[name], Absent)}
 
         def refusal(target: str, inside: OpSet) -> str:
             if target in libraries and (name := _called_in(graph, inside, {CALL_TIR})):
                 return f"`{name}` has been compiled by TVM already"
-            if target not in absent and (name := _called_in(graph, inside, PACKED_CALLS)):
-                return f"`{name}` is a packed function, of which only a library can have code"
             if target in present and (dim := _without_tensor(graph, inside)):
                 return f"no tensor that the kernel is given has the dimension `{dim}`"
             return is_misplaced(target, inside)
