@@ -6,8 +6,8 @@ take in their model.
 
 The plan of each model of `suite.py` (default: shufflenet, mobilenet_v2, inception_v1, inception_v2)
 by TVM alone is built. Its kernels are timed alone, with so many MiB of other memory read between
-two runs (default: what `displaced` says, and other amounts), and the model as a whole. A line shows
-the sum of the kernels beside what the model takes.
+two runs (default: what `displaced` says, and other amounts), and the model as a whole, both while
+the machine has its usual speed. A line shows the sum of the kernels beside what the model takes.
 """
 
 import argparse
@@ -22,17 +22,17 @@ import collage_dsl as collage
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.engine.compile import Compiled
+from collage_dsl.graph import Measuring
 from collage_dsl.measuring.footprint import displaced, footprint
 from collage_dsl.measuring.pace import reference
 from collage_dsl.measuring.task import OverheadTask, kernel_task
-from collage_dsl.measuring.timing import Timed, low, times_in_turn, undisturbed
+from collage_dsl.measuring.timing import Timed, low, times_in_turn
 from collage_dsl.measuring.work import measure_overhead, prepared
 from collage_dsl.search import Plan
 
 MODELS = ("shufflenet", "mobilenet_v2", "inception_v1", "inception_v2")
 MIB = 1 << 20
 AMOUNTS = (8, 16, 24, 32, 48)
-RUNS = 60
 
 
 def kernels(plan: Plan, others: int) -> list[Timed]:
@@ -45,14 +45,15 @@ def kernels(plan: Plan, others: int) -> list[Timed]:
     return [prepared(kernel_task(each, Tvm(), {}, others=others)).timed for each in chosen]
 
 
-def whole(compiled: Compiled, model: str) -> float:
+def whole(compiled: Compiled, model: str, usual: float) -> float:
     """The seconds of a run of a model that runs again and again."""
     tensors = compiled.executable.tensors(random_inputs(suite.model(model)))
 
-    def run() -> object:
-        return compiled.executable.call(tensors)
+    def run() -> None:
+        compiled.executable.call(tensors)
 
-    return low([undisturbed(run, 1, run) for _ in range(RUNS)])
+    (taken,), _ = times_in_turn([Timed(run, run, 1, Measuring(budget=3))], usual)
+    return low(taken)
 
 
 def entry(plan: Plan) -> float:
@@ -73,7 +74,7 @@ def report(model: str, amounts: list[int], store: Path | None) -> None:
     used, usual, beside = footprint(plan.graph, {}), reference(), entry(plan)
     for others in sorted({displaced(used), *(amount * MIB for amount in amounts)}):
         taken = [low(times_in_turn([each], usual)[0][0]) for each in kernels(plan, others)]
-        apart, together = float(np.sum(taken)) - beside * len(taken), whole(compiled, model)
+        apart, together = float(np.sum(taken)) - beside * len(taken), whole(compiled, model, usual)
         mark = "as is done" if others == displaced(used) else ""
         sizes = f"{used / MIB:.1f} | {others / MIB:.0f}"
         times = f"{apart * 1e3:.3f} ms | {together * 1e3:.3f} ms | {apart / together:.2f}"

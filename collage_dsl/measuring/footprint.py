@@ -29,24 +29,18 @@ def footprint(graph: Graph, sizes: Sizes) -> int:
 
 def displaced(count: int, cache: int | None = None) -> int:
     """
-    How many bytes to read between two runs of a kernel, for a model that uses `count`. Models of
-    about the same size get the same number, so that they share costs.
-
-    For a model that uses at most half of the last-level cache, the next power of two. For a larger
-    one, the part `_READ` of it, rounded to a quarter of the cache: a part of its data is still in
-    the caches when a run needs it again. At most twice the cache, of which nothing is left then.
-    The `cache` has so many bytes, by default as here.
+    How many bytes to read between two runs of a kernel, for a model that uses `count`: the next
+    power of two, so that models of about the same size share costs, and at most `_MOST_READ` of the
+    last-level cache. The `cache` has so many bytes, by default as here.
     """
-    cache = cache or last_level_cache_bytes()
-    if count <= cache // 2:
-        return 1 << ceil(log2(max(count, _LEAST)))
-    quarters = round(4 * _READ * count / cache)
-    return min(max(quarters, 2), 8) * cache // 4
+    most = int(_MOST_READ * (cache or last_level_cache_bytes()))
+    return min(1 << ceil(log2(max(count, _LEAST))), most)
 
 
-_READ = 0.7
+_MOST_READ = 7 / 8
 """
-With this part, kernels take about what they take in their plan: `benchmarks/displaced.py` shows it.
+With this part, the kernels of larger models take about what they take in their plan. After more is
+read, a kernel finds less in the caches than in its model: `benchmarks/displaced.py` shows it.
 """
 
 
