@@ -11,10 +11,10 @@ the machine has its usual speed. A line shows the sum of the kernels beside what
 """
 
 import argparse
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import suite
 from layers import random_inputs
 
@@ -22,7 +22,7 @@ import collage_dsl as collage
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.engine.compile import Compiled
-from collage_dsl.graph import Measuring
+from collage_dsl.graph import CandidateKernel, Measuring
 from collage_dsl.measuring.footprint import displaced, footprint
 from collage_dsl.measuring.pace import reference
 from collage_dsl.measuring.task import OverheadTask, kernel_task
@@ -35,14 +35,26 @@ MIB = 1 << 20
 AMOUNTS = (8, 16, 24, 32, 48)
 
 
-def kernels(plan: Plan, others: int) -> list[Timed]:
-    """The kernels of a plan that run code."""
-    chosen = [
-        replace(each, toolchain=each.toolchain.by(*filter(None, [kernel.variant])))
-        for each, kernel in zip(plan.candidates, plan.kernels, strict=True)
-        if kernel.variant != IN_PLACE
-    ]
-    return [prepared(kernel_task(each, Tvm(), {}, others=others)).timed for each in chosen]
+def kernels(plan: Plan) -> Counter[CandidateKernel]:
+    """
+    The kernels of a plan that run code, and how many there are of each: those with the same label,
+    variant and cost are taken for one.
+    """
+    found: dict[object, CandidateKernel] = {}
+    counts: Counter[object] = Counter()
+    for candidate, kernel in zip(plan.candidates, plan.kernels, strict=True):
+        if kernel.variant != IN_PLACE:
+            chosen = candidate.toolchain.by(*filter(None, [kernel.variant]))
+            key = kernel.label, kernel.variant, kernel.cost
+            found.setdefault(key, replace(candidate, toolchain=chosen))
+            counts[key] += 1
+    return Counter({found[key]: count for key, count in counts.items()})
+
+
+def taken_by(kernel: CandidateKernel, others: int, usual: float) -> float:
+    """The seconds of a kernel, and of the call of any executable."""
+    task = kernel_task(kernel, Tvm(), {}, others=others)
+    return low(times_in_turn([prepared(task).timed], usual)[0][0])
 
 
 def whole(compiled: Compiled, model: str, usual: float) -> float:
@@ -70,11 +82,11 @@ def entry(plan: Plan) -> float:
 def report(model: str, amounts: list[int], store: Path | None) -> None:
     native = collage.gather({"kind": "llvm"})
     compiled = collage.compile(suite.model(model), targets=[native], store=store, race_seconds=1)
-    plan = compiled.plan
-    used, usual, beside = footprint(plan.graph, {}), reference(), entry(plan)
+    plan, usual = compiled.plan, reference()
+    used, beside, counts = footprint(plan.graph, {}), entry(plan), kernels(plan)
     for others in sorted({displaced(used), *(amount * MIB for amount in amounts)}):
-        taken = [low(times_in_turn([each], usual)[0][0]) for each in kernels(plan, others)]
-        apart, together = float(np.sum(taken)) - beside * len(taken), whole(compiled, model, usual)
+        together = whole(compiled, model, usual)
+        apart = sum(n * (taken_by(each, others, usual) - beside) for each, n in counts.items())
         mark = "as is done" if others == displaced(used) else ""
         sizes = f"{used / MIB:.1f} | {others / MIB:.0f}"
         times = f"{apart * 1e3:.3f} ms | {together * 1e3:.3f} ms | {apart / together:.2f}"
