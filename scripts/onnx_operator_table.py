@@ -6,7 +6,8 @@ Write the table of ONNX operators to `collage_dsl/graph/onnx-operators.json`.
 
 The operators of ONNX come from the schemas of the installed onnx package: the operands of the
 newest version, and the attributes and the greatest number of outputs of all versions. Those of
-`com.microsoft` come from onnxruntime.
+`com.microsoft` come from onnxruntime. The possible values of attributes are written here, because
+schemas have them in their documentation only.
 """
 
 import argparse
@@ -35,6 +36,55 @@ TYPES = {
 """How the operator table calls the types of attributes. Those of others cannot be matched."""
 
 
+def words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+VALUES: dict[str, tuple[str, ...]] = {
+    "auto_pad": words("NOTSET SAME_UPPER SAME_LOWER VALID"),
+    "direction": words("forward reverse bidirectional"),
+    "kernel_type": words("LINEAR POLY RBF SIGMOID"),
+    "padding_mode": words("zeros border reflection"),
+    "post_transform": words("NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT"),
+    "round_mode": words("up down nearest"),
+    "BitShift direction": words("RIGHT LEFT"),
+    "CastMap cast_to": words("TO_FLOAT TO_STRING TO_INT64"),
+    "CastMap map_form": words("DENSE SPARSE"),
+    "CausalConvWithState activation": words("silu swish none"),
+    "DepthToSpace mode": words("DCR CRD"),
+    "Gelu approximate": words("none tanh"),
+    "GridSample mode": words("linear nearest cubic bilinear bicubic"),
+    "ImageDecoder pixel_format": words("RGB BGR Grayscale"),
+    "LinearAttention update_rule": words("linear gated delta gated_delta"),
+    "Momentum mode": words("nesterov standard"),
+    "NegativeLogLikelihoodLoss reduction": words("none sum mean"),
+    "Normalizer norm": words("MAX L1 L2"),
+    "Pad mode": words("constant reflect edge wrap"),
+    "Resize coordinate_transformation_mode": words(
+        "half_pixel half_pixel_symmetric pytorch_half_pixel align_corners asymmetric "
+        "tf_half_pixel_for_nn tf_crop_and_resize"
+    ),
+    "Resize keep_aspect_ratio_policy": words("stretch not_larger not_smaller"),
+    "Resize mode": words("nearest linear cubic"),
+    "Resize nearest_mode": words("round_prefer_floor round_prefer_ceil floor ceil"),
+    "RoiAlign coordinate_transformation_mode": words("half_pixel output_half_pixel"),
+    "RoiAlign mode": words("avg max"),
+    "ScatterElements reduction": words("none add mul max min"),
+    "ScatterND reduction": words("none add mul max min"),
+    "SoftmaxCrossEntropyLoss reduction": words("none sum mean"),
+    "SpaceToDepth mode": words("DCR CRD"),
+    "StringNormalizer case_change_action": words("LOWER UPPER NONE"),
+    "TensorScatter mode": words("linear circular"),
+    "TfIdfVectorizer mode": words("TF IDF TFIDF"),
+    "TreeEnsembleRegressor aggregate_function": words("AVERAGE SUM MIN MAX"),
+    "Upsample mode": words("nearest linear bilinear"),
+}
+"""
+The possible values of string attributes, by attribute, or by operator of ONNX and attribute, in
+all versions of an operator. They come from the documentation of the schemas.
+"""
+
+
 def rows() -> dict[str, dict[str, Any]]:
     versions: dict[tuple[str, str], list[Any]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
@@ -59,11 +109,13 @@ def row(schemas: Iterable[Any]) -> dict[str, Any]:
     always = set.intersection(*map(required, ordered)) | found.keys()
     may_be_none = [name for name in attrs if name not in always]
     most = max(schema.max_output for schema in ordered)
+    values = {name: known for name in attrs if (known := values_of(newest, name, attrs[name]))}
     return {
         "operands": None if is_variadic else names,
         "optional": 0 if is_variadic else max(0, len(names) - least),
         "attrs": attrs,
         "defaults": found,
+        **({"values": values} if values else {}),
         **({"results": most} if most < _ANY_NUMBER else {}),
         **({"may_be_none": may_be_none} if may_be_none else {}),
     }
@@ -78,6 +130,14 @@ def attributes(schema: Any) -> Iterator[tuple[str, str]]:
         type_ = TYPES.get(_option(attribute.type))
         if type_ is not None:
             yield name, type_
+
+
+def values_of(schema: Any, name: str, type_: str) -> tuple[str, ...]:
+    """The values that an attribute may have; empty if they are not known."""
+    if type_ != TYPES["STRING"]:
+        return ()
+    named = VALUES.get(f"{schema.name} {name}") if schema.domain != MICROSOFT else None
+    return named or VALUES.get(name, ())
 
 
 def required(schema: Any) -> set[str]:

@@ -159,6 +159,7 @@ def _onnx_operators() -> Mapping[str, Operator]:
             Kind.OPAQUE,
             optional=row["optional"],
             defaults={attr: _attribute(value) for attr, value in row["defaults"].items()},
+            values={attr: tuple(values) for attr, values in row.get("values", {}).items()},
             may_be_none=frozenset(row.get("may_be_none", ())),
             most_results=row.get("results"),
         )

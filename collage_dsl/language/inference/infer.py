@@ -9,7 +9,7 @@ single -1 stands for the rest.
 A type that is not inferred has an unknown shape; the user can write it: `y: f32[1, 64] = …`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from collage_dsl.graph import Kind, OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
@@ -106,6 +106,17 @@ def infer(call: Call) -> Type:
 def has_rule(op: str) -> bool:
     """Whether something is inferred of `op` that its kind does not say."""
     return op in _RULES
+
+
+def is_one_rule(ops: Sequence[str]) -> bool:
+    """Whether the same is inferred of all operators, from the same operands and layouts."""
+    return len({_kind_of_rule(op) for op in ops}) == 1
+
+
+def _kind_of_rule(op: str) -> tuple[object, ...]:
+    known = operators()[op]
+    layouts = [value for name, value in known.defaults.items() if name.endswith("layout")]
+    return _RULES.get(op), known.operands, frozenset(known.attrs), *layouts
 
 
 def _truth(call: Call) -> Type:

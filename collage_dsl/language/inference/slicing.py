@@ -31,8 +31,9 @@ def slicing(call: Call) -> Type:
     if not len(axes) == len(begins) == len(ends) == len(steps):
         raise MismatchError("a slice has a begin, an end and a step for each axis")
     dims = list(shape)
+    is_inbound = bool(call.attrs.get("assume_inbound"))
     for at, *bounds in zip(axes_in(axes, len(shape)), begins, ends, steps, strict=True):
-        dims[at] = _sliced(call, shape[at], *bounds)
+        dims[at] = cut_length(shape[at], *bounds, is_inbound=is_inbound)
     return result(call, tuple(dims))
 
 
@@ -42,11 +43,11 @@ def _whole_numbers(value: object) -> tuple[int, ...] | None:
     return value
 
 
-def _sliced(call: Call, dim: Dim, begin: int, end: int, step: int) -> Dim:
+def cut_length(dim: Dim, begin: int, end: int, step: int, *, is_inbound: bool) -> Dim:
     """With `assume_inbound`, TVM does not look at the dimension, nor for bounds below 0."""
     if step == 0:
         raise MismatchError("a slice with steps of 0 takes no elements")
-    if call.attrs.get("assume_inbound"):
+    if is_inbound:
         length = (end - begin + step - 1) // step
     elif isinstance(dim, int):
         first, last = (_within(bound, dim, step) for bound in (begin, end))

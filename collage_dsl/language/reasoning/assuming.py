@@ -154,11 +154,19 @@ def _assume_of_all(way: Facts, condition: Expression) -> None:
             _assume_of_all(way, Compare(">=", element, Constant(least)))
             _assume_of_all(way, Compare("<=", element, Constant(greatest)))
         case Compare(operator, Element(of), Constant() as number):
+            _order_if_any(way, of)
             for end, operators in ((Min(of), (">", ">=", "==")), (Max(of), ("<", "<=", "=="))):
                 if operator in operators and way.possible:
                     _bound(way, operator, end, number)
             if ValueOf(of) in way.known and way.possible:
                 _bound(way, operator, ValueOf(of), number)
+
+
+def _order_if_any(way: Facts, of: str) -> None:
+    """Add how the least and the greatest element compare, if there are elements for sure."""
+    way.count_elements(of)
+    if way.possible and way.of(Size(of)).bounds()[0] >= 1:
+        way.order_elements(Min(of))
 
 
 def _near(way: Facts, left: Expression, value: float, tolerance: float) -> None:

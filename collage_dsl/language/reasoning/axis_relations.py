@@ -1,5 +1,6 @@
 """The dimensions along and beside the axes that attributes name, where ranks may be unknown."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 
@@ -58,9 +59,11 @@ def _expanded(called: Called, facts: Facts) -> None:
 def _squeezed(called: Called, facts: Facts) -> None:
     """A dimension that is not 1 stays."""
     data, axes = called.operands[0], asked_list(called, facts, "axis")
-    if axes is not None and all(facts.of(DimAt(data, axis)).only() == 1 for axis in axes):
-        differ(facts, data, called.result, len(axes), len(axes))
-        _without(facts, data, called.result, axes)
+    dims = [facts.of(DimAt(data, axis)).only() for axis in axes or ()]
+    if axes is not None and None not in dims:
+        gone = [axis for axis, dim in zip(axes, dims, strict=True) if dim == 1]
+        differ(facts, data, called.result, len(gone), len(gone))
+        _without(facts, data, called.result, gone)
 
 
 def _ones(facts: Facts, name: str, axes: Iterable[int]) -> None:
@@ -176,11 +179,13 @@ def _joined(called: Called, facts: Facts) -> None:
     number = Constant(sum(each for each in known if isinstance(each, int)))
     left = [part for part, only in zip(parts, known, strict=True) if not isinstance(only, int)]
     if len(left) <= _MOST_ADDED:
-        equate(facts, whole, _sum(number, left))
+        equate(facts, whole, _sum(number, map(facts.first, left)))
 
 
 def _sum(number: Expression, terms: Iterable[Expression]) -> Expression:
-    return reduce(partial(Calculate, "+"), terms, number)
+    counts = Counter(terms).items()
+    added = (Calculate("*", t, Constant(count)) if count > 1 else t for t, count in counts)
+    return reduce(partial(Calculate, "+"), added, number)
 
 
 def _stacked(called: Called, facts: Facts) -> None:
@@ -232,7 +237,7 @@ _RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
     (frozenset({"squeeze"}), Relation("{op} takes out dimensions of 1", again=_squeezed)),
     (_SCANS, Relation("{op} keeps the shape", again=_scanned)),
     (
-        frozenset({"concat", "split"}),
+        frozenset({"concat", "repeat", "split", "topk"}),
         Relation("{op} keeps the dimensions beside the axis", again=_beside_axis),
     ),
     (

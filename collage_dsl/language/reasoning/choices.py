@@ -61,7 +61,7 @@ def check_choices(
     """
     count = 0
     for binding, choices, must in _parts(pattern):
-        refused: list[tuple[Choice, Refusal]] = []
+        refused: list[tuple[Choice, Exclusion]] = []
         for choice in choices:
             count += 1
             if count > MOST_CHOICES or effort.choosing > MOST_CHOOSING:
@@ -69,10 +69,10 @@ def check_choices(
             if found := _excluded(_with(pattern, binding, choice.value), implied, effort):
                 refused.append((choice, found))
         if must and len(refused) == len(choices):
-            _never(refused[0][1], whole, pattern, must, findings)
+            _never(_refusal(refused[0][1], effort), whole, pattern, must, findings)
             return
         for choice, found in refused:
-            _part(choice, found, findings)
+            _part(choice, _refusal(found, effort), findings)
 
 
 Choices = tuple[list[Choice], str]
@@ -158,17 +158,19 @@ Refusal = tuple[Sequence[Premise], str]
 """The few premises of a pattern that exclude each other, and why they do."""
 
 
-def _excluded(pattern: Pattern, implied: Sequence[Where], effort: Effort) -> Refusal | None:
-    """Why `pattern` never matches; None if that is not known."""
-    premises = premises_of(pattern, implied)
-    own = Effort()
-    exclusion = Exclusion(premises, own)
-    found = None
-    if exclusion.contradicts(premises.all):
-        needed = exclusion.needed(premises.all)
-        found = needed, exclusion.why(needed)
-    effort.choosing += own.explaining + len(premises.calls)
-    return found
+def _excluded(pattern: Pattern, implied: Sequence[Where], effort: Effort) -> Exclusion | None:
+    """What excludes that `pattern` matches; None if that is not known."""
+    exclusion = Exclusion(premises_of(pattern, implied), Effort())
+    is_excluded = exclusion.contradicts(exclusion.premises.all)
+    effort.choosing += exclusion.effort.explaining + len(exclusion.premises.calls)
+    return exclusion if is_excluded else None
+
+
+def _refusal(exclusion: Exclusion, effort: Effort) -> Refusal:
+    before = exclusion.effort.explaining
+    needed = exclusion.needed(exclusion.premises.all)
+    effort.choosing += exclusion.effort.explaining - before
+    return needed, exclusion.why(needed)
 
 
 def _never(refusal: Refusal, whole: Span, pattern: Pattern, ways: str, findings: Findings) -> None:

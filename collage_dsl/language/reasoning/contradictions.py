@@ -52,7 +52,10 @@ from collage_dsl.rules.condition import (
     Max,
     Min,
     Not,
+    Rank,
     Shape,
+    Size,
+    Uses,
     ValueOf,
     Where,
     Within,
@@ -194,7 +197,7 @@ class _Checker:
         way = ways[0].copy()
         for asked in parts(part):
             way.know(asked)
-        if not way.possible:
+        if not way.possible or not self.excludes(way, part):
             return ""
         match part, place:
             case Compare("==", Shape(of), _), ast.Operation(_, side, _) if side:
@@ -207,23 +210,34 @@ class _Checker:
                 return self.bounded(f"dim({of}, {axis})", left, way)
         return ""
 
+    def excludes(self, way: Facts, part: Expression) -> bool:
+        """Whether the values that `way` leaves are enough to exclude a comparison."""
+        match part:
+            case Compare(left=Rank() | DimAt() | Size() | Uses() as left):
+                alone = self.exclusion.start(())
+                alone.narrow(left, way.of(left))
+                return not alone.possible or not assume([alone], part)
+            case _:
+                return True
+
     def bounded(self, text: str, left: Expression, way: Facts) -> str:
         """A hint that says which values `left` has; empty if it has none beyond the usual."""
         values = values_of(way, left)
         return "" if values in (NATURAL, ANYTHING) else range_of(text, values)
 
     def check_usual(self, ways: Sequence[Facts]) -> None:
-        """Warn of a condition that holds in no usual model."""
+        """Warn of a condition that holds in no usual model, or a call that is in none."""
         given = tuple(usual(self.calls, self.conditions, ways))
         premises: tuple[Premise, ...] = (*self.claims, *given, *self.conditions)
         if not given or not self.exclusion.contradicts(premises):
             return
         found = self.exclusion.needed(premises)
         last = found[-1]
-        if self.exclusion.is_tired or not isinstance(last, Condition) or last in given:
+        if self.exclusion.is_tired or not isinstance(last, Condition):
             return
         said = assumed([each for each in found if each in given])
-        message = f"this never holds where {said}, as is usual"
+        what = "this call never matches" if last in given else "this never holds"
+        message = f"{what} where {said}, as is usual"
         others = [each for each in found[:-1] if each not in given]
         why = self.exclusion.why(found)
         self.findings.warning("W0319", last.span, message, why, notes_on(others))

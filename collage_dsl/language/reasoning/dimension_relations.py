@@ -127,9 +127,23 @@ def _broadcast_at(called: Called, facts: Facts, axes: Iterable[int]) -> None:
                 for dim in given:
                     facts.narrow(dim, one_of((1, only)))
         elif given and len(given) + len(absent) == len(called.operands):
-            unknown = [dim for dim in given if facts.of(dim).only() != 1]
+            unknown = {facts.first(dim): dim for dim in given if facts.of(dim).only() != 1}
             if len(unknown) <= 1:
-                facts.equal(DimAt(called.result, axis), (unknown or given)[0])
+                facts.equal(DimAt(called.result, axis), next(iter(unknown.values()), given[0]))
+
+
+def _broadcast_to(called: Called, facts: Facts) -> None:
+    """A dimension of the operand is that of the result, or 1."""
+    data, result = called.operands[0], called.result
+    for axis in range(-_axes_of(facts, data), 0):
+        if 1 not in facts.of(DimAt(data, axis)):
+            facts.equal(DimAt(data, axis), DimAt(result, axis))
+        elif (only := facts.of(DimAt(result, axis)).only()) is not None:
+            facts.narrow(DimAt(data, axis), one_of((1, only)))
+
+
+def _same_batch(called: Called, facts: Facts) -> None:
+    facts.equal(DimAt(called.result, 0), DimAt(called.operands[0], 0))
 
 
 def _has(facts: Facts, name: str, axis: int) -> bool:
@@ -230,6 +244,14 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (
         {"nn.attention_bias"}.__contains__,
         Relation("{op} takes a bias for each key, and for each query or for all", again=_biased),
+    ),
+    (
+        {"broadcast_to"}.__contains__,
+        Relation("{op} takes the dimensions that it gives, or 1", again=_broadcast_to),
+    ),
+    (
+        {"nn.batch_flatten"}.__contains__,
+        Relation("{op} keeps the first dimension", once=_same_batch),
     ),
     ({"permute_dims"}.__contains__, Relation("{op} reorders the dimensions", again=_permuted)),
     (

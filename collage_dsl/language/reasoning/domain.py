@@ -180,12 +180,13 @@ def calculated(operator: str, left: Values, right: Values) -> Values:
     (a, b), (c, d) = left.bounds(), right.bounds()
     match operator:
         case "+":
-            return between(a + c, b + d, whole=whole)
+            return _stepping(operator, left, right, between(a + c, b + d, whole=whole))
         case "-":
-            return between(a - d, b - c, whole=whole)
+            return _stepping(operator, left, right, between(a - d, b - c, whole=whole))
         case "*":
             corners = [_product(x, y) for x in (a, b) for y in (c, d)]
-            return between(min(corners), max(corners), whole=whole)
+            result = between(min(corners), max(corners), whole=whole)
+            return _stepping(operator, left, right, result)
         case "%" if is_number(other) and other > 0:
             return between(0, other - 1 if whole else other, whole=whole)
         case "/" if is_number(other) and other > 0:
@@ -193,6 +194,29 @@ def calculated(operator: str, left: Values, right: Values) -> Values:
             high = b if is_infinite(b) else b // other if whole else b / other
             return between(low, high, whole=whole)
     return ANYTHING
+
+
+def _stepping(operator: str, left: Values, right: Values, result: Values) -> Values:
+    """`result` with the remainder that `left operator right` leaves if both are whole."""
+    if not result.whole:
+        return result
+    (one, first), (other, second) = _step(left), _step(right)
+    match operator:
+        case "+":
+            modulus, rest = gcd(one, other), first + second
+        case "-":
+            modulus, rest = gcd(one, other), first - second
+        case _:
+            modulus, rest = gcd(one * other, one * second, other * first), first * second
+    if not 1 < modulus <= _LARGEST_MODULUS:
+        return result
+    return replace(result, modulus=modulus, rest=rest % modulus)
+
+
+def _step(values: Values) -> tuple[int, int]:
+    """A modulus and the remainder of whole numbers; a modulus of 0 for a single number."""
+    only = values.only()
+    return (0, only) if isinstance(only, int) else (values.modulus, values.rest)
 
 
 def solved(operator: str, result: Values, constant: Number) -> Values:
@@ -224,6 +248,19 @@ def is_whole(values: Values) -> bool:
     if values.allowed is None:
         return values.whole
     return all(isinstance(value, int) for value in values.allowed)
+
+
+def has_element(value: Value, index: int, allowed: Values) -> bool:
+    """Whether a list has an element there, and one of `allowed`."""
+    element = element_of(value, index)
+    return element is not None and element in allowed
+
+
+def element_of(value: Value, index: int) -> Value:
+    """An element of a list, or None. A number stands for a list."""
+    if not isinstance(value, tuple):
+        return value
+    return value[index] if -len(value) <= index < len(value) else None
 
 
 def _exactly(operator: str, left: Number, right: Number) -> Iterator[Value]:

@@ -74,24 +74,23 @@ def number_claims(called: Sequence[Called]) -> Iterator[Claim]:
     """A number that is written for a tensor is one of its dtype."""
     for each in called:
         known = [] if each.call.kinds else [operators()[op] for op in each.call.ops]
-        for at, operand in enumerate(each.call.operands):
+        for at, name in enumerate(each.operands):
             is_tensor = known and all(
                 op.takes[at : at + 1] in (("tensor",), ("any",)) for op in known
             )
-            if isinstance(operand, Number) and is_tensor:
+            if is_tensor and (number := each.names.numbers.get(name)):
                 said = (
-                    f"{{op}} takes the number {operand.value:g}, of the dtype of the other operand"
+                    f"{{op}} takes the number {number.value:g}, of the dtype of the other operand"
                 )
-                yield Claim(Relation(said, again=partial(_is_number, at, operand)), each)
+                yield Claim(Relation(said, again=partial(_is_number, at, number)), each)
 
 
 def _is_number(at: int, number: Number, called: Called, facts: Facts) -> None:
-    dtypes = facts.of(Dtype(called.operands[at])).allowed
-    if dtypes is not None:
-        beyond = rounding(number.value, dtypes)
-        beyond += abs(number.value) * number.tolerance * 2 if number.tolerance else 0
-        numbers = between(number.value - beyond, number.value + beyond)
-        facts.narrow(ValueOf(called.operands[at]), numbers)
+    beyond = rounding(number.value, facts.of(Dtype(called.operands[at])).allowed)
+    beyond += abs(number.value) * number.tolerance * 2 if number.tolerance else 0
+    numbers = between(number.value - beyond, number.value + beyond)
+    facts.order_elements(ValueOf(called.operands[at]))
+    facts.narrow(ValueOf(called.operands[at]), numbers)
 
 
 def _listed(dtypes: tuple[str, ...]) -> str:
@@ -209,10 +208,13 @@ def _unless_bool(result: int, place: int, called: Called, facts: Facts) -> None:
 def _agree(places: tuple[int, ...], called: Called, facts: Facts) -> None:
     known = [place for place in places if place < len(called.operands)]
     tensors = [name for place in known for name in called.tensors(place)]
+    is_bool = {facts.of(Dtype(name)).only() for name in tensors} == {"bool"}
     if called.call.optional:
         tensors = tensors[:1]
     if operators()[called.call.ops[0]].gives == "tensor":
         tensors.append(called.result)
+        if is_bool:
+            facts.narrow(Dtype(called.result), one_of(("bool",)))
     no_bool = [name for name in tensors if _is_no_bool(name, facts)]
     for one, other in combinations(no_bool, 2):
         facts.equal(Dtype(one), Dtype(other))

@@ -1,7 +1,7 @@
 """Whether the premises of a pattern exclude each other, and which few of them do."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.contradiction_words import says
@@ -13,7 +13,7 @@ from collage_dsl.rules.condition import Attr, Compare, Constant, Has
 
 MOST_LOOKING = 20_000
 """After this much effort in one file, the alternatives of an `or` are no longer examined."""
-MOST_EXPLAINING = 20_000
+MOST_EXPLAINING = 40_000
 """After this much effort in one file, messages no longer say why a condition always/never holds."""
 
 
@@ -102,8 +102,9 @@ class Exclusion:
         """A hint that says why `premises`, which are found to exclude each other, do so."""
         self.ways(premises)
         said = self.mismatch or says(premises)
-        drops = any(_drops_dimensions(premise) for premise in premises)
-        return f"{said}; write `keepdims == true`" if drops and _broadcasts(premises) else said
+        kept = [_keeping_dimensions(premise) for premise in premises]
+        is_mended = kept != list(premises) and _broadcasts(premises) and not self.contradicts(kept)
+        return f"{said}; write `keepdims == true`" if is_mended else said
 
     def needed(self, premises: Sequence[Premise], others: Sequence[Premise] = ()) -> list[Premise]:
         """
@@ -123,12 +124,15 @@ class Exclusion:
         return first + self.needed(premises[middle:], (*first, *others))
 
 
-def _drops_dimensions(premise: Premise) -> bool:
+def _keeping_dimensions(premise: Premise) -> Premise:
+    """`premise`, with `keepdims == true` in place of `keepdims == false`."""
     match premise:
-        case Condition(Compare("==", Attr(name), Constant(False))):
-            return name.endswith(".keepdims")
+        case Condition(Compare("==", Attr(name) as keeps, Constant(False))) if name.endswith(
+            ".keepdims"
+        ):
+            return replace(premise, expression=Compare("==", keeps, Constant(True)))
         case _:
-            return False
+            return premise
 
 
 def _broadcasts(premises: Sequence[Premise]) -> bool:

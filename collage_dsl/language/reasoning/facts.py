@@ -17,6 +17,8 @@ from collage_dsl.language.reasoning.domain import (
     between,
     calculated,
     divided_by,
+    element_of,
+    has_element,
     is_infinite,
     is_whole,
     one_of,
@@ -105,7 +107,16 @@ class Facts:
         values = self.values.get(term) or self.before(term)
         if isinstance(term, _ELEMENTS):
             return values.meet(of_dtypes(self.of(Dtype(term.of)).allowed))
+        if isinstance(term, Item) and isinstance(term.attribute, Attr):
+            return values.meet(self.of_elements(term.attribute, term.index))
         return values
+
+    def of_elements(self, attribute: Attr, index: int) -> Values:
+        """What the lists that an attribute may be, and all its elements, leave for one element."""
+        elements, lists = self.of(Each(attribute)), self.of(attribute).allowed
+        if not lists:
+            return elements
+        return elements.meet(one_of(element_of(each, index) for each in lists))
 
     def before(self, term: Term) -> Values:
         """The values that a term may have before any condition."""
@@ -165,9 +176,16 @@ class Facts:
         return sorted({dim.axis for dim in dims if self.representative(dim.of) in of})
 
     def count_elements(self, name: str) -> None:
-        """Add the number of elements of a value if all its dimensions are known."""
+        """
+        Add the number of elements of a value if all its dimensions are known, or that it is a
+        multiple of those that are.
+        """
         rank = self.of(Rank(name)).only()
         if not isinstance(rank, int) or rank > _MOST_FACTORS:
+            for axis in self.asked_axes((name,)):
+                dim = self.of(DimAt(name, axis)).only()
+                if isinstance(dim, int) and dim > 0 and self.possible:
+                    self.narrow(Size(name), divided_by(dim, 0))
             return
         dims = [self.of(DimAt(name, axis)).only() for axis in range(rank)]
         known = prod(dim for dim in dims if isinstance(dim, int))
@@ -208,9 +226,12 @@ class Facts:
     def order_elements(self, term: Min | Max | ValueOf) -> None:
         """Add how the least and the greatest element of a constant compare: it has elements."""
         least, most = Min(term.of), Max(term.of)
+        self.count_elements(term.of)
         if isinstance(term, ValueOf):
             self.equal(least, term)
             self.equal(most, term)
+        elif self.of(Size(term.of)).only() == 1:
+            self.equal(least, most)
         elif self.possible:
             first, last = self.first(least), self.first(most)
             self.differ(Difference(first, "<=", last, 0, is_whole=False))
@@ -287,7 +308,7 @@ class Facts:
         lists = self.of_first(first).allowed
         if lists is None:
             return
-        left = [value for value in lists if _has_element(value, index, allowed)]
+        left = [value for value in lists if has_element(value, index, allowed)]
         if len(left) < len(lists):
             self.set(first, self.of_first(first).meet(one_of(left)))
 
@@ -345,13 +366,6 @@ class Facts:
 
 def _floor(number: Number, by: int) -> Number:
     return number if is_infinite(number) else number // by
-
-
-def _has_element(value: Value, index: int, allowed: Values) -> bool:
-    """Whether a list has an element there, and one of `allowed`. A number stands for a list."""
-    if not isinstance(value, tuple):
-        return value in allowed
-    return -len(value) <= index < len(value) and value[index] in allowed
 
 
 def _is_related(term: Term) -> bool:

@@ -1,8 +1,11 @@
 """The dimensions of what convolutions and pools take and give, where their layouts are known."""
 
 from collections.abc import Callable, Iterator
+from math import inf
 
+from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.assuming import equate
+from collage_dsl.language.reasoning.attribute_values import read_length
 from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.facts import Facts
@@ -10,7 +13,7 @@ from collage_dsl.language.reasoning.layout_relations import layouts_of
 from collage_dsl.language.reasoning.list_values import asked_list
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import Attr, Calculate, Constant, DimAt
+from collage_dsl.rules.condition import Attr, Calculate, Constant, DimAt, Item
 
 _CONVOLUTIONS = frozenset({"nn.conv1d", "nn.conv2d", "nn.conv3d"})
 _TRANSPOSED = frozenset(f"nn.conv{rank}d_transpose" for rank in (1, 2, 3))
@@ -41,6 +44,8 @@ def _channels(called: Called, facts: Facts) -> None:
             facts.possible &= some * groups == all_channels
         else:
             facts.possible &= some > 0 and all_channels % some == 0
+    elif isinstance(some, int):
+        equate(facts, taken, Calculate("*", called.attribute("groups"), Constant(some)))
 
 
 def _made(called: Called, facts: Facts) -> None:
@@ -77,6 +82,16 @@ def _made_back(called: Called, facts: Facts) -> None:
         equate(facts, result, Calculate("*", weight, Constant(groups)))
     elif isinstance(made, int) and made > 0:
         facts.narrow(result, divided_by(made, 0))
+
+
+def _padded_back(called: Called, facts: Facts) -> None:
+    """What is added at the end of each axis is less than the stride there."""
+    padding, strides = (called.attribute(name) for name in ("output_padding", "strides"))
+    lengths = [read_length(operators()[op], "strides") or 0 for op in called.call.ops]
+    for at in range(min(lengths)):
+        more, stride = Item(padding, at), Item(strides, at)
+        facts.narrow(stride, between(facts.of(more).bounds()[0] + 1, inf))
+        facts.narrow(more, between(-inf, facts.of(stride).bounds()[1] - 1))
 
 
 def _kept(letters: str) -> Callable[[Called, Facts], None]:
@@ -190,6 +205,12 @@ _RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
     (
         _TRANSPOSED,
         Relation("{op} gives the channels of its weight, in each group", again=_made_back),
+    ),
+    (
+        _TRANSPOSED,
+        Relation(
+            "{op} takes an `output_padding` that is less than its strides", again=_padded_back
+        ),
     ),
     (_CONVOLUTIONS | _TRANSPOSED, Relation("{op} keeps the batch", again=_kept("N"))),
     (_POOLS | _ADAPTIVE, Relation("{op} keeps the batch and the channels", again=_kept("NC"))),

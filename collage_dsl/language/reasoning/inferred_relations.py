@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from collage_dsl.graph import Attribute, Dim, OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.inference.infer import has_rule, infer
+from collage_dsl.language.inference.infer import has_rule, infer, is_one_rule
 from collage_dsl.language.inference.shapes import UNKNOWN_DIM, Call, MismatchError
 from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.domain import one_of
@@ -60,7 +60,7 @@ class _Inferred:
 
 
 def inferred_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    if len(ops) == 1 and has_rule(ops[0]):
+    if has_rule(ops[0]) and is_one_rule(ops):
         yield Relation("{op} gives the shape that follows from what it takes", again=_infer)
 
 

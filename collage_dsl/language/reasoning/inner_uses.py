@@ -68,7 +68,8 @@ def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
     values = {binding.name: binding.value for binding in pattern.bindings}
     results = set(_names_of(Reference(pattern.result), values))
     for each in called:
-        if each.result in values and each.result not in results and not each.call.optional:
+        is_inner = each.result in values and each.result not in results
+        if is_inner and not each.call.optional and not each.call.shared:
             most = sum(_uses(node, each, pattern, values) for node in _after(each, values))
             times = "once" if most == 1 else count(most, "time")
             said = f"`{each.result}` is used {times}; `shared` after {{op}} allows other uses"
@@ -92,8 +93,8 @@ def _used(most: int, called: Called, facts: Facts) -> None:
 
 def _is_simple(operand: Operand) -> bool:
     match operand:
-        case Call(operands=operands, shared=shared):
-            return not shared and all(map(_is_simple, operands))
+        case Call(operands=operands):
+            return all(map(_is_simple, operands))
         case TupleOf(fields):
             return all(map(_is_simple, fields))
         case FieldOf(inner):

@@ -7,12 +7,15 @@ from math import inf
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.list_values import asked_list
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Attr, Rank, Value
 
 _MAY_SCALE_ALL = frozenset({"dequantize", "quantize"})
 """Operators that take a value of rank 0, whatever the axis is."""
+
+_NORMS_OF_CHANNELS = frozenset({"nn.group_norm", "nn.instance_norm"})
 
 
 def named_axes(ops: tuple[str, ...]) -> Iterator[Relation]:
@@ -27,6 +30,20 @@ def named_axes(ops: tuple[str, ...]) -> Iterator[Relation]:
             of = "gives" if beyond else "takes"
             said = f"`{attribute}` of {{op}} names dimensions of what it {of}, each once"
             yield Relation(said, again=partial(_axes, attribute, beyond))
+    if all(op in _NORMS_OF_CHANNELS for op in ops):
+        said = "`axes` of {op} does not name the axis of the channels"
+        yield Relation(said, again=_without_channels)
+
+
+def _without_channels(called: Called, facts: Facts) -> None:
+    channels, axes = (asked_list(called, facts, name) for name in ("channel_axis", "axes"))
+    if channels is not None and axes is not None:
+        rank = facts.of(Rank(called.operands[0])).only()
+        both = [
+            {at % rank if isinstance(rank, int) and rank else at for at in each}
+            for each in (channels, axes)
+        ]
+        facts.possible &= both[0].isdisjoint(both[1])
 
 
 def _axes(attribute: str, more: int, called: Called, facts: Facts) -> None:

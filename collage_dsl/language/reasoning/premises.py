@@ -17,6 +17,7 @@ from collage_dsl.language.reasoning.layout_relations import layout_relations
 from collage_dsl.language.reasoning.list_relations import list_relations, lists_of
 from collage_dsl.language.reasoning.named_axes import named_axes
 from collage_dsl.language.reasoning.operand_relations import operand_relations
+from collage_dsl.language.reasoning.picking_relations import picking_relations
 from collage_dsl.language.reasoning.rank_relations import rank_relations
 from collage_dsl.language.reasoning.relations import Claim, claims
 from collage_dsl.language.reasoning.required_calls import Called, Names, required_calls
@@ -64,7 +65,7 @@ MOST_CALLS = 40
 ALL_RELATIONS = (
     *(inferred_relations, dtype_relations, rank_relations, named_axes, layout_relations),
     *(operand_relations, dimension_relations, axis_relations),
-    *(image_relations, list_relations, slice_relations),
+    *(picking_relations, image_relations, list_relations, slice_relations),
 )
 """
 What operators say of their calls. What they say first is shown first, and what they say last is
@@ -97,7 +98,8 @@ def premises_of(pattern: Pattern, implied: Sequence[Where]) -> Premises:
     whole = written_out(pattern)
     found, names = required_calls(whole.pattern, whole.required)
     calls = found[:MOST_CALLS]
-    said = [claim for call in calls for claim in claims(call, ALL_RELATIONS)]
+    flat = names.flat[:MOST_CALLS]
+    said = [claim for call in (*calls, *flat) for claim in claims(call, ALL_RELATIONS)]
     said += [*number_claims(calls), *taken_claims(calls), *use_claims(pattern, calls)]
     conditions = islice(_conditions(whole, calls, names, implied), MOST_CONDITIONS)
     optional = (parameter.name for parameter in pattern.parameters if parameter.optional)

@@ -230,12 +230,14 @@ def _product_rank(called: Called, facts: Facts) -> None:
 
 
 def _taken_rank(called: Called, facts: Facts) -> None:
-    data, indices = (facts.of(Rank(name)).only() for name in called.operands)
-    if isinstance(data, int) and isinstance(indices, int):
-        facts.narrow(Rank(called.result), one_of((data + indices - 1,)))
-    elif isinstance(indices, int) and facts.possible:
-        result, taken = facts.first(Rank(called.result)), facts.first(Rank(called.operands[0]))
-        facts.differ(Difference(result, "==", taken, indices - 1))
+    data, indices = (Rank(name) for name in called.operands)
+    (least, most), (few, many) = facts.of(data).bounds(), facts.of(indices).bounds()
+    facts.narrow(Rank(called.result), between(least + few - 1, most + many - 1))
+    for one, other in ((data, indices), (indices, data)):
+        only = facts.of(one).only()
+        if isinstance(only, int) and facts.possible:
+            result, rest = facts.first(Rank(called.result)), facts.first(other)
+            facts.differ(Difference(result, "==", rest, only - 1))
 
 
 def _again(says: str, apply: Apply, *, if_absent: bool = False) -> Relation:

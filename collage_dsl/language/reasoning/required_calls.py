@@ -1,6 +1,6 @@
 """Find the operator calls that are part of every match, and name the values between them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
@@ -92,14 +92,16 @@ class Names:
     """
     The names of the values of a pattern. `same` has the names that stand for a value with another
     name: `a = s.0;`. `tuples` are the names in written tuples, `fields` those of the other
-    projections, by the name of what they are projected from. `lists` are those that the pattern
-    writes.
+    projections, by the name of what they are projected from. `lists` and `numbers` are those that
+    the pattern writes. `flat` are calls of two operands that give the same as the flat calls.
     """
 
     same: dict[str, str] = field(default_factory=dict)
     tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
     fields: dict[str, dict[int, str]] = field(default_factory=dict)
     lists: dict[str, ListOf] = field(default_factory=dict)
+    numbers: dict[str, Number] = field(default_factory=dict)
+    flat: list[Called] = field(default_factory=list)
 
     def of(self, operand: Operand, otherwise: str) -> str:
         """The name of `operand`, which is `otherwise` if nothing else gives it one."""
@@ -110,6 +112,8 @@ class Names:
                 return self.projected(self.of(inner, otherwise), index)
             case ListOf():
                 self.lists[otherwise] = operand
+            case Number():
+                self.numbers[otherwise] = operand
             case TupleOf(parts):
                 named = enumerate(parts)
                 self.tuples[otherwise] = tuple(self.of(p, f"{otherwise}[{i}]") for i, p in named)
@@ -143,9 +147,11 @@ def _calls(operand: Operand, name: str, names: Names, numbers: Iterator[int]) ->
             given = tuple(names.of(inner, otherwise) for inner, otherwise in inside)
             yield Called(operand, name, given, number, names)
             inside = inside[:1] if optional else inside
-        case Flat(_, operands):
+        case Flat(operands=operands):
             number = next(numbers)
             inside = [(inner, f"{number}.{at}") for at, inner in enumerate(operands)]
+            values = [names.of(*each) for each in inside if not isinstance(each[0], Number)]
+            names.flat += _in_turn(operand, name, values, number, names)
         case PatternCall(operands=(first, *_), optional=True):
             inside = [(first, f"{next(numbers)}.0")]
         case TupleOf(fields):
@@ -156,3 +162,15 @@ def _calls(operand: Operand, name: str, names: Names, numbers: Iterator[int]) ->
             return
     for inner, otherwise in inside:
         yield from _calls(inner, otherwise, names, numbers)
+
+
+def _in_turn(
+    flat: Flat, name: str, values: Sequence[str], number: int, names: Names
+) -> Iterator[Called]:
+    """Calls that give what a flat call gives: its values in turn, and then any constant."""
+    for at in range(len(values)):
+        one = f"{number}+{at}" if at else values[0]
+        is_last = at == len(values) - 1
+        other = f"{number}+" if is_last else values[at + 1]
+        call = Call((flat.op,), (Reference(one), Reference(other)), span=flat.span)
+        yield Called(call, name if is_last else f"{number}+{at + 1}", (one, other), number, names)

@@ -1,10 +1,12 @@
 """The ranks and dimensions of slices, and of what they are cut from or put into."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from math import inf
 
+from collage_dsl.graph import Dim
 from collage_dsl.language.inference.shapes import MismatchError
-from collage_dsl.language.inference.slicing import slice_length
+from collage_dsl.language.inference.slicing import cut_length, slice_length
 from collage_dsl.language.reasoning.axis_relations import at_least, beside
 from collage_dsl.language.reasoning.domain import Values, between, one_of
 from collage_dsl.language.reasoning.facts import Facts
@@ -61,9 +63,24 @@ def _cut(called: Called, facts: Facts) -> None:
     if begins is None or ends is None or steps is None:
         return
     for axis, begin, end, step in zip(named, begins, ends, steps, strict=False):
+        _cut_along(called, facts, axis, (begin, end, step))
         if step > 0 and (begin < 0) == (end < 0):
             most = max(0, -((begin - end) // step))
             facts.narrow(DimAt(called.result, axis), between(0, most))
+
+
+def _cut_along(called: Called, facts: Facts, axis: int, bounds: tuple[int, int, int]) -> None:
+    """The exact length along an axis, if it is known how many there are."""
+    whole = facts.of(DimAt(called.operands[0], axis)).only()
+    if not isinstance(whole, int) or not facts.possible:
+        return
+    inbound = facts.of(called.attribute("assume_inbound"))
+    lengths = list[Dim]()
+    for is_inbound in (False, True):
+        if is_inbound in inbound:
+            with suppress(MismatchError):
+                lengths.append(cut_length(whole, *bounds, is_inbound=is_inbound))
+    facts.narrow(DimAt(called.result, axis), one_of(lengths))
 
 
 def _items(facts: Facts, name: str) -> tuple[int, ...] | None:

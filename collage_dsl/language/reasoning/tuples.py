@@ -103,6 +103,7 @@ class _Checker:
             case Repeat(call, least), ast.Repeat():
                 absent = replace(call, optional=call.optional or least == 0)
                 self.call(absent, written.call, certain=certain)
+                self.repeated(operand, written, certain=certain)
             case TupleOf(fields), ast.TupleOf(places):
                 for one, place in zip(fields, places, strict=True):
                     self.operand(one, place, certain=certain)
@@ -125,6 +126,20 @@ class _Checker:
                 takes = f"{who} takes a tuple of tensors"
                 self.mismatch(takes, Tensor(), one, there, written, certain=is_there)
             self.operand(operand, place, certain=certain if at == 0 else is_there)
+
+    def repeated(self, repeat: Repeat, written: ast.Repeat, *, certain: bool) -> None:
+        """Report a call that does not take what it gives, so that it is not repeated."""
+        needed, given = self.sorts.needed(repeat.call, 0), self.sorts.result(repeat.call)
+        if repeat.most > 1 and needed and given and type(needed) is not type(given):
+            who = f"`{written.call.operators[0].span.text}`"
+            message = f"{who} takes {needed}, but gives {given}, so that it is not repeated"
+            makes = "yields its field `.0`" if isinstance(given, Tuple) else "makes its operand"
+            hint = f"repeat a pattern that has this call and {makes}"
+            if repeat.least > 1:
+                self.report("E0312", written.span, message, hint, certain=certain)
+            else:
+                message = f"at most one of these calls matches: {message}"
+                self.findings.warning("W0314", written.span, message, hint)
 
     def mismatch(
         self,

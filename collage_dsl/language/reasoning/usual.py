@@ -8,7 +8,20 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import Term, terms
-from collage_dsl.rules.condition import Attr, Compare, Constant, DimAt, Dtype, Rank, Size, Value
+from collage_dsl.rules.condition import (
+    All,
+    Attr,
+    Compare,
+    Constant,
+    DimAt,
+    Dtype,
+    Element,
+    Expression,
+    Rank,
+    Size,
+    Value,
+    parts,
+)
 
 _ATTRIBUTES = frozenset(
     {"assume_inbound", "ceil_mode", "data_layout", "dilation", "kernel_layout", "layout"}
@@ -22,8 +35,10 @@ def usual(
 ) -> Iterator[Condition]:
     """
     Conditions of which the pattern says nothing: that attributes have their defaults, a result the
-    layout of the data, and that no dimension is 0. None if no condition is about shapes. And that
-    none of two tensors whose dtypes are said to differ is `bool`.
+    layout of the data, and that no dimension is 0. Where one call has another layout than usual,
+    nothing is known of the layouts of others. None if no condition is about shapes, and there
+    is at most one call with a layout. And that none of two tensors whose dtypes are said to differ
+    is `bool`, and that constants have elements of which a condition asks.
     """
     for condition in conditions:
         match condition.expression:
@@ -31,16 +46,43 @@ def usual(
                 for dtype in (one, other):
                     if not any(way.of(dtype).only() for way in ways):
                         yield Condition(Compare("!=", dtype, Constant("bool")), condition.span)
+        for name in _constants(condition.expression):
+            yield Condition(Compare(">=", Size(name), Constant(1)), condition.span)
     spans = {term: c.span for c in conditions for term in terms(c.expression) if _is_of_shape(term)}
-    if not spans:
+    if not spans and sum(map(_has_layout, calls)) < 2:
         return
+    is_usual = not any(_has_other_layout(called, ways) for called in calls)
     for called in calls:
         if called.span is not None and not called.call.kinds and not called.call.optional:
-            for attribute, value in _attributes(called, ways):
+            for attribute, value in _attributes(called, ways, is_usual):
                 yield Condition(Compare("==", attribute, Constant(value)), called.span)
     for term, span in spans.items():
         if isinstance(term, DimAt) and all(_is_there(term, way) for way in ways):
             yield Condition(Compare(">=", term, Constant(1)), span)
+
+
+def _constants(expression: Expression) -> Iterator[str]:
+    """The constants of which `expression` asks all elements."""
+    match expression:
+        case All(inner):
+            yield from _named(inner)
+        case _:
+            for part in parts(expression):
+                yield from _constants(part)
+
+
+def _named(expression: Expression) -> Iterator[str]:
+    match expression:
+        case Element(of):
+            yield of
+        case _:
+            for part in parts(expression):
+                yield from _named(part)
+
+
+def _has_layout(called: Called) -> bool:
+    names = (name for op in called.call.ops for name in operators()[op].attrs)
+    return "out_layout" in names
 
 
 def _is_there(dim: DimAt, way: Facts) -> bool:
@@ -52,14 +94,31 @@ def _is_of_shape(term: Term) -> bool:
     return isinstance(term, Rank | DimAt | Size)
 
 
-def _attributes(called: Called, ways: Sequence[Facts]) -> Iterator[tuple[Attr, Value]]:
+def _has_other_layout(called: Called, ways: Sequence[Facts]) -> bool:
+    """Whether the pattern says another layout of a call than its default."""
+    return any(
+        any(_is_asked(called.attribute(name), way) for way in ways)
+        and _known(called.attribute(name), ways) != value
+        for name, value in _defaults(called).items()
+        if name.endswith("layout")
+    )
+
+
+def _defaults(called: Called) -> Mapping[str, Attribute]:
+    if called.call.kinds:
+        return {}
     first, *others = (operators()[op].defaults for op in called.call.ops)
-    defaults = {
+    return {
         name: value
         for name, value in first.items()
         if name in _ATTRIBUTES and all(other.get(name) == value for other in others)
     }
-    for name, value in _with_layout(called, defaults, ways).items():
+
+
+def _attributes(
+    called: Called, ways: Sequence[Facts], is_usual: bool
+) -> Iterator[tuple[Attr, Value]]:
+    for name, value in _with_layout(called, _defaults(called), ways, is_usual).items():
         attribute = called.attribute(name)
         if value is not None and not any(_is_asked(attribute, way) for way in ways):
             yield attribute, value
@@ -71,16 +130,16 @@ def _is_asked(attribute: Attr, way: Facts) -> bool:
 
 
 def _with_layout(
-    called: Called, defaults: Mapping[str, Attribute], ways: Sequence[Facts]
+    called: Called, defaults: Mapping[str, Attribute], ways: Sequence[Facts], is_usual: bool
 ) -> Mapping[str, Attribute]:
     """`defaults`, but a result has the layout of the data, and that of a weight goes with it."""
     data = next((name for name in ("data_layout", "layout") if name in defaults), None)
+    left = {name: value for name, value in defaults.items() if not name.endswith("layout")}
     if data is None or not any(_is_asked(called.attribute(data), way) for way in ways):
-        return defaults
+        return defaults if is_usual else left
     known = _known(called.attribute(data), ways)
     if known == defaults[data]:
         return defaults
-    left = {name: value for name, value in defaults.items() if not name.endswith("layout")}
     return {**left, "out_layout": known} if "out_layout" in defaults else left
 
 

@@ -11,6 +11,7 @@ from collage_dsl.rules.pattern import (
     Call,
     FieldOf,
     Flat,
+    Number,
     Operand,
     Pattern,
     PatternCall,
@@ -28,8 +29,8 @@ class WrittenOut:
     """
     `pattern` without calls of patterns, as far as they are part of every match, and the names that
     every match binds. `said` has the place in the called pattern of each condition that comes from
-    one, by `id`. Those conditions and the calls of operators have the place of the call, one of
-    `places`.
+    one, by `id`. Those conditions and the calls of operators have the place of the call. `places`
+    are those of calls that are given no number, so that what holds of them always holds.
     """
 
     pattern: Pattern
@@ -126,7 +127,7 @@ class _Writer:
     def body(self, pattern: Pattern, operands: tuple[Operand, ...], place: Span | None) -> Operand:
         """Write `pattern` out with its parameters bound to `operands`; the result of it."""
         self.count += 1
-        if place is not None:
+        if place is not None and not any(map(self.is_number, operands)):
             self.places.add(place)
         prefix = f"{self.count}:"
         required = _required(pattern)
@@ -142,6 +143,12 @@ class _Writer:
                 self.names.add(prefix + binding.name)
         self.conditions += [self.moved(where, prefix, place) for where in pattern.conditions]
         return Reference(prefix + pattern.result)
+
+    def is_number(self, operand: Operand) -> bool:
+        if isinstance(operand, Reference):
+            bound = (each.value for each in self.bindings if each.name == operand.name)
+            return isinstance(next(bound, None), Number)
+        return isinstance(operand, Number)
 
     def moved(self, where: Where, prefix: str, place: Span | None) -> Where:
         """`where`, which a called pattern says, at the place of the call."""

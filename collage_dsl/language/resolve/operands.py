@@ -298,9 +298,8 @@ class OperandChecker:
         for parameter, operand, at in zip(
             pattern.parameters, operands, written.operands, strict=True
         ):
-            if parameter.constant and operand is not None and self.names.is_result_of(operand):
-                message = f"`{parameter.name}` of `{pattern.name}` must be a constant, "
-                message += "but this is computed"
+            if parameter.constant and operand and (why := self.names.is_no_constant(operand)):
+                message = f"`{parameter.name}` of `{pattern.name}` must be a constant, but {why}"
                 self.findings.error("E0301", at.span, message)
             is_matched = not (written.optional or parameter.optional)
             excluded = parameter.excluded if is_matched else None

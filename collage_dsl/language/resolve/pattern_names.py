@@ -27,6 +27,7 @@ from collage_dsl.rules.pattern import (
     TupleOf,
     TupleOfEach,
 )
+from collage_dsl.rules.written import excluded_text
 from collage_dsl.source import Span
 
 ANY_NAME = ""
@@ -136,8 +137,21 @@ class Names:
                 return least > 0
             case Either(choices):
                 return all(map(self.is_result_of, choices))
+            case PatternCall():
+                return bool(_operators_of(operand, self.bindings))
             case _:
                 return False
+
+    def is_no_constant(self, operand: Operand) -> str:
+        """Why `operand` is never a constant; empty if it may be one."""
+        if self.is_result_of(operand):
+            return "this is computed"
+        match operand:
+            case Reference(name) if name in self.parameters:
+                excluded = self.parameters[name].excluded
+                if excluded is not None and excluded.constants:
+                    return f"`{name}: {excluded_text(excluded)}` is none"
+        return ""
 
     def operators_of(self, name: str) -> tuple[str, ...]:
         """
