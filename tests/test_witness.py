@@ -140,6 +140,12 @@ def test_nearly_every_random_pattern_that_is_accepted_has_an_example() -> None:
             "yield y; }"
         ),
         'pattern p(x) { y = call_tir(x) [function == "f"]; where dtype(y) == i8; yield y; }',
+        (
+            "pattern p(q, k, mask: const & [t, t]) { "
+            "s = matmul(q, permute_dims(k) [axes == [0, 1, 3, 2]]); y = add(s, mask); "
+            "where all(mask == 0 or place(mask, 1) > place(mask, 0)); "
+            "where all(mask < -10000 or place(mask, -1) <= place(mask, -2)); yield y; }"
+        ),
     ],
 )
 def test_what_has_to_be_found_together_is_found(text: str) -> None:
