@@ -66,10 +66,11 @@ def _yes(expression: Expression) -> Expression:
     return rebuilt(expression, _yes)
 
 
-NONE_KNOWN = re.compile(r"clml_relu_tuple_|cutlass_stacked_attention_2$")
+NONE_KNOWN = re.compile(r"clml_relu_(tuple|bn)_|cutlass_stacked_attention_2$")
 """
 Patterns of TVM's own tables without an example: those of CLML take a field of the result of a
-convolution, which is no tuple; in the other one three reshapes have to agree, which is not found.
+convolution, which is no tuple, or the activation of a batch normalization, which is one; in the
+other one three reshapes have to agree, which is not found.
 """
 
 
