@@ -18,7 +18,7 @@ pattern p(x) {
 
 target a on llvm(mcpu: "skylake-avx512", num_cores: 2) {
   compiler "acme";
-  rules dfpattern(p);
+  rules    dfpattern(p);
 }
 """
 TWO = """\

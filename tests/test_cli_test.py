@@ -58,6 +58,19 @@ def test_the_answer_is_data_too(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [failure["code"] for failure in row["failures"]] == ["E0710"]
 
 
+def test_what_is_wrong_with_a_spec_is_data_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, SPEC.replace("nn.relu(x);", "nn.relo(x);", 1))
+
+    assert run_files([path], "json", []) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["tests"] == []
+    assert [(each["file"], each["code"]) for each in answer["diagnostics"]] == [
+        (str(path), "E0201")
+    ]
+
+
 def test_what_is_wrong_with_a_spec_is_shown_instead(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,15 +121,22 @@ RULE = {"type": "op_call_by_kind"}
     ("form", "said"),
     [
         (None, "Input should be"),
-        ({"collage": 2, "targets": []}, "collage: Input should be 1"),
-        ({"collage": 1, "targets": [{"target": {"name": "t"}}]}, "targets.0.rule: Field required"),
+        ({"collage": 2, "targets": []}, "collage: this must be 1"),
+        (
+            {"collage": 1, "targets": [{"target": {"name": "t"}}]},
+            "targets.0.rule: this field is missing",
+        ),
         (
             {"collage": 1, "targets": [{"target": {"name": "t"}, "rule": {"type": "x"}}]},
-            "targets.0.rule: Input tag 'x' found using 'type' does not match",
+            "targets.0.rule: there is no type `x` here; there are `op_call_by_kind`, `dfpattern`,",
+        ),
+        (
+            {"collage": 1, "targets": [{"target": {"name": "t"}, "rule": {"type": "dfpatern"}}]},
+            "targets.0.rule: there is no type `dfpatern` here; did you mean `dfpattern`?",
         ),
         (
             {"collage": 1, "targets": [{"target": {"name": "t"}, "rule": {**RULE, "kind": 1}}]},
-            "Extra inputs are not permitted",
+            "targets.0.rule.op_call_by_kind.kind: there is no field of this name",
         ),
         (
             {"collage": 1, "targets": [{"target": {"name": "t"}, "rule": RULE}] * 2},
@@ -187,6 +194,8 @@ def test_convert_goes_there_and_back(tmp_path: Path) -> None:
         back = collage("convert", there, "--to", "collage")
         assert back.code == 0
         assert load(text=back.out) == written
+        (tmp_path / "back.collage").write_text(back.out)
+        assert collage("fmt", "--check", tmp_path / "back.collage").code == 0
 
 
 def test_convert_says_what_is_wrong(tmp_path: Path) -> None:
@@ -195,4 +204,4 @@ def test_convert_says_what_is_wrong(tmp_path: Path) -> None:
 
     done = collage("convert", path, "--to", "collage")
 
-    assert_one_message(done, 1, "spec.json: collage: Field required")
+    assert_one_message(done, 1, "spec.json: collage: this field is missing")

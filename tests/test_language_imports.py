@@ -104,3 +104,22 @@ def test_an_imported_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuleError) as caught:
         load(path)
     assert [diagnostic.code for diagnostic in caught.value.diagnostics] == ["E0804"]
+
+
+def test_the_first_mistake_is_shown_through_all_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        tmp_path,
+        a='import "b.collage" as b; rule r = dfpattern(b.q);',
+        b='import "c.collage" as c; pattern q(x) { y = c.p(x); yield y; }',
+        c="pattern p(x) { y = nn.rely(x); yield y; }",
+    )
+    monkeypatch.chdir(tmp_path)
+
+    (found,) = check(read("a.collage"))
+
+    assert [(note.span.source.name, note.message) for note in found.notes if note.span] == [
+        ("b.collage", "`c.collage` has 1 error"),
+        ("c.collage", "unknown operator `nn.rely`"),
+    ]

@@ -66,10 +66,11 @@ def _yes(expression: Expression) -> Expression:
     return rebuilt(expression, _yes)
 
 
-NONE_KNOWN = re.compile(r"clml_relu_tuple_|cutlass_stacked_attention_2$")
+NONE_KNOWN = re.compile(r"clml_relu_(tuple|bn)_|cutlass_stacked_attention_2$")
 """
 Patterns of TVM's own tables without an example: those of CLML take a field of the result of a
-convolution, which is no tuple; in the other one three reshapes have to agree, which is not found.
+convolution, which is no tuple, or the activation of a batch normalization, which is one; in the
+other one three reshapes have to agree, which is not found.
 """
 
 
@@ -140,6 +141,12 @@ def test_nearly_every_random_pattern_that_is_accepted_has_an_example() -> None:
             "yield y; }"
         ),
         'pattern p(x) { y = call_tir(x) [function == "f"]; where dtype(y) == i8; yield y; }',
+        (
+            "pattern p(q, k, mask: const & [t, t]) { "
+            "s = matmul(q, permute_dims(k) [axes == [0, 1, 3, 2]]); y = add(s, mask); "
+            "where all(mask == 0 or place(mask, 1) > place(mask, 0)); "
+            "where all(mask < -10000 or place(mask, -1) <= place(mask, -2)); yield y; }"
+        ),
     ],
 )
 def test_what_has_to_be_found_together_is_found(text: str) -> None:

@@ -7,10 +7,16 @@ from collage_dsl.cli.output import write_utf8
 from collage_dsl.engine.spec_files import load
 from collage_dsl.language import read, to_text
 from collage_dsl.language.forms import FormError, Specs, from_json, from_yaml, to_json, to_yaml
+from collage_dsl.language.write.formatter import formatted_text
 
 _READ = {".json": from_json, ".yaml": from_yaml, ".yml": from_yaml}
 
-_WRITE = {"json": to_json, "yaml": to_yaml, "collage": to_text}
+
+def _formatted(specs: Specs) -> str:
+    return formatted_text(to_text(specs))
+
+
+_WRITE = {"json": to_json, "yaml": to_yaml, "collage": _formatted}
 
 
 def convert_file(file: Path, form: str, allow_extern: bool) -> None:

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from collage_dsl.cost.exchange import CostDocument
-from collage_dsl.report.documents import Document, FileName
+from collage_dsl.report.documents import DiagnosticDocument, Document, FileName
 
 
 class AttributeDocument(Document):
@@ -142,11 +142,15 @@ class TestDocument(Document):
 
 
 class TestsDocument(Document):
-    """The answer of `collage test`, in the order of the files."""
+    """
+    The answer of `collage test`, in the order of the files. `diagnostics` say what is wrong with
+    the files that have errors: none of their tests ran.
+    """
 
     __test__ = False
 
     tests: list[TestDocument]
+    diagnostics: list[DiagnosticDocument]
 
 
 class MatchDocument(Document):

@@ -7,6 +7,7 @@ from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.output import complain, write, write_utf8
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.language import read, to_text
+from collage_dsl.language.write.formatter import formatted_text
 from collage_dsl.printable import json_text
 from collage_dsl.targets.attach import TargetError, embedded, extract
 
@@ -32,5 +33,5 @@ def extract_spec(file: Path) -> int:
     if spec is None:
         complain(f"the target in {file} carries no fusion spec")
         return WRONG
-    write_utf8(to_text(spec))
+    write_utf8(formatted_text(to_text(spec)))
     return 0

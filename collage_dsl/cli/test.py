@@ -18,6 +18,7 @@ from collage_dsl.language import UnreadableError
 from collage_dsl.language.loading import load_contents
 from collage_dsl.language.messages.findings import count
 from collage_dsl.printable import json_text
+from collage_dsl.report.documents import DiagnosticDocument
 
 _FOR_PEOPLE = ("full", "json")
 """The formats in which what is wrong with a spec goes to standard error."""
@@ -79,8 +80,7 @@ def _answer(results: _Results, output_format: str) -> None:
             failures = [each for outcome in results.outcomes for each in outcome.failures]
             show("".join(f"{failure}\n\n" for failure in failures) + _summary(results))
         case "json":
-            rows = [_row(outcome) for outcome in results.outcomes]
-            write(json_text(TestsDocument(tests=rows).plain()))
+            write(json_text(_document(results).plain()))
         case "junit":
             write(_junit(results))
         case _:
@@ -112,6 +112,16 @@ def _junit(results: _Results) -> str:
             fail(made, outcome.failures, "failure" if runs else "error")
         cases.setdefault(span.source.name, []).append(made)
     return document("collage test", [suite(file, made) for file, made in cases.items()])
+
+
+def _document(results: _Results) -> TestsDocument:
+    from collage_dsl.cli.formats.rows import row
+
+    wrong = [each for found in results.wrong.values() for each in found]
+    return TestsDocument(
+        tests=[_row(outcome) for outcome in results.outcomes],
+        diagnostics=[DiagnosticDocument.model_validate(row(each)) for each in wrong],
+    )
 
 
 def _row(outcome: Outcome) -> TestDocument:

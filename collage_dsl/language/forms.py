@@ -6,6 +6,7 @@ whose value differs from the default. `type` names the class if several classes 
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
@@ -19,6 +20,8 @@ import yaml
 from typing_extensions import TypeAliasType
 
 from collage_dsl.language.checked import checked
+from collage_dsl.language.messages.findings import listed
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.syntax.whole_text import EDITION
 from collage_dsl.printable import json_text, printable, printable_lines
 from collage_dsl.rules import FusionSpec
@@ -131,7 +134,24 @@ def _short(text: str) -> str:
 def _first(problem: pydantic.ValidationError) -> str:
     error = problem.errors(include_url=False)[0]
     place = ".".join(map(str, error["loc"]))
-    return f"{place}: {error['msg']}" if place else error["msg"]
+    said = _in_words(error["type"], error.get("ctx", {})) or error["msg"]
+    return f"{place}: {said}" if place else said
+
+
+def _in_words(kind: str, context: Mapping[str, Any]) -> str:
+    """What is wrong, for mistakes that are frequent; else empty."""
+    match kind:
+        case "missing":
+            return "this field is missing"
+        case "extra_forbidden":
+            return "there is no field of this name"
+        case "literal_error":
+            return f"this must be {context['expected']}"
+        case "union_tag_invalid":
+            known = re.findall(r"'(\w+)'", context["expected_tags"])
+            hint = did_you_mean(context["tag"], known) or f"there are {listed(known, 'and')}"
+            return f"there is no type `{context['tag']}` here; {hint}"
+    return ""
 
 
 # From specs to plain data.

@@ -218,7 +218,7 @@ def _exports(path: Path, name: str, library: Library) -> Exports:
     findings = Findings()
     file = ast.File((), ())
     try:
-        text = library.texts.get(path)
+        text = library.texts.get(path.resolve())
         with findings.limited():
             written = read(path, name) if text is None else Source(name, text)
             file = parse_file(written, findings)

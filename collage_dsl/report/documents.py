@@ -50,7 +50,7 @@ class DiagnosticDocument(Document):
     null if what `help` says leaves something to the user.
     """
 
-    file: str
+    file: FileName
     line: int
     column: int
     end_line: int

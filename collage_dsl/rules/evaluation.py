@@ -358,7 +358,7 @@ def elements_together(
     The different combinations of elements that are at the same place of the constants of
     `condition`, and where that is, as far as it asks; or why they are not known.
     """
-    places = _asked_places(condition)
+    places = asked_places(condition)
     asked = sorted(_asked_elements(condition) | {place.of for place in places})
     columns: list[tuple[int | float, ...]] = []
     for name in asked:
@@ -392,11 +392,11 @@ def _along(shape: tuple[int, ...], axis: int) -> Iterator[int]:
     return (at for _ in range(before) for at in range(shape[axis]) for _ in range(after))
 
 
-def _asked_places(condition: Expression) -> tuple[Place, ...]:
+def asked_places(condition: Expression) -> tuple[Place, ...]:
     """The places that are asked about, each once."""
     if isinstance(condition, Place):
         return (condition,)
-    return tuple(dict.fromkeys(place for part in parts(condition) for place in _asked_places(part)))
+    return tuple(dict.fromkeys(place for part in parts(condition) for place in asked_places(part)))
 
 
 def _without_ones(node: Node) -> tuple[int, ...]:

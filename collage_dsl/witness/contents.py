@@ -19,6 +19,7 @@ from collage_dsl.rules.condition import (
     ValueOf,
     parts,
 )
+from collage_dsl.witness.places import by_place
 from collage_dsl.witness.state import State
 from collage_dsl.witness.values import some_of
 
@@ -44,15 +45,30 @@ def _filled(state: State, asked: tuple[int, ...]) -> Iterator[State]:
         return
     at, rest = asked[0], asked[1:]
     node, name = state.nodes[at], state.known.name(asked[0])
-    for least, most in _ends(state, name, node):
-        filled = _with_elements(node, least, most)
-        after = state.assuming(Min(name), least) if filled is not None else None
+    for elements, least, most in _elements(state, at, name):
+        after = state.assuming(Min(name), least)
         after = after.assuming(Max(name), most) if after is not None else None
         if after is not None and least == most:
             after = after.assuming(ValueOf(name), least)
-        if after is not None and filled is not None:
-            nodes = (*after.nodes[:at], filled, *after.nodes[at + 1 :])
+        if after is not None:
+            type_ = node.tensor
+            value = constant_values(type_.dtype, type_.static_shape, elements)
+            nodes = (*after.nodes[:at], replace(node, value=value), *after.nodes[at + 1 :])
             yield from _filled(replace(after, nodes=nodes), rest)
+
+
+def _elements(state: State, at: int, name: str) -> Iterator[tuple[list[float], float, float]]:
+    """The elements of the constant `at` that are tried, with the least and the greatest of them."""
+    node = state.nodes[at]
+    size = node.tensor.size
+    if size is None or size > _MOST_ELEMENTS:
+        return
+    options = [*_options(state, name, Min, node), *_options(state, name, Max, node)]
+    if found := by_place(state, at, list(dict.fromkeys(options))):
+        yield found, min(found), max(found)
+    for least, most in _ends(state, name, node):
+        if size > 1 or least == most:
+            yield [least] * max(0, size - 1) + [most] * (size > 0), least, most
 
 
 def _ends(state: State, name: str, node: Node) -> Iterator[tuple[float, float]]:
@@ -61,15 +77,6 @@ def _ends(state: State, name: str, node: Node) -> Iterator[tuple[float, float]]:
     yield from ((each, each) for each in least if each in most)
     pairs = ((low, high) for low in least for high in most if low < high)
     yield from islice(pairs, _MOST_PAIRS)
-
-
-def _with_elements(node: Node, least: float, most: float) -> Node | None:
-    type_ = node.tensor
-    size = type_.size
-    if size is None or size > _MOST_ELEMENTS or (size < 2 and least != most):
-        return None
-    elements = [least] * max(0, size - 1) + [most] * (size > 0)
-    return replace(node, value=constant_values(type_.dtype, type_.static_shape, elements))
 
 
 def _options(state: State, name: str, end: type[Min] | type[Max], node: Node) -> list[float]:

@@ -11,6 +11,7 @@ from collage_dsl.language.graphs.values import constant_values, fits
 from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call as InferredCall
 from collage_dsl.language.inference.shapes import MismatchError
+from collage_dsl.language.inference.taken import refused
 from collage_dsl.rules.condition import DimAt, Dtype, Rank
 from collage_dsl.rules.pattern import Call, FieldOf, ListOf, Number, TupleOf
 from collage_dsl.witness.literals import literal_node, literals
@@ -62,6 +63,8 @@ def _calls(state: State, at: int, part: Part, call: Call) -> Iterator[State]:
     types = tuple(operand.type for operand in operands)
     values = literal_values(operands)
     attrs = state.attributes[at]
+    if refused(operators()[part.op], types):
+        return
     try:
         inferred = infer(InferredCall(part.op, types, values, attrs))
     except MismatchError:

@@ -9,10 +9,11 @@ from collage_dsl.printable import json_text
 
 
 def as_json(report: Report) -> str:
-    return json_text({"diagnostics": [_row(diagnostic) for diagnostic in report.found]})
+    return json_text({"diagnostics": [row(diagnostic) for diagnostic in report.found]})
 
 
-def _row(diagnostic: Diagnostic) -> dict[str, object]:
+def row(diagnostic: Diagnostic) -> dict[str, object]:
+    """The fields of a `DiagnosticDocument`."""
     return {
         "file": diagnostic.span.source.name,
         **asdict(Place.of(diagnostic.span)),

@@ -53,8 +53,19 @@ _LONGEST_TITLE = 80
 
 
 def did_you_mean(written: str, known: Iterable[str]) -> Hint:
-    """A hint with the known word most similar to `written`; empty if none is similar."""
+    """
+    A hint with the known word most similar to `written`; empty if none is similar. Most similar
+    is the only word whose last part is `written`: `blocks.dense` for `dense`.
+    """
     return meant_word(_closest(written[:_LONGEST_NAME], tuple(islice(known, _MOST_NAMES))))
+
+
+def not_imported(name: str, known: Iterable[str]) -> Hint:
+    """A hint that no import has the prefix of `name`; empty if one has, or if there is none."""
+    prefix = name.rpartition(".")[0]
+    if not prefix or any(each.startswith(f"{prefix}.") for each in known):
+        return Hint("")
+    return Hint(f"nothing is imported as `{prefix}`")
 
 
 def meant_word(word: str) -> Hint:
@@ -73,6 +84,9 @@ _MOST_NAMES = 1000
 def _closest(written: str, known: tuple[str, ...]) -> str:
     from difflib import get_close_matches  # imported here because most files need no hint
 
+    last = [name for name in known if name.rpartition(".")[2] == written]
+    if len(last) == 1:
+        return last[0]
     by_lower = {name.lower(): name for name in known}
     close = get_close_matches(written.lower(), by_lower, n=1, cutoff=0.7)
     return by_lower[close[0]] if close else ""

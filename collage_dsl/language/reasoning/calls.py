@@ -1,6 +1,6 @@
 """Check that a call in a pattern or a graph names a known operator with the right operands."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from collage_dsl.graph import Kind
@@ -12,7 +12,7 @@ from collage_dsl.language.messages.advice import (
     place_of_imports,
 )
 from collage_dsl.language.messages.findings import Findings, count, listed
-from collage_dsl.language.messages.hints import Hint, did_you_mean
+from collage_dsl.language.messages.hints import Hint, did_you_mean, not_imported
 from collage_dsl.language.reasoning.extra_operands import as_attributes
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.flattening import COMBINING
@@ -20,12 +20,13 @@ from collage_dsl.source import Span
 
 
 def find_operator(
-    name: ast.Name, findings: Findings, others: Iterable[str] = ()
+    name: ast.Name, findings: Findings, others: Sequence[str] = ()
 ) -> Operator | None:
     """
     The operator called `name`; None after reporting that there is none.
 
-    `others` are further names that the hint may suggest.
+    `others` are further names that the hint may suggest. Those with the prefix of an import come
+    before the operators of Relax: the user knows them. A graph has no other names.
     """
     known = operators()
     if name.text not in known:
@@ -34,8 +35,13 @@ def find_operator(
             place = place_of_imports(name.span.source)
             findings.error("E0201", name.span, message, hint, place=place)
         else:
-            hint = operator_meant(name.text) or did_you_mean(name.text, (*known, *others))
-            findings.error("E0201", name.span, message, hint)
+            meant: str = (
+                did_you_mean(name.text, [each for each in others if "." in each])
+                or operator_meant(name.text)
+                or did_you_mean(name.text, (*known, *others))
+                or (not_imported(name.text, (*known, *others)) if others else "")
+            )
+            findings.error("E0201", name.span, message, meant)
     return known.get(name.text)
 
 

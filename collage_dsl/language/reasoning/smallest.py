@@ -101,9 +101,7 @@ class _Frame:
             case Flat(op, operands):  # any of its operators, and any number of calls
                 return Part((op,), tuple(map(self.part, operands)), is_open=True)
             case PatternCall(pattern, operands):
-                names = (parameter.name for parameter in pattern.parameters)
-                given = dict(zip(names, map(self.part, operands), strict=True))
-                return _Frame(pattern, given).named(pattern.result)
+                return _called(pattern, tuple(map(self.part, operands)))
             case TupleOf(fields):
                 return Part(operands=tuple(map(self.part, fields)))
             case PathFrom(_, origin):  # its calls may be those of other parts
@@ -118,8 +116,20 @@ class _Frame:
                 for _ in range(least):
                     found = Part(call.names, (found, *others), of_kind=bool(call.kinds))
                 return found
+            case Repeat(PatternCall(pattern, operands, optional=False), least):
+                found = self.part(operands[0])
+                others = tuple(map(self.part, operands[1:]))
+                for _ in range(least):
+                    found = _called(pattern, (found, *others))
+                return found
             case Repeat() | Either() | Anything() | ListOf():
                 return _ANYTHING
+
+
+def _called(pattern: Pattern, operands: tuple[Part, ...]) -> Part:
+    """The result of `pattern` with these values for its parameters."""
+    names = (parameter.name for parameter in pattern.parameters)
+    return _Frame(pattern, dict(zip(names, operands, strict=True))).named(pattern.result)
 
 
 def _depth(part: Part, depths: dict[Part, int]) -> int:

@@ -13,7 +13,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.resolve.functions import is_function
-from collage_dsl.language.resolve.imports import Definition, Exports, Library, brought
+from collage_dsl.language.resolve.imports import Definition, Exports, Library, brought, imports_in
 from collage_dsl.language.resolve.patterns import check_pattern
 from collage_dsl.language.resolve.placements import check_placements
 from collage_dsl.language.resolve.predicates import check_predicate
@@ -86,7 +86,6 @@ class FileChecker:
         for rule in written.values():
             if rule.name.text not in scope.checked and not rule.parameters:
                 scope.named(rule.name, 0)
-        self.check_imports({*scope.used, *(used for _, used in inner.uses)})
         if targets:
             written_down: list[_Named] = [*lets, *predicates, *patterns, *rules]
             self.check_use(written_down, _with_used(used_by_targets, inner.uses))
@@ -97,6 +96,7 @@ class FileChecker:
         }
         names = frozenset(target.name.text for target in targets) | self.broken
         tests = self.tests(scope, found, names)
+        self.check_imports({*scope.used, *(used for _, used in inner.uses)})
         by_name = {n: p for n, p in inner.checked.items() if p is not None}
         return Contents(found, tests, by_name, self.own())
 
@@ -109,7 +109,8 @@ class FileChecker:
     def exports(self) -> Exports:
         """The file's own definitions. Imported ones are not passed on."""
         errors = tuple(d for d in self.findings.in_order() if d.is_error)
-        return Exports(self.own(), self.inner.depths, self.inner.sizes, errors)
+        own, imported = self.own(), imports_in(self.file)
+        return Exports(own, self.inner.depths, self.inner.sizes, errors, imported=imported)
 
     def own(self) -> dict[str, Definition]:
         found: dict[str, Definition] = {}

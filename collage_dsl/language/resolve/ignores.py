@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from collage_dsl.diagnostics import Diagnostic, Severity, in_file_order
 from collage_dsl.language.messages.codes import CODES
+from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.messages.hints import did_you_mean, fix_of
 from collage_dsl.source import Source, Span
 
+_MOST_SHOWN = 3
 _ABOUT_IGNORING = frozenset({"W0901", "W0902"})
 _SAYS_SO = re.compile(r"#\s*collage:\s*ignore\b(?P<codes>\s*\[[^\]]*\])?(?P<reason>.*)")
 
@@ -77,26 +79,29 @@ def _after_comments(source: Source, line: int, last: int) -> int:
 def _read(span: Span, about: int, ignores: list[_Ignore], wrong: list[Diagnostic]) -> None:
     said = _SAYS_SO.match(span.text)
     assert said is not None
-    codes = re.findall(r"[^\s,\[\]]+", said["codes"] or "")
+    codes = list(re.finditer(r"[^\s,\[\]]+", said["codes"] or ""))
     if not codes:
         wrong.append(_wrong(span, "this comment does not say what to ignore", _EXAMPLE))
     elif not said["reason"].strip():
         wrong.append(_wrong(span, "this comment gives no reason", _EXAMPLE))
     else:
+        start = span.start + said.start("codes")
         for code in codes:
-            _read_code(code, span, about, ignores, wrong)
+            at = Span(span.source, start + code.start(), start + code.end())
+            _read_code(at, about, ignores, wrong)
 
 
 _EXAMPLE = "write `# collage: ignore[W0405] the reason`"
 
 
-def _read_code(
-    code: str, span: Span, about: int, ignores: list[_Ignore], wrong: list[Diagnostic]
-) -> None:
-    start = span.start + span.text.index(code)
-    at = Span(span.source, start, start + len(code))
+def _read_code(at: Span, about: int, ignores: list[_Ignore], wrong: list[Diagnostic]) -> None:
+    code = at.text
     if code not in CODES:
-        wrong.append(_wrong(at, f"there is no code `{code}`", did_you_mean(code, CODES)))
+        begun = [each for each in CODES if each.startswith(code)] if len(code) > 2 else []
+        hint: str = did_you_mean(code, CODES)
+        if begun:
+            hint = f"write a whole code, such as {listed(begun[:_MOST_SHOWN])}"
+        wrong.append(_wrong(at, f"there is no code `{code}`", hint))
     elif not code.startswith("W") or code in _ABOUT_IGNORING:
         wrong.append(_wrong(at, f"`{code}` cannot be ignored"))
     else:

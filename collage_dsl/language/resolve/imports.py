@@ -39,7 +39,8 @@ class Exports:
     The definitions of a file, without its targets and tests, and its first error if it has one.
 
     `depths` and `sizes` belong to its patterns, by `id`. `refused` has the names that exist but
-    cannot be used, and why.
+    cannot be used, and why. `imported` has the names that the file imports itself, each with the
+    path of the import and the name that it has there.
     """
 
     definitions: Mapping[str, Definition] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class Exports:
     sizes: Mapping[int, int] = field(default_factory=dict)
     errors: tuple[Diagnostic, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+    imported: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -91,13 +93,17 @@ class Library:
             self.active.append(path)
             beside = folder is not None and found_at == folder / written.path
             name = str(found_at) if beside else written.path
-            self.loaded[path] = self.check(path, name, self)
+            self.loaded[path] = self.check(found_at, name, self)
             self.active.pop()
         found = self.loaded[path]
         if found.errors:
             message = f"`{written.path}` has {count(len(found.errors), 'error')}"
-            note = Note(found.errors[0].message, found.errors[0].span)
-            findings.error("E0804", written.span, message, notes=(note,))
+            first = found.errors[0]
+            notes = (
+                Note(first.message, first.span),
+                *(first.notes if first.code == "E0804" else ()),
+            )
+            findings.error("E0804", written.span, message, notes=notes)
             return None
         return found
 
@@ -163,7 +169,23 @@ def brought(
         else:
             hint = did_you_mean(wanted.text, exports.definitions)
             message = f"`{written.path}` does not define `{wanted.text}`"
+            if wanted.text in exports.imported:
+                path, name = exports.imported[wanted.text]
+                visible = imported.visible.text
+                names = name if name == visible else f"{name} as {visible}"
+                message += ", it only imports it"
+                hint = Hint(f'write `import "{path}" only ({names});`')
             findings.error("E0803", wanted.span, message, hint)
+
+
+def imports_in(file: ast.File) -> Mapping[str, tuple[str, str]]:
+    """The names that a file imports one by one; each with the path, and its name in that file."""
+    return {
+        imported.visible.text: (item.path, imported.name.text)
+        for item in file.items
+        if isinstance(item, ast.Import)
+        for imported in item.names
+    }
 
 
 def table_exports(written: ast.Import, library: Library, findings: Findings) -> Exports | None:

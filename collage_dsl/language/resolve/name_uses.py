@@ -85,7 +85,8 @@ def check_size(pattern: Pattern, names: Names, scope: PatternScope, findings: Fi
         total += size(binding.value, scope.sizes)
         if depths[name] > MAX_DEPTH:
             message = f"the pattern is more than {MAX_DEPTH} levels deep here"
-            hint = "operators, calls of patterns, alternatives, tuples and fields are levels"
+            hint = "operators, calls of patterns, alternatives, tuples and fields are levels, "
+            hint += "in each repetition"
             findings.error("E0105", names.defined[name], message, hint)
             return False
         if total > MAX_SIZE:

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from collage_dsl.graph import Kind
 from collage_dsl.graph.types import KINDS
 from collage_dsl.language.messages.findings import Findings, count, listed, there_are
-from collage_dsl.language.messages.hints import Hint, did_you_mean, write
+from collage_dsl.language.messages.hints import Hint, did_you_mean, not_imported, write
 from collage_dsl.language.reasoning.calls import refuse
 from collage_dsl.language.resolve.arguments import string, whole_number
 from collage_dsl.language.resolve.compilers import check_compiler
@@ -129,7 +129,9 @@ class ArgumentReader:
         elif written.text in names.refused:
             refuse(written, names.refused, self.findings)
         elif written.text not in names.broken:
-            hint = did_you_mean(written.text, names.patterns) or there_are(names.patterns)
+            hint = did_you_mean(written.text, names.patterns)
+            hint = hint or not_imported(written.text, names.patterns)
+            hint = hint or Hint(there_are(names.patterns))
             message = f"no pattern is named `{written.text}`"
             self.findings.error("E0206", written.span, message, hint)
         return None

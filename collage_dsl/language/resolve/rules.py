@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from collage_dsl.language.messages.findings import count
-from collage_dsl.language.messages.hints import Hint, did_you_mean, write
+from collage_dsl.language.messages.hints import Hint, did_you_mean, not_imported, write
 from collage_dsl.language.resolve.arguments import bind
 from collage_dsl.language.resolve.rule_arguments import WRONG, ArgumentReader
 from collage_dsl.language.resolve.rule_effects import check_rule
@@ -113,6 +113,8 @@ class _Expression:
             scope.recursion(name)
             return None
         wanted = len(rule.parameters)
+        if self.has_named(written, [parameter.text for parameter in rule.parameters]):
+            return None
         if len(written.arguments) != wanted:
             message = f"`{name.text}` takes {count(wanted, 'argument')}"
             message += f", not {len(written.arguments)}"
@@ -130,6 +132,24 @@ class _Expression:
         found = self.part(body)
         scope.active.pop()
         return found
+
+    def has_named(self, written: ast.Application, parameters: list[str]) -> bool:
+        """Whether an argument of a rule with parameters has a name, which is reported."""
+        first = next((a.name for a in written.arguments if a.name is not None), None)
+        if first is None:
+            return False
+        plain = [a.value.span.text for a in written.arguments if a.name is None]
+        named = {a.name.text: a.value.span.text for a in written.arguments if a.name}
+        said = dict(zip(parameters, plain, strict=False)) | named
+        function = written.function.text
+        whole = sorted(said) == sorted(parameters) and len(written.arguments) == len(parameters)
+        values = [said[name] for name in parameters] if whole else parameters
+        text = f"{function}({', '.join(values)})"
+        hint = Hint(f"write `{text}`", text if whole else None)
+        message = f"the arguments of `{function}` are told apart by their order, not by names"
+        place = written.span
+        self.findings.error("E0402", first.span, message, hint, place=place)
+        return True
 
     def too_large(self, span: Span) -> None:
         if not self.is_too_large:
@@ -168,7 +188,9 @@ class _Expression:
             message = f"`{name.text}` needs parentheses"
             self.findings.error("E0404", name.span, message, f"write `{name.text}(…)`")
         elif name.text not in scope.broken:
-            hint = did_you_mean(name.text, scope.rules) or _of_table(name.text, scope.checked)
+            hint = _of_table(name.text, scope.checked)
+            hint = hint or did_you_mean(name.text, (*scope.rules, *scope.checked))
+            hint = hint or not_imported(name.text, scope.checked)
             self.findings.error("E0206", name.span, f"no rule is named `{name.text}`", hint)
         return None
 

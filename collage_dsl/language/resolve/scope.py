@@ -99,7 +99,8 @@ class PatternScope:
         if name.text not in self.classes and name.text not in self.known:
             if name.text in KINDS:
                 return (KINDS[name.text],)
-            found = find_operator(name, self.findings, chain(self.classes, self.patterns, KINDS))
+            others = chain(self.classes, self.patterns, self.known, self.checked, KINDS)
+            found = find_operator(name, self.findings, tuple(others))
             return None if found is None else (found,)
         self.note_use(name)
         if name.text in self.active:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from collage_dsl.graph import Graph, Toolchain
+from collage_dsl.language.graphs.checked_types import check_types
 from collage_dsl.language.graphs.graph_text import build_graph
 from collage_dsl.language.messages.findings import Findings, listed, there_are
-from collage_dsl.language.messages.hints import Hint, did_you_mean
+from collage_dsl.language.messages.hints import Hint, did_you_mean, write
 from collage_dsl.language.resolve.answers import Asked
 from collage_dsl.language.resolve.arguments import bind, whole_number
 from collage_dsl.language.resolve.expectations import check_expectations
@@ -105,12 +106,15 @@ class _TestChecker:
         if len(given) != 1:
             message = "this test has no graph" if not given else "a test can have only one graph"
             span = given[1].span if given else self.written.name_span
-            hint = 'write `graph { … }` or `model "file.onnx";`'
+            hint = "write another test for the second"
+            hint = hint if given else 'write `graph { … }` or `model "file.onnx";`'
             self.findings.error("E0701", span, message, hint)
             return ""
         if isinstance(given[0], ast.Model):
             return given[0].path
         self.graph = build_graph(given[0], self.written.name, self.findings)
+        if self.graph is not None:
+            check_types(given[0], self.graph, self.findings)
         return ""
 
     def costs(self) -> dict[str, dict[str, float]]:
@@ -147,8 +151,14 @@ class _TestChecker:
                 return [self.compared(cast(Operator, operator), left, right, holds, written.span)]
             case ast.Application():
                 return [self.alone(written, holds)]
-        message = "an expectation needs a question and a comparison"
-        self.findings.error("E0702", written.span, message, _HINT)
+            case ast.Name(name) if name in _FUNCTIONS:
+                self.question(written)  # which lacks its parentheses
+                return [None]
+        message, hint = "an expectation needs a question and a comparison", _HINT
+        if isinstance(written, ast.Operation) and written.operator in ("and", "or"):
+            message = "this does not say which of the expectations holds"
+            hint = "write the one that holds on this graph"
+        self.findings.error("E0702", written.span, message, hint)
         return [None]
 
     def compared(
@@ -180,9 +190,9 @@ class _TestChecker:
             case (TargetOf(), ast.Name(name)) if operator in ("==", "!="):
                 return name if self.is_target(written) else None
             case (WhyNot(), _):
-                wanted = "a text, with `==`"
+                wanted = "a text, with `==` or `!=`"
             case (TargetOf(), _):
-                wanted = "a target, with `==`"
+                wanted = "a target, with `==` or `!=`"
             case (Proposes(), _):
                 message = "`proposes` holds or not, so it is not compared"
                 self.findings.error("E0702", written.span, message)
@@ -205,6 +215,11 @@ class _TestChecker:
     # Questions.
 
     def question(self, written: ast.Expression) -> Question | None:
+        if isinstance(written, ast.Name) and written.text in _FUNCTIONS:
+            hint = write("kernels()") if written.text == "kernels" else f"write `{written.text}(…)`"
+            message = f"`{written.text}` needs parentheses"
+            self.findings.error("E0702", written.span, message, hint)
+            return None
         if not isinstance(written, ast.Application):
             self.findings.error("E0702", written.span, "a question must be on the left", _HINT)
             return None
@@ -264,6 +279,11 @@ class _TestChecker:
             message = "the nodes must be a list: `[c, d, y]`"
             self.findings.error("E0404", nodes.span, message)
             return None
+        if not nodes.items:
+            message = "a candidate has at least one node"
+            hint = "to expect no candidate, write `candidates(…) == 0`"
+            self.findings.error("E0404", nodes.span, message, hint)
+            return None
         names = [self.node(node) for node in nodes.items]
         found = frozenset(name for name in names if name)
         return Proposes(spec, found) if spec and all(names) else None
@@ -292,6 +312,11 @@ class _TestChecker:
     # Names.
 
     def pattern(self, written: ast.Expression) -> Pattern | None:
+        if isinstance(written, ast.Name) and written.text in self.targets:
+            message = f"`{written.text}` is a target, but a pattern is needed here"
+            hint = f"a target has candidates: write `candidates({written.text})`"
+            self.findings.error("E0209", written.span, message, hint)
+            return None
         rule = self.scope.rule(_dfpattern(written))
         return rule.pattern if isinstance(rule, DFPattern) else None
 

@@ -74,6 +74,13 @@ def check_option(
         findings.warning("W0541", span, f"TVM needs {_TYPES[type_]} for `{name.text}`", hint)
 
 
+def option_meant(kind: ast.Name, setting: str) -> str:
+    """A hint for a setting that is an option of the kind; empty if it is none."""
+    if setting not in _options(kind):
+        return ""
+    return f"`{setting}` is an option: write `on {kind.text}({setting}: …)`"
+
+
 def _bracketed(name: str, said: str) -> str:
     """A hint to write `cudnn,cublas` as a list."""
     strings = ", ".join(f'"{each.strip()}"' for each in said.split(","))

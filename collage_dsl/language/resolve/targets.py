@@ -19,7 +19,12 @@ from collage_dsl.language.resolve.libraries import NATIVE, check_code, check_lib
 from collage_dsl.language.resolve.limits import check_limits
 from collage_dsl.language.resolve.measuring import MEASURES, check_measuring
 from collage_dsl.language.resolve.rules import RuleScope
-from collage_dsl.language.resolve.target_kinds import check_kind, check_option, option_value
+from collage_dsl.language.resolve.target_kinds import (
+    check_kind,
+    check_option,
+    option_meant,
+    option_value,
+)
 from collage_dsl.language.resolve.tuning import TUNES, check_tuning
 from collage_dsl.language.resolve.variants import (
     check_allowed,
@@ -165,7 +170,7 @@ class _TargetChecker:
             ours = aliases.SETTINGS.get(name.text, name.text)
             if ours not in SETTINGS:
                 message = f"unknown setting `{name.text}`"
-                hint = _known(name.text, SETTINGS)
+                hint = option_meant(self.written.kind, name.text) or _known(name.text, SETTINGS)
                 self.findings.error("E0501", name.span, message, hint)
             elif ours in found:
                 hint = "write `rules union(a, b);`" if ours == "rules" else ""

@@ -33,6 +33,7 @@ _WORDS = {
     "NAME": "a name",
     "INDEX": "a whole number",
     "NUMBER": "a number",
+    "INFINITE": "`-inf`",
     "STRING": "a string in double quotes",
     "DURATION": "a time such as `10us`",
     "QUOTED": "a name",

@@ -44,6 +44,10 @@ _DIMENSIONS = (
         for first, _ in _FIRST
     ),
     *(
+        Mistake(rf"{_DIMS}{first}", rf"-\s*\d+{_LAST}", "a dimension is not negative")
+        for first, _ in _FIRST
+    ),
+    *(
         Mistake(
             rf"{_DIMS}{first}{before}",
             rf"{after}{_LAST}",

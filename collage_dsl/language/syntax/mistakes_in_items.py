@@ -151,13 +151,21 @@ _TARGETS = (
     ),
 )
 
+_LINK = r"(?:->|=>|:|(?:to|on|in|at|for)\b)"
+"""What stands between what is placed and the target."""
+
 _PLACEMENTS = tuple(
     Mistake(
-        rf"^(?P<word>{word})\s+(?P<what>{CALL})\s*",
-        rf"(?:->|=>|:|(?:to|on|in|at|for)\b)?\s*(?P<target>{NAME})",
-        f"write `{{word}} {{what}} {link} {{target}}`",
+        rf"^(?P<word>{word})\s+{before}\s*",
+        rf"{after}\s*(?P<target>{NAME})",
+        f"write `{{word}} {what} {link} {{target}}`",
     )
     for word, link in (("pin", "to"), ("forbid", "on"))
+    for before, after, what in (
+        (rf"(?P<what>{CALL})", rf"{_LINK}?", "{what}"),
+        (rf"(?P<what>{NAME})", _LINK, "op({what})"),
+        ("", rf'(?P<what>"[^"\n]*")\s*{_LINK}', "name({what})"),
+    )
 )
 
 _WORDS = tuple(
@@ -178,6 +186,7 @@ MISTAKES = (
         "write `{name}`, without quotes",
     ),
     Mistake(r"^test\s+", rf"(?P<name>{NAME})", 'write `test "{name}"`'),
+    Mistake(r"^test\s+", r"\{", 'a test has a name: write `test "…" {{`'),
     Mistake(
         r"^import\s+", r"(?P<path>[\w.-]+(?:/[\w.-]+)+|\w+\.collage)", 'write `import "{path}"`'
     ),

@@ -13,6 +13,11 @@ MISTAKES = (
         rf'{_SIGN}?\s*"(?P<value>{NAME})"',
         "write `{name} {value};`, without quotes",
     ),
+    Mistake(
+        r"^(?:budget|timeout)\s+\d+(?:\.\d+)?\s*",
+        r"(?!(?:ns|us|ms|s)\b)[A-Za-z]\w*",
+        "a time is in `ns`, `us`, `ms` or `s`",
+    ),
     Mistake(r"^tune\s*", rf"{_SIGN}\s*(?P<number>\d+)", "write `tune {{ trials {number}; }}`"),
     Mistake(_ALONE, rf"{_SIGN}(?:\s*\w+(?=\s*[;}}]))?", "write `{name};`"),
     Mistake(rf"^(?P<name>{NAME})\s*", rf"{_SIGN}\s*\{{", "write `{name} {{ … }}`"),

@@ -1,12 +1,14 @@
 """Mistakes in the statements of a test, except in its graph."""
 
-from collage_dsl.language.syntax.mistakes import NAME, REST, Mistake
+from collage_dsl.language.syntax.mistakes import DTYPE, NAME, REST, Mistake
+from collage_dsl.language.syntax.words import ITEM_KEYWORDS
 
 _PRICE = r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ns|us|ms|s)\b"
 
 MISTAKES = (
     Mistake(r"^(?P<word>graph|costs)\s*", r"(?::=|[:=])\s*\{", "write `{word} {{ … }}`"),
     Mistake(r"^(?P<word>model|expect)\s*", rf"(?::=|[:=])\s*{REST}", "write `{word} {rest};`"),
+    Mistake(r"^model\s+", r"(?P<path>[\w./-]+)\s*;", 'write `model "{path}";`'),
     Mistake(r"^", rf"(?:assert|check|expects|require)\b\s*{REST}", "write `expect {rest};`"),
     Mistake(
         rf"\b(?P<call>(?:matches|why_not)\(\s*{NAME})\s*\)\s*",
@@ -27,5 +29,11 @@ MISTAKES = (
         r"^",
         rf'(?P<ops>"[^"]*")\s*[:=]\s*{_PRICE}',
         "name the target: write `tvm {{ {ops}: {number}{unit}; }}`",
+    ),
+    # A graph without its braces.
+    Mistake(
+        "^",
+        rf"(?!(?:{'|'.join(ITEM_KEYWORDS)})\b)(?:return\b|{NAME}\s*(?::\s*{DTYPE}|=(?!=)))",
+        "the statements of a graph stand in `graph {{ … }}`",
     ),
 )

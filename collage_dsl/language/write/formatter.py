@@ -17,6 +17,7 @@ from collage_dsl.language.syntax.formatter_tree import (
     statements,
 )
 from collage_dsl.language.syntax.parser import parse_file
+from collage_dsl.language.syntax.whole_text import is_small
 from collage_dsl.memory import uncollected
 from collage_dsl.source import Source
 
@@ -41,6 +42,12 @@ def format_source(source: Source) -> str:
     with uncollected():
         lines = _lines(_spread(statements(source.text)), 0)
         return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def formatted_text(text: str) -> str:
+    """`text` in the one style; unchanged if it is too large to be a spec file."""
+    source = Source("<text>", text)
+    return format_source(source) if is_small(source, Findings()) else text
 
 
 def _spread(lines: Sequence[Line]) -> Iterator[tuple[Line, bool]]:
