@@ -183,12 +183,13 @@ class Pricing:
             return source
         try:
             from collage_dsl.measuring.cost import supported
+            from collage_dsl.realization.place import makers
         except ModuleNotFoundError:  # Without TVM, a plan is only looked at.
             return source
         checked = supported(source.cost, self.backend_of)
 
         def cost(kernel: CandidateKernel) -> Cost:
-            is_absent = isinstance(self.backend_of(kernel.toolchain), Absent)
+            is_absent = any(isinstance(each, Absent) for each in makers(kernel, self.backend_of))
             return (source.cost if is_absent else checked)(kernel)
 
         return replace(source, cost=cost)
