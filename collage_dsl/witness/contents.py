@@ -8,6 +8,7 @@ from math import isfinite, isnan
 from collage_dsl.graph import Form, Node
 from collage_dsl.language.graphs.values import constant_values, fits
 from collage_dsl.language.reasoning.facts import values_of
+from collage_dsl.language.syntax.tokens import TOO_LARGE
 from collage_dsl.rules.condition import (
     All,
     Compare,
@@ -91,7 +92,12 @@ def _options(state: State, name: str, end: type[Min] | type[Max], node: Node) ->
     whole = "float" not in dtype
     numbers = [v for v in found if isinstance(v, int | float) and isfinite(v)]
     fitting = [int(v) if whole and v == int(v) else v for v in numbers]
-    return list(dict.fromkeys(v for v in fitting if fits(v, dtype)))
+    return list(dict.fromkeys(v for v in fitting if fits(v, dtype) and _is_written(v)))
+
+
+def _is_written(number: float) -> bool:
+    """Whether the text of a graph can have `number`: not all of a u64 are."""
+    return isinstance(number, float) or abs(number) < TOO_LARGE
 
 
 def _solved(state: State, name: str) -> Iterator[float]:
