@@ -1,6 +1,6 @@
 """`CollagePartition`: a pass of TVM that runs the four steps on any Relax module."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -185,7 +185,7 @@ class _Steps:
         present = {name for name in libraries if not isinstance(backends[name], Absent)}
 
         def refusal(target: str, inside: OpSet) -> str:
-            if target in libraries and (name := _called_in(graph, inside, {CALL_TIR})):
+            if target in libraries and (name := _compiled_in(graph, inside)):
                 return f"`{name}` has been compiled by TVM already"
             if target in present and (dim := _without_tensor(graph, inside)):
                 return f"no tensor that the kernel is given has the dimension `{dim}`"
@@ -216,10 +216,10 @@ def _without_tensor(graph: Graph, inside: OpSet) -> str:
     return next((name for dim in used for name in sorted(names_in(dim) - given)), "")
 
 
-def _called_in(graph: Graph, inside: OpSet, ops: Collection[str]) -> str:
-    """The function that a kernel would call by one of `ops`; empty if there is none."""
+def _compiled_in(graph: Graph, inside: OpSet) -> str:
+    """The compiled function that a kernel would call; empty if there is none."""
     nodes = (graph.nodes[index] for index in members(inside))
-    return next((str(node.attrs["function"]) for node in nodes if node.op in ops), "")
+    return next((str(node.attrs["function"]) for node in nodes if node.op == CALL_TIR), "")
 
 
 def _symbolic_in(graph: Graph, inside: OpSet) -> str:

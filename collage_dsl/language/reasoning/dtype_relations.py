@@ -6,6 +6,7 @@ from itertools import combinations
 
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import short_dtype
+from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import is_none
@@ -58,7 +59,7 @@ def _accepting(ops: tuple[str, ...]) -> Iterator[Relation]:
         accepted = [operator.accepts.get(f"[{attribute}]") for operator in known]
         if all(accepted):
             dtypes = tuple(dict.fromkeys(dtype for each in accepted for dtype in each or ()))
-            said = f"`{attribute}` of {{op}} is {_listed(dtypes)}"
+            said = f"`{attribute}` of {{op}} is {listed(dtypes)}"
             yield Relation(said, once=partial(_says_only, attribute, dtypes))
 
 
@@ -67,7 +68,7 @@ def _says_accepted(name: str, at: int, dtypes: tuple[str, ...]) -> str:
         return f"the {name} of {{op}} is `bool`: compare, as `greater` does"
     if all(dtype[0] in "iu" for dtype in dtypes) and len(dtypes) > 2:
         return f"the {name} of {{op}} are whole numbers, such as `i64`"
-    return f"{{op}} takes {_listed(dtypes)}{f' for `{name}`' if at else ''}"
+    return f"{{op}} takes {listed(dtypes)}{f' for `{name}`' if at else ''}"
 
 
 def number_claims(called: Sequence[Called]) -> Iterator[Claim]:
@@ -91,11 +92,6 @@ def _is_number(at: int, number: Number, called: Called, facts: Facts) -> None:
     numbers = between(number.value - beyond, number.value + beyond)
     facts.order_elements(ValueOf(called.operands[at]))
     facts.narrow(ValueOf(called.operands[at]), numbers)
-
-
-def _listed(dtypes: tuple[str, ...]) -> str:
-    *first, last = (f"`{dtype}`" for dtype in dtypes)
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _takes_only(at: int, dtypes: tuple[str, ...], called: Called, facts: Facts) -> None:

@@ -74,6 +74,7 @@ class Exclusion:
         return len(ways) * (condition.size + len(self.premises.calls))
 
     def contradicts(self, premises: Sequence[Premise]) -> bool:
+        """Whether `premises` never hold together; most do with the first alternatives of all."""
         return not self.ways(premises, most=0) and not self.ways(premises)
 
     def ways(self, premises: Sequence[Premise], most: int = MOST_WAYS) -> list[Facts]:
