@@ -77,7 +77,7 @@ def busy(loads: Sequence[str]) -> Iterator[None]:
 def compiled(model: str, specs: Sequence[FusionSpec]) -> Compiled:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "costs.sqlite"
-        return collage.compile(suite.model(model), targets=specs, store=store, race_seconds=1)
+        return collage.compile(suite.model(model), targets=specs, store=store)
 
 
 def kernels_of(plan: Plan) -> Kernels:

@@ -291,6 +291,12 @@ def test_sarif_has_the_second_place_of_a_diagnostic() -> None:
     assert isinstance(results, list)
     assert len(results[0]["relatedLocations"]) == 2
     assert results[0]["partialFingerprints"] != results[1]["partialFingerprints"]
+    (row,) = json.loads(render("json", Report([found])))["diagnostics"]
+    place = {"file": source.name, "line": 1, "column": 1, "end_line": 1, "end_column": 8}
+    assert row["notes"] == [
+        {"message": "first", "place": place},
+        {"message": "a remark", "place": None},
+    ]
 
 
 def test_a_fix_is_in_json_and_sarif() -> None:

@@ -205,3 +205,13 @@ def test_convert_says_what_is_wrong(tmp_path: Path) -> None:
     done = collage("convert", path, "--to", "collage")
 
     assert_one_message(done, 1, "spec.json: collage: this field is missing")
+
+
+def test_a_file_without_targets_is_not_converted(tmp_path: Path) -> None:
+    path = tmp_path / "patterns.collage"
+    path.write_text("collage 1;\npattern p(x) { y = nn.relu(x); yield y; }\n")
+
+    done = collage("convert", path, "--to", "yaml")
+
+    assert_one_message(done, 1, "patterns.collage: it has no target")
+    assert not done.out

@@ -20,8 +20,14 @@ _WRITE = {"json": to_json, "yaml": to_yaml, "collage": _formatted}
 
 
 def convert_file(file: Path, form: str, allow_extern: bool) -> None:
-    """Write the specs of `file` in another form. The suffix of `file` tells its own form."""
-    write_utf8(_WRITE[form](_specs(file, allow_extern)))
+    """
+    Write the specs of `file` in another form. The suffix of `file` tells its own form. Raises
+    FormError if `file` has none: everything in it would be lost.
+    """
+    specs = _specs(file, allow_extern)
+    if not specs:
+        raise FormError(f"{file}: it has no target, and only targets can be converted")
+    write_utf8(_WRITE[form](specs))
 
 
 def _specs(file: Path, allow_extern: bool) -> Specs:

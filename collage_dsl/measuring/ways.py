@@ -59,7 +59,7 @@ def _range(measured: Sequence[Measurement]) -> tuple[float, float]:
 
 _NEAR = 0.15
 """
-Two kernels for the same nodes, or two variants, may cost the same if they differ by this part and
+Two ways for the same nodes, or two variants, may cost the same if they differ by this part and
 were not timed in turn. Between two measurements, what else uses the caches, the memory and the core
 changes the times by so much.
 """
@@ -73,8 +73,7 @@ def close_ways(ways: Sequence[Way]) -> list[Way]:
     least = min(ways, key=_total, default=())
     close = []
     for way in ways:
-        is_near = len(way) == len(least) == 1 and is_unsure((*way, *least))
-        margin = _NEAR if is_near else _most(ways)
+        margin = _NEAR if is_unsure((*way, *least)) else _most(ways)
         if may_be_equal(_measured(way), _measured(least), margin):
             close.append(way)
     return close

@@ -44,21 +44,34 @@ class FixDocument(Document):
     replacements: list[ReplacementDocument]
 
 
-class DiagnosticDocument(Document):
-    """
-    One thing wrong with a spec file; lines and columns count from 1, the end is exclusive. `fix` is
-    null if what `help` says leaves something to the user.
-    """
+class PlaceDocument(Document):
+    """A part of a file. Lines and columns count from 1, the end is exclusive."""
 
     file: FileName
     line: int
     column: int
     end_line: int
     end_column: int
+
+
+class NoteDocument(Document):
+    """What else is to be known about a diagnostic; `place` is null for a remark without a place."""
+
+    message: str
+    place: PlaceDocument | None = None
+
+
+class DiagnosticDocument(PlaceDocument):
+    """
+    One thing wrong with a spec file, and where. `fix` is null if what `help` says leaves something
+    to the user.
+    """
+
     severity: Literal["error", "warning"]
     code: str
     message: str
     help: str
+    notes: list[NoteDocument] = []
     fix: FixDocument | None = None
 
 

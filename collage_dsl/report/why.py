@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from collage_dsl.graph import Graph, Node, members
-from collage_dsl.report.documents import Document, FileName
+from collage_dsl.report.documents import Document, FileName, PlaceDocument
 from collage_dsl.rules.explain import (
     Answer,
     Asked,
@@ -26,14 +26,9 @@ _DEEPEST = 45
 """The most nested steps: readers of JSON stop at 200 nested brackets, and a step has four."""
 
 
-class PlaceDocument(Document):
-    """A part of a spec file; lines and columns count from 1, the end is exclusive."""
+class WrittenDocument(PlaceDocument):
+    """A part of a spec file, and what is written there."""
 
-    file: FileName
-    line: int
-    column: int
-    end_line: int
-    end_column: int
     text: str
 
     def __str__(self) -> str:
@@ -64,7 +59,7 @@ class ConditionDocument(Document):
 
     text: str
     message: str = Field(description="what the spec says where it does not hold")
-    place: PlaceDocument | None
+    place: WrittenDocument | None
     node: str
     answer: Answer
     facts: list[FactDocument]
@@ -99,7 +94,7 @@ class StepDocument(Document):
 
     wanted: str
     optional: bool
-    place: PlaceDocument | None
+    place: WrittenDocument | None
     node: NodeDocument
     held: bool
     has_reason: bool = Field(description="whether what failed first is in it")
@@ -129,7 +124,7 @@ class WhyDocument(Document):
     matches: list[MatchDocument]
     because: str = Field(description="empty where there is a match")
     message: str = Field(description="what the spec says about the condition that failed")
-    place: PlaceDocument | None
+    place: WrittenDocument | None
     held: int
     parts: int
     is_complete: bool = Field(description="false where a very long or deep attempt is cut")
@@ -150,7 +145,7 @@ class MissDocument(Document):
     because: str
     facts: list[FactDocument]
     message: str
-    place: PlaceDocument | None
+    place: WrittenDocument | None
 
 
 class NearDocument(Document):
@@ -361,12 +356,12 @@ def _fact(fact: Fact) -> FactDocument:
     return FactDocument(of=fact.of, value=fact.value, unknown=fact.unknown)
 
 
-def _place(span: Span | None) -> PlaceDocument | None:
+def _place(span: Span | None) -> WrittenDocument | None:
     if span is None:
         return None
     line, column = span.source.position(span.start)
     end_line, end_column = span.source.position(span.end)
-    return PlaceDocument(
+    return WrittenDocument(
         file=span.source.name,
         line=line,
         column=column,

@@ -9,7 +9,7 @@ from collage_dsl.report.why import (
     FactDocument,
     MatchDocument,
     NearDocument,
-    PlaceDocument,
+    WrittenDocument,
     RefusalDocument,
     StepDocument,
     WayDocument,
@@ -171,7 +171,7 @@ class _Writer:
         remark = _THE_REASON if refusal.is_reason else ""
         return _Line(depth, f"✗ {refusal.because}", remark=remark, is_near=refusal.is_reason)
 
-    def place(self, place: PlaceDocument | None) -> str:
+    def place(self, place: WrittenDocument | None) -> str:
         """Line and column, with the file if it is another one."""
         if place is None:
             return ""

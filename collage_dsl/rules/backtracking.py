@@ -229,6 +229,13 @@ class Backtracking:
         so_far: Partial,
         observer: Observer,
     ) -> Iterator[Partial]:
+        node = self.graph.nodes[index]
+        calls = _calls_of_others(choices, node) if observer.hears(so_far.inside.bit_count()) else ()
+        if calls:
+            names = " | ".join(dict.fromkeys(name for call in calls for name in call.names))
+            because = f"`{node.name}` is {_what(node)}, not {names}"
+            _refuse(observer, so_far, because, calls[0].span)
+            return
         for choice in choices:
             yield from self.operand(frame, choice, index, so_far, observer)
 
@@ -389,8 +396,7 @@ class Backtracking:
         self, frame: Frame, call: Call, index: int, so_far: Partial, observer: Observer
     ) -> Iterable[Partial]:
         node = self.graph.nodes[index]
-        is_called = node.op in call.ops or (call.kinds and _is_of(call.kinds, node))
-        if not is_called or len(node.inputs) != len(call.operands):
+        if not _is_called(call, node) or len(node.inputs) != len(call.operands):
             progress = so_far.inside.bit_count()
             if observer.hears(progress):  # checked first, because most nodes are refused here
                 because = f"`{node.name}` {_other_than(call, node)}"
@@ -648,8 +654,20 @@ def _is_of(kinds: tuple[Kind, ...], node: Node) -> bool:
     return node.kind in kinds and node.form is Form.CALL
 
 
+def _is_called(call: Call, node: Node) -> bool:
+    """Whether `node` is a call of one of the operators or kinds of `call`."""
+    return node.op in call.ops or bool(call.kinds and _is_of(call.kinds, node))
+
+
+def _calls_of_others(choices: Sequence[Operand], node: Node) -> list[Call]:
+    """The `choices`, if each of them is a call of other operators than that of `node`."""
+    calls = [each for each in choices if isinstance(each, Call) and not each.optional]
+    is_one = len(calls) < len(choices) or any(_is_called(call, node) for call in calls)
+    return [] if is_one else calls
+
+
 def _other_than(call: Call, node: Node) -> str:
-    if node.op in call.ops or _is_of(call.kinds, node):
+    if _is_called(call, node):
         return f"has {len(node.inputs)} operands, not {len(call.operands)}"
     kind = f", which is {node.kind}" if call.kinds and node.form is Form.CALL else ""
     return f"is {_what(node)}{kind}, not {' | '.join(call.names)}"

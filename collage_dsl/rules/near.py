@@ -112,6 +112,8 @@ class _Counter:
                 return self.best(step, Share(1, 1)) if step.ways else self.missing(step)
             case Reference() if step.parameter and step.parameter.is_restricted:
                 return self.best(step, Share(int(not step.refused), 1))
+            case Either() if not step.ways:
+                return self.missing(step)
             case PatternCall() | Repeat() | Either() | Reference() | Anything():
                 return self.best(step, Share())
             case _:

@@ -98,6 +98,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0702": "something that cannot be expected",
         "E0703": "a plan is asked for without costs",
         "W0704": "a price that is never used",
+        "W0705": "two tests have the same name",
         "E0710": "an expectation does not hold",
         "E0711": "a test cannot be run",
         # Comments that ignore warnings.

@@ -188,9 +188,19 @@ class FileChecker:
             return ()
         from collage_dsl.language.resolve.spec_tests import check_test  # few files need it
 
+        self.check_test_names(written)
         whole = [test for test in written if self.is_whole(test.span)]
         checked = (check_test(test, scope, specs, targets, self.findings) for test in whole)
         return tuple(test for test in checked if test is not None)
+
+    def check_test_names(self, written: Sequence[ast.Test]) -> None:
+        first: dict[str, Span] = {}
+        for test in written:
+            if (before := first.setdefault(test.name, test.name_span)) is not test.name_span:
+                note = Note("the first test", before)
+                message = f"another test is named {test.name_span.text}, so results are ambiguous"
+                hint = "say in the name what is different about this test"
+                self.findings.warning("W0705", test.name_span, message, hint, (note,))
 
     def check_names(self, items: Sequence[tuple[ast.Item, ast.Name]]) -> None:
         first: dict[str, Span] = {}
