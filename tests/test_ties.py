@@ -185,6 +185,31 @@ def test_kernels_that_were_timed_apart_are_timed_again_if_they_cost_nearly_the_s
     assert answers.turns == [("a", "b")]
 
 
+JOINED = collage.parse_graph(
+    "x: f32[1,4]; a = nn.relu(x); b = exp(x); t = (a, b); y = concat(t) [axis = 1]; return y;"
+)
+
+
+def joining(toolchain: Toolchain, *names: str) -> CandidateKernel:
+    return CandidateKernel(JOINED, SubGraph(JOINED.set_of(*names)), toolchain)
+
+
+@pytest.mark.parametrize(("seconds", "is_timed_again"), [(2.2, True), (2.4, False)])
+def test_several_kernels_that_cost_nearly_as_much_as_one_are_timed_in_turn_with_it(
+    cost: MeasuredCost, answers: Answers, seconds: float, is_timed_again: bool
+) -> None:
+    answers.alone = {"a": 1.0, "b": seconds}.__getitem__
+    answers.in_turn = {"a": 1.0, "b": 1.5}.__getitem__
+    apart = joining(A, "a"), joining(A, "b"), joining(A, "t", "y")
+    whole = joining(B, "a", "b", "t", "y")
+    for each in (*apart, whole):
+        cost(each)
+
+    settled(cost, [apart, (whole,)])
+
+    assert cost(whole) == (1.5 if is_timed_again else seconds)
+
+
 def test_where_kernels_cannot_run_in_turn_their_costs_stay(
     cost: MeasuredCost, answers: Answers
 ) -> None:
@@ -227,19 +252,10 @@ def test_where_the_machine_is_the_cause_the_run_ends(cost: MeasuredCost, answers
         costs_after(cost, answers, {"a": 1.0, "b": 1.015, "c": 3.0}, {})
 
 
-JOINED = collage.parse_graph(
-    "x: f32[1,4]; a = nn.relu(x); b = exp(x); t = (a, b); y = concat(t) [axis = 1]; return y;"
-)
-
-
 def test_what_runs_no_code_is_not_timed_in_turn(cost: MeasuredCost, answers: Answers) -> None:
     answers.alone = answers.in_turn = {"a": 1.0, "b": 2.01}.__getitem__
-
-    def kernel(toolchain: Toolchain, *names: str) -> CandidateKernel:
-        return CandidateKernel(JOINED, SubGraph(JOINED.set_of(*names)), toolchain)
-
-    apart = kernel(A, "a"), kernel(A, "b"), kernel(A, "t", "y")
-    whole = kernel(B, "a", "b", "t", "y")
+    apart = joining(A, "a"), joining(A, "b"), joining(A, "t", "y")
+    whole = joining(B, "a", "b", "t", "y")
     *others, in_place = map(cost, apart)
     assert others == [1.0, 1.0]
     assert isinstance(in_place, float)
