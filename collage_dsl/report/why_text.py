@@ -9,11 +9,11 @@ from collage_dsl.report.why import (
     FactDocument,
     MatchDocument,
     NearDocument,
-    WrittenDocument,
     RefusalDocument,
     StepDocument,
     WayDocument,
     WhyDocument,
+    WrittenDocument,
 )
 from collage_dsl.rules.explain import Answer, How
 
