@@ -150,12 +150,16 @@ class Layers:
 
 
 def random_inputs(model: onnx.ModelProto, seed: int = 1) -> dict[str, np.ndarray[Any, Any]]:
-    """Values for the inputs that are no weights."""
+    """Values for the inputs that are no weights. Integers are 0 and 1, which any index can be."""
     random = np.random.default_rng(seed)
     weights = {tensor.name for tensor in model.graph.initializer}
-    shapes = {
-        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        for value in model.graph.input
-        if value.name not in weights
-    }
-    return {name: random.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    found = {}
+    for value in model.graph.input:
+        if value.name not in weights:
+            of = value.type.tensor_type
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(of.elem_type)
+            shape = [dim.dim_value for dim in of.shape.dim]
+            is_float = np.issubdtype(dtype, np.floating)
+            values = random.standard_normal(shape) if is_float else random.integers(0, 2, shape)
+            found[value.name] = values.astype(dtype)
+    return found
