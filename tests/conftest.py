@@ -4,6 +4,7 @@ the repository, where the tests' own modules are found, comes last, here and in 
 """
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from hypothesis import settings
 sys.path.append(str(Path(__file__).parent.parent))
 os.environ["PYTHONSAFEPATH"] = "1"
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # So it is in the background of a shell, and every command that a test interrupts inherits it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from tests.needs_engine import needs_engine
 
