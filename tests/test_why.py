@@ -242,6 +242,17 @@ def test_use_counts_are_shown() -> None:
     assert marked(str(document)) == "✗ where a condition uses(x) is 2"
 
 
+def test_where_a_node_is_a_call_of_no_alternative_all_are_named() -> None:
+    text = "pattern p(x) { y = (nn.relu(x) | add(exp(x), x)); yield y; }"
+
+    found = answer(text, "x: f32[4, 8]; y = tanh(x); return y;")
+
+    said = "`y` is a call of tanh, not nn.relu | add"
+    assert head(str(found)) == f"p.collage:2:21: {said}"
+    assert marked(str(found)).endswith(f"y: tanh, f32[4, 8] {said}")
+    assert "0 of 1 parts held" in str(found), "the alternative with the fewest parts"
+
+
 def test_every_alternative_is_shown_with_its_refusal() -> None:
     graph = parse_graph("x: f32[4]; z: f32[4]; y = add(x, z); return y;", "g")
 
