@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from collage_dsl.backends.runtime.cores import on_cores
+from collage_dsl.realization.huge_pages import put_on_huge_pages
 
 MAIN = "main"
 
@@ -37,10 +38,15 @@ Weights = tuple[tuple[Any, ...], ...]
 
 
 def prepared_weights(machine: Any) -> Weights:
-    """The weights that the entries of a virtual machine need; those of one fit any other."""
+    """
+    The weights that the entries of a virtual machine need, on huge pages; those of one fit any
+    other.
+    """
     if not machine.module.implements_function(PREPARE):
         return ()
-    return tuple(map(tuple, machine[PREPARE]()))
+    weights = tuple(map(tuple, machine[PREPARE]()))
+    put_on_huge_pages(tensor for each in weights for tensor in each)
+    return weights
 
 
 def takes_prepared(weights: Weights, position: int = 0) -> bool:
