@@ -1,6 +1,6 @@
 """The operators that a call by kind may be of, in groups of which the same is known."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -9,10 +9,10 @@ from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.reasoning.facts import typed
 from collage_dsl.rules.condition import Compare, Expression, Has, Not, Shape, Where
 from collage_dsl.rules.pattern import (
-    Anything,
     Call,
+    FieldOf,
+    Flat,
     ListOf,
-    Number,
     Operand,
     Reference,
     TupleOf,
@@ -55,21 +55,33 @@ def of_kinds(ops: tuple[str, ...], kinds: tuple[Kind, ...], count: int) -> tuple
     )
 
 
-def of_operators(call: Call, alike: Alike) -> Iterator[Call]:
+def of_operators(call: Call, alike: Alike, values: Mapping[str, Operand]) -> Iterator[Call]:
     """
     The calls of operators that a call by kind may be, one for each group of operators that are
-    `alike`.
+    `alike`. `values` are those of names.
     """
+    operands = [_value(operand, values) for operand in call.operands]
     for ops, conditions in _groups(call.ops, call.kinds, len(call.operands), alike):
-        if all(map(_may_take, operators()[ops[0]].takes, call.operands)):
+        if all(map(_may_take, operators()[ops[0]].takes, operands)):
             asked = tuple(Where(condition, span=call.span) for condition in conditions)
             yield replace(call, ops=ops, kinds=(), attributes=(*call.attributes, *asked))
+
+
+def _value(operand: Operand, values: Mapping[str, Operand]) -> Operand:
+    """What a name stands for, and what an optional call is where it is absent."""
+    match operand:
+        case Reference(name) if name in values:
+            return _value(values[name], values)
+        case Call(operands=(first, *_), optional=True):
+            return _value(first, values)
+        case _:
+            return operand
 
 
 def _may_take(takes: str, operand: Operand) -> bool:
     """Whether an operand may be what an operator takes there, as far as it is written."""
     if takes in ("list", "number"):
-        return isinstance(operand, Anything | ListOf | Number | Reference)
+        return not isinstance(operand, Call | Flat | FieldOf | TupleOf | TupleOfEach)
     if isinstance(operand, TupleOf | TupleOfEach):
         return takes != "tensor"
     return not isinstance(operand, ListOf)

@@ -1,6 +1,6 @@
 """The parts of a pattern that may match in several ways, and what stands for each way."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from collage_dsl.graph import Kind
@@ -68,7 +68,7 @@ def parts_of(pattern: Pattern, alike: Alike | None = None) -> Iterator[Part]:
     """
     results = (pattern.result, *pattern.others)
     always = always_there(pattern.parameters, pattern.bindings, results)
-    found = _Parts(alike)
+    found = _Parts(alike, {binding.name: binding.value for binding in pattern.bindings})
     for binding in pattern.bindings:
         if binding.name in always:
             for each in found.of(binding.value):
@@ -87,6 +87,7 @@ _NOWHERE = Binding("", Anything())
 @dataclass(frozen=True, slots=True)
 class _Parts:
     alike: Alike | None
+    values: Mapping[str, Operand]
 
     def of(self, operand: Operand) -> Iterator[Part]:
         match operand:
@@ -126,7 +127,7 @@ class _Parts:
             present = Way(replace(call, optional=False), call.span)
             yield _part(call, (present, Way(call.operands[0])), PRESENCE)
         elif isinstance(call, Call) and _has_kinds(call) and self.alike is not None:
-            ways = (Way(each, call.span) for each in of_operators(call, self.alike))
+            ways = (Way(each, call.span) for each in of_operators(call, self.alike, self.values))
             yield _part(call, ways, "")
         for at, inner in enumerate(call.operands[:1] if call.optional else call.operands):
             for part in self.of(inner):
