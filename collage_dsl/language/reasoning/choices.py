@@ -79,7 +79,7 @@ class _Search:
         for part in self.parts(self.written):
             refused: list[tuple[Way, Exclusion]] = []
             for at, way in enumerate(part.ways):
-                is_needed = way.span is not None or len(refused) == at
+                is_needed = self.is_reported(way) or len(refused) == at
                 if (part.number, at) in covered or not is_needed:
                     continue
                 self.refusal = None
@@ -108,8 +108,19 @@ class _Search:
     def taken(self, written: WrittenOut, part: Part, at: int) -> Chosen | None:
         """One way in which all match where `part` does in its way `at`; None if there is none."""
         tried = written_out(part.taken(written.pattern, part.ways[at]), written)
-        found = self.possible(tried)
+        found = self.with_first_ways(tried)
+        if found is None:
+            found = self.possible(tried)
         return None if found is None else found | {(part.number, at)}
+
+    def with_first_ways(self, written: WrittenOut) -> Chosen | None:
+        """The first way of each part, if all match together; it is tried first, as most do."""
+        found: set[tuple[int, int]] = set()
+        last = written
+        while (part := next(self.parts(last), None)) and part.ways and len(found) < MOST_CHOICES:
+            last = written_out(part.taken(last.pattern, part.ways[0]), last)
+            found.add((part.number, 0))
+        return None if last is written or self.excluded(last) else frozenset(found)
 
     def possible(self, written: WrittenOut) -> Chosen | None:
         """One way in which all parts match, if what is in every match is possible, else None."""
@@ -150,8 +161,7 @@ class _Search:
         findings.error("E0320", place or whole, message, why, notes_on(others))
 
     def report_way(self, way: Way, exclusion: Exclusion, findings: Findings) -> None:
-        """Report a part that is written in this pattern: others may need that of a called one."""
-        if way.span is None or way.span in self.written.calls:
+        if way.span is None or not self.is_reported(way):
             return
         found, why = self.refused(exclusion)
         others = [each for each in found if each.span != way.span]
@@ -178,6 +188,10 @@ class _Search:
         only = "only a compiled function, a `call_tir`, may match"
         hint = "; ".join(filter(None, (one_shape, why, only)))
         findings.warning("W0319", place or whole, message, hint, notes_on(said))
+
+    def is_reported(self, way: Way) -> bool:
+        """Whether a part is written in this pattern: others may need that of a called one."""
+        return way.span is not None and way.span not in self.written.calls
 
     def is_of_one_call(self, found: Sequence[Premise]) -> bool:
         """Whether a pattern that is called says all this, so that it is reported there."""
