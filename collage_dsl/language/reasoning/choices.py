@@ -46,7 +46,7 @@ def check_choices(
     written = written_out(pattern)
     if _Search(written, implied, effort).check(whole, findings):
         return
-    if kinds_in(written.pattern):
+    if effort.choosing <= MOST_CHOOSING and kinds_in(written.pattern):
         for alike in (what_is_kept, what_is_said):
             of_operators = _Search(written, implied, effort, alike, MOST_OPERATORS)
             if of_operators.possible(written) is None:
@@ -70,6 +70,11 @@ class _Search:
     refusal: Exclusion | None = None
     """What excluded the first way that was not possible, of those examined last."""
 
+    @property
+    def is_tired(self) -> bool:
+        """Whether no more ways are examined, so that the others may match."""
+        return self.left <= 0 or self.effort.choosing > MOST_CHOOSING
+
     def parts(self, written: WrittenOut) -> Iterator[Part]:
         return parts_of(written.pattern, self.alike)
 
@@ -77,6 +82,8 @@ class _Search:
         """Report the ways in which parts never match; whether the pattern never matches."""
         covered: Chosen = frozenset()
         for part in self.parts(self.written):
+            if self.is_tired:
+                return False
             refused: list[tuple[Way, Exclusion]] = []
             for at, way in enumerate(part.ways):
                 is_needed = self.is_reported(way) or len(refused) == at
@@ -107,6 +114,8 @@ class _Search:
 
     def taken(self, written: WrittenOut, part: Part, at: int) -> Chosen | None:
         """One way in which all match where `part` does in its way `at`; None if there is none."""
+        if self.is_tired:
+            return frozenset()
         tried = written_out(part.taken(written.pattern, part.ways[at]), written)
         found = self.with_first_ways(tried)
         if found is None:
@@ -124,8 +133,7 @@ class _Search:
 
     def possible(self, written: WrittenOut) -> Chosen | None:
         """One way in which all parts match, if what is in every match is possible, else None."""
-        self.left -= 1
-        if self.left < 0 or self.effort.choosing > MOST_CHOOSING:
+        if self.is_tired:
             return frozenset()
         if exclusion := self.excluded(written):
             self.refusal = self.refusal or exclusion
@@ -134,6 +142,7 @@ class _Search:
 
     def excluded(self, written: WrittenOut) -> Exclusion | None:
         """What excludes that a pattern matches; None if that is not known."""
+        self.left -= 1
         of_operators = self.alike is not None
         premises = premises_in(written, self.implied, of_operators=of_operators)
         exclusion = Exclusion(premises, Effort())
