@@ -20,7 +20,7 @@ from collage_dsl.rules.condition import Compare, Shape, Where
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.source import Span
 
-MOST_CHOICES = 60
+MOST_CHOICES = 150
 MOST_OPERATORS = 200
 MOST_CHOOSING = 20_000
 """
