@@ -14,7 +14,7 @@ from collage_dsl.language.reasoning.premises import (
     premises_in,
     what_is_said,
 )
-from collage_dsl.language.reasoning.ways_of_parts import Part, Way, kinds_in, parts_of
+from collage_dsl.language.reasoning.ways_of_parts import OpenPart, Way, kinds_in, open_parts
 from collage_dsl.language.reasoning.written_out import WrittenOut, written_out
 from collage_dsl.rules.condition import Compare, Shape, Where
 from collage_dsl.rules.pattern import Pattern
@@ -75,8 +75,8 @@ class _Search:
         """Whether no more ways are examined, so that the others may match."""
         return self.left <= 0 or self.effort.choosing > MOST_CHOOSING
 
-    def parts(self, written: WrittenOut) -> Iterator[Part]:
-        return parts_of(written.pattern, self.alike)
+    def parts(self, written: WrittenOut) -> Iterator[OpenPart]:
+        return open_parts(written.pattern, self.alike)
 
     def check(self, whole: Span, findings: Findings) -> bool:
         """Report the ways in which parts never match; whether the pattern never matches."""
@@ -112,7 +112,7 @@ class _Search:
                 return found
         return None
 
-    def taken(self, written: WrittenOut, part: Part, at: int) -> Chosen | None:
+    def taken(self, written: WrittenOut, part: OpenPart, at: int) -> Chosen | None:
         """One way in which all match where `part` does in its way `at`; None if there is none."""
         if self.is_tired:
             return frozenset()
@@ -159,7 +159,7 @@ class _Search:
         self.effort.choosing += exclusion.effort.explaining - before
         return needed, exclusion.why(needed)
 
-    def report(self, part: Part, exclusion: Exclusion, whole: Span, findings: Findings) -> None:
+    def report(self, part: OpenPart, exclusion: Exclusion, whole: Span, findings: Findings) -> None:
         found, why = self.refused(exclusion)
         if self.is_of_one_call(found):
             return

@@ -43,7 +43,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class OpenPart:
     """
     A part that matches in one of several `ways`; `said` are words for all of them. `number`
     identifies it in the patterns where other parts are replaced. Compiled functions are left out.
@@ -61,7 +61,7 @@ class Part:
         return replace(pattern, bindings=tuple(bindings))
 
 
-def parts_of(pattern: Pattern, alike: Alike | None = None) -> Iterator[Part]:
+def open_parts(pattern: Pattern, alike: Alike | None = None) -> Iterator[OpenPart]:
     """
     The parts of what is in every match of `pattern`. Calls by kind are parts if it is said which
     operators are `alike`.
@@ -89,7 +89,7 @@ class _Parts:
     alike: Alike | None
     values: Mapping[str, Operand]
 
-    def of(self, operand: Operand) -> Iterator[Part]:
+    def of(self, operand: Operand) -> Iterator[OpenPart]:
         match operand:
             case Call() | PatternCall():
                 yield from self.of_call(operand)
@@ -122,7 +122,7 @@ class _Parts:
                     made = (Way(FieldOf(way.value, index), way.span) for way in part.ways)
                     yield replace(part, ways=tuple(made))
 
-    def of_call(self, call: Call | PatternCall) -> Iterator[Part]:
+    def of_call(self, call: Call | PatternCall) -> Iterator[OpenPart]:
         if call.optional:
             present = Way(replace(call, optional=False), call.span)
             yield _part(call, (present, Way(call.operands[0])), PRESENCE)
@@ -139,11 +139,11 @@ def _has_kinds(call: Call) -> bool:
     return bool(call.kinds) and Kind.OPAQUE not in call.kinds
 
 
-def _part(operand: Operand, ways: Iterable[Way], said: str) -> Part:
-    return Part(_NOWHERE, id(operand), tuple(ways), said)
+def _part(operand: Operand, ways: Iterable[Way], said: str) -> OpenPart:
+    return OpenPart(_NOWHERE, id(operand), tuple(ways), said)
 
 
-def _inside(call: Call | PatternCall | Flat, at: int, part: Part) -> Part:
+def _inside(call: Call | PatternCall | Flat, at: int, part: OpenPart) -> OpenPart:
     made = []
     for way in part.ways:
         operands = (*call.operands[:at], way.value, *call.operands[at + 1 :])
